@@ -1,0 +1,1 @@
+"""Follows chains and remembers what they say. Owns the database."""

@@ -1,0 +1,1 @@
+"""Answers. Owns no truth: everything here can be rebuilt from the store."""
