@@ -1,9 +1,9 @@
 """The error tree of the parsers.
 
-    ParseError          bytes that are not what they claim to be; names the offset where reading stopped
-    ├─ BlockError       a block whose framing, counts or lengths cannot be right
-    ├─ TransactionError a transaction that is truncated or lies about a length
-    └─ CardError        a card that fails a hard rule; carries every reason, not only the first
+ParseError          bytes that are not what they claim to be; names the offset where reading stopped
+├─ BlockError       a block whose framing, counts or lengths cannot be right
+├─ TransactionError a transaction that is truncated or lies about a length
+└─ CardError        a card that fails a hard rule; carries every reason, not only the first
 """
 
 from __future__ import annotations

@@ -1,1 +1,71 @@
-"""Where chains plug in: one file a kind of source, each with the methods of `indexer.chains.Chain`."""
+"""Where chains plug in: one file a kind of source, chosen by the URL in `A2B_CHAINS`, imported only then."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from indexer.facts import BlockRef
+from parsers.tx import Outpoint
+
+
+class SourceError(Exception):
+    """A source that cannot be used as configured: the message says what is wrong and what to do about it."""
+
+
+class SourceUnavailable(SourceError):
+    """A source that does not answer now; worth another try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the laws say differently from chain to chain.
+
+    `coin` is bsv, btc, ltc, bch or doge. `segwit`: transactions may carry witnesses. `envelope`: where inscriptions
+    stand: `output` (BSV, law 1), `witness` (BTC and LTC, law 3a) or None (pointers only).
+    """
+
+    coin: str
+    segwit: bool
+    envelope: str | None
+
+
+class Chain(Protocol):
+    """A source of one chain's blocks. Heights count from genesis at 0."""
+
+    name: str
+    caip2: str
+    rules: Rules
+    finality: int | None
+
+    async def open(self) -> None:
+        """Connect, or read the folder. Raises SourceError when it cannot be used as configured."""
+        ...
+
+    async def tip(self) -> BlockRef | None:
+        """The newest block of the best chain by work, None when there is none yet."""
+        ...
+
+    async def ref(self, height: int) -> BlockRef | None:
+        """The best chain's block at `height`, None above the tip."""
+        ...
+
+    def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
+        """The best chain's blocks from height `first` to `last`, in order, each as raw bytes (header first).
+
+        A view is valid until the next one is asked for. Ends early when the best chain changes underneath.
+        """
+        ...
+
+    async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
+        """Satoshis of outputs made in `before` or an earlier block, as far as this source can tell."""
+        ...
+
+    async def wait(self, seconds: float) -> None:
+        """Return when there may be something new, at the latest after `seconds`."""
+        ...
+
+    async def close(self) -> None:
+        """Release what `open` took."""
+        ...

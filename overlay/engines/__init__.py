@@ -1,0 +1,65 @@
+"""Where search plugs in: one file an engine, chosen by the scheme of `A2B_SEARCH`, imported only then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from overlay.document import Document
+from overlay.query import Hits, Query
+
+
+class Cursor(NamedTuple):
+    """How far an index has read the store's changes: the outbox' epoch and the last sequence number applied."""
+
+    epoch: str
+    seq: int
+
+
+class Suggestion(NamedTuple):
+    """A completion: the text to show, what it is (`listing`, `skill`, `tag`), and the listing's id if it is one."""
+
+    text: str
+    kind: str
+    id: str | None = None
+
+
+class Engine(Protocol):
+    """A search index: a projection of the store, disposable, with its own cursor."""
+
+    name: str
+
+    def cursor(self) -> Cursor | None:
+        """Where this index stands, None when it is new or was left unusable (then it wants a rebuild)."""
+        ...
+
+    def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
+        """Forget all documents of `registrations`, add `documents`, and remember `cursor`: all or nothing, durably.
+
+        When it returns, searches see the new state.
+        """
+        ...
+
+    def clear(self) -> None:
+        """Forget everything, the cursor too."""
+        ...
+
+    def search(self, query: Query) -> Hits:
+        """Answer a query. Never raises for a query that `Query` can express."""
+        ...
+
+    def suggest(self, text: str, limit: int) -> list[Suggestion]:
+        """Completions of what is being typed, the best first."""
+        ...
+
+    def get(self, id: str) -> bytes | None:  # noqa: A002
+        """The stored item of a current listing, None when there is none."""
+        ...
+
+    def count(self) -> int:
+        """Number of current documents (listings, whatever their status)."""
+        ...
+
+    def close(self) -> None:
+        """Release files and locks; the object is not used afterwards."""
+        ...

@@ -1,0 +1,111 @@
+"""What the indexer remembers: blocks, and events that hang from them. Immutable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from parsers.cards import Kind
+from parsers.tx import Outpoint
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRef:
+    """A block of a chain. `chain` is the configured name; hashes are in internal byte order; `time` in seconds since
+    1970 as the header says; `header` the raw 80 bytes (longer where a chain's are)."""
+
+    chain: str
+    height: int
+    hash: bytes
+    prev: bytes
+    time: int
+    header: bytes
+
+
+class EventKind(StrEnum):
+    """What happened. The same words stand in tables, in the API and in the tests."""
+
+    INSCRIBED = "inscribed"
+    REINSCRIBED = "reinscribed"
+    MOVED = "moved"
+    MAP_ONLY = "map_only"
+    INVALID = "invalid"
+    FOREIGN_CONTENT = "foreign_content"
+    BURNED = "burned"
+    POINTED = "pointed"
+    REJECTED = "rejected"
+    UNDECIDED = "undecided"
+
+
+class Status(StrEnum):
+    """Where a registration stands after an event."""
+
+    LIVE = "live"
+    BURNED = "burned"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A registration after an event: all that "now" is, so that the newest event alone answers.
+
+    `outpoint`, `offset` (satoshis into that output) and `satoshis` (the output's value) say where its satoshi is, None
+    once burned to the fee. `card` is the SHA-256 of the winning revision's bytes, `winner` its outpoint,
+    `updated_height` its height. `map` is merged from the registration on, keys in order of first appearance.
+    """
+
+    id: str
+    kind: Kind
+    status: Status
+    outpoint: Outpoint | None
+    offset: int
+    satoshis: int
+    owner: str | None
+    map: dict[str, str]
+    card: bytes
+    winner: Outpoint
+    updated_height: int
+    created_height: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointerAnchor:
+    """A pointer as it stands on chain (law 8). `id` is None when it is invalid; `digest` 32 bytes or None."""
+
+    id: str | None
+    domain: str
+    digest: bytes | None
+    uri: str | None
+    form: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One immutable fact. `position` orders the events of a block as they were spent; `tx_index` counts from the
+    coinbase's 0. `outpoint` is the output that says it or now holds the satoshi (None: the fee); `spent` the
+    registration's outpoint before it. `card` is the SHA-256 of the inscribed bytes, also of invalid ones; `reason` a
+    code of `parsers.reasons` and `detail` what fills it. `state` is the registration after it (None where there is
+    none: rejected, pointed)."""
+
+    kind: EventKind
+    position: int
+    tx_index: int
+    txid: bytes
+    outpoint: Outpoint | None
+    spent: Outpoint | None = None
+    card: bytes | None = None
+    valid: bool = True
+    reasons: tuple[tuple[str, str, str], ...] = ()
+    owner: str | None = None
+    signer: str | None = None
+    state: State | None = None
+    pointer: PointerAnchor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All that one block had to say: its events in order, and the card bodies they name by SHA-256."""
+
+    ref: BlockRef
+    events: tuple[Event, ...]
+    cards: dict[bytes, bytes]

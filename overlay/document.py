@@ -1,0 +1,43 @@
+"""What an engine is given to find: one `Document` per listing and stretch of heights in which it said the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from parsers.cards import Skill
+from parsers.offers import Offer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A listing as it stood from `from_height` until before `until_height` (None: it still does).
+
+    `id` is the listing's (laws 3, 6, 10: `<txid>_<vout>`, with `#<key>` for a tool of several servers);
+    `registration` the plain id all its documents are replaced by. `chain` is the configured name, `caip2` its CAIP-2
+    id. Heights and times (seconds since 1970) are of the winning revision (`updated_*`) and of the first record
+    (`created_*`); None while unconfirmed. `item` is what is shown: a UTF-8 JSON object without the members that depend
+    on a query (`score`, `cheapest`, `highlights`). Texts are already bounded (law 12).
+    """
+
+    id: str
+    registration: str
+    kind: str
+    status: str
+    chain: str
+    caip2: str
+    owner: str
+    domain: str = ""
+    verified: bool = False
+    from_height: int | None
+    until_height: int | None
+    updated_height: int | None
+    updated_time: int | None
+    created_height: int | None
+    created_time: int | None
+    name: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    skills: tuple[Skill, ...] = ()
+    words: tuple[str, ...] = ()
+    offers: tuple[Offer, ...] = ()
+    item: bytes

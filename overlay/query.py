@@ -1,0 +1,83 @@
+"""What is asked and what is answered: `Query` in, `Hits` out of an engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+SORTS = ("relevance", "price", "updated", "created", "name")
+FACETS = ("type", "skillId", "acceptedCurrency", "interval", "tag", "chain", "status")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A search, every value validated and normalised; an empty tuple or None means no such filter.
+
+    Tuples mean any of. `currencies` and `price_currency` are upper-case, `intervals` canonical keys
+    (`parsers.offers.interval_key`), `domains` lower-case A-labels, `tags` case-folded. `min_price` and `max_price` are
+    in `price_currency`; when that is None each offer is compared in its own anchor currency. Heights are of
+    `height_chain` and inclusive; `updated_since` is in seconds since 1970. `as_of` asks for the registry as it stood
+    after that block of `height_chain`. `descending` is None for the natural direction of `sort`.
+    """
+
+    text: str = ""
+    kind: str | None = None
+    skills: tuple[str, ...] = ()
+    currencies: tuple[str, ...] = ()
+    intervals: tuple[str, ...] = ()
+    min_price: Decimal | None = None
+    max_price: Decimal | None = None
+    price_currency: str | None = None
+    tags: tuple[str, ...] = ()
+    chains: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ("live", "pending")
+    verified: bool | None = None
+    height_chain: str | None = None
+    from_height: int | None = None
+    to_height: int | None = None
+    as_of: int | None = None
+    updated_since: int | None = None
+    sort: str = "relevance"
+    descending: bool | None = None
+    limit: int = 20
+    offset: int = 0
+    after: tuple[Any, ...] | None = None
+    facets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cheapest:
+    """The lowest amount among the offers that met all filters, in the currency law 14 names (decimal string)."""
+
+    offer_id: str
+    amount: str
+    currency: str
+    interval: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One listing found: its id, its stored item (UTF-8 JSON object), its score and its place in the sort order."""
+
+    id: str
+    item: bytes
+    score: float
+    cheapest: Cheapest | None
+    sort_key: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """An answer: a page of hits and what holds for the whole set that was ranked.
+
+    `total` counts listings exactly up to 10,000, beyond that `at_least` is true. `facets` maps each facet asked for to
+    (value, count) pairs, the commonest first, then by value.
+    """
+
+    hits: tuple[Hit, ...]
+    total: int
+    at_least: bool = False
+    facets: dict[str, tuple[tuple[str, int], ...]] | None = None
