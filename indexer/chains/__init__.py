@@ -14,7 +14,7 @@ class SourceError(Exception):
     """A source that cannot be used as configured: the message says what is wrong and what to do about it."""
 
 
-class SourceUnavailable(SourceError):
+class SourceUnavailableError(SourceError):
     """A source that does not answer now; worth another try."""
 
 
