@@ -1,0 +1,33 @@
+"""Fixtures that every room's tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SAMPLE = ROOT / "sample-blocks" / "bsv-regtest"
+
+
+def missing(what: str) -> None:
+    """Skip the test because `what` is not installed, or fail where everything must be (`A2B_REQUIRE_ALL=1`)."""
+    if os.environ.get("A2B_REQUIRE_ALL") == "1":
+        pytest.fail(f"{what} is missing, and A2B_REQUIRE_ALL=1 says that nothing may be skipped")
+    pytest.skip(f"{what} is missing")
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared vectors and data (`A2B_TEST_SHARED`, default `../shared`)."""
+    folder = Path(os.environ.get("A2B_TEST_SHARED", ROOT.parent / "shared"))
+    if not (folder / "vectors").is_dir():
+        pytest.skip(f"the shared vectors are not at {folder}; set A2B_TEST_SHARED to where they are")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sample() -> Path:
+    """The sample chain mined by a real BSV node."""
+    return SAMPLE
