@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from parsers.cards import Kind
+from parsers.reasons import Reason
 from parsers.tx import Outpoint
 
 
@@ -83,9 +84,9 @@ class PointerAnchor:
 class Event:
     """One immutable fact. `position` orders the events of a block as they were spent; `tx_index` counts from the
     coinbase's 0. `outpoint` is the output that says it or now holds the satoshi (None: the fee); `spent` the
-    registration's outpoint before it. `card` is the SHA-256 of the inscribed bytes, also of invalid ones; `reason` a
-    code of `parsers.reasons` and `detail` what fills it. `state` is the registration after it (None where there is
-    none: rejected, pointed)."""
+    registration's outpoint before it. `card` is the SHA-256 of the inscribed bytes, also of invalid ones; `reasons`
+    say why it is not valid, or how it ended, the most telling first. `state` is the registration after it,
+    None where there is none (rejected, pointed)."""
 
     kind: EventKind
     position: int
@@ -95,7 +96,7 @@ class Event:
     spent: Outpoint | None = None
     card: bytes | None = None
     valid: bool = True
-    reasons: tuple[tuple[str, str, str], ...] = ()
+    reasons: tuple[Reason, ...] = ()
     owner: str | None = None
     signer: str | None = None
     state: State | None = None

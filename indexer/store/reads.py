@@ -1,0 +1,271 @@
+"""Questions to the store. "Newest wins" is a query here: the newest event of a registration carries its state."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import ColumnElement, Engine, Select, func, select
+
+from indexer.facts import BlockRef, Event, EventKind, State
+from indexer.store import rows
+from indexer.store.tables import blocks, cards, changes, events, meta, outputs
+from parsers.tx import Outpoint
+
+BATCH = 500
+"""Names asked for in one statement: below SQLite's oldest limit of 999 parameters."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """An event and the block it hangs from: height, hash (internal byte order) and time (seconds since 1970)."""
+
+    chain: str
+    height: int
+    hash: bytes
+    time: int
+    event: Event
+
+
+class Change(NamedTuple):
+    """A line of the outbox: look at `id` again. `op` is upsert, remove or revert."""
+
+    seq: int
+    chain: str
+    op: str
+    id: str
+    height: int | None
+    reason: str
+
+
+def _batches(items: Iterable[_T]) -> Iterator[list[_T]]:
+    batch: list[_T] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+class Store:
+    """Reads of one database; safe to use from several threads at once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.epoch = self._one(select(meta.c.value).where(meta.c.key == "epoch"))
+
+    def _one(self, statement: Select[Any]) -> Any:
+        with self.engine.connect() as connection:
+            return connection.execute(statement).scalar()
+
+    def _rows(self, statement: Select[Any]) -> list[Any]:
+        with self.engine.connect() as connection:
+            return list(connection.execute(statement).mappings())
+
+    def chains(self) -> dict[str, str]:
+        """CAIP-2 ids by the configured names of the chains this database holds."""
+        found = self._rows(select(meta).where(meta.c.key.startswith("chain:")))
+        return {row["key"].removeprefix("chain:"): row["value"] for row in found}
+
+    def newest(self, chain: str) -> BlockRef | None:
+        """The newest block stored of a chain."""
+        statement = select(blocks).where(blocks.c.chain == chain).order_by(blocks.c.height.desc()).limit(1)
+        found = self._rows(statement)
+        return rows.block(found[0]) if found else None
+
+    def block(self, chain: str, height: int) -> BlockRef | None:
+        """The stored block of a chain at a height."""
+        found = self._rows(select(blocks).where(blocks.c.chain == chain, blocks.c.height == height))
+        return rows.block(found[0]) if found else None
+
+    def seats(self, chain: str) -> Iterator[Outpoint]:
+        """The outpoints where live registrations of a chain are now."""
+        later = events.alias()
+        superseded = (
+            select(later.c.place)
+            .where(later.c.registration == events.c.registration, later.c.chain == chain)
+            .where(later.c.place > events.c.place)
+            .exists()
+        )
+        statement = select(events.c.at_txid, events.c.at_vout).where(
+            events.c.chain == chain, events.c.at_txid.is_not(None), ~superseded
+        )
+        with self.engine.connect().execution_options(yield_per=10_000) as connection:
+            for txid, vout in connection.execute(statement):
+                yield Outpoint(txid, vout)
+
+    def at(self, chain: str, outpoints: Iterable[Outpoint]) -> dict[Outpoint, list[State]]:
+        """The registrations of a chain that are at these outpoints now."""
+        wanted = set(outpoints)
+        sitting: list[Any] = []
+        for txids in _batches({outpoint.txid for outpoint in wanted}):
+            statement = select(events).where(events.c.at_txid.in_(txids), events.c.chain == chain)
+            sitting += [row for row in self._rows(statement) if (row["at_txid"], row["at_vout"]) in wanted]
+        newest = self._newest_places(chain, {row["registration"] for row in sitting})
+        found: dict[Outpoint, list[State]] = defaultdict(list)
+        for row in sitting:
+            if row["place"] == newest[row["registration"]]:
+                state = rows.state(row)
+                assert state is not None  # noqa: S101 - a row with a seat is about a registration
+                found[Outpoint(row["at_txid"], row["at_vout"])].append(state)
+        return dict(found)
+
+    def _newest_places(self, chain: str, ids: Iterable[str]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for batch in _batches(ids):
+            statement = (
+                select(events.c.registration, func.max(events.c.place))
+                .where(events.c.registration.in_(batch), events.c.chain == chain)
+                .group_by(events.c.registration)
+            )
+            with self.engine.connect() as connection:
+                found.update(connection.execute(statement).tuples().all())
+        return found
+
+    def values(self, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
+        """Satoshis of outputs that were looked up before."""
+        wanted = set(outpoints)
+        found: dict[Outpoint, int] = {}
+        for txids in _batches({outpoint.txid for outpoint in wanted}):
+            for row in self._rows(select(outputs).where(outputs.c.txid.in_(txids))):
+                outpoint = Outpoint(row["txid"], row["vout"])
+                if outpoint in wanted:
+                    found[outpoint] = row["satoshis"]
+        return found
+
+    def _revisions(self, *conditions: ColumnElement[bool]) -> list[Revision]:
+        statement = (
+            select(events, blocks.c.hash, blocks.c.time)
+            .join(blocks, (blocks.c.chain == events.c.chain) & (blocks.c.height == events.c.height))
+            .where(*conditions)
+            .order_by(events.c.chain, events.c.place)
+        )
+        return [
+            Revision(row["chain"], row["height"], row["hash"], row["time"], rows.event(row))
+            for row in self._rows(statement)
+        ]
+
+    def history(self, registration: str) -> list[Revision]:
+        """All revisions of a registration, oldest first; empty when there is none by that id."""
+        return self._revisions(events.c.registration == registration)
+
+    def histories(self, registrations: Iterable[str]) -> dict[str, list[Revision]]:
+        """All revisions of several registrations, oldest first."""
+        found: dict[str, list[Revision]] = defaultdict(list)
+        for batch in _batches(registrations):
+            for revision in self._revisions(events.c.registration.in_(batch)):
+                assert revision.event.state is not None  # noqa: S101 - asked for by registration
+                found[revision.event.state.id].append(revision)
+        return dict(found)
+
+    def said_by(self, txid: bytes) -> list[Revision]:
+        """Every event of one transaction (txid in internal byte order), in block order."""
+        return self._revisions(events.c.txid == txid)
+
+    def spends_of(self, outpoint: Outpoint) -> list[Revision]:
+        """The events that moved a registration away from an outpoint."""
+        sitting = self._rows(
+            select(events.c.registration).where(events.c.at_txid == outpoint.txid, events.c.at_vout == outpoint.vout)
+        )
+        ids = {row["registration"] for row in sitting}
+        return [
+            revision
+            for history in self.histories(ids).values()
+            for revision in history
+            if revision.event.spent == outpoint
+        ]
+
+    def seated(self, outpoint: Outpoint) -> list[Revision]:
+        """The events that put a registration at an outpoint, whether or not it is still there."""
+        return self._revisions(events.c.at_txid == outpoint.txid, events.c.at_vout == outpoint.vout)
+
+    def anchors(self, pointer: str) -> list[Revision]:
+        """The pointers on chain for a pointer id (law 10), oldest first."""
+        return self._revisions(events.c.anchor == pointer)
+
+    def undecided(self, chain: str, upto: int | None = None) -> list[Revision]:
+        """Updates that cannot be told yet (law 3), oldest first; `upto` a height."""
+        limit = [events.c.height <= upto] if upto is not None else []
+        return self._revisions(events.c.chain == chain, events.c.kind == EventKind.UNDECIDED.value, *limit)
+
+    def cards(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Card bytes by SHA-256; those never stored are left out."""
+        found: dict[bytes, bytes] = {}
+        for batch in _batches(set(digests)):
+            for row in self._rows(select(cards).where(cards.c.sha256.in_(batch))):
+                found[row["sha256"]] = row["body"]
+        return found
+
+    def changes(self, since: int, limit: int) -> list[Change]:
+        """The outbox after sequence number `since`, in order, at most `limit` lines."""
+        statement = select(changes).where(changes.c.seq > since).order_by(changes.c.seq).limit(limit)
+        return [Change(**row) for row in self._rows(statement)]
+
+    def newest_seq(self) -> int:
+        """The last sequence number of the outbox, 0 when it is empty."""
+        return self._one(select(func.max(changes.c.seq))) or 0
+
+    def states(self, chain: str, height: int) -> Iterator[State]:
+        """Every registration of a chain as it stood after the block at `height`, sorted by id as bytes."""
+        newest = (
+            select(events.c.registration.label("id"), func.max(events.c.place).label("place"))
+            .where(events.c.chain == chain, events.c.registration.is_not(None))
+            .where(events.c.place < rows.place(height + 1))
+            .group_by(events.c.registration)
+            .subquery()
+        )
+        statement = (
+            select(events)
+            .join(newest, (events.c.place == newest.c.place) & (events.c.registration == newest.c.id))
+            .where(events.c.chain == chain)
+            .order_by(events.c.registration)
+        )
+        with self.engine.connect().execution_options(yield_per=5_000) as connection:
+            for row in connection.execute(statement):
+                state = rows.state(row._mapping)  # noqa: SLF001 - SQLAlchemy's documented name
+                if state is not None:
+                    yield state
+
+    def ids(self, after: tuple[str, str] | None, limit: int) -> Sequence[tuple[str, str]]:
+        """Registrations as (chain, id), sorted, after a given one: for walking through all of them in batches."""
+        statement = select(events.c.chain, events.c.registration).where(events.c.registration.is_not(None)).distinct()
+        if after:
+            chain, last = after
+            later = (events.c.chain > chain) | ((events.c.chain == chain) & (events.c.registration > last))
+            statement = statement.where(later)
+        with self.engine.connect() as connection:
+            ordered = statement.order_by(events.c.chain, events.c.registration).limit(limit)
+            return [(chain, id_) for chain, id_ in connection.execute(ordered)]
+
+    def counts(self, chain: str) -> dict[str, int]:
+        """How many registrations of a chain are live, burned and undecided, and how many near misses are kept."""
+        newest = (
+            select(func.max(events.c.place).label("place"))
+            .where(events.c.chain == chain, events.c.registration.is_not(None))
+            .group_by(events.c.registration)
+            .subquery()
+        )
+        by_status = (
+            select(events.c.status, func.count())
+            .join(newest, events.c.place == newest.c.place)
+            .where(events.c.chain == chain)
+            .group_by(events.c.status)
+        )
+        loose = (events.c.chain == chain, events.c.registration.is_(None))
+        by_kind = select(events.c.kind, func.count()).where(*loose).group_by(events.c.kind)
+        with self.engine.connect() as connection:
+            listed: dict[str, int] = dict(connection.execute(by_status).tuples().all())
+            kinds: dict[str, int] = dict(connection.execute(by_kind).tuples().all())
+        return {
+            "live": listed.get("live", 0),
+            "burned": listed.get("burned", 0),
+            "undecided": listed.get("undecided", 0),
+            "rejected": kinds.get("rejected", 0),
+            "pointers": kinds.get("pointed", 0),
+        }

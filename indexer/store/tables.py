@@ -1,0 +1,136 @@
+"""The tables. Facts hang from blocks: deleting a block deletes what it said, and "now" is the newest event left.
+
+Hashes are 32 raw bytes in internal byte order. `place` orders the events of a chain: height and position in one
+integer, so that the newest event of a registration is the one of the greatest place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+SCHEMA = "1"
+
+POSITION_BITS = 26
+"""A block holds at most 2**26 events: a 4 GB block has room for fewer than 2**25 registrations of the smallest size."""
+
+metadata = MetaData()
+
+_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+"""Text compared byte by byte, as SQLite does by default: ids are sorted as bytes (law 18)."""
+
+meta = Table("meta", metadata, Column("key", String, primary_key=True), Column("value", Text, nullable=False))
+
+blocks = Table(
+    "blocks",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("height", Integer, primary_key=True, autoincrement=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("prev", LargeBinary, nullable=False),
+    Column("time", BigInteger, nullable=False),
+    Column("header", LargeBinary, nullable=False),
+    Index("blocks_by_hash", "hash"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("place", BigInteger, primary_key=True, autoincrement=False),
+    Column("height", Integer, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("tx_index", Integer, nullable=False),
+    Column("txid", LargeBinary, nullable=False),
+    Column("vout", BigInteger),
+    Column("spent_txid", LargeBinary),
+    Column("spent_vout", BigInteger),
+    Column("card", LargeBinary),
+    Column("valid", Boolean, nullable=False),
+    Column("reasons", Text),
+    Column("owner", _TEXT),
+    Column("signer", Text),
+    Column("pointer", Text),
+    Column("anchor", _TEXT),
+    # the registration after the event; all null where there is none
+    Column("registration", _TEXT),
+    Column("type", String),
+    Column("status", String),
+    Column("at_txid", LargeBinary),
+    Column("at_vout", BigInteger),
+    Column("at_offset", BigInteger),
+    Column("at_satoshis", BigInteger),
+    Column("holder", _TEXT),
+    Column("map", Text),
+    Column("winner_card", LargeBinary),
+    Column("winner_txid", LargeBinary),
+    Column("winner_vout", BigInteger),
+    Column("updated_height", Integer),
+    Column("created_height", Integer),
+    ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
+    Index("events_by_block", "chain", "height"),
+    Index("events_by_registration", "registration", "chain", "place"),
+    Index("events_by_tx", "txid"),
+)
+
+
+def _partial(name: str, where: ColumnElement[bool], *columns: Column[Any]) -> None:
+    Index(name, *columns, sqlite_where=where, postgresql_where=where)
+
+
+_partial("events_by_seat", events.c.at_txid.is_not(None), events.c.at_txid)
+_partial("events_by_anchor", events.c.anchor.is_not(None), events.c.anchor)
+_partial("events_loose", events.c.registration.is_(None), events.c.chain, events.c.kind, events.c.place)
+_partial("events_undecided", events.c.kind == "undecided", events.c.chain, events.c.place)
+
+cards = Table(
+    "cards",
+    metadata,
+    Column("sha256", LargeBinary, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+"""Card bytes by their SHA-256; content-addressed, so never rolled back."""
+
+outputs = Table(
+    "outputs",
+    metadata,
+    Column("txid", LargeBinary, primary_key=True),
+    Column("vout", BigInteger, primary_key=True, autoincrement=False),
+    Column("satoshis", BigInteger, nullable=False),
+)
+"""Values of outputs that had to be looked up to follow a satoshi; named by a hash, so never rolled back."""
+
+changes = Table(
+    "changes",
+    metadata,
+    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("chain", _TEXT, nullable=False),
+    Column("op", String, nullable=False),
+    Column("id", _TEXT, nullable=False),
+    Column("height", Integer),
+    Column("reason", String, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""The outbox: what readers must look at again. Append-only, never rolled back."""
+
+cursors = Table(
+    "cursors",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("epoch", String, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+)

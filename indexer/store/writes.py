@@ -1,0 +1,189 @@
+"""The one writer of facts: append blocks, forget blocks, keep looked-up values. Each call is one transaction."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from sqlalchemy import Connection, Engine, Table, delete, func, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
+
+from indexer.facts import BlockRef, EventKind, Reading
+from indexer.store.database import StoreError
+from indexer.store.rows import event_row
+from indexer.store.tables import blocks, cards, changes, events, meta, outputs
+from parsers.tx import Outpoint
+
+NEAR_MISSES = 1_000_000
+"""Near misses kept for a chain, the oldest dropped first (law 7)."""
+
+_TRIM_EVERY = 10_000
+_WRITER = 0x61326277
+"""PostgreSQL advisory lock of the one writer ("a2bw")."""
+
+
+class Writer:
+    """The right to write facts into a database: held by one process at a time, released by `close`.
+
+    Raises StoreError when another process holds it.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._untrimmed = 0
+        self._lock_file: IO[str] | None = None
+        self._lock_connection: Connection | None = None
+        if engine.dialect.name == "postgresql":
+            self._lock_postgresql()
+        elif engine.url.database and engine.url.database != ":memory:":
+            self._lock_sqlite(Path(f"{engine.url.database}.lock"))
+
+    def _lock_postgresql(self) -> None:
+        connection = self._engine.connect()
+        taken = connection.execute(select(func.pg_try_advisory_lock(_WRITER))).scalar_one()
+        connection.commit()
+        if not taken:
+            connection.close()
+            raise StoreError(f"another indexer is writing to {self._engine.url.render_as_string()}; stop it first")
+        self._lock_connection = connection
+
+    def _lock_sqlite(self, path: Path) -> None:
+        try:
+            self._lock_file = path.open("w")
+            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError(f"another indexer is writing to {self._engine.url.database}; stop it first") from None
+        except OSError as error:
+            raise StoreError(f"cannot write beside {self._engine.url.database}: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Let another process write."""
+        if self._lock_file:
+            self._lock_file.close()
+        if self._lock_connection:
+            self._lock_connection.close()
+
+    def name_chain(self, chain: str, caip2: str) -> None:
+        """Remember which network `chain` is; raises StoreError when the database holds another one by that name."""
+        with self._engine.begin() as connection:
+            key = f"chain:{chain}"
+            known = connection.execute(select(meta.c.value).where(meta.c.key == key)).scalar()
+            if known is None:
+                connection.execute(insert(meta).values(key=key, value=caip2))
+            elif known != caip2:
+                raise StoreError(
+                    f"the database holds {known} under the name {chain!r}, and the source is {caip2}: "
+                    "give the chain another name in A2B_CHAINS, or use another database"
+                )
+
+    def append(self, chain: str, readings: Sequence[Reading]) -> None:
+        """Add blocks on top of what is known, with all they say, and note what changed; all or nothing.
+
+        Raises ValueError when they do not continue the stored chain, StoreError when the database refuses.
+        """
+        if not readings:
+            return
+        try:
+            with self._engine.begin() as connection:
+                _check_linked(connection, chain, readings)
+                self._insert(connection, readings)
+        except DBAPIError as error:
+            raise StoreError(f"cannot write to {self._engine.url.render_as_string()}: {error.orig}") from error
+        self._trim_some(chain, readings)
+
+    def _insert(self, connection: Connection, readings: Sequence[Reading]) -> None:
+        connection.execute(insert(blocks), [_block_row(reading.ref) for reading in readings])
+        bodies = {digest: body for reading in readings for digest, body in reading.cards.items()}
+        if bodies:
+            rows = [{"sha256": digest, "body": body} for digest, body in bodies.items()]
+            connection.execute(self._insert_new(cards), rows)
+        said = [event_row(reading.ref, event) for reading in readings for event in reading.events]
+        if said:
+            connection.execute(insert(events), said)
+        news = [change for reading in readings for change in _changes(reading)]
+        if news:
+            connection.execute(insert(changes), news)
+
+    def _insert_new(self, table: Table) -> Any:
+        dialect = postgresql if self._engine.dialect.name == "postgresql" else sqlite
+        return dialect.insert(table).on_conflict_do_nothing()
+
+    def forget(self, chain: str, above: int) -> int:
+        """Delete the blocks above a height and all they said; note each touched registration; return how many blocks.
+
+        Raises StoreError when the database refuses.
+        """
+        try:
+            with self._engine.begin() as connection:
+                gone = (events.c.chain == chain, events.c.height > above, events.c.registration.is_not(None))
+                touched = connection.execute(select(events.c.registration).where(*gone).distinct()).scalars().all()
+                deleted = delete(blocks).where(blocks.c.chain == chain, blocks.c.height > above)
+                count = connection.execute(deleted).rowcount
+                if touched:
+                    news = [
+                        {"chain": chain, "op": "revert", "id": id_, "height": above, "reason": "reorg"}
+                        for id_ in sorted(touched)
+                    ]
+                    connection.execute(insert(changes), news)
+        except DBAPIError as error:
+            raise StoreError(f"cannot write to {self._engine.url.render_as_string()}: {error.orig}") from error
+        return count
+
+    def keep_values(self, values: Mapping[Outpoint, int]) -> None:
+        """Remember satoshis of outputs that had to be looked up."""
+        if values:
+            rows = [{"txid": at.txid, "vout": at.vout, "satoshis": amount} for at, amount in values.items()]
+            with self._engine.begin() as connection:
+                connection.execute(self._insert_new(outputs), rows)
+
+    def _trim_some(self, chain: str, readings: Iterable[Reading]) -> None:
+        self._untrimmed += sum(
+            1 for reading in readings for event in reading.events if event.kind is EventKind.REJECTED
+        )
+        if self._untrimmed >= _TRIM_EVERY:
+            self._untrimmed = 0
+            self.trim(chain)
+
+    def trim(self, chain: str, keep: int = NEAR_MISSES) -> None:
+        """Drop the oldest near misses of a chain, but the newest `keep`."""
+        loose = (events.c.chain == chain, events.c.kind == EventKind.REJECTED.value, events.c.registration.is_(None))
+        with self._engine.begin() as connection:
+            oldest = select(events.c.place).where(*loose).order_by(events.c.place.desc()).offset(keep).limit(1)
+            last = connection.execute(oldest).scalar()
+            if last is not None:
+                connection.execute(delete(events).where(*loose, events.c.place <= last))
+
+
+def _block_row(ref: BlockRef) -> dict[str, Any]:
+    return {
+        "chain": ref.chain, "height": ref.height, "hash": ref.hash,
+        "prev": ref.prev, "time": ref.time, "header": ref.header,
+    }  # fmt: skip
+
+
+def _check_linked(connection: Connection, chain: str, readings: Sequence[Reading]) -> None:
+    top = (
+        select(blocks.c.height, blocks.c.hash).where(blocks.c.chain == chain).order_by(blocks.c.height.desc()).limit(1)
+    )
+    row = connection.execute(top).first()
+    newest: tuple[int, bytes] | None = (row[0], row[1]) if row else None
+    for reading in readings:
+        ref = reading.ref
+        if ref.chain != chain or (newest and (ref.height, ref.prev) != (newest[0] + 1, newest[1])):
+            raise ValueError(f"block {ref.height:,} of {ref.chain} does not continue the stored chain {chain}")
+        newest = (ref.height, ref.hash)
+
+
+def _changes(reading: Reading) -> list[dict[str, Any]]:
+    """One note per registration that the block touched: the last thing said is the reason."""
+    last = {event.state.id: event for event in reading.events if event.state}
+    return [
+        {
+            "chain": reading.ref.chain, "id": id_, "height": reading.ref.height, "reason": event.kind.value,
+            "op": "remove" if event.kind is EventKind.BURNED else "upsert",
+        }
+        for id_, event in last.items()
+    ]  # fmt: skip
