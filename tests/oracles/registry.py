@@ -1,0 +1,335 @@
+"""A slow, obvious reader of a whole chain: what laws 1 to 8 and 18 say about it, in the sample chain's words.
+
+Every satoshi gets a serial number when it is mined, and every output a list of the serial numbers it holds. A
+registration is a serial number. There is no cleverness, no undo and no sharing of code with the indexer:
+
+    told = Registry()
+    for raw in blocks:                   # the active chain from genesis, as raw bytes
+        told.add_block(raw)
+    told.registrations, told.pointers, told.rejected, told.state_hashes[height], told.state_lines()
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any
+
+from tests.oracles.hard_rules import faults
+from tests.oracles.scripts import Said, say
+from tests.oracles.wire import Tape, Tx, read_block, read_tx
+
+Record = dict[str, Any]
+Ranges = list[tuple[int, int]]
+
+AGENT_TYPES = ("a2b-agent", "a2b", "agent")
+NUMBERS = {0: "no satoshis", 2: "two satoshis"}
+
+
+class Registry:
+    """All that the blocks added so far say. Lists are in chain order; `network` decides how addresses look."""
+
+    def __init__(self, network: str = "regtest") -> None:
+        self.network = network
+        self.height = -1
+        self.registrations: list[Record] = []
+        self.pointers: list[Record] = []
+        self.rejected: list[Record] = []
+        self.reasons: dict[str, list[str]] = {}
+        self.state_hashes: dict[int, str] = {}
+        self.changes: list[tuple[str, Record]] = []
+        self._followed: dict[int, Record] = {}
+        self._held: dict[str, Ranges] = {}
+        self._next_serial = 0
+
+    def add_block(self, raw: bytes) -> None:
+        """Read the next block."""
+        self.height += 1
+        self._add(read_block(raw))
+        self.state_hashes[self.height] = sha256(self.state_lines().encode()).hexdigest()
+
+    def unconfirmed(self, raws: Iterable[bytes]) -> list[tuple[str, Record]]:
+        """What these transactions, on top of the newest block, would change: txid and change, as in mempool.json."""
+        ahead = copy.deepcopy(self)
+        ahead.changes = []
+        ahead._add([read_tx(Tape(raw)) for raw in raws])
+        return ahead.changes
+
+    def state_lines(self) -> str:
+        """The text whose SHA-256 is the state hash (law 18)."""
+        lines = []
+        for each in sorted(self.registrations, key=lambda each: each["id"].encode()):
+            names = ("id", "status", "outpoint", "owner", "cardSha256", "updatedHeight")
+            lines.append("\t".join("-" if each[name] is None else str(each[name]) for name in names) + "\n")
+        return "".join(lines)
+
+    def ids(self, status: str) -> set[str]:
+        """The ids of the registrations that are `live` or `burned`."""
+        return {each["id"] for each in self.registrations if each["status"] == status}
+
+    def _add(self, txs: list[Tx]) -> None:
+        """Read transactions parents first, however they are ordered (law 3b)."""
+        waiting = list(enumerate(txs))
+        while waiting:
+            txids = {tx.txid for _, tx in waiting}
+            ready = next(pair for pair in waiting if not txids & {spent[:64] for spent in pair[1].spends})
+            waiting.remove(ready)
+            self._read(ready[1], ready[0])
+        for records in (self.pointers, self.rejected):
+            records.sort(key=lambda each: (each["height"], each["txIndex"], int(each["outpoint"][65:])))
+        self.registrations.sort(key=lambda each: (*_born(each), int(each["id"][65:])))
+
+    def _read(self, tx: Tx, index: int) -> None:
+        """One transaction: share out the satoshis, then ask each output what it says of the one it holds."""
+        pool, outs = self._share_out(tx)
+        for vout, ranges in enumerate(outs):
+            self._held[f"{tx.txid}_{vout}"] = ranges
+        said = [say(out.script, self.network) for out in tx.outs]
+        place = {"txid": tx.txid, "height": self.height, "txIndex": index}
+        new = self._first_records(tx, outs, said)
+        for serial in [serial for start, size in pool for serial in self._within(start, size)]:
+            self._follow(serial, tx, outs, said, place, new)
+        for vout, card_kind in new.items():
+            self._register(outs[vout][0][0], vout, card_kind, said[vout], place)
+        held = {vout for vout, ranges in enumerate(outs) if tx.outs[vout].satoshis == 1 and self._is_followed(ranges)}
+        for vout in range(len(outs)):
+            if vout not in held:
+                self._look_closer(tx, vout, said, place)
+
+    def _share_out(self, tx: Tx) -> tuple[Ranges, list[Ranges]]:
+        """All satoshis of the inputs, and those of each output: first in, first out. The rest is the fee."""
+        if tx.is_coinbase:
+            size = sum(out.satoshis for out in tx.outs)
+            pool = [(self._next_serial, size)]
+            self._next_serial += size
+        else:
+            pool = [each for spent in tx.spends for each in self._held.pop(spent)]
+        rest, outs = list(pool), []
+        for out in tx.outs:
+            taken, rest = _take(rest, out.satoshis)
+            outs.append(taken)
+        return pool, outs
+
+    def _within(self, start: int, size: int) -> list[int]:
+        return sorted(serial for serial in self._followed if start <= serial < start + size)
+
+    def _is_followed(self, ranges: Ranges) -> bool:
+        return ranges[0][0] in self._followed
+
+    def _first_records(self, tx: Tx, outs: list[Ranges], said: list[Said]) -> dict[int, str]:
+        """The outputs that make a registration of a satoshi that carries none, with its kind (law 1)."""
+        found = {}
+        for vout, out in enumerate(tx.outs):
+            kind = first_kind(said[vout].map)
+            if out.satoshis == 1 and not self._is_followed(outs[vout]) and kind and _is_card(said[vout], kind):
+                found[vout] = kind
+        return found
+
+    def _register(self, serial: int, vout: int, kind: str, said: Said, place: Record) -> None:
+        assert said.envelope is not None
+        outpoint = f"{place['txid']}_{vout}"
+        made: Record = {
+            "id": outpoint,
+            "type": kind,
+            "map": dict(said.map),
+            "status": "live",
+            "outpoint": outpoint,
+            "owner": said.owner,
+            "revisions": [],
+        }
+        self._followed[serial] = made
+        self.registrations.append(made)
+        self._win(made, outpoint, said.envelope.body)
+        self._revise(made, "inscribed", outpoint, said, place, card=said.envelope.body)
+
+    def _follow(
+        self, serial: int, tx: Tx, outs: list[Ranges], said: list[Said], place: Record, new: dict[int, str]
+    ) -> None:
+        """Where a registered satoshi went, and what is said there (laws 3, 4, 5)."""
+        made = self._followed[serial]
+        where = [vout for vout, ranges in enumerate(outs) if any(a <= serial < a + n for a, n in ranges)]
+        if not where:
+            self._burn(serial, None, "to the fee", place)
+        elif tx.outs[where[0]].satoshis > 1:
+            reason = "into an output of more than one satoshi"
+            displaced_by = [vout for vout in new if vout < where[0]]
+            if displaced_by:
+                reason = f"into the change: another satoshi took output {displaced_by[0]}"
+            self._burn(serial, f"{tx.txid}_{where[0]}", reason, place)
+        else:
+            outpoint = f"{tx.txid}_{where[0]}"
+            made["outpoint"], made["owner"] = outpoint, said[where[0]].owner
+            self._hear(made, outpoint, said[where[0]], place)
+
+    def _hear(self, made: Record, outpoint: str, said: Said, place: Record) -> None:
+        """What the output that now holds a registered satoshi says (law 4)."""
+        if said.envelope is None and not said.map:
+            self._revise(made, "moved", outpoint, said, place)
+            return
+        kind = later_kind(said.map["type"]) if "type" in said.map else made["type"]
+        reason = ""
+        if said.envelope is not None and not said.envelope.is_json:
+            reason = "content type is not JSON"
+        elif kind is None:
+            reason = "MAP type is not an A2B type"
+        elif kind != made["type"]:
+            reason = f"{_a(made['type'])} does not become {_a(kind)}"
+        if reason:
+            self._revise(made, "foreign_content", outpoint, said, place, reason=reason)
+        elif said.envelope is None:
+            made["map"].update(said.map)
+            self._revise(made, "map_only", outpoint, said, place)
+        else:
+            self._judge(made, outpoint, said, place)
+
+    def _judge(self, made: Record, outpoint: str, said: Said, place: Record) -> None:
+        assert said.envelope is not None
+        body = said.envelope.body
+        wrong = faults(body, made["type"])
+        if wrong:
+            self._revise(made, "invalid", outpoint, said, place, card=body, reason=wrong[0])
+            return
+        made["map"].update(said.map)
+        self._win(made, outpoint, body)
+        self._revise(made, "reinscribed", outpoint, said, place, card=body)
+
+    def _win(self, made: Record, outpoint: str, body: bytes) -> None:
+        made["winner"], made["updatedHeight"] = outpoint, self.height
+        made["card"], made["cardSha256"] = json.loads(body), sha256(body).hexdigest()
+
+    def _burn(self, serial: int, outpoint: str | None, reason: str, place: Record) -> None:
+        made = self._followed.pop(serial)
+        made["status"], made["outpoint"], made["owner"] = "burned", None, None
+        self._revise(made, "burned", outpoint, None, place, reason=reason)
+
+    def _revise(
+        self,
+        made: Record,
+        kind: str,
+        outpoint: str | None,
+        said: Said | None,
+        place: Record,
+        card: bytes | None = None,
+        reason: str = "",
+    ) -> None:
+        made["lastHeight"] = self.height
+        revision = {
+            "outpoint": outpoint,
+            **place,
+            "kind": kind,
+            "cardSha256": None if card is None else sha256(card).hexdigest(),
+            "valid": kind not in ("invalid", "foreign_content"),
+            "reason": reason,
+            "owner": said.owner if said else None,
+        }
+        made["revisions"].append(revision)
+        change = {name: revision[name] for name in ("kind", "outpoint", "owner", "cardSha256", "reason")}
+        change["registration"] = None if kind == "inscribed" else made["id"]
+        change["map"] = said.map if said and said.map else None
+        self.changes.append((place["txid"], {**change, "pointer": None}))
+
+    def _look_closer(self, tx: Tx, vout: int, said: list[Said], place: Record) -> None:
+        """Pointers, and what looks meant for us but is not accepted (laws 7 and 8)."""
+        outpoint = f"{tx.txid}_{vout}"
+        pointer = said[vout].pointer
+        if pointer:
+            self.pointers.append({"outpoint": outpoint, **place, **pointer})
+            change = {"kind": "pointer", "registration": None, "outpoint": outpoint, "owner": None, "map": None}
+            self.changes.append((tx.txid, {**change, "cardSha256": None, "reason": "", "pointer": pointer}))
+            return
+        reasons = near_miss(tx, vout, said)
+        if reasons:
+            self.rejected.append({"outpoint": outpoint, **place, "reason": reasons[0]})
+            self.reasons[outpoint] = reasons
+
+
+def read_chain(blocks: Iterable[bytes], network: str = "regtest") -> Registry:
+    """What a whole chain of raw blocks, from genesis, says."""
+    told = Registry(network)
+    for raw in blocks:
+        told.add_block(raw)
+    return told
+
+
+def first_kind(said: dict[str, str]) -> str | None:
+    """The kind that a first record's MAP makes it, or None (law 1)."""
+    if said.get("type") == "agent" and said.get("app") != "bsv-mcp":
+        return None
+    return later_kind(said.get("type", ""))
+
+
+def later_kind(type_: str) -> str | None:
+    """The kind that a MAP type names, once it is a registration's (law 4)."""
+    return "agent" if type_ in AGENT_TYPES else "tool" if type_ == "a2b-mcp" else None
+
+
+def claims(said: dict[str, str]) -> bool:
+    """Whether MAP fields look meant for the registry (law 7)."""
+    return said.get("type") == "agent" or said.get("type", "").startswith("a2b")
+
+
+def near_miss(tx: Tx, vout: int, said: list[Said]) -> list[str]:
+    """Every reason why an output that looks meant for us is not accepted; empty when it does not look so."""
+    here, others = said[vout], said[:vout] + said[vout + 1 :]
+    meant = claims(here.map) or claims(here.unset)
+    if here.envelope is None:
+        if here.fault == "truncated" and (meant or here.fault_is_json):
+            return ["the body push runs past the script"]
+        partner = any(each.envelope and each.envelope.is_json and not each.map for each in others)
+        if not meant or (partner and not here.fault):
+            return []
+        if here.fault:
+            return ["the envelope is not closed"]
+        return ["the envelope is only bytes inside a push" if here.in_push else "no ord envelope"]
+    elsewhere = any(claims(each.map) and not each.envelope and not each.pointer for each in others)
+    if here.envelope.is_json and not here.map:
+        meant = meant or elsewhere or any(not faults(here.envelope.body, kind) for kind in ("agent", "tool"))
+    return _what_is_wrong(tx.outs[vout].satoshis, here, elsewhere) if meant else []
+
+
+def _what_is_wrong(satoshis: int, here: Said, elsewhere: bool) -> list[str]:
+    assert here.envelope is not None
+    kind = first_kind(here.map)
+    reasons = []
+    if satoshis != 1:
+        reasons.append(f"the output holds {NUMBERS.get(satoshis, f'{satoshis} satoshis')}")
+    if claims(here.unset) and not here.map:
+        reasons.append("the MAP command is not SET")
+    elif not here.map:
+        reasons.append("MAP is in another output" if elsewhere else "no MAP record")
+    elif kind is None:
+        named = here.map.get("type") == "agent"
+        reasons.append("MAP type agent belongs to app bsv-mcp only" if named else "MAP type is not an A2B type")
+    if not here.envelope.is_json:
+        reasons.append("content type is not JSON")
+    elif kind:
+        reasons += faults(here.envelope.body, kind)
+    return reasons
+
+
+def _is_card(said: Said, kind: str) -> bool:
+    return said.envelope is not None and said.envelope.is_json and not faults(said.envelope.body, kind)
+
+
+def _take(pool: Ranges, size: int) -> tuple[Ranges, Ranges]:
+    """Split off the first `size` satoshis of a list of ranges."""
+    taken, rest = [], list(pool)
+    while size:
+        start, length = rest.pop(0)
+        part = min(size, length)
+        taken.append((start, part))
+        size -= part
+        if part < length:
+            rest.insert(0, (start + part, length - part))
+    return taken, rest
+
+
+def _born(registration: Record) -> tuple[int, int]:
+    first = registration["revisions"][0]
+    return first["height"], first["txIndex"]
+
+
+def _a(kind: str) -> str:
+    return "an agent" if kind == "agent" else "a tool"

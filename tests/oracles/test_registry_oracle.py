@@ -1,0 +1,77 @@
+"""The slow oracle must itself meet the sample chain's oracle, which a second independent reader agreed with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.oracles.registry import Registry, read_chain
+from tests.oracles.wire import block_hash, frames, heaviest, read_block
+
+
+@pytest.fixture(scope="module")
+def expected(sample: Path) -> dict[str, Any]:
+    stated: dict[str, Any] = json.loads((sample / "expected.json").read_text())
+    return stated
+
+
+@pytest.fixture(scope="module")
+def arrived(sample: Path) -> list[bytes]:
+    return frames((sample / "blk00000.dat").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def told(arrived: list[bytes]) -> Registry:
+    return read_chain(heaviest(arrived))
+
+
+def _without(records: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    return [{name: value for name, value in each.items() if name not in names} for each in records]
+
+
+def test_the_heaviest_chain_is_the_nodes(arrived: list[bytes], sample: Path) -> None:
+    tip = json.loads((sample / "tip.json").read_text())
+    chain = heaviest(arrived)
+    assert (len(chain) - 1, block_hash(chain[-1])) == (tip["height"], tip["hash"])
+    assert block_hash(chain[0]) == tip["genesis"]
+
+
+def test_every_registration_and_revision_is_found(told: Registry, expected: dict[str, Any]) -> None:
+    for mine, theirs in zip(told.registrations, expected["registrations"], strict=True):
+        assert mine == {**theirs, "revisions": _without(theirs["revisions"], "signer")}
+
+
+def test_every_pointer_is_found(told: Registry, expected: dict[str, Any]) -> None:
+    assert told.pointers == _without(expected["pointers"], "served")
+
+
+def test_every_rejection_has_its_reason(told: Registry, expected: dict[str, Any]) -> None:
+    assert told.rejected == expected["rejected"]
+
+
+def test_every_state_hash_is_met(told: Registry, expected: dict[str, Any]) -> None:
+    assert {str(height): told.state_hashes[height] for height in map(int, expected["stateHashes"])} == expected[
+        "stateHashes"
+    ]
+
+
+def test_stale_transactions_are_those_of_stale_blocks_only(arrived: list[bytes], expected: dict[str, Any]) -> None:
+    active = heaviest(arrived)
+    stale = [raw for raw in arrived if raw not in active]
+    assert [block_hash(raw) for raw in stale] == [each["hash"] for each in expected["staleBlocks"]]
+    mined = {tx.txid for raw in active for tx in read_block(raw)}
+    lost = [tx.txid for raw in stale for tx in read_block(raw) if tx.txid not in mined and not tx.is_coinbase]
+    assert sorted(lost) == sorted(expected["stale"])
+
+
+def test_the_mempool_would_change_what_is_said(told: Registry, sample: Path) -> None:
+    waiting = json.loads((sample / "mempool.json").read_text())
+    changes = told.unconfirmed(bytes.fromhex(each["hex"]) for each in waiting)
+    stated = [(each["txid"], change) for each in waiting for change in each["changes"]]
+    for _, change in stated:
+        if change["pointer"]:
+            del change["pointer"]["served"]
+    assert changes == stated
