@@ -32,12 +32,18 @@ class Rules:
 
 
 class Chain(Protocol):
-    """A source of one chain's blocks. Heights count from genesis at 0."""
+    """A source of one chain's blocks. Heights count from genesis at 0.
+
+    `network` is mainnet, testnet or regtest; `finality` the depth (blocks) below which nothing changes, None where any
+    depth may; `first` the height at which reading starts. All but `name` are known once it is open.
+    """
 
     name: str
     caip2: str
+    network: str
     rules: Rules
     finality: int | None
+    first: int
 
     async def open(self) -> None:
         """Connect, or read the folder. Raises SourceError when it cannot be used as configured."""
@@ -60,6 +66,10 @@ class Chain(Protocol):
 
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         """Satoshis of outputs made in `before` or an earlier block, as far as this source can tell."""
+        ...
+
+    async def refuse(self, ref: BlockRef, why: str) -> None:
+        """Leave out a block whose bytes turned out to be bad, and all on top of it; the reason is kept for status."""
         ...
 
     async def wait(self, seconds: float) -> None:

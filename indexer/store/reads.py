@@ -100,6 +100,13 @@ class Store:
             for txid, vout in connection.execute(statement):
                 yield Outpoint(txid, vout)
 
+    def spent_above(self, chain: str, height: int) -> list[Outpoint]:
+        """The outpoints that registrations left in the blocks above a height: where they would be without those."""
+        statement = select(events.c.spent_txid, events.c.spent_vout).where(
+            events.c.chain == chain, events.c.height > height, events.c.spent_txid.is_not(None)
+        )
+        return [Outpoint(row["spent_txid"], row["spent_vout"]) for row in self._rows(statement)]
+
     def at(self, chain: str, outpoints: Iterable[Outpoint]) -> dict[Outpoint, list[State]]:
         """The registrations of a chain that are at these outpoints now."""
         wanted = set(outpoints)
