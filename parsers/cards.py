@@ -1,13 +1,24 @@
-"""JSON to cards: A2A agent cards 0.1 to 1.0 and MCP configs, with their offers (laws 12 to 14)."""
+"""JSON to cards: A2A agent cards 0.1 to 1.0 and MCP configs, with their offers (laws 12 to 14).
+
+The types stand here, so that who only shows or finds cards does not load what reads them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
+from parsers.errors import CardError
 from parsers.offers import Offer
 from parsers.reasons import Reason
+from parsers.summary import summary
+
+__all__ = [
+    "AgentCard", "Card", "Examination", "Kind", "Server", "Skill", "ToolConfig",
+    "examine", "read", "server_id", "summary",
+]  # fmt: skip
 
 
 class Kind(StrEnum):
@@ -30,7 +41,12 @@ class Skill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCard:
-    """An A2A agent card. `protocol` is the A2A version detected: 0.1, 0.2, 0.3 or 1.0."""
+    """An A2A agent card. `protocol` is the A2A version detected: 0.1, 0.2, 0.3 or 1.0.
+
+    `interfaces` have the members of A2A 1.0 (`url`, `protocolBinding`, `protocolVersion`, `tenant`), whatever the
+    version. `capabilities` holds the boolean ones and `extensions` (`uri`, `description`, `required`). `tags` are the
+    card's own and those of its skills, each once whatever its case, spelt as first written.
+    """
 
     name: str
     description: str = ""
@@ -54,7 +70,9 @@ class AgentCard:
 class Server:
     """One entry of `mcpServers`. `command`, `args` and `url` are a stranger's: shown as untrusted, never executed.
 
-    `env` maps variable names to descriptions (in the field, values are descriptions, not values).
+    `env` maps variable names to descriptions (in the field, values are descriptions, not values); what looks like a
+    live secret is left out of it. `skills` are the tools, so that a skill filter finds them. `warnings` are about this
+    entry.
     """
 
     key: str
@@ -81,7 +99,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolConfig:
-    """An MCP config: one registration, listed once per server (law 6)."""
+    """An MCP config: one registration, listed once per server (law 6). `warnings` are those of no single server."""
 
     servers: tuple[Server, ...]
     warnings: tuple[Reason, ...] = ()
@@ -90,3 +108,55 @@ class ToolConfig:
 
 
 Card = AgentCard | ToolConfig
+
+
+class Examination(NamedTuple):
+    """What card bytes are worth: a card, or the hard rules they break, in order of importance; and all warnings."""
+
+    card: Card | None
+    errors: tuple[Reason, ...]
+    warnings: tuple[Reason, ...]
+
+
+def read(body: bytes, kind: Kind | None = None) -> Card:
+    """Read card bytes as a card of `kind`; None: a tool when there is a member `mcpServers`, else an agent.
+
+    Raises CardError with every hard rule broken, in order of importance (law 12).
+    """
+    card, errors, _ = examine(body, kind)
+    if card is None:
+        raise CardError(errors)
+    return card
+
+
+def examine(body: bytes, kind: Kind | None = None) -> Examination:
+    """Like `read`, for who wants the warnings also of what is no card. Never raises."""
+    from parsers import agent_card, mcp_config, strict_json
+    from parsers.fields import Fields
+
+    try:
+        value, warnings = strict_json.loads(body)
+    except CardError as error:
+        return Examination(None, error.reasons, ())
+    if not isinstance(value, dict):
+        return Examination(None, (Reason("card-object"),), ())
+    if kind is None:
+        kind = Kind.AGENT if value.get("mcpServers") is None else Kind.TOOL
+    fields = Fields(len(body), warnings)
+    card: Card
+    if kind is Kind.TOOL:
+        card = mcp_config.read_config(value, fields)
+        warnings = card.warnings + tuple(warning for server in card.servers for warning in server.warnings)
+    else:
+        card = agent_card.read_agent(value, fields)
+        warnings = card.warnings
+    errors = tuple(fields.errors)
+    return Examination(None if errors else card, errors, warnings)
+
+
+def server_id(registration_id: str, key: str, count: int) -> str:
+    """The id of one of a config's `count` servers (law 6): the plain id of an only one, else `<id>#<key>`.
+
+    The key is percent-encoded as UTF-8, all but the unreserved characters of RFC 3986.
+    """
+    return registration_id if count == 1 else f"{registration_id}#{quote(key, safe='')}"

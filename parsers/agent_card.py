@@ -1,0 +1,250 @@
+"""A2A agent cards 0.1, 0.2, 0.3 and 1.0, read with warnings about what their version asks for (law 12)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from parsers.cards import AgentCard, Skill
+from parsers.fields import Fields, Json
+from parsers.offers import read_offers
+from parsers.strict_json import step
+
+MAX_SKILLS = 256
+MAX_TAGS = 64
+MAX_INTERFACES = 64
+
+# What each version requires of a card and of a skill beyond the hard rules (their JSON schemas; 1.0: a2a.proto).
+_MODES = ("defaultInputModes", "defaultOutputModes")
+_REQUIRED = {
+    "0.1": ("version", "capabilities"),
+    "0.2": ("description", "version", "capabilities", *_MODES),
+    "0.3": ("protocolVersion", "description", "version", "capabilities", *_MODES),
+    "1.0": ("description", "supportedInterfaces", "version", "capabilities", *_MODES),
+}
+_REQUIRED_OF_SKILL = {"0.1": ("name",), "0.2": ("name", "description", "tags")}
+_PLACES_OF_INTERFACES = ("supportedInterfaces", "additionalInterfaces")
+_FOREIGN_PRICES = ("pricing", "x402", "price")
+
+_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#]+[^\s]*")
+_LOCAL = re.compile(
+    r"[a-z]+://(?:[^/@]*@)?(?:localhost|[^/:?#]+\.(?:local|localhost|internal)|127\.[0-9.]+|0\.0\.0\.0|10\.[0-9.]+"
+    r"|192\.168\.[0-9.]+|172\.(?:1[6-9]|2[0-9]|3[01])\.[0-9.]+|169\.254\.[0-9.]+|\[::1\])(?=[:/?#]|$)",
+    re.IGNORECASE,
+)
+
+
+def read_agent(card: Json, fields: Fields) -> AgentCard:
+    """Read an agent card. Hard rules it breaks go to `fields.errors`: then the card returned is not to be listed."""
+    version = protocol(card)
+    name = _name(card, fields)
+    description = fields.text(card, "description")
+    tags = fields.texts(card, "tags", "", MAX_TAGS) + fields.texts(card, "keywords", "", MAX_TAGS)
+    skills = _skills(card, fields, version)
+    interfaces = _interfaces(card, fields, version)
+    url = _url(card, fields, version, interfaces)
+    _note_missing(card, fields, version)
+    return AgentCard(
+        name=name,
+        description=description,
+        version=fields.text(card, "version"),
+        url=url,
+        protocol=version,
+        logo=read_logo(card, fields),
+        provider=read_provider(card, fields),
+        documentation_url=fields.text(card, "documentationUrl"),
+        interfaces=_with_main(interfaces, card, url),
+        capabilities=_capabilities(card, fields),
+        skills=skills,
+        tags=merge_tags(tags, (tag for skill in skills for tag in skill.tags), fields),
+        offers=read_offers(card, fields, frozenset(skill.id for skill in skills)),
+        warnings=fields.finish(),
+    )
+
+
+def protocol(card: Json) -> str:
+    """The A2A version of a card: 0.1, 0.2, 0.3 or 1.0, from what only that version has, else from what it states."""
+    stated = card.get("protocolVersion")
+    stated = stated if isinstance(stated, str) else ""
+    if isinstance(card.get("supportedInterfaces"), list) or stated.startswith("1."):
+        return "1.0"
+    if stated.startswith(("0.1", "0.2", "0.3")):
+        return stated[:3]
+    if any(card.get(key) is not None for key in ("preferredTransport", "additionalInterfaces", "signatures")):
+        return "0.3"
+    if card.get("defaultInputModes") is not None and card.get("securitySchemes") is not None:
+        return "0.2"
+    return "0.1"
+
+
+def read_provider(holder: Json, fields: Fields, at: str = "") -> dict[str, str]:
+    """The provider's `organization` and `url`, as far as given."""
+    provider = fields.object(holder, "provider", at)
+    found = {key: fields.text(provider, key, step(at, "provider")) for key in ("organization", "url")}
+    return {key: text for key, text in found.items() if text}
+
+
+def read_logo(holder: Json, fields: Fields, at: str = "") -> str:
+    """`iconUrl`, else `provider.logo`, else `icons[0].src`."""
+    logo = fields.text(holder, "iconUrl", at)
+    provider = holder.get("provider")
+    if not logo and isinstance(provider, dict):
+        logo = fields.text(provider, "logo", step(at, "provider"))
+    if not logo:
+        for place, icon in fields.objects(holder, "icons", at):
+            return fields.text(icon, "src", place)
+    return logo
+
+
+def merge_tags(own: Iterable[str], others: Iterable[str], fields: Fields) -> tuple[str, ...]:
+    """The tags of a listing, each once whatever its case, in order, spelt as first written; at most 64."""
+    merged: dict[str, str] = {}
+    for tags in (own, others):
+        for tag in tags:
+            merged.setdefault(tag.strip().casefold(), tag.strip())
+    if len(merged) > MAX_TAGS:
+        fields.not_indexed(f"only the first {MAX_TAGS} of {len(merged)} tags", "/tags")
+    return tuple(merged.values())[:MAX_TAGS]
+
+
+def _name(card: Json, fields: Fields) -> str:
+    name = card.get("name")
+    if isinstance(name, str) and not name.isspace() and name:
+        return fields.bounded(name, "", "name")
+    fields.error(
+        "card-name", "" if name is None else "name is blank" if isinstance(name, str) else "no string", "/name"
+    )
+    return ""
+
+
+def _skills(card: Json, fields: Fields, version: str) -> tuple[Skill, ...]:
+    """Ids are taken first and examples last, so that in a card of over 64 kB filters miss nothing that words find."""
+    required = _REQUIRED_OF_SKILL.get(version, _REQUIRED_OF_SKILL["0.2"])
+    usable: list[tuple[str, str, Json]] = []
+    for at, skill in fields.objects(card, "skills"):
+        identity = skill.get("id")
+        if not isinstance(identity, str) or not identity or identity.isspace():
+            fields.warn("skill-id", "" if identity is None else "the id is no text", f"{at}/id")
+        elif len(usable) == MAX_SKILLS:
+            fields.not_indexed(f"only the first {MAX_SKILLS} skills", "/skills")
+            break
+        else:
+            usable.append((at, fields.bounded(identity, at, "id"), skill))
+    if not usable:
+        fields.error("card-skills", "none of them has an id" if card.get("skills") else "", "/skills")
+    _note_repeated(usable, fields)
+    described = [_described(at, identity, skill, fields, required) for at, identity, skill in usable if identity]
+    return tuple(
+        Skill(*texts, fields.texts(skill, "examples", at, MAX_TAGS))
+        for texts, (at, _, skill) in zip(described, (entry for entry in usable if entry[1]), strict=True)
+    )
+
+
+def _described(
+    at: str, identity: str, skill: Json, fields: Fields, required: tuple[str, ...]
+) -> tuple[str, str, str, tuple[str, ...]]:
+    for key in required:
+        if skill.get(key) is None:
+            fields.warn("missing", f"{key} of skill {identity}", step(at, key))
+    name, description = fields.text(skill, "name", at), fields.text(skill, "description", at)
+    return identity, name, description, fields.texts(skill, "tags", at, MAX_TAGS)
+
+
+def _note_repeated(usable: list[tuple[str, str, Json]], fields: Fields) -> None:
+    seen: set[str] = set()
+    for at, identity, _ in usable:
+        if identity in seen:
+            fields.warn("skill-repeated", identity, f"{at}/id")
+        seen.add(identity)
+
+
+def _interfaces(card: Json, fields: Fields, version: str) -> tuple[dict[str, Any], ...]:
+    """The interfaces that have a url, in order of preference, in the words of A2A 1.0."""
+    found: list[dict[str, Any]] = []
+    for place in _PLACES_OF_INTERFACES:
+        for at, entry in fields.objects(card, place):
+            if len(found) == MAX_INTERFACES:
+                fields.not_indexed(f"only the first {MAX_INTERFACES} interfaces", step("", place))
+                break
+            url = fields.text(entry, "url", at)
+            if not url or url.isspace():
+                fields.warn("missing", "url of an interface", f"{at}/url")
+                continue
+            binding = fields.text(entry, "protocolBinding", at) or fields.text(entry, "transport", at)
+            _note_missing_of_interface(entry, fields, at, version)
+            rest = {key: fields.text(entry, key, at) for key in ("protocolVersion", "tenant")}
+            members = {"url": url, "protocolBinding": binding, **rest}
+            found.append({key: text for key, text in members.items() if text})
+    return tuple(found)
+
+
+def _note_missing_of_interface(entry: Json, fields: Fields, at: str, version: str) -> None:
+    for key in ("protocolBinding", "protocolVersion") if version == "1.0" else ("transport",):
+        if entry.get(key) is None:
+            fields.warn("missing", f"{key} of an interface, which A2A {version} requires", f"{at}/{key}")
+
+
+def _url(card: Json, fields: Fields, version: str, interfaces: tuple[dict[str, Any], ...]) -> str:
+    """Where the agent is called: the first interface in 1.0, `url` before."""
+    own = fields.text(card, "url")
+    own = "" if own.isspace() else own
+    first = str(interfaces[0]["url"]) if interfaces else ""
+    preferred = first if version == "1.0" and isinstance(card.get("supportedInterfaces"), list) else own
+    url = preferred or own or first
+    if not url:
+        fields.error("card-url", "", "/url")
+    elif not own and version != "1.0":
+        fields.warn("missing", f"url, which A2A {version} requires", "/url")
+    if own and not _ABSOLUTE.fullmatch(own):
+        fields.warn("url-form", own, "/url")
+    elif _LOCAL.match(url):
+        fields.warn("url-local", url, "/url" if url == own else "/supportedInterfaces")
+    return url
+
+
+def _with_main(interfaces: tuple[dict[str, Any], ...], card: Json, url: str) -> tuple[dict[str, Any], ...]:
+    """All interfaces: before 1.0 the main one is not in the list but in `url` and `preferredTransport`."""
+    if not url or any(entry["url"] == url for entry in interfaces):
+        return interfaces
+    transport = card.get("preferredTransport")
+    binding = {"protocolBinding": transport} if isinstance(transport, str) and len(transport) <= 100 else {}
+    return ({"url": url, **binding}, *interfaces)
+
+
+def _capabilities(card: Json, fields: Fields) -> dict[str, Any]:
+    given = fields.object(card, "capabilities")
+    found: dict[str, Any] = {}
+    for key in ("streaming", "pushNotifications", "stateTransitionHistory", "extendedAgentCard"):
+        value = given.get(key)
+        if isinstance(value, bool):
+            found[key] = value
+        elif value is not None:
+            fields.wrong(value, "a boolean", f"/capabilities/{key}")
+    extensions: list[dict[str, Any]] = []
+    for at, entry in fields.objects(given, "extensions", "/capabilities"):
+        if len(extensions) == MAX_INTERFACES:
+            fields.not_indexed(f"only the first {MAX_INTERFACES} extensions", "/capabilities/extensions")
+            break
+        texts = {key: fields.text(entry, key, at) for key in ("uri", "description")}
+        extensions.append({**texts, "required": entry.get("required") is True})
+    return {**found, "extensions": extensions} if extensions else found
+
+
+def _note_missing(card: Json, fields: Fields, version: str) -> None:
+    for key in _REQUIRED[version]:
+        value = card.get(key)
+        if value is None:
+            fields.warn("missing", f"{key}, which A2A {version} requires", f"/{key}")
+        elif value == [] and version == "1.0":
+            fields.warn("missing", f"an entry in {key}, which A2A 1.0 requires", f"/{key}")
+        elif key in _MODES and not isinstance(value, list):
+            fields.wrong(value, "a list", f"/{key}")
+    provider = card.get("provider")
+    if isinstance(provider, dict):
+        for key in ("organization",) if version == "0.1" else ("organization", "url"):
+            if provider.get(key) is None:
+                fields.warn("missing", f"{key} of the provider, which A2A {version} requires", f"/provider/{key}")
+    for key in _FOREIGN_PRICES:
+        if card.get(key) is not None:
+            fields.warn("ignored", f"{key}: prices belong in x-payment-config", f"/{key}")

@@ -1,0 +1,155 @@
+"""Tolerant reading of a stranger's JSON object: what is usable is taken, what is not becomes a warning (law 12).
+
+Every text taken is bounded (8 kB each, 64 kB a listing, in UTF-8) and free of U+0000. A field that is null is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from parsers.reasons import Reason
+from parsers.strict_json import step
+
+MAX_TEXT = 8 << 10
+MAX_LISTING = 64 << 10
+MAX_WARNINGS = 100
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+Json = dict[str, Any]
+
+_JSON_NAMES = {str: "a string", dict: "an object", list: "a list", bool: "a boolean", int: "a number"}
+
+
+def kind_of(value: Any) -> str:
+    """What a JSON value is, in words: "a list"."""
+    return "null" if value is None else _JSON_NAMES.get(type(value), "a number")
+
+
+class Fields:
+    """Reads the fields of one listing and collects what is wrong with them.
+
+    `size` is the length in bytes of the JSON it stands in: text that cannot reach 64 kB in all is not counted.
+    """
+
+    __slots__ = ("_clipped", "_left", "_more", "errors", "warnings")
+
+    def __init__(self, size: int, warnings: tuple[Reason, ...] = ()) -> None:
+        self.errors: list[Reason] = []
+        self.warnings: list[Reason] = list(warnings)
+        self._left: int | None = MAX_LISTING if size > MAX_LISTING else None
+        self._clipped = False
+        self._more = 0
+
+    def warn(self, code: str, detail: str = "", pointer: str = "") -> None:
+        """Note a warning; after a hundred they are only counted."""
+        if len(self.warnings) < MAX_WARNINGS:
+            self.warnings.append(Reason(code, _safe(detail), pointer))
+        else:
+            self._more += 1
+
+    def error(self, code: str, detail: str = "", pointer: str = "") -> None:
+        """Note that a hard rule is broken."""
+        self.errors.append(Reason(code, _safe(detail), pointer))
+
+    def finish(self) -> tuple[Reason, ...]:
+        """All warnings, the last one saying how many more there were."""
+        if self._more:
+            self.warnings.append(Reason("more-warnings", f"{self._more:,}"))
+            self._more = 0
+        return tuple(self.warnings)
+
+    def wrong(self, value: Any, expected: str, pointer: str) -> None:
+        """Warn that a value has the wrong type and is ignored."""
+        name = pointer.rpartition("/")[2]
+        self.warn("wrong-type", f"{name} is {kind_of(value)}, not {expected}", pointer)
+
+    def text(self, holder: Json, key: str, at: str = "") -> str:
+        """The string member `key` of the object at pointer `at`; empty when absent or no string."""
+        value = holder.get(key)
+        if value is None:
+            return ""
+        if value.__class__ is not str:
+            self.wrong(value, "a string", step(at, key))
+            return ""
+        return self.bounded(value, at, key)
+
+    def texts(self, holder: Json, key: str, at: str, limit: int) -> tuple[str, ...]:
+        """The non-blank strings of the list member `key`, at most `limit`."""
+        found: list[str] = []
+        for number, value in enumerate(self.items(holder, key, at)):
+            if value.__class__ is not str:
+                self.wrong(value, "a string", f"{step(at, key)}/{number}")
+            elif value and not value.isspace():
+                if len(found) == limit:
+                    self.not_indexed(f"only the first {limit} of {key}", step(at, key))
+                    break
+                found.append(self.bounded(value, at, key, number))
+        return tuple(text for text in found if text)
+
+    def items(self, holder: Json, key: str, at: str = "") -> list[Any]:
+        """The list member `key`; empty when absent or no list."""
+        value = holder.get(key)
+        if isinstance(value, list):
+            return value
+        if value is not None:
+            self.wrong(value, "a list", step(at, key))
+        return []
+
+    def objects(self, holder: Json, key: str, at: str = "") -> Iterator[tuple[str, Json]]:
+        """The objects of the list member `key`, each with its pointer."""
+        for number, value in enumerate(self.items(holder, key, at)):
+            if value.__class__ is dict:
+                yield f"{step(at, key)}/{number}", value
+            else:
+                self.wrong(value, "an object", f"{step(at, key)}/{number}")
+
+    def object(self, holder: Json, key: str, at: str = "") -> Json:
+        """The object member `key`; empty when absent or no object."""
+        value = holder.get(key)
+        if isinstance(value, dict):
+            return value
+        if value is not None:
+            self.wrong(value, "an object", step(at, key))
+        return {}
+
+    def bounded(self, value: str, *where: str | int) -> str:
+        """A text within the limits, without U+0000; `where` is the pointer of its holder and the steps below it."""
+        if self._left is None and len(value) <= MAX_TEXT // 4 and "\0" not in value:
+            return value
+        return self._bounded(value, where)
+
+    def not_indexed(self, detail: str, pointer: str) -> None:
+        """Warn that a part of the card is not indexed."""
+        self.warn("not-indexed", detail, pointer)
+
+    def _bounded(self, value: str, where: tuple[str | int, ...]) -> str:
+        value = value.replace("\0", REPLACEMENT)
+        room = MAX_TEXT if self._left is None else min(MAX_TEXT, self._left)
+        taken = cut(value, room)
+        if self._left is not None:
+            self._left -= len(taken.encode())
+        if len(taken) < len(value) and not self._clipped:
+            self._note_cut(room, where)
+        return taken
+
+    def _note_cut(self, room: int, where: tuple[str | int, ...]) -> None:
+        pointer = str(where[0])
+        for part in where[1:]:
+            pointer = step(pointer, part)
+        if room == MAX_TEXT:
+            self.not_indexed("only the first 8 kB of this text", pointer)
+        else:
+            self._clipped = True
+            self.not_indexed("only the first 64 kB of text; from here on nothing", pointer)
+
+
+def cut(value: str, room: int) -> str:
+    """The longest beginning of a text that takes at most `room` bytes in UTF-8."""
+    if len(value) * 4 <= room:
+        return value
+    raw = value[:room].encode()
+    return value if len(raw) <= room and len(value) <= room else raw[:room].decode(errors="ignore")
+
+
+def _safe(detail: str) -> str:
+    return cut(detail.replace("\0", REPLACEMENT), 300)

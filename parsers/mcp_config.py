@@ -1,0 +1,196 @@
+"""MCP configs: `mcpServers` bodies, each entry a tool of its own (laws 6 and 12)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from parsers.agent_card import MAX_SKILLS, MAX_TAGS, merge_tags, read_logo, read_provider
+from parsers.cards import Server, Skill, ToolConfig
+from parsers.fields import REPLACEMENT, Fields, Json
+from parsers.offers import PRICE_KEYS, read_offers
+from parsers.strict_json import step
+
+MAX_SERVERS = 64
+MAX_KEY = 256
+MAX_ARGS = 256
+MAX_ENV = 256
+
+# The shapes of keys that work somewhere: private keys (WIF, extended, PEM), and the tokens of well-known services.
+_SECRET = re.compile(
+    r"(?<![A-Za-z0-9])(?:[5KLc][1-9A-HJ-NP-Za-km-z]{50,51}|[xyzt]prv[1-9A-HJ-NP-Za-km-z]{100,110}|(?:0x)?[0-9a-fA-F]{64}"
+    r"|sk-[A-Za-z0-9_-]{20,200}|[sr]k_live_[A-Za-z0-9]{16,200}|gh[pousr]_[A-Za-z0-9]{30,200}"
+    r"|github_pat_[A-Za-z0-9_]{30,200}|glpat-[A-Za-z0-9_-]{20,100}|xox[abprs]-[A-Za-z0-9-]{10,200}"
+    r"|A(?:KIA|SIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{35}|npm_[A-Za-z0-9]{36}|hf_[A-Za-z0-9]{30,60}"
+    r"|SG\.[A-Za-z0-9_-]{20,30}\.[A-Za-z0-9_-]{40,50}"
+    r"|eyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,2000})(?![A-Za-z0-9])"
+    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----|[a-z][a-z0-9+]{1,20}://[^\s:/@]{1,100}:[^\s/@$<{]{3,200}@"
+)
+_PLACEHOLDER = re.compile(r"[<\[{$%].{0,200}|your.{0,200}|x{3,}|\*{3,}|\.{3}", re.IGNORECASE)
+
+
+def read_config(config: Json, fields: Fields) -> ToolConfig:
+    """Read an MCP config. Hard rules it breaks go to `fields.errors`: then it is not to be listed."""
+    named = _named(config, fields)
+    shared = {key: config[key] for key in PRICE_KEYS if config.get(key) is not None}
+    servers = () if fields.errors else tuple(_server(key, entry, shared) for key, entry in named.items())
+    return ToolConfig(servers=servers, warnings=fields.finish())
+
+
+def looks_secret(value: str) -> bool:
+    """Whether a text holds what looks like a working key, token or password in a URL."""
+    return len(value) >= 12 and _SECRET.search(value) is not None
+
+
+def _named(config: Json, fields: Fields) -> dict[str, Json]:
+    """The entries of `mcpServers` that have a name and are objects, in the order written."""
+    servers = config.get("mcpServers")
+    if not isinstance(servers, dict):
+        fields.error("config-servers", "" if servers is None else "mcpServers is no object", "/mcpServers")
+        return {}
+    named: dict[str, Json] = {}
+    for key, entry in servers.items():
+        if entry is None:
+            continue
+        pointer = step("/mcpServers", key)
+        if not isinstance(entry, dict) or not key or key.isspace():
+            fields.warn("ignored", f"{key}: no object" if key.strip() else "an entry without a name", pointer)
+            continue
+        if len(key.encode()) > MAX_KEY:
+            fields.error("config-server-key", key[:64], pointer)
+        named[key.replace("\0", REPLACEMENT)] = entry
+    if not named:
+        fields.error("config-no-server", "", "/mcpServers")
+    if len(named) > MAX_SERVERS:
+        fields.error("config-server-count", f"{len(named):,}", "/mcpServers")
+    return named
+
+
+def _server(key: str, entry: Json, shared: Json) -> Server:
+    at = step("/mcpServers", key)
+    fields = Fields(_size(entry))
+    name = fields.text(entry, "name", at) or fields.text(entry, "title", at)
+    description = fields.text(entry, "description", at)
+    keywords = fields.texts(entry, "keywords", at, MAX_TAGS)
+    skills = _tools(entry, fields, at)
+    command, url = fields.text(entry, "command", at), fields.text(entry, "url", at)
+    if not command and not url:
+        fields.warn("missing", "command or url of the server", at)
+    args = _args(entry, fields, at)
+    names = frozenset(skill.id for skill in skills)
+    own = any(entry.get(price_key) is not None for price_key in PRICE_KEYS)
+    return Server(
+        key=key,
+        name=key if not name or name.isspace() else name,
+        description=description,
+        version=fields.text(entry, "version", at),
+        url=url,
+        logo=read_logo(entry, fields, at),
+        provider=read_provider(entry, fields, at),
+        command=command,
+        args=args,
+        env=_env(entry, fields, at),
+        keywords=keywords,
+        tools=tuple(skill.id for skill in skills),
+        prompts=_names(entry, "prompts", ("name",), fields, at),
+        resources=_names(entry, "resources", ("uri", "name"), fields, at),
+        skills=skills,
+        tags=merge_tags(keywords, fields.texts(entry, "tags", at, MAX_TAGS), fields),
+        offers=read_offers(entry, fields, names, at) if own else read_offers(shared, fields, names),
+        warnings=fields.finish(),
+    )
+
+
+def _size(entry: Json) -> int:
+    """An upper bound in bytes of the text in a JSON value, found without recursion."""
+    size = 0
+    todo: list[Any] = [entry]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            size += 4 * len(item)
+        elif isinstance(item, dict):
+            todo.extend(item.values())
+            size += 4 * sum(map(len, item))
+        elif isinstance(item, list):
+            todo.extend(item)
+    return size
+
+
+def _tools(entry: Json, fields: Fields, at: str) -> tuple[Skill, ...]:
+    """Tools as skills: a name alone, or an object with name, description and tags. The id is the tool's name."""
+    found: dict[str, Skill] = {}
+    for number, tool in enumerate(fields.items(entry, "tools", at)):
+        if len(found) == MAX_SKILLS:
+            fields.not_indexed(f"only the first {MAX_SKILLS} tools", step(at, "tools"))
+            break
+        here = f"{at}/tools/{number}"
+        name = _name_of(tool, ("name", "id"), fields, here)
+        if not name:
+            fields.warn("ignored", "a tool without a name", here)
+        elif name in found:
+            fields.warn("skill-repeated", name, here)
+        elif isinstance(tool, dict):
+            title, description = fields.text(tool, "title", here), fields.text(tool, "description", here)
+            found[name] = Skill(name, title or name, description, fields.texts(tool, "tags", here, MAX_TAGS))
+        else:
+            found[name] = Skill(name, name)
+    return tuple(found.values())
+
+
+def _names(entry: Json, key: str, members: tuple[str, ...], fields: Fields, at: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for number, item in enumerate(fields.items(entry, key, at)):
+        if len(found) == MAX_SKILLS:
+            fields.not_indexed(f"only the first {MAX_SKILLS} {key}", step(at, key))
+            break
+        name = _name_of(item, members, fields, f"{at}/{key}/{number}")
+        if name:
+            found.append(name)
+        else:
+            fields.warn("ignored", f"an entry of {key} without a name", f"{at}/{key}/{number}")
+    return tuple(found)
+
+
+def _name_of(item: object, members: tuple[str, ...], fields: Fields, here: str) -> str:
+    """The name that an entry is or has: a string, or the first string among `members` of an object."""
+    if isinstance(item, dict):
+        item = next((item[member] for member in members if isinstance(item.get(member), str)), None)
+    if not isinstance(item, str) or item.isspace():
+        return ""
+    return fields.bounded(item, here)
+
+
+def _args(entry: Json, fields: Fields, at: str) -> tuple[str, ...]:
+    """The arguments, none left out but what is no string, as their order and number mean something."""
+    given = fields.items(entry, "args", at)
+    if len(given) > MAX_ARGS:
+        fields.not_indexed(f"only the first {MAX_ARGS} args", step(at, "args"))
+    found = []
+    for number, value in enumerate(given[:MAX_ARGS]):
+        here = f"{at}/args/{number}"
+        if not isinstance(value, str):
+            fields.wrong(value, "a string", here)
+            continue
+        if looks_secret(value):
+            fields.warn("env-secret", f"argument {number + 1}", here)
+        found.append(fields.bounded(value, here))
+    return tuple(found)
+
+
+def _env(entry: Json, fields: Fields, at: str) -> dict[str, str]:
+    """Names of variables and what they are for. A secret is public with the inscription, but need not be shown too."""
+    given = fields.object(entry, "env", at)
+    if len(given) > MAX_ENV:
+        fields.not_indexed(f"only the first {MAX_ENV} variables", step(at, "env"))
+    found: dict[str, str] = {}
+    here = step(at, "env")
+    for name in list(given)[:MAX_ENV]:
+        text = fields.text(given, name, here)
+        if looks_secret(text):
+            fields.warn("env-secret", name, step(here, name))
+            text = ""
+        elif text and not any(map(str.isspace, text)) and not _PLACEHOLDER.fullmatch(text):
+            fields.warn("env-value", name, step(here, name))
+        found[fields.bounded(name, here)] = text
+    return found
