@@ -209,7 +209,7 @@ class Follower:
                 read = await asyncio.to_thread(self._read_with, ref, data, values)
         except ParseError as error:
             self.progress.refused += 1
-            log.error("%s: block %d is refused: %s", self._chain.name, ref.height, error)  # noqa: TRY400
+            log.error("%s: block %d is refused: %s", self._chain.name, ref.height, error)
             await self._chain.refuse(ref, str(error))
             return None
         return read
@@ -250,7 +250,7 @@ class Follower:
         self._changed()
 
     async def _retry_undecided(self, at: BlockRef | None) -> None:
-        """Law 3: ask again for the values that undecided updates wait for; where one is found, read again from there."""
+        """Law 3: ask again for the values that undecided updates wait for; with one found, read again from there."""
         if at is None or (self._retried and time.monotonic() - self._retried < RETRY_SECONDS):
             return
         self._retried = time.monotonic()
@@ -260,5 +260,7 @@ class Follower:
             if ref is None or len(await self._look_up(wanted, ref)) < len(wanted):
                 continue
             log.info("%s: the values that block %d waited for are known; reading again", self._chain.name, ref.height)
-            await self._forget(await asyncio.to_thread(self._store.block, self._chain.name, ref.height - 1), ref.height - 1)
+            await self._forget(
+                await asyncio.to_thread(self._store.block, self._chain.name, ref.height - 1), ref.height - 1
+            )
             return

@@ -6,17 +6,17 @@ turn until nothing new is flagged (law 3b), and then each is read in the order i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from typing import Any
 
 from indexer.chains import Rules
 from indexer.facts import BlockRef, Event, EventKind, PointerAnchor, Reading, State, Status
-from indexer.lineage import Landing, Line, Unknown, positions
+from indexer.lineage import Landing, Line, Unknown, is_unspendable, positions
 from indexer.registry import Registry
-from indexer.verdict import Verdict, of_arrival, of_newcomer
-from parsers import address, block, envelope, output, pointer, sigma, tx
+from indexer.verdict import Verdict, fields_of, of_arrival, of_newcomer
+from parsers import address, block, envelope, map_protocol, output, pointer, sigma, tx
 from parsers.errors import BlockError
 from parsers.output import OutputRecord
 from parsers.reasons import Reason
@@ -70,16 +70,17 @@ def _flag(data: memoryview | bytes, rules: Rules, watched: block.Watched) -> dic
     """The transactions worth reading, by their number in the block; outpoints born here are watched too (law 3b)."""
     found = block.worth_reading(data, watched, segwit=rules.segwit, witness=rules.envelope == "witness")
     flagged: dict[int, Transaction] = {}
-    while found:
+    fresh: Sequence[block.Candidate] = found
+    while fresh:
         born = block.Watched()
-        for candidate in found:
+        for candidate in fresh:
             raw = bytes(data[candidate.offset : candidate.offset + candidate.size])
             flagged[candidate.tx_index] = tx.read(raw, segwit=rules.segwit)
             born.add(_holdable(flagged[candidate.tx_index], rules))
         if not len(born):
             break
         spending = block.spending(data, born, segwit=rules.segwit)
-        found = [candidate for candidate in spending if candidate.tx_index not in flagged]
+        fresh = [candidate for candidate in spending if candidate.tx_index not in flagged]
     return flagged
 
 
@@ -124,7 +125,9 @@ def _check_merkle_root(ref: BlockRef, data: memoryview | bytes, rules: Rules) ->
     """Law 16: a block that holds anything of ours must hash to the merkle root of its header."""
     offsets = block.tx_offsets(data, segwit=rules.segwit)
     if block.merkle_root(data, offsets, segwit=rules.segwit) != ref.header[36:68]:
-        raise BlockError(f"block {ref.height:,} ({ref.hash[::-1].hex()}): its transactions do not match its merkle root")
+        raise BlockError(
+            f"block {ref.height:,} ({ref.hash[::-1].hex()}): its transactions do not match its merkle root"
+        )
 
 
 @dataclass(slots=True)
@@ -163,7 +166,7 @@ class Session:
 
 
 class _Tx:
-    """What reading a transaction has in common on every chain: arrivals, newcomers, pointers, and how they are noted."""
+    """What reading a transaction has in common on every chain, and how what it says is noted."""
 
     def __init__(self, session: Session, index: int, transaction: Transaction) -> None:
         self.session, self.index, self.tx = session, index, transaction
@@ -199,7 +202,13 @@ class _Tx:
             self.session.seats.pop(spent.prevout, None)
 
     def owner(self, vout: int) -> str | None:
-        return address.owner(self.tx.outputs[vout].script, self.session.rules.coin, self.session.network)
+        """The address that output `vout` is locked to, None where it is locked to none."""
+        rules = self.session.rules
+        return address.owner(self.tx.outputs[vout].script, self.inscribed(vout), rules.coin, self.session.network)
+
+    def inscribed(self, vout: int) -> envelope.Inscription | None:
+        """The envelope that stands in output `vout` itself."""
+        return self.record(vout).inscription if may_speak(self.tx.outputs[vout].script) else None
 
     def note(self, kind: EventKind, vout: int | None, **rest: Any) -> None:
         """Add an event; a state that has an outpoint takes its seat."""
@@ -282,9 +291,7 @@ class _Tx:
 
     def point(self, vout: int, found: pointer.Pointer) -> None:
         """Law 8: a pointer, good or bad."""
-        anchor = PointerAnchor(
-            id=found.id, domain=found.domain, digest=found.digest, uri=found.uri, form=found.form
-        )
+        anchor = PointerAnchor(id=found.id, domain=found.domain, digest=found.digest, uri=found.uri, form=found.form)
         self.note(EventKind.POINTED, vout, valid=not found.reasons, reasons=found.reasons, pointer=anchor)
 
     def split_pointer(self) -> None:
@@ -330,19 +337,19 @@ class _OutputTx(_Tx):
         if landing.vout is None:
             return Reason("burned-fee")
         for vout in range(landing.vout):
-            if self.tx.outputs[vout].satoshis == 1 and output.may_speak(self.tx.outputs[vout].script):
+            if self.tx.outputs[vout].satoshis == 1 and may_speak(self.tx.outputs[vout].script):
                 verdict = of_newcomer(self.record(vout), elsewhere=False, alone=True)
                 if verdict and verdict.event is EventKind.INSCRIBED:
                     return Reason("burned-displaced", str(vout))
         return Reason("burned-merged")
 
     def _newcomers(self, seated: set[int], floor: int | None) -> None:
-        speaking = [
+        speaking = [vout for vout, made in enumerate(self.tx.outputs) if vout not in seated and may_speak(made.script)]
+        bare = [
             vout
-            for vout, made in enumerate(self.tx.outputs)
-            if vout not in seated and output.may_speak(made.script)
+            for vout in speaking
+            if output.is_claim(fields_of(self.record(vout))) and not self.record(vout).inscription
         ]
-        bare = [vout for vout in speaking if output.is_named(self.record(vout)) and not self.record(vout).inscription]
         told = any(self.record(vout).inscription for vout in {*speaking, *seated})
         for vout in speaking:
             record = self.record(vout)
@@ -372,9 +379,9 @@ class _WitnessTx(_Tx):
     def read(self) -> None:
         leaving = self.leaving()
         spoken = {
-            number: found[0]
+            number
             for number, spent in enumerate(self.tx.inputs)
-            if spent.witness and (found := envelope.read_witness(spent.witness))
+            if spent.witness and envelope.read_witness(spent.witness)
         }
         met = {number for number, state, _ in leaving if number in spoken and state.offset == 0}
         wants: list[tuple[int, int, State | None, Outpoint | None]] = [
@@ -385,17 +392,19 @@ class _WitnessTx(_Tx):
         places = self.positions((number, offset) for number, offset, _, _ in wants)
         self.vacate()
         for (number, offset, state, spent), at in zip(wants, places, strict=True):
-            said = self._said(spoken.get(number) if offset == 0 else None, silent=bool(spoken))
+            said = self._said(number, speaks=offset == 0 and number in spoken, alone=not spoken)
             self._follow(state, spent, at, said)
         self._pointers()
 
-    def _said(self, inscription: envelope.Inscription | None, *, silent: bool) -> OutputRecord:
+    def _said(self, number: int, *, speaks: bool, alone: bool) -> OutputRecord:
         """What one input says: its envelope, with the MAP inside it or else that of the first OP_RETURN output.
 
-        Where other inputs bring envelopes, the OP_RETURN's MAP is theirs and an input without one says nothing.
+        `alone`: no input brings an envelope, so that the OP_RETURN's MAP is for the registrations that are moved.
         """
-        data = next((made.script for made in self.tx.outputs if made.script[:1] in (b"\x6a", b"\x00")), b"")
-        return output.of_witness(inscription, b"" if silent and inscription is None else data)
+        if speaks:
+            return output.read(self.tx, 0, witness=self.tx.inputs[number].witness)
+        data = next((made.script for made in self.tx.outputs if is_unspendable(made.script)), b"") if alone else b""
+        return OutputRecord(0, 0, data, map=map_protocol.read(data))
 
     def _follow(self, state: State | None, spent: Outpoint | None, at: int | Unknown, said: OutputRecord) -> None:
         if isinstance(at, Unknown):
@@ -442,9 +451,14 @@ class _WitnessTx(_Tx):
 
     def _pointers(self) -> None:
         for vout, made in enumerate(self.tx.outputs):
-            if output.may_speak(made.script) and (found := self.record(vout).pointer):
+            if may_speak(made.script) and (found := self.record(vout).pointer):
                 self.point(vout, found)
         self.split_pointer()
+
+
+def may_speak(script: bytes) -> bool:
+    """Whether an output's script can be about A2B at all: a look at its bytes, cheaper than reading it."""
+    return b"a2b" in script or b"ord" in script or b"bsv-mcp" in script
 
 
 def merge(before: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
@@ -458,4 +472,3 @@ def merge(before: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
             break
         kept[key] = merged[key]
     return {key: kept[key] for key in merged if key in kept}
-

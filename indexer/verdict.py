@@ -16,7 +16,7 @@ from parsers import cards
 from parsers.cards import Kind
 from parsers.envelope import Inscription, is_json
 from parsers.errors import CardError
-from parsers.output import OutputRecord, family, is_named, kind_of
+from parsers.output import OutputRecord, family, is_claim, kind_of
 from parsers.reasons import Reason
 from parsers.strict_json import MAX_BYTES
 
@@ -40,20 +40,25 @@ class Verdict:
     kind: Kind | None = None
 
 
+def fields_of(said: OutputRecord) -> Mapping[str, str]:
+    """The SET fields of an output's MAP, empty where there is none."""
+    return said.map.fields if said.map else {}
+
+
 def of_arrival(kind: Kind, said: OutputRecord) -> Verdict:
     """Law 4: what an output says to the registration of `kind` whose satoshi it now holds."""
-    changed = _kind_change(kind, said.fields)
+    changed = _kind_change(kind, fields_of(said))
     if said.inscription is None:
-        if not said.fields:
+        if not fields_of(said):
             return Verdict(EventKind.MOVED)
         if changed:
             return Verdict(EventKind.FOREIGN_CONTENT, (changed,))
-        return Verdict(EventKind.MAP_ONLY, fields=said.fields)
+        return Verdict(EventKind.MAP_ONLY, fields=fields_of(said))
     if not is_json(said.inscription.content_type):
         return Verdict(EventKind.FOREIGN_CONTENT, (Reason("content-type", said.inscription.content_type[:100]),))
     if changed:
         return Verdict(EventKind.FOREIGN_CONTENT, (changed,))
-    return _of_card(said.inscription.body, kind, EventKind.REINSCRIBED, EventKind.INVALID, said.fields)
+    return _of_card(said.inscription.body, kind, EventKind.REINSCRIBED, EventKind.INVALID, fields_of(said))
 
 
 def _kind_change(kind: Kind, fields: Mapping[str, str]) -> Reason | None:
@@ -84,23 +89,26 @@ def of_newcomer(said: OutputRecord, *, elsewhere: bool, alone: bool) -> Verdict 
     """
     if said.inscription is None:
         return _of_bare(said)
-    kind = kind_of(said.fields)
-    named = is_named(said)
+    kind = kind_of(fields_of(said))
+    named = is_claim(fields_of(said))
     if not is_json(said.inscription.content_type):
         return _rejected(Reason("content-type", said.inscription.content_type[:100])) if named else None
     if kind is None:
         return _of_unnamed(said, said.inscription, named=named, elsewhere=elsewhere)
-    verdict = _of_card(said.inscription.body, kind, EventKind.INSCRIBED, EventKind.REJECTED, said.fields)
+    verdict = _of_card(said.inscription.body, kind, EventKind.INSCRIBED, EventKind.REJECTED, fields_of(said))
     if alone and said.satoshis != 1:
         return Verdict(
-            EventKind.REJECTED, (Reason("satoshis", _count(said.satoshis)), *verdict.reasons), verdict.card, verdict.body
+            EventKind.REJECTED,
+            (Reason("satoshis", _count(said.satoshis)), *verdict.reasons),
+            verdict.card,
+            verdict.body,
         )
     return verdict
 
 
 def _of_bare(said: OutputRecord) -> Verdict | None:
     """An output without a valid envelope: a broken one, or a MAP that wants one."""
-    named = is_named(said)
+    named = is_claim(fields_of(said))
     if said.near and (named or _A2B_TYPE.search(said.script)):
         return _rejected(*(Reason(code) for code in said.near))
     return _rejected(Reason("no-envelope")) if named else None
@@ -109,15 +117,15 @@ def _of_bare(said: OutputRecord) -> Verdict | None:
 def _of_unnamed(said: OutputRecord, inscription: Inscription, *, named: bool, elsewhere: bool) -> Verdict | None:
     """A JSON body whose MAP does not make it a registration: the nearest reason, if it is meant for us at all."""
     if named:
-        return _rejected(Reason("map-type", said.fields["type"]), inscription=inscription)
+        return _rejected(Reason("map-type", fields_of(said)["type"]), inscription=inscription)
     if elsewhere:
         return _rejected(Reason("map-elsewhere"), inscription=inscription)
-    type_ = said.fields.get("type")
+    type_ = fields_of(said).get("type")
     if type_ not in (None, "agent") or not _is_card(inscription.body):
         return None
     if type_ == "agent":
-        return _rejected(Reason("map-app", said.fields.get("app", "")), inscription=inscription)
-    if said.map and said.map.commands and not said.fields:
+        return _rejected(Reason("map-app", fields_of(said).get("app", "")), inscription=inscription)
+    if said.map and said.map.commands and not fields_of(said):
         return _rejected(Reason("map-command", " ".join(said.map.commands)[:100]), inscription=inscription)
     return _rejected(Reason("no-map"), inscription=inscription)
 
