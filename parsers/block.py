@@ -1,0 +1,195 @@
+"""Walk a block's bytes and pick the transactions worth reading; everything else is skipped unbuilt.
+
+A block is its 80-byte header, a varint, and that many transactions. All functions take the whole block as bytes or any
+contiguous buffer (a memory map of gigabytes is read through once and not copied) and raise BlockError naming the byte
+where reading stopped. On chains with `segwit`, bytes may follow the last transaction (Litecoin's MWEB part).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from itertools import pairwise
+from typing import NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers import block_loop as loop
+from parsers.compiled import call
+from parsers.errors import BlockError
+from parsers.tx import sha256d
+from parsers.watched import Buffer, Watched, address
+
+__all__ = [
+    "Buffer", "Candidate", "Candidates", "Watched", "check", "header", "merkle_root", "spending", "tx_count",
+    "tx_offsets", "txids", "worth_reading",
+]  # fmt: skip
+
+HEADER = 80
+_SMALLEST_TX = 10
+_ROWS = 4096
+
+_SENTENCES = {
+    loop.TRUNCATED: "a transaction is cut short",
+    loop.INPUT_COUNT: "the number of inputs does not fit in the block",
+    loop.INPUT_SCRIPT: "an unlocking script runs past the end",
+    loop.OUTPUT_COUNT: "the number of outputs does not fit in the block",
+    loop.OUTPUT_SCRIPT: "a locking script runs past the end",
+    loop.WITNESS: "a witness runs past the end",
+    loop.MWEB: "a MWEB transaction body is not part of a block",
+}
+
+
+class Candidate(NamedTuple):
+    """A transaction of a block: `offset` and `size` in bytes, `tx_index` from the coinbase's 0."""
+
+    offset: int
+    size: int
+    tx_index: int
+
+
+class Candidates(Sequence[Candidate]):
+    """Transactions worth reading, in block order: 24 bytes each until one is asked for."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: npt.NDArray[np.int64]) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Candidate: ...
+    @overload
+    def __getitem__(self, index: slice) -> Candidates: ...
+    def __getitem__(self, index: int | slice) -> Candidate | Candidates:
+        if isinstance(index, slice):
+            return Candidates(self._rows[index])
+        return Candidate(*self._rows[index].tolist())
+
+    def __iter__(self) -> Iterator[Candidate]:
+        for start in range(0, len(self._rows), _ROWS):
+            yield from map(Candidate._make, self._rows[start : start + _ROWS].tolist())
+
+    def __repr__(self) -> str:
+        return f"Candidates({list(self)!r})"
+
+
+def header(data: Buffer) -> bytes:
+    """The first 80 bytes of a block. Raises BlockError when there are fewer."""
+    if len(data) < HEADER:
+        raise BlockError(f"a block of {len(data)} bytes has no header of 80", len(data))
+    return bytes(data[:HEADER])
+
+
+def tx_count(data: Buffer) -> int:
+    """The number of transactions that the block claims. Raises BlockError when that many cannot fit in it."""
+    return _start(data)[0]
+
+
+def _start(data: Buffer) -> tuple[int, int]:
+    """The number of transactions and where the first begins."""
+    first = bytes(data[HEADER : HEADER + 9])
+    header(data)
+    size = 1 if first[:1] < b"\xfd" else 1 << (first[0] - 0xFC)
+    count = int.from_bytes(first[:1] if size == 1 else first[1 : 1 + size], "little")
+    start = HEADER + (1 if size == 1 else 1 + size)
+    if len(data) < start:
+        raise BlockError("the number of transactions is cut short", HEADER)
+    if not count:
+        raise BlockError("a block without transactions", HEADER)
+    if count * _SMALLEST_TX > len(data) - start:
+        raise BlockError(f"{count:,} transactions do not fit in {len(data) - start:,} bytes", HEADER)
+    return count, start
+
+
+def worth_reading(data: Buffer, watched: Watched, *, segwit: bool = False, witness: bool = False) -> Candidates:
+    """The transactions that spend a watched outpoint or may say something for us, in block order.
+
+    The latter: an output script (with `witness`, also a witness item) with a pushed element that begins with `a2b`, an
+    ord envelope that mentions json in a field, or the word `bsv-mcp`. Never misses one; some turn out to be nothing.
+    """
+    return _scan(data, watched, segwit, loop.SEARCH | loop.SEARCH_WITNESS * witness)
+
+
+def spending(data: Buffer, newly: Watched, *, segwit: bool = False) -> Candidates:
+    """The transactions that spend one of these outpoints, in block order; scripts are not looked at (law 3b)."""
+    return _scan(data, newly, segwit)
+
+
+def _scan(data: Buffer, watched: Watched, segwit: bool, wants: int = 0) -> Candidates:
+    count, at = _start(data)
+    held, base = address(data)
+    found: list[npt.NDArray[np.int64]] = []
+    wants |= loop.SEGWIT * segwit | loop.PROBE * bool(watched)
+    index = 0
+    while index < count:
+        rows = np.empty((_ROWS if not found else 16 * _ROWS, 3), np.int64)
+        at, index, used, state = call(loop.scan, base, at, held.size, index, count, wants, watched.arrays, rows)
+        _refuse(state, at)
+        found.append(rows[:used])
+    _trailing(at, held.size, segwit=segwit)
+    return Candidates(found[0].copy() if len(found) == 1 else np.concatenate(found))
+
+
+def _refuse(state: int, at: int) -> None:
+    if state < loop.PLAIN:
+        raise BlockError(_SENTENCES[state], at)
+
+
+def _trailing(at: int, end: int, *, segwit: bool) -> None:
+    if at < end and not segwit:
+        raise BlockError(f"{end - at:,} bytes follow the last transaction", at)
+
+
+def tx_offsets(data: Buffer, *, segwit: bool = False) -> npt.NDArray[np.int64]:
+    """Where each of the block's n transactions begins and the last one ends: n + 1 byte offsets."""
+    return _offsets(data, segwit=segwit)[0]
+
+
+def check(data: Buffer, *, segwit: bool = False) -> None:
+    """Raise BlockError when the block is cut short, or a count or length in it cannot be right."""
+    _scan(data, Watched(key=0), segwit)
+
+
+def _offsets(data: Buffer, *, segwit: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    count, at = _start(data)
+    held, base = address(data)
+    starts, witnesses = np.zeros(count + 1, np.int64), np.zeros(count if segwit else 0, np.int64)
+    at, state = call(loop.offsets, base, at, held.size, loop.SEGWIT * segwit, starts, witnesses)
+    _refuse(state, at)
+    _trailing(at, held.size, segwit=segwit)
+    return starts, witnesses
+
+
+def txids(data: Buffer, offsets: npt.NDArray[np.int64] | None = None, *, segwit: bool = False) -> Iterator[bytes]:
+    """The txids of a block's transactions (32 bytes, internal order), in order; over the form without witness."""
+    view = memoryview(data)
+    if not segwit:
+        for start, stop in pairwise((tx_offsets(data) if offsets is None else offsets).tolist()):
+            yield sha256(sha256(view[start:stop]).digest()).digest()
+        return
+    numbers, witnesses = _offsets(data, segwit=True)
+    for (start, stop), bare in zip(pairwise(numbers.tolist()), witnesses.tolist(), strict=True):
+        parts = (view[start : start + 4], view[start + 6 : bare], view[stop - 4 : stop])
+        yield sha256d(b"".join(parts) if bare else bytes(view[start:stop]))
+
+
+def merkle_root(data: Buffer, offsets: npt.NDArray[np.int64] | None = None, *, segwit: bool = False) -> bytes:
+    """The root of the transactions' merkle tree (32 bytes, internal order), to be compared with header bytes 36 to 68.
+
+    Raises BlockError for two equal hashes side by side, with which a block of other transactions has the same root
+    (CVE-2012-2459).
+    """
+    level = list(txids(data, offsets, segwit=segwit))
+    while len(level) > 1:
+        if any(left == right for left, right in zip(level[::2], level[1::2], strict=False)):
+            raise BlockError("the block repeats transactions so that its merkle root stays the same (CVE-2012-2459)")
+        if len(level) % 2:
+            level.append(level[-1])
+        level = [
+            sha256(sha256(left + right).digest()).digest() for left, right in zip(level[::2], level[1::2], strict=True)
+        ]
+    return level[0]
