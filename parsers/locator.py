@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import idna
 
+from parsers.reasons import Reason
+
 MAX_URI = 2048
 WELL_KNOWN = ("/.well-known/agent.json", "/.well-known/agent-card.json")
 
@@ -24,25 +26,38 @@ class Locator(NamedTuple):
     host: str
 
 
-def locate(uri: str) -> Locator | None:
-    """What an https or ipfs URI names (law 10), None when it is neither or its host is no domain name.
+def locate(uri: str) -> Locator | Reason:
+    """What an https or ipfs URI names, or the reason why it names nothing.
 
     A URI that is exactly the well-known path of a card is named by its domain. Ports and user names are refused.
     """
-    if len(uri) > MAX_URI:
-        return None
-    scheme, mark, rest = uri.partition("#")[0].partition("://")
-    if not mark:
-        return None
-    if scheme.lower() == "ipfs":
-        cid, slash, path = rest.partition("/")
-        return Locator(f"ipfs://{cid}{slash}{path}", "") if _CID.match(cid) and _PATH.match(path) else None
-    cut = re.search(r"[/?]", rest)
-    host, path = (rest[: cut.start()], rest[cut.start() :]) if cut else (rest, "")
-    name = a_label(host) if scheme.lower() == "https" and _PATH.match(path) else None
+    scheme, rest = _split(uri)
+    if len(uri) > MAX_URI or scheme not in ("https", "ipfs"):
+        return Reason("pointer-uri")
+    host, slash, path = rest.partition("/")
+    if scheme == "ipfs":
+        fits = _CID.match(host) and _PATH.match(path)
+        return Locator(f"ipfs://{host}{slash}{path}", "") if fits else Reason("pointer-uri")
+    host = host_of(uri)
+    path = rest[len(host) :]
+    name = a_label(host)
     if name is None:
-        return None
+        return Reason("pointer-domain")
+    if not _PATH.match(path):
+        return Reason("pointer-uri")
     return Locator(name if path in WELL_KNOWN else f"https://{name}{path or '/'}", name)
+
+
+def host_of(uri: str) -> str:
+    """The host of an https URI as written, "" for every other; no judgement on it."""
+    scheme, rest = _split(uri[:MAX_URI])
+    return re.split(r"[/?]", rest, maxsplit=1)[0] if scheme == "https" else ""
+
+
+def _split(uri: str) -> tuple[str, str]:
+    """Scheme in lower case, and what follows `://` without a fragment; the scheme is "" when there is no `://`."""
+    scheme, mark, rest = uri.partition("#")[0].partition("://")
+    return (scheme.lower(), rest) if mark else ("", "")
 
 
 def a_label(domain: str) -> str | None:

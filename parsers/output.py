@@ -21,7 +21,7 @@ _LEGACY_TYPE, _LEGACY_APP = "agent", "bsv-mcp"
 class OutputRecord:
     """All that one output says.
 
-    `near` holds reason codes of what resembles an envelope where there is no valid one, `near_json` whether one of these
+    `near` holds reason codes of what resembles an envelope where there is no valid one, `near_json` whether one of them
     declares JSON, and so may be meant for us.
     """
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from parsers.cards import Kind
-from parsers.locator import MAX_URI, a_label, locate
+from parsers.locator import MAX_URI, a_label, host_of, locate
 from parsers.reasons import Reason
 from parsers.script import OP_FALSE, OP_RETURN, ops, push, pushes
 
@@ -25,6 +25,7 @@ SOLANA_MARK = b"a2b\0"
 _ZERO = bytes(32)
 _HEX = re.compile(r"[0-9a-fA-F]*\Z", re.ASCII)
 _PART = re.compile(rb"([0-9]{1,3})/([0-9]{1,3})\Z")
+_TYPES = {"a2b": Kind.AGENT, "a2b-agent": Kind.AGENT, "a2b-mcp": Kind.TOOL}
 _DATA_HEAD = "data:application/json;base64,"
 
 _NO_DOMAIN = Reason("pointer-domain")
@@ -104,32 +105,27 @@ def _of_domain(written: bytes, digest: bytes | None, form: str, reasons: list[Re
 
 
 def _hash(raw: bytes) -> tuple[bytes | None, str, list[Reason]]:
-    """A hash as 32 bytes or 64 hex digits in any case, the form it has or resembles, and what is wrong with it."""
+    """A hash of 32 bytes or 64 hex digits in any case, its form (raw32 also when it is neither), and what is wrong."""
     if len(raw) == 32:
         return raw, "raw32", []
-    text = raw[:128].decode("ascii", "replace")
-    if len(raw) == 64 and _HEX.match(text):
-        return bytes.fromhex(text), "hex64", []
-    return None, "hex64" if len(raw) > 32 and _HEX.match(text) else "raw32", [_NO_HASH]
+    digest = _hex(raw.decode("ascii", "replace")) if len(raw) == 64 else None
+    return (None, "raw32", [_NO_HASH]) if digest is None else (digest, "hex64", [])
+
+
+def _hex(text: str | None) -> bytes | None:
+    return bytes.fromhex(text) if text and len(text) == 64 and _HEX.match(text) else None
 
 
 def read_map(fields: Mapping[str, str]) -> Pointer | None:
-    """Read the MAP record `type a2b… hash <hex> uri <https|ipfs>`; None when it has no such type, or neither key."""
+    """Read the MAP record `type a2b… [hash <64 hex digits>] uri <https|ipfs>`; None without such a type or a uri."""
     named, written, uri = fields.get("type", ""), fields.get("hash"), fields.get("uri")
-    if not named.startswith("a2b") or (written is None and uri is None):
+    if not named.startswith("a2b") or uri is None:
         return None
-    reasons: list[Reason] = []
-    if named not in ("a2b", "a2b-agent", "a2b-mcp"):
-        reasons.append(Reason("map-type"))
-    found = locate(uri or "")
-    if found is None:
-        reasons.append(_NO_URI)
-    digest = bytes.fromhex(written) if written and len(written) == 64 and _HEX.match(written) else None
-    if digest is None:
+    reasons = [] if named in _TYPES else [Reason("map-type")]
+    digest = _hex(written)
+    if written is not None and digest is None:
         reasons.append(_NO_HASH)
-    kind = Kind.TOOL if named == "a2b-mcp" else Kind.AGENT
-    name, host = found or (None, "")
-    return Pointer(None if reasons else name, host, digest, uri, "map", tuple(reasons), kind)
+    return _of_uri(uri, digest, "map", reasons, _TYPES.get(named, Kind.AGENT))
 
 
 def read_split(scripts: Sequence[bytes]) -> tuple[int, Pointer] | None:
@@ -224,9 +220,8 @@ def read_solana_account(data: bytes) -> Pointer | None:
         return Pointer(None, "", None, None, "solana", (_NO_URI,))
     if written is None:
         return _of_uri(uri, None, "solana")
-    if not isinstance(written, str) or len(written) != 64 or not _HEX.match(written):
-        return Pointer(None, "", None, uri[:MAX_URI], "solana", (_NO_HASH,))
-    return _of_uri(uri, bytes.fromhex(written), "solana")
+    digest = _hex(written) if isinstance(written, str) else None
+    return _of_uri(uri, digest, "solana", [_NO_HASH] if digest is None else [])
 
 
 def _uri_record(body: bytes) -> dict[str, object] | None:
@@ -240,11 +235,15 @@ def _uri_record(body: bytes) -> dict[str, object] | None:
     return found if isinstance(found, dict) and "uri" in found and found.keys() <= {"uri", "hash"} else None
 
 
-def _of_uri(uri: str, digest: bytes | None, form: str) -> Pointer:
+def _of_uri(
+    uri: str, digest: bytes | None, form: str, reasons: Sequence[Reason] = (), kind: Kind = Kind.AGENT
+) -> Pointer:
     found = locate(uri)
-    if found is None:
-        return Pointer(None, "", digest, uri[:MAX_URI], form, (_NO_URI,))
-    return Pointer(found.id, found.host, digest, uri, form)
+    if isinstance(found, Reason):
+        reasons = (found, *reasons)
+    host = host_of(uri) if isinstance(found, Reason) else found.host
+    name = None if reasons or isinstance(found, Reason) else found.id
+    return Pointer(name, host, digest, uri[:MAX_URI], form, tuple(reasons), kind)
 
 
 def _with_card(body: bytes, digest: bytes | None, form: str) -> Pointer:
