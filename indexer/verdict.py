@@ -109,7 +109,8 @@ def of_newcomer(said: OutputRecord, *, elsewhere: bool, alone: bool) -> Verdict 
 def _of_bare(said: OutputRecord) -> Verdict | None:
     """An output without a valid envelope: a broken one, or a MAP that wants one."""
     named = is_claim(fields_of(said))
-    if said.near and (named or _A2B_TYPE.search(said.script)):
+    broken = said.near_json and "envelope-in-push" not in said.near
+    if said.near and (named or broken or _A2B_TYPE.search(said.script)):
         return _rejected(*(Reason(code) for code in said.near))
     return _rejected(Reason("no-envelope")) if named else None
 
