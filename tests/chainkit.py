@@ -281,7 +281,7 @@ class ChainKit:
         """What looks like an update but is none: a coin stands before the satoshi, which ends in the change."""
         owner = self._owners[outpoint]
         script = inscription(body_of(card), self._said[outpoint], owner, **form)
-        return self._make([self.fund(), outpoint], [(1, script)], owner)
+        return self._make([self.fund(), outpoint, self.fund()], [(1, script)], owner)
 
     def point(self, domain: str, digest: bytes | str | None = None, **form: Any) -> Outpoint:
         """A pointer `a2b <domain> [<digest>]` in output 0; `form` is that of `chainkit_scripts.pointer_script`."""

@@ -8,27 +8,41 @@ from typing import Any
 
 LARGEST = 1 << 20
 DEEPEST = 64
+TOO_LONG = "a number of the card has more than 100 digits or an exponent beyond 400"
+
+
+class UnfitError(ValueError):
+    """Bytes that are no card; the message is the sentence for the publisher."""
 
 
 def faults(body: bytes, kind: str) -> list[str]:
     """Why these bytes are no card of that kind (`agent` or `tool`), in order of importance; empty: they are one."""
     try:
         card = strict_json(body)
+    except UnfitError as error:
+        return [str(error)]
     except ValueError:
         return ["the card is not JSON"]
     if not isinstance(card, dict):
-        return ["the card is not an object"]
+        return ["the card is not a JSON object"]
     return _agent(card) if kind == "agent" else _tool(card)
 
 
 def strict_json(body: bytes) -> Any:
     """The value, or ValueError: RFC 8259, UTF-8 without BOM, and the limits of law 12."""
     if len(body) > LARGEST:
-        raise ValueError(f"{len(body)} bytes")
-    text = body.decode("utf-8")
+        raise UnfitError("the card is larger than 1 MiB")
+    if body.startswith(b"\xef\xbb\xbf"):
+        raise UnfitError("the card begins with a byte order mark, which JSON does not allow")
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UnfitError("the card is not UTF-8") from None
     if _depth(text) > DEEPEST:
-        raise ValueError("too deep")
-    return json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_real, object_pairs_hook=_object)
+        raise UnfitError("the card is nested deeper than 64 levels")
+    value = json.loads(text, parse_constant=_refuse, parse_int=_integer, parse_float=_real, object_pairs_hook=_object)
+    _encodable(value)
+    return value
 
 
 def _depth(text: str) -> int:
@@ -42,19 +56,19 @@ def _depth(text: str) -> int:
 
 
 def _refuse(word: str) -> Any:
-    raise ValueError(word)
+    raise UnfitError(f"the card holds {word}, which is no JSON number")
 
 
 def _integer(text: str) -> int:
     if len(text.lstrip("-")) > 100:
-        raise ValueError("number too long")
+        raise UnfitError(TOO_LONG)
     return int(text)
 
 
 def _real(text: str) -> float:
     mantissa, _, exponent = text.lower().partition("e")
     if len(re.sub(r"[-.]", "", mantissa)) > 100 or len(exponent) > 9 or abs(int(exponent or 0)) > 400:
-        raise ValueError("number too long")
+        raise UnfitError(TOO_LONG)
     return float(text)
 
 
@@ -65,10 +79,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _encodable(value: Any) -> None:
-    """Raises ValueError for a lone surrogate in any string."""
-    if isinstance(value, str):
-        value.encode("utf-8")
-    elif isinstance(value, list | tuple):
+    """Raises UnfitError for a lone surrogate in any string."""
+    if isinstance(value, str) and re.search("[\ud800-\udfff]", value):
+        raise UnfitError("the card holds half of a surrogate pair")
+    if isinstance(value, list | tuple):
         for each in value:
             _encodable(each)
 
@@ -89,14 +103,18 @@ def _agent(card: dict[str, Any]) -> list[str]:
         found.append("the card has no skills")
     interfaces = _items(card.get("supportedInterfaces")) + _items(card.get("additionalInterfaces"))
     if not _text(card.get("url")) and not any(_text(each.get("url")) for each in interfaces):
-        found.append("the card has no url")
+        found.append("the card has neither a url nor an interface")
     return found
 
 
 def _tool(card: dict[str, Any]) -> list[str]:
     servers = card.get("mcpServers")
-    if not isinstance(servers, dict) or not any(servers):
-        return ["the config has no servers"]
+    if not isinstance(servers, dict):
+        return ["the config has no object mcpServers"]
+    if not any(servers):
+        return ["mcpServers has no named entry"]
     if len(servers) > 64:
-        return ["the config has more than 64 servers"]
+        return ["mcpServers has more than 64 entries"]
+    if any(len(key.encode()) > 256 for key in servers):
+        return ["a name in mcpServers is longer than 256 bytes"]
     return []

@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Any
 
 from tests.oracles.hard_rules import faults
-from tests.oracles.scripts import Said, say
+from tests.oracles.scripts import TRUNCATED, Said, say
 from tests.oracles.wire import Tape, Tx, read_block, read_tx
 
 Record = dict[str, Any]
@@ -275,13 +275,13 @@ def near_miss(tx: Tx, vout: int, said: list[Said]) -> list[str]:
     here, others = said[vout], said[:vout] + said[vout + 1 :]
     meant = claims(here.map) or claims(here.unset)
     if here.envelope is None:
-        if here.fault == "truncated" and (meant or here.fault_is_json):
-            return ["the body push runs past the script"]
+        if here.fault == TRUNCATED and here.fault_is_json:
+            return [here.fault]
         partner = any(each.envelope and each.envelope.is_json and not each.map for each in others)
         if not meant or (partner and not here.fault):
             return []
         if here.fault:
-            return ["the envelope is not closed"]
+            return [here.fault]
         return ["the envelope is only bytes inside a push" if here.in_push else "no ord envelope"]
     elsewhere = any(claims(each.map) and not each.envelope and not each.pointer for each in others)
     if here.envelope.is_json and not here.map:

@@ -11,6 +11,10 @@ from typing import NamedTuple
 
 MAP = b"1PuQa7K62MiKCtssSLKy1kh56WWU7MtUR5"
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+OPEN = "the envelope is not closed"
+TRUNCATED = "the body push runs past the script"
+BODILESS = "the envelope has no body"
+NO_PUSH = "an opcode stands where the envelope needs a push"
 PUBLIC_KEY_HASH = {"mainnet": 0, "regtest": 0x6F}
 
 
@@ -75,21 +79,21 @@ def envelopes(ops: list[Op]) -> list[Envelope]:
 
 
 def _envelope(ops: list[Op], start: int) -> Envelope:
-    made = Envelope(start, start + 3)
+    made = Envelope(start, start + 3, fault=OPEN)
     at = start + 3
     while at + 1 < len(ops):
-        name, value = ops[at].field, ops[at + 1]
-        if name is None:
-            made.fault = "open"
-            return made
+        name, value = ops[at].field, ops[at + 1].field
         if name in (b"", b"\x00"):
             return _body(ops, at, made)
-        if value.field is None:
-            made.fault = "open"
+        if ops[at].cut or ops[at + 1].cut:
             return made
-        made.fields[name] = value.field
+        if name is None or value is None:
+            made.fault = BODILESS if ops[at].code == 0x68 else NO_PUSH
+            return made
+        made.fields[name] = value
         at += 2
-    made.fault = "open"
+    if at < len(ops) and ops[at].code == 0x68:
+        made.fault = BODILESS
     return made
 
 
@@ -97,9 +101,11 @@ def _body(ops: list[Op], at: int, made: Envelope) -> Envelope:
     made.body = ops[at + 1].data or b""
     made.end = at + 3
     if ops[at + 1].cut:
-        made.fault = "truncated"
-    elif ops[at + 1].data is None or at + 2 >= len(ops) or ops[at + 2].code != 0x68:
-        made.fault = "open"
+        made.fault = TRUNCATED
+    elif ops[at + 1].data is None:
+        made.fault = BODILESS if ops[at + 1].code == 0x68 else NO_PUSH
+    elif at + 2 < len(ops) and ops[at + 2].code == 0x68:
+        made.fault = ""
     return made
 
 

@@ -1,0 +1,50 @@
+"""The ord envelope of a script the slow way: cut it into tokens, then try the grammar, recursively, at every one."""
+
+from __future__ import annotations
+
+Token = tuple[str, bytes]
+Found = tuple[bytes, bytes, list[tuple[bytes, bytes]]]
+
+OP_IF, OP_ENDIF, ORD = ("op", b"\x63"), ("op", b"\x68"), ("push", b"ord")
+
+
+def tokens(script: bytes) -> list[Token]:
+    """(kind, data): `zero` is the opcode 0, `push` what else pushes, `op` another opcode, `cut` a push cut short."""
+    if not script:
+        return []
+    first, rest = script[0], script[1:]
+    if first == 0:
+        return [("zero", b""), *tokens(rest)]
+    if 0x51 <= first <= 0x60:
+        return [("push", bytes([first - 0x50])), *tokens(rest)]
+    if first > 78:
+        return [("op", bytes([first])), *tokens(rest)]
+    width = {76: 1, 77: 2, 78: 4}.get(first, 0)
+    size = int.from_bytes(rest[:width], "little") if width else first
+    data = rest[width : width + size]
+    if len(rest) < width or len(data) < size:
+        return [("cut", b"")]
+    return [("push", data), *tokens(rest[width + size :])]
+
+
+def first_valid(script: bytes) -> Found | None:
+    """Content type, body and fields of the first valid envelope, or None."""
+    cut = tokens(script)
+    for at in range(len(cut)):
+        if cut[at : at + 3] == [("zero", b""), OP_IF, ORD]:
+            found = _fields(cut[at + 3 :], [])
+            if found is not None:
+                return found
+    return None
+
+
+def _fields(rest: list[Token], fields: list[tuple[bytes, bytes]]) -> Found | None:
+    if len(rest) < 2 or any(kind not in ("zero", "push") for kind, _ in rest[:2]):
+        return None
+    (_, name), (_, value) = rest[:2]
+    if name not in (b"", b"\0"):
+        return _fields(rest[2:], [*fields, (name, value)])
+    if rest[2:3] != [OP_ENDIF]:
+        return None
+    types = [text for key, text in fields if key == b"\x01"]
+    return (types[-1] if types else b"", value, fields)
