@@ -80,6 +80,11 @@ class Spend(NamedTuple):
     outputs: tuple[Made, ...]
     change: bool
 
+    def __str__(self) -> str:
+        taken = ", ".join(f"coin {pick}" if pick else "fund" for pick in self.inputs)
+        made = ", ".join(f"{each.satoshis} {each.content} {each.number}" for each in self.outputs)
+        return f"[{taken} -> {made}{', change' * self.change}]"
+
 
 class Dig(NamedTuple):
     """A planned block: on the arrival so many back, with transactions, also those of other branches (`again`), in
@@ -146,7 +151,9 @@ class _Writer:
         block = self.kit.mine(*(txs[::-1] if plan.backwards else txs), parent=parent)
         self.mined.update({tx.txid: tx for tx in txs})
         self.views[block.hash] = view
-        self.story.append(f"  {block.label} on {parent.label}: {plan.spends or ''}{' again' * plan.again}")
+        self.story.append(
+            f"  {block.label} on {parent.label}: {' '.join(map(str, plan.spends))}{' and again' * plan.again}"
+        )
         for _ in range(plan.run):
             block = self.kit.mine(parent=block)
             self.views[block.hash] = view

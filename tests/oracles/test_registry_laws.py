@@ -139,6 +139,13 @@ def test_map_in_the_envelope_is_merged_with_every_tape_and_later_keys_win() -> N
     assert the(look(kit), first)["map"] == {"app": "late", "type": "a2b-agent"}
 
 
+def test_a_bar_separates_tapes_only_as_its_own_push() -> None:
+    kit = ChainKit()
+    first = kit.inscribe(agent(), app="this|that")
+    kit.mine(first)
+    assert the(look(kit), first)["map"]["app"] == "this|that"
+
+
 def test_a_fork_tells_another_story_from_the_same_transactions() -> None:
     kit = ChainKit()
     first = kit.inscribe(agent("One"))
