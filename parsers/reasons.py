@@ -32,6 +32,7 @@ SENTENCES: dict[str, str] = {
     "burned-displaced": "into the change: another satoshi took output {}",
     "burned-unspendable": "into an output that cannot be spent",
     "values-unknown": "the value of an earlier input is not known yet, so where the satoshi went cannot be told: {}",
+    "spent-elsewhere": "another transaction spent the registration's satoshi: {}",
     # pointers (law 8)
     "pointer-domain": "not a domain name",
     "pointer-hash": "the hash is neither 32 bytes nor 64 hex digits",

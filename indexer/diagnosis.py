@@ -1,0 +1,248 @@
+"""The publisher's question, step by step: seen? mined? envelope? MAP? JSON? card? newest? listed? And why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from indexer.chains import Rules
+from indexer.facts import Event, EventKind, State, Status
+from indexer.reading import read_alone
+from indexer.registry import Registry
+from indexer.store import Revision, Store
+from parsers import tx
+from parsers.reasons import Reason
+from parsers.tx import Outpoint, Transaction
+
+_STEP_OF = {
+    **dict.fromkeys(
+        ("no-envelope", "envelope-in-push", "body-truncated", "envelope-open", "envelope-no-body", "envelope-opcode",
+         "satoshis"),
+        "envelope",
+    ),
+    **dict.fromkeys(("no-map", "map-type", "map-app", "map-command", "map-elsewhere", "kind-changed"), "map"),
+    **dict.fromkeys(
+        ("content-type", "card-size", "card-bom", "card-utf8", "card-nesting", "card-json", "card-number",
+         "card-constant", "card-surrogate"),
+        "json",
+    ),
+    **dict.fromkeys(
+        ("card-object", "card-name", "card-skills", "card-url", "config-servers", "config-no-server",
+         "config-server-count", "config-server-key"),
+        "card",
+    ),
+    **dict.fromkeys(
+        ("burned-merged", "burned-fee", "burned-displaced", "burned-unspendable", "values-unknown", "outpoint-taken",
+         "spent-elsewhere"),
+        "satoshi",
+    ),
+    **dict.fromkeys(
+        ("pointer-domain", "pointer-hash", "pointer-uri", "pointer-extra", "pointer-mismatch", "pointer-encoding",
+         "pointer-split"),
+        "pointer",
+    ),
+}  # fmt: skip
+
+_CARD_STEPS = ("envelope", "map", "json", "card", "satoshi")
+_GOOD = {
+    "envelope": "a valid ord envelope in an output of one satoshi",
+    "map": "MAP says what it registers",
+    "json": "the body is JSON",
+    "card": "the card meets every hard rule",
+    "satoshi": "the satoshi is followed",
+    "pointer": "a well-formed pointer",
+}
+_KIND_OF = {
+    EventKind.INSCRIBED: "registration",
+    EventKind.POINTED: "pointer",
+    EventKind.REJECTED: "near-miss",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What reading a raw transaction needs to know of its chain."""
+
+    rules: Rules
+    network: str
+
+
+class Diagnoser:
+    """Answers by what the store holds, and for raw transactions by reading them as if they were mined next."""
+
+    def __init__(self, store: Store, networks: Callable[[], Mapping[str, Network]]) -> None:
+        self._store, self._networks = store, networks
+
+    def by_name(self, name: str) -> dict[str, Any]:
+        """Diagnose a txid (64 hex digits) or an outpoint `<txid>_<vout>`. Raises ValueError for anything else."""
+        outpoint = Outpoint.parse(name if len(name) > 64 else f"{name}_0")
+        revisions = self._store.said_by(outpoint.txid)
+        if len(name) > 64:
+            revisions = [past for past in revisions if past.event.outpoint in (outpoint, None)]
+        if not revisions:
+            return _unseen(outpoint.txid)
+        return self._of_block(outpoint.txid, revisions)
+
+    def by_raw(self, raw: bytes) -> dict[str, Any]:
+        """Diagnose a raw transaction. Raises ParseError when the bytes are none."""
+        chain, network = next(iter(self._networks().items()))
+        transaction = tx.read_exactly(raw, segwit=network.rules.segwit)
+        revisions = self._store.said_by(transaction.txid)
+        if revisions:
+            return self._of_block(transaction.txid, revisions)
+        return self._of_raw(transaction, chain, network)
+
+    def _of_block(self, txid: bytes, revisions: list[Revision]) -> dict[str, Any]:
+        where = revisions[0]
+        newest = self._store.newest(where.chain)
+        depth = newest.height - where.height + 1 if newest else 1
+        records = [self._record(past.event) for past in revisions]
+        steps = [
+            _step("seen", "the transaction is in the registry's records"),
+            _step(
+                "mined", f"in block {where.height:,} of {where.chain}, {depth:,} confirmation{'s' if depth > 1 else ''}"
+            ),
+            *_steps(revisions[0].event),
+        ]
+        listed = self._listed(past.event for past in revisions)
+        steps += self._outcome(revisions[0].event, listed)
+        return {
+            "txid": txid[::-1].hex(), "found": True, "where": "block", "height": where.height,
+            "blockHash": where.hash[::-1].hex(), "confirmations": depth, "source": where.chain,
+            "steps": steps, "records": records, "listed": listed,
+        }  # fmt: skip
+
+    def _outcome(self, event: Event, listed: list[str]) -> list[dict[str, Any]]:
+        if event.pointer is not None and event.valid:
+            return [_step("listed", "the pointer is recorded; its card has not been fetched", ok=False)]
+        if event.state is None or not event.valid:
+            return []
+        now = self._now(event.state.id)
+        if now is None or event.outpoint is None:
+            return []
+        if now.status is Status.BURNED:
+            return [_step("listed", "the registration was burned later", ok=event.kind is EventKind.BURNED)]
+        if event.card is not None and now.winner != event.outpoint:
+            return [_step("newest", f"a later card counts: {now.winner}", ok=False)]
+        steps = [_step("newest", "no later card has been inscribed")] if event.card is not None else []
+        return [*steps, _step("listed", f"listed as {', '.join(listed)}", ok=bool(listed))]
+
+    def _now(self, id_: str) -> State | None:
+        history = self._store.history(id_)
+        return history[-1].event.state if history else None
+
+    def _listed(self, events: Iterable[Event]) -> list[str]:
+        """The live registrations whose newest card or place these events decide."""
+        found = []
+        for event in events:
+            now = self._now(event.state.id) if event.state else None
+            if now and now.status is Status.LIVE and event.outpoint in (now.winner, now.outpoint):
+                found.append(now.id)
+        return list(dict.fromkeys(found))
+
+    def _of_raw(self, transaction: Transaction, chain: str, network: Network) -> dict[str, Any]:
+        newest = self._store.newest(chain)
+        seats = _PastSeats(self._store)
+        values = self._store.values(spent.prevout for spent in transaction.inputs)
+        height = newest.height + 1 if newest else 0
+        read = read_alone(transaction, height, network.rules, network.network, Registry(seats, chain), values)
+        events = read.reading.events
+        records = [self._record(event, seats.conflict(event)) for event in events]
+        steps = [
+            _step("seen", "given as raw bytes; the registry has not seen it in a block"),
+            _step("mined", "not in a block that is indexed", ok=False),
+        ]
+        if not events:
+            steps.append(_step("envelope", "nothing in it is meant for the registry", ok=False, code="no-envelope"))
+        else:
+            steps += _steps(events[0], seats.conflict(events[0]))
+        return {
+            "txid": transaction.hex_id, "found": True, "where": "raw", "source": chain, "steps": steps,
+            "records": records, "listed": [],
+        }  # fmt: skip
+
+    def _record(self, event: Event, conflict: Reason | None = None) -> dict[str, Any]:
+        reasons = [*([conflict] if conflict else []), *event.reasons]
+        record: dict[str, Any] = {
+            "outpoint": str(event.outpoint) if event.outpoint else None,
+            "kind": _KIND_OF.get(event.kind, "update" if event.state else "registration"),
+            "outcome": event.kind.value,
+            "valid": event.valid and conflict is None,
+            "owner": event.owner,
+            "cardSha256": event.card.hex() if event.card else None,
+            "map": event.state.map if event.state else None,
+            "signer": event.signer,
+            "reasons": [{"code": reason.code, "detail": reason.sentence} for reason in reasons],
+        }
+        if event.state is not None:
+            record["id"] = event.state.id
+        if event.pointer is not None:
+            record |= _pointer(event)
+        return record
+
+
+def _pointer(event: Event) -> dict[str, Any]:
+    found = event.pointer
+    assert found is not None  # noqa: S101 - asked for where there is one
+    digest = found.digest.hex() if found.digest is not None else None
+    pointer = {"domain": found.domain, "hash": digest, "uri": found.uri, "form": found.form}
+    return {"pointer": pointer} | ({"id": found.id} if found.id else {})
+
+
+class _PastSeats:
+    """Seats as they are, and for outpoints left since then, as they were: so that a lost update can be explained."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._left: dict[Outpoint, Revision] = {}
+
+    def at(self, chain: str, outpoints: Iterable[Outpoint]) -> dict[Outpoint, list[State]]:
+        """The registrations that are at these outpoints, or were last."""
+        wanted = list(outpoints)
+        found = self._store.at(chain, wanted)
+        for outpoint in wanted:
+            if outpoint in found:
+                continue
+            spends = [past for past in self._store.spends_of(outpoint) if past.chain == chain]
+            if spends:
+                self._left[outpoint] = spends[0]
+                found[outpoint] = [
+                    past.event.state for past in self._store.seated(outpoint) if past.event.state is not None
+                ]
+        return found
+
+    def conflict(self, event: Event) -> Reason | None:
+        """Why this event cannot happen any more: another transaction spent the registration's satoshi."""
+        taken = self._left.get(event.spent) if event.spent else None
+        if taken is None:
+            return None
+        return Reason("spent-elsewhere", f"{taken.event.txid[::-1].hex()} in block {taken.height:,}")
+
+
+def _unseen(txid: bytes) -> dict[str, Any]:
+    detail = (
+        "the registry has no record of it: it is not in a block that is indexed, or nothing in it is meant for the "
+        "registry; diagnose its raw bytes to see what they would say"
+    )
+    return {
+        "txid": txid[::-1].hex(), "found": False, "where": "nowhere", "source": None,
+        "steps": [_step("seen", detail, ok=False)], "records": [], "listed": [],
+    }  # fmt: skip
+
+
+def _step(step: str, detail: str, *, ok: bool = True, code: str | None = None) -> dict[str, Any]:
+    return {"step": step, "ok": ok, "detail": detail} | ({"code": code} if code else {})
+
+
+def _steps(event: Event, conflict: Reason | None = None) -> list[dict[str, Any]]:
+    """The steps that an event passed, up to and with the one at which it failed."""
+    failed = conflict or (event.reasons[0] if event.reasons else None)
+    broken = _STEP_OF.get(failed.code, "card") if failed else None
+    order: Iterable[str] = ("pointer",) if event.pointer else _CARD_STEPS if event.card or failed else ("satoshi",)
+    steps: list[dict[str, Any]] = []
+    for step in order:
+        if step == broken and failed:
+            return [*steps, _step(step, failed.sentence, ok=event.kind is EventKind.BURNED, code=failed.code)]
+        steps.append(_step(step, _GOOD[step]))
+    return steps
