@@ -90,7 +90,8 @@ def _items(script: bytes) -> tuple[list[bytes] | None, str]:
     for op in walk:
         if op.data is None:
             return items, "truncated" if op.truncated else "opcode"
-        if op.data == b"|" or len(items) == 3:
+        is_part = len(items) == 1 and _PART.match(items[0])  # whose bytes may happen to be one `|`
+        if (op.data == b"|" and not is_part) or len(items) == 3:
             break
         items.append(op.data)
     return items, ""
