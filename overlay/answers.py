@@ -1,0 +1,74 @@
+"""Answers: JSON bytes with the right headers, conditional requests, request bodies within a limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+from aiohttp import web
+
+from overlay.compact import encode
+from overlay.ports import Services
+from overlay.problems import TYPE as PROBLEM_TYPE
+from overlay.problems import ProblemError
+
+SERVICES: web.AppKey[Services] = web.AppKey("services", Services)
+OPENAPI: web.AppKey[dict[str, Any]] = web.AppKey("openapi", dict)
+REQUEST_ID = "request_id"
+JSON_TYPE = "application/json; charset=utf-8"
+REVALIDATE = "public, max-age=0, must-revalidate"
+_TAGS = re.compile(r'(?:W/)?"[^"]*"|\*')
+
+
+def json_answer(value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """A JSON answer that caches must not keep, unless `headers` say otherwise."""
+    return json_bytes(encode(value), status=status, headers=headers or {"Cache-Control": "no-store"})
+
+
+def json_bytes(body: bytes, *, status: int = 200, headers: Mapping[str, str]) -> web.Response:
+    """A JSON answer of bytes already encoded."""
+    return web.Response(body=body, status=status, headers={"Content-Type": JSON_TYPE, **headers})
+
+
+def problem_answer(problem: ProblemError, request_id: str) -> web.Response:
+    """RFC 9457 problem details."""
+    headers = {"Content-Type": PROBLEM_TYPE, "Cache-Control": "no-store", **problem.headers}
+    return web.Response(body=encode(problem.as_json(request_id)), status=problem.status, headers=headers)
+
+
+def weak_etag(*parts: object) -> str:
+    """A weak entity tag of everything an answer depends on."""
+    digest = blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=12)
+    return f'W/"{digest.hexdigest()}"'
+
+
+def unchanged(request: web.Request, etag: str) -> bool:
+    """Whether If-None-Match holds this tag, by weak comparison (RFC 9110 §13.1.2)."""
+    given = request.headers.get("If-None-Match")
+    if given is None:
+        return False
+    opaque = etag.removeprefix("W/")
+    return any(tag == "*" or tag.removeprefix("W/") == opaque for tag in _TAGS.findall(given))
+
+
+def not_modified(headers: Mapping[str, str]) -> web.Response:
+    """A 304 with the headers that a 200 would have had."""
+    return web.Response(status=304, headers=headers)
+
+
+async def body(request: web.Request, limit: int) -> bytes:
+    """The request's body, at most `limit` bytes after decompression; a 413 problem before reading more than that."""
+    if (request.content_length or 0) > limit:
+        raise _too_large(limit)
+    received = bytearray()
+    async for chunk in request.content.iter_any():
+        received += chunk
+        if len(received) > limit:
+            raise _too_large(limit)
+    return bytes(received)
+
+
+def _too_large(limit: int) -> ProblemError:
+    return ProblemError(413, f"the body is larger than {limit:,} bytes", headers={"Connection": "close"})

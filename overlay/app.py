@@ -1,0 +1,78 @@
+"""The aiohttp application: every route of the table behind the one middleware, and a runner with one error shape."""
+
+from __future__ import annotations
+
+import secrets
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+from aiohttp.web_request import BaseRequest
+
+from overlay.answers import OPENAPI, SERVICES, problem_answer
+from overlay.middleware import dress, edge
+from overlay.openapi import document
+from overlay.ports import Services
+from overlay.problems import ProblemError
+from overlay.routes import ROUTES
+
+MAX_LINE = 64 * 1024  # a URL of 8 kB, aiohttp's own limit, is too small for 64 repeated percent-encoded filters
+
+
+def create_app(services: Services) -> web.Application:
+    """The application over `services`, which live as long as it does."""
+    app = web.Application(middlewares=[edge])
+    app[SERVICES] = services
+    app[OPENAPI] = document(ROUTES, services.version)
+    for route in ROUTES:
+        app.router.add_route(route.method, route.pattern, route.handler)
+        if route.method == "GET":
+            app.router.add_route("HEAD", route.pattern, route.handler)
+    return app
+
+
+def create_runner(app: web.Application) -> web.AppRunner:
+    """A runner for `app`: no access log, and problem details also for what is no HTTP request."""
+    return _Runner(app, access_log=None, max_line_size=MAX_LINE, max_field_size=16 * 1024)
+
+
+class _Protocol(RequestHandler):
+    """A connection that answers malformed requests as the application answers bad ones."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """aiohttp answers with HTML or plain text here, and logs a traceback for every malformed request."""
+        if status >= 500:
+            self.log_exception("a request from %s failed outside the application", request.remote, exc_info=exc)
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer was begun, another cannot be sent")
+        request_id = secrets.token_hex(8)
+        line = (message or "").partition("\n")[0].strip(" :")
+        detail = f"the request is not well-formed HTTP: {line[:200]!a}" if status < 500 else "the server failed"
+        response = problem_answer(ProblemError(status, detail), request_id)
+        dress(response.headers, request_id)
+        response.force_close()
+        return response
+
+
+class _Server(web.Server):
+    """A server whose connections are `_Protocol`s."""
+
+    def __call__(self) -> RequestHandler:
+        return _Protocol(self, loop=self._loop, **self._kwargs)
+
+
+class _Runner(web.AppRunner):
+    """A runner whose server is a `_Server`."""
+
+    __slots__ = ()
+
+    async def _make_server(self) -> web.Server:
+        made = await super()._make_server()
+        return _Server(made.request_handler, request_factory=made.request_factory, loop=made._loop, **made._kwargs)  # noqa: SLF001 - aiohttp has no other place to say which protocol a server speaks

@@ -1,0 +1,166 @@
+"""A search as it was asked: the query an engine can answer, and what the answer has to say about the question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from overlay import cursors
+from overlay.params import MAX_OFFSET, SEARCH, STATUSES, read
+from overlay.problems import BadRequestError, Fault
+from overlay.query import Query
+from overlay.values import shown
+
+NEWEST_OR_BEST_FIRST = frozenset({"relevance", "updated", "created"})
+DEFAULT_STATUSES = ("live", "pending")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A validated question. `kind` is agent, tool or all; `sort` as in the URL; `position` counts the listings before
+    this page; `beyond` marks an offset past the largest one served, whose page is empty. `unapplied` names what could
+    not be applied and `notes` says why."""
+
+    query: Query
+    kind: str
+    sort: str
+    position: int
+    beyond: bool
+    explain: bool
+    notes: tuple[Fault, ...] = ()
+
+    @property
+    def unapplied(self) -> list[str]:
+        """The parameters that could not be applied, in full."""
+        return [note.parameter for note in self.notes if note.parameter]
+
+
+def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str]) -> Asked:
+    """Read a search from its URL parameters; `chains` maps configured names to CAIP-2 ids, in configured order.
+
+    Raises BadRequestError naming each fault.
+    """
+    found, faults = read(given, SEARCH)
+    names = _chains(found.get("chain", ()), chains, faults)
+    sort = found.get("sort", "relevance")
+    place = _place(found, sort, faults)
+    price_currency = _price_currency(found, faults)
+    if faults:
+        raise BadRequestError(faults)
+    height_chain = next(iter(names or chains), None)
+    offset = found.get("offset", 0)
+    return Asked(
+        query=_query(found, names, sort, place, price_currency, height_chain),
+        kind=_kind(found) or "all",
+        sort=sort,
+        position=place.position if place else min(offset, MAX_OFFSET),
+        beyond=not place and offset > MAX_OFFSET,
+        explain=found.get("explain", False),
+        notes=tuple(_notes(found, price_currency, height_chain)),
+    )
+
+
+def _query(
+    found: Mapping[str, Any],
+    chains: tuple[str, ...],
+    sort: str,
+    place: cursors.Place | None,
+    price_currency: str | None,
+    height_chain: str | None,
+) -> Query:
+    name = sort.removeprefix("-")
+    by_height = height_chain is not None
+    return Query(
+        text=found.get("q", ""),
+        kind=_kind(found),
+        skills=found.get("skillId", ()),
+        currencies=found.get("acceptedCurrency", ()),
+        intervals=found.get("interval", ()),
+        min_price=found.get("minPrice"),
+        max_price=found.get("maxPrice"),
+        price_currency=price_currency,
+        tags=found.get("tag", ()),
+        chains=chains,
+        domains=found.get("domain", ()),
+        owners=found.get("owner", ()),
+        statuses=_statuses(found),
+        verified=found.get("verified"),
+        height_chain=height_chain if found.keys() & {"fromBlock", "toBlock", "asOfHeight"} else None,
+        from_height=found.get("fromBlock") if by_height else None,
+        to_height=found.get("toBlock") if by_height else None,
+        as_of=found.get("asOfHeight") if by_height else None,
+        updated_since=found.get("updatedSince"),
+        sort=name,
+        descending=name not in NEWEST_OR_BEST_FIRST if sort.startswith("-") else None,
+        limit=found.get("limit", 20),
+        offset=0 if place else min(found.get("offset", 0), MAX_OFFSET),
+        after=place.key if place else None,
+        facets=tuple(dict.fromkeys(name for names in found.get("facets", ()) for name in names)),
+    )
+
+
+def _kind(found: Mapping[str, Any]) -> str | None:
+    kinds: tuple[str, ...] = found.get("type", ("all",))
+    return kinds[0] if len(kinds) == 1 and kinds[0] != "all" else None
+
+
+def _statuses(found: Mapping[str, Any]) -> tuple[str, ...]:
+    statuses: tuple[str, ...] = found.get("status", DEFAULT_STATUSES)
+    return STATUSES if "all" in statuses else statuses
+
+
+def _chains(asked: tuple[str, ...], known: Mapping[str, str], faults: list[Fault]) -> tuple[str, ...]:
+    """Configured names for names or CAIP-2 ids, each once."""
+    names: dict[str, None] = {}
+    for text in asked:
+        meant = [name for name, caip2 in known.items() if text in (name, caip2)]
+        if not meant:
+            choices = ", ".join(f"{name} ({caip2})" for name, caip2 in known.items()) or "none yet"
+            faults.append(
+                Fault("unknown-chain", f"chain: {shown(text)} is not indexed here; known: {choices}", "chain")
+            )
+        names.update(dict.fromkeys(meant))
+    return tuple(names)
+
+
+def _place(found: Mapping[str, Any], sort: str, faults: list[Fault]) -> cursors.Place | None:
+    if (text := found.get("cursor")) is None:
+        return None
+    if found.get("offset"):
+        faults.append(Fault("conflict", "give cursor or offset, not both", "cursor"))
+    try:
+        place = cursors.decode(text)
+    except ValueError as error:
+        faults.append(Fault("bad-cursor", str(error), "cursor"))
+        return None
+    if place.sort != sort:
+        detail = f"the cursor belongs to sort={shown(place.sort)}, not to sort={shown(sort)}"
+        faults.append(Fault("bad-cursor", detail, "cursor"))
+    return place
+
+
+def _price_currency(found: Mapping[str, Any], faults: list[Fault]) -> str | None:
+    """Law 15: the one given, else the one accepted currency asked for; several need to be told apart."""
+    given: str | None = found.get("priceCurrency")
+    accepted: tuple[str, ...] = found.get("acceptedCurrency", ())
+    if given is not None or not _by_price(found):
+        return given
+    if len(accepted) > 1 and found.keys() & {"minPrice", "maxPrice"}:
+        detail = f"priceCurrency is needed: prices could be in {' or '.join(map(shown, accepted))}"
+        faults.append(Fault("price-currency-needed", detail, "priceCurrency"))
+    return accepted[0] if len(accepted) == 1 else None
+
+
+def _by_price(found: Mapping[str, Any]) -> bool:
+    return bool(found.keys() & {"minPrice", "maxPrice"}) or found.get("sort", "").endswith("price")
+
+
+def _notes(found: Mapping[str, Any], price_currency: str | None, height_chain: str | None) -> Iterable[Fault]:
+    if price_currency is not None and _by_price(found):
+        detail = f"there are no exchange rates: only offers priced in {shown(price_currency)} were compared by price"
+        yield Fault("no-rates", detail, "priceCurrency")
+    if height_chain is None:
+        for name in ("fromBlock", "toBlock", "asOfHeight"):
+            if name in found:
+                yield Fault("no-chain", "no chain is configured yet, so there is no height to compare", name)

@@ -1,0 +1,72 @@
+"""Cursors: where a page ended, as opaque text that a client hands back to go on from there."""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from dataclasses import dataclass
+from typing import Any
+
+MAX_LENGTH = 4_096
+_MAX_KEYS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The end of a page: the last hit's sort key under `sort` (as in the URL), the index generation it was read from,
+    and how many listings stood before the next page."""
+
+    sort: str
+    key: tuple[Any, ...]
+    epoch: str
+    seq: int
+    position: int
+
+
+def encode(place: Place) -> str:
+    """Base64url JSON without padding. Raises TypeError when the engine's sort key is not made of JSON scalars."""
+    fields = [place.sort, list(place.key), place.epoch, place.seq, place.position]
+    text = json.dumps(fields, separators=(",", ":"), allow_nan=False)
+    return urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
+def decode(text: str) -> Place:
+    """The inverse of `encode`. Raises ValueError for anything else, however it was tampered with."""
+    if not 0 < len(text) <= MAX_LENGTH:
+        raise ValueError(f"a cursor of {len(text):,} characters was not given out here")
+    try:
+        raw = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+        fields = json.loads(raw)
+    except (UnicodeError, Base64Error, ValueError, RecursionError):
+        raise ValueError("the cursor was not given out here") from None
+    if not (isinstance(fields, list) and len(fields) == 5 and _well_formed(*fields)):
+        raise ValueError("the cursor was not given out here")
+    sort, key, epoch, seq, position = fields
+    return Place(sort, tuple(key), epoch, seq, position)
+
+
+def _well_formed(sort: object, key: object, epoch: object, seq: object, position: object) -> bool:
+    return (
+        _is_text(sort)
+        and _is_text(epoch)
+        and _counts(seq)
+        and _counts(position)
+        and isinstance(key, list)
+        and 0 < len(key) <= _MAX_KEYS
+        and all(_scalar(part) for part in key)
+    )
+
+
+def _counts(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**53
+
+
+def _scalar(value: object) -> bool:
+    if type(value) is float:
+        return abs(value) != float("inf") and value == value  # NaN is not equal to itself
+    return value is None or _is_text(value) or (type(value) is int and abs(value) < 2**63)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)

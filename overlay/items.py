@@ -1,0 +1,261 @@
+"""Listings as they are shown: one registration and one card in, an item of the house API or a `Document` out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from indexer.facts import State, Status
+from overlay.compact import encode
+from overlay.document import Document
+from overlay.hosts import url_host
+from overlay.ports import Listing, Pending
+from parsers.cards import AgentCard, Card, Server, Skill, ToolConfig, server_id, summary
+from parsers.money import plain
+from parsers.offers import Offer
+from parsers.reasons import Reason
+
+Shown = AgentCard | Server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One listing to show: a registration's state, the card or server shown, and what hangs from them.
+
+    `chain` is the configured name, `caip2` its CAIP-2 id; times are block times in seconds since 1970. `confirmed` is
+    false for a newcomer from the mempool, whose heights mean nothing. `count` is the number of servers that the card
+    holds: several are listed each under `<id>#<key>` (law 6). `warnings` are those of the config around a server.
+    """
+
+    state: State
+    card: Shown
+    chain: str
+    caip2: str
+    updated_time: int | None
+    created_time: int | None
+    confirmed: bool = True
+    undecided: bool = False
+    count: int = 1
+    warnings: tuple[Reason, ...] = ()
+    signer: str | None = None
+    pending: Pending | None = None
+
+    @property
+    def id(self) -> str:
+        """The listing's id (laws 3 and 6)."""
+        return server_id(self.state.id, self.card.key, self.count) if isinstance(self.card, Server) else self.state.id
+
+    @property
+    def status(self) -> str:
+        """live, pending (an unconfirmed newcomer), burned or undecided."""
+        if self.state.status is Status.BURNED:
+            return "burned"
+        if self.undecided or self.state.status is Status.UNDECIDED:
+            return "undecided"
+        return "live" if self.confirmed else "pending"
+
+
+def subjects(listing: Listing, card: Card) -> tuple[Subject, ...]:
+    """What a registration lists: its agent, or each of its servers."""
+    shown: Sequence[Shown] = card.servers if isinstance(card, ToolConfig) else (card,)
+    return tuple(
+        Subject(
+            state=listing.state,
+            card=each,
+            chain=listing.chain,
+            caip2=listing.caip2,
+            updated_time=listing.updated_time,
+            created_time=listing.created_time,
+            confirmed=listing.created_time is not None,
+            undecided=listing.undecided,
+            count=len(shown),
+            warnings=card.warnings if isinstance(card, ToolConfig) else (),
+            signer=listing.signer,
+            pending=listing.pending,
+        )
+        for each in shown
+    )
+
+
+def item(subject: Subject) -> dict[str, Any]:
+    """CONTRACT's Item without the members that depend on a query (score, cheapest, highlights)."""
+    return standing(subject) | {"id": subject.id} | shown(subject.card, subject.warnings)
+
+
+def whole(subjects: Sequence[Subject]) -> dict[str, Any]:
+    """What a registration answers under its plain id: its item with the cheapest offer, or, when its config holds
+    several servers, where it stands and their ids (law 6)."""
+    first = subjects[0]
+    if len(subjects) == 1:
+        return item(first) | {"cheapest": cheapest(first.card.offers)}
+    warnings = [warning(each) for each in first.warnings]
+    return standing(first) | {"servers": [subject.id for subject in subjects], "warnings": warnings}
+
+
+def standing(subject: Subject) -> dict[str, Any]:
+    """The members of an item that the chain decides; `id` is the registration's."""
+    state = subject.state
+    host = url_host(subject.card.url)
+    height = state.updated_height if subject.confirmed else None
+    members: dict[str, Any] = {
+        "id": state.id,
+        "type": state.kind.value,
+        "status": subject.status,
+        "domain": {"host": host, "verified": False, "checkedAt": None} if host else None,
+        "rating": None,
+        "chain": subject.chain,
+        "caip2": subject.caip2,
+        "outpoint": str(state.outpoint) if state.outpoint else None,
+        "origin": state.id,
+        "owner": state.owner,
+        "txid": state.winner.txid[::-1].hex(),
+        "app": state.map.get("app", ""),
+        "cardSha256": state.card.hex(),
+        "integrity": "inscribed",
+        "anchors": [],
+        "updatedHeight": height,
+        "createdHeight": state.created_height if subject.confirmed else None,
+        "timestamp": timestamp(subject.updated_time),
+    }
+    if height is not None:
+        members["blockHeight"] = height
+    if subject.signer is not None:
+        members["signer"] = subject.signer
+    if subject.pending is not None:
+        members["pending"] = {"outpoint": subject.pending.outpoint, "summary": subject.pending.summary}
+    return members
+
+
+def shown(card: Shown, more_warnings: tuple[Reason, ...] = ()) -> dict[str, Any]:
+    """The members of an item that the card alone decides: also the preview of a card that is not published yet."""
+    members: dict[str, Any] = {
+        "name": card.name,
+        "description": card.description,
+        "summary": summary(card.description),
+        "logo": card.logo,
+        "version": card.version,
+        "url": card.url,
+        "provider": card.provider or None,
+        "skills": [_skill(skill) for skill in card.skills],
+        "tags": list(card.tags),
+        "offers": [offer(each) for each in card.offers],
+        "warnings": [warning(each) for each in card.warnings + more_warnings],
+    }
+    if isinstance(card, AgentCard):
+        return (
+            members | {"protocol": card.protocol, "documentationUrl": card.documentation_url} | _agent_as_server(card)
+        )
+    return members | _server(card)
+
+
+def _agent_as_server(card: AgentCard) -> dict[str, Any]:
+    """What the existing client reads of every item, for an agent, which is not started by a command."""
+    empty = {"command": "", "args": [], "env": {}, "tools": [], "prompts": [], "resources": []}
+    return {"serverName": card.name, "keywords": list(card.tags)} | empty
+
+
+def _server(card: Server) -> dict[str, Any]:
+    return {
+        "serverName": card.key,
+        "command": card.command,
+        "args": list(card.args),
+        "env": card.env,
+        "keywords": list(card.keywords),
+        "tools": list(card.tools),
+        "prompts": list(card.prompts),
+        "resources": list(card.resources),
+    }
+
+
+def _skill(skill: Skill) -> dict[str, Any]:
+    return {
+        "id": skill.id,
+        "name": skill.name,
+        "description": skill.description,
+        "tags": list(skill.tags),
+        "examples": list(skill.examples),
+    }
+
+
+def offer(each: Offer) -> dict[str, Any]:
+    """One price entry; amounts and percentages are decimal strings, an empty `skillIds` means all skills."""
+    return {
+        "id": each.id,
+        "name": each.name,
+        "currency": each.currency,
+        "amount": plain(each.amount),
+        "interval": each.interval,
+        "acceptedCurrencies": list(each.accepted),
+        "skillIds": list(each.skill_ids or ()),
+        "address": each.address,
+        "depositPct": _plain(each.deposit_pct),
+        "priceFeedUrl": each.price_feed_url,
+        "slippagePct": _plain(each.slippage_pct),
+        "description": each.description,
+    }
+
+
+def cheapest(offers: Sequence[Offer]) -> dict[str, str] | None:
+    """The lowest amount in the anchor currency of the first offer, ties in card order (law 14, with no filter)."""
+    if not offers:
+        return None
+    least = min((each for each in offers if each.currency == offers[0].currency), key=lambda each: each.amount)
+    return {
+        "offerId": least.id,
+        "amount": plain(least.amount),
+        "currency": least.currency,
+        "interval": least.interval_key,
+    }
+
+
+def _plain(value: Decimal | None) -> str | None:
+    return None if value is None else plain(value)
+
+
+def warning(reason: Reason) -> dict[str, str]:
+    """A warning or an error of a card: its code, where it stands (RFC 6901) and the sentence for people."""
+    return {"code": reason.code, "pointer": reason.pointer, "detail": reason.sentence}
+
+
+def timestamp(seconds: int | None) -> str | None:
+    """A block time as ISO 8601 in UTC, to the second: `2025-04-20T12:00:00Z`."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def document(subject: Subject, until_height: int | None = None) -> Document:
+    """The subject as an engine is given it, standing from its updated height until before `until_height`."""
+    state, card = subject.state, subject.card
+    confirmed = subject.confirmed
+    return Document(
+        id=subject.id,
+        registration=state.id,
+        kind=card.kind.value,
+        status=subject.status,
+        chain=subject.chain,
+        caip2=subject.caip2,
+        owner=state.owner or "",
+        domain=url_host(card.url),
+        from_height=state.updated_height if confirmed else None,
+        until_height=until_height,
+        updated_height=state.updated_height if confirmed else None,
+        updated_time=subject.updated_time,
+        created_height=state.created_height if confirmed else None,
+        created_time=subject.created_time,
+        name=card.name,
+        description=card.description,
+        tags=card.tags,
+        skills=card.skills,
+        words=tuple(_words(card)),
+        offers=card.offers,
+        item=encode(item(subject)),
+    )
+
+
+def _words(card: Shown) -> Iterable[str]:
+    """What else a listing may be found by."""
+    if isinstance(card, Server):
+        yield from (card.key, *card.keywords, *card.tools, *card.prompts, *card.resources)
+    yield from card.provider.values()

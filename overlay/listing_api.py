@@ -1,0 +1,112 @@
+"""One listing: its item, its history, and the exact bytes of its card."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from base64 import b64encode
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote, unquote
+
+from aiohttp import web
+
+from overlay import items
+from overlay.answers import REVALIDATE, SERVICES, json_bytes, not_modified, unchanged, weak_etag
+from overlay.compact import encode
+from overlay.ports import Listing, Store
+from overlay.problems import NotFoundError
+from overlay.revisions import revision
+from parsers import cards
+from parsers.tx import Outpoint
+
+MAX_ID_LENGTH = 4_096
+_CARD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
+
+
+async def listing(request: web.Request) -> web.Response:
+    """One item, with all offers and warnings, or the ids of the servers it holds."""
+    found = await to_thread(one, request.app[SERVICES].store, request.match_info["id"])
+    return _revalidated(request, found)
+
+
+async def history(request: web.Request) -> web.Response:
+    """Every revision, newest first."""
+    found = await to_thread(revisions, request.app[SERVICES].store, request.match_info["id"])
+    return _revalidated(request, found)
+
+
+async def card(request: web.Request) -> web.Response:
+    """The card's exact bytes, as the chain or the domain gave them."""
+    digest, body = await to_thread(_card, request.app[SERVICES].store, request.match_info["id"])
+    headers = {
+        "Content-Type": "application/json",
+        "ETag": f'"{digest.hex()}"',
+        "Content-Digest": f"sha-256=:{b64encode(digest).decode()}:",
+        "Cache-Control": f"{REVALIDATE}, no-transform",
+        "Content-Security-Policy": _CARD_POLICY,
+    }
+    if unchanged(request, headers["ETag"]):
+        return not_modified(headers)
+    return web.Response(body=body, headers=headers)
+
+
+def one(store: Store, text: str) -> dict[str, Any]:
+    """What a listing's id answers with. Raises NotFoundError."""
+    plain, key = split(text)
+    subjects = _subjects(text, _find(store, plain, text))
+    if key is None:
+        return items.whole(subjects)
+    wanted = f"{plain}#{key}"
+    for subject in subjects:
+        if subject.id == wanted:
+            return items.item(subject) | {"cheapest": items.cheapest(subject.card.offers)}
+    known = ", ".join(subject.id for subject in subjects[:64])
+    raise NotFoundError(f"no listing has the id {_quoted(text)}; this registration lists {known}")
+
+
+def split(text: str) -> tuple[str, str | None]:
+    """A listing's id as (registration, server key): outpoints in the usual spelling, keys percent-encoded as law 6
+    says, also when the client decoded them."""
+    plain, separator, key = text.partition("#")
+    with suppress(ValueError):  # a pointer's id is a domain or a URL
+        plain = str(Outpoint.parse(plain))
+    return plain, quote(unquote(key), safe="") if separator else None
+
+
+def _find(store: Store, plain: str, text: str) -> Listing:
+    well_formed = len(plain) <= MAX_ID_LENGTH and plain.isprintable()  # lone surrogates are not printable
+    found = store.listing(plain) if well_formed else None
+    if found is None:
+        raise NotFoundError(f"no listing has the id {_quoted(text)}; /v1/diagnose tells what became of a transaction")
+    return found
+
+
+def _subjects(text: str, found: Listing) -> tuple[items.Subject, ...]:
+    if found.card_body is None:
+        raise NotFoundError(f"the card of {_quoted(text)} has not been fetched yet")
+    return items.subjects(found, cards.read(found.card_body, found.state.kind))
+
+
+def revisions(store: Store, text: str) -> dict[str, Any]:
+    """A registration's history, newest first. Raises NotFoundError."""
+    plain, _ = split(text)
+    _find(store, plain, text)
+    return {"id": plain, "revisions": [revision(each) for each in store.history(plain)]}
+
+
+def _card(store: Store, text: str) -> tuple[bytes, bytes]:
+    found = _find(store, split(text)[0], text)
+    body = found.card_body if found.card_body is not None else store.card(found.state.card)
+    if body is None:
+        raise NotFoundError(f"the card of {_quoted(text)} has not been fetched yet")
+    return found.state.card, body
+
+
+def _quoted(text: str) -> str:
+    return ascii(text[:200])
+
+
+def _revalidated(request: web.Request, value: dict[str, Any]) -> web.Response:
+    body = encode(value)
+    headers = {"ETag": weak_etag(body), "Cache-Control": REVALIDATE}
+    return not_modified(headers) if unchanged(request, headers["ETag"]) else json_bytes(body, headers=headers)

@@ -1,0 +1,118 @@
+"""What every answer gets, in one pass: a request id, CORS, one error shape, gzip."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import zlib
+from asyncio import to_thread
+from http import HTTPStatus
+
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
+from multidict import CIMultiDict
+
+from overlay.answers import REQUEST_ID, problem_answer
+from overlay.problems import ProblemError
+
+log = logging.getLogger("overlay.http")
+
+WORTH_COMPRESSING = 1_400  # bytes: what fits into one packet gains nothing
+COMPRESS_IN_THREAD = 256 * 1024
+GZIP_LEVEL = 1  # 40 kB of items: level 1 takes a third of level 6's time and comes out 15 % larger
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_GZIP_REFUSED = re.compile(r"(?:gzip|\*)\s*;\s*q=0(?:\.0*)?\s*(?:,|$)")
+_EXPOSED = (
+    "ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id, Content-Digest, Content-Length, Location"
+)
+_ALWAYS = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Expose-Headers": _EXPOSED,
+    "X-Content-Type-Options": "nosniff",
+    "Server": "a2b",
+}
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, HEAD, POST, OPTIONS",
+    "Access-Control-Allow-Headers": "Content-Type, Authorization, If-None-Match, X-Request-Id, Last-Event-ID, "
+    "Mcp-Session-Id, MCP-Protocol-Version, A2A-Version, A2A-Extensions",
+    "Access-Control-Max-Age": "86400",
+    "Allow": "GET, HEAD, POST, OPTIONS",
+}
+_VARY = "Accept, Accept-Encoding"
+
+
+@web.middleware
+async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """The one middleware: aiohttp charges for each."""
+    request_id = _request_id(request)
+    request[REQUEST_ID] = request_id
+    if request.method == hdrs.METH_OPTIONS:
+        response: web.StreamResponse = web.Response(status=204, headers=_PREFLIGHT)
+    else:
+        response = await _answer(request, handler, request_id)
+    dress(response.headers, request_id)
+    if isinstance(response, web.Response):
+        await _compress(request, response)
+    return response
+
+
+def dress(headers: CIMultiDict[str], request_id: str) -> None:
+    """Add the headers that every answer has."""
+    headers.update(_ALWAYS)
+    headers["X-Request-Id"] = request_id
+    headers.setdefault("Vary", _VARY)
+
+
+async def _answer(request: web.Request, handler: Handler, request_id: str) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except ProblemError as problem:
+        answer = problem_answer(problem, request_id)
+    except web.HTTPException as error:
+        answer = problem_answer(_from_aiohttp(request, error), request_id)
+    except Exception:
+        log.exception("request %s, %s %s, failed", request_id, request.method, ascii(request.path[:200]))
+        sentence = "the server made a mistake; the operator finds the reason in the log under this request id"
+        answer = problem_answer(ProblemError(500, sentence), request_id)
+    if answer.headers.get(hdrs.CONNECTION) == "close":
+        answer.force_close()
+    return answer
+
+
+def _from_aiohttp(request: web.Request, error: web.HTTPException) -> ProblemError:
+    """What aiohttp refuses by itself: unknown paths, wrong methods, malformed bodies."""
+    path = ascii(request.path[:200])
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        allowed = ", ".join(sorted({*error.allowed_methods, "OPTIONS"}))
+        return ProblemError(405, f"{path} does not take {request.method}, only {allowed}", headers={"Allow": allowed})
+    if error.status == HTTPStatus.NOT_FOUND:
+        return ProblemError(404, f"there is nothing at {path}; /docs lists what there is")
+    return ProblemError(error.status, (error.reason or "the request was refused").lower())
+
+
+def _request_id(request: web.Request) -> str:
+    """The client's own id when it is harmless, else a new one of 64 random bits."""
+    given = request.headers.get("X-Request-Id")
+    return given if given and _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+
+
+async def _compress(request: web.Request, response: web.Response) -> None:
+    """Gzip a text that is large enough, when the client takes it and the handler did not forbid it (no-transform)."""
+    accepted = request.headers.get(hdrs.ACCEPT_ENCODING)
+    body = response.body
+    if accepted is None or not isinstance(body, bytes) or len(body) < WORTH_COMPRESSING:
+        return
+    accepted = accepted.lower()
+    if ("gzip" not in accepted and "*" not in accepted) or _GZIP_REFUSED.search(accepted):
+        return
+    if hdrs.CONTENT_ENCODING in response.headers or "no-transform" in response.headers.get("Cache-Control", ""):
+        return
+    response.body = gzip(body) if len(body) < COMPRESS_IN_THREAD else await to_thread(gzip, body)
+    response.headers[hdrs.CONTENT_ENCODING] = "gzip"
+
+
+def gzip(body: bytes) -> bytes:
+    """A gzip stream (RFC 1952)."""
+    packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 31)
+    return packer.compress(body) + packer.flush()

@@ -1,0 +1,49 @@
+"""The documentation: the OpenAPI document, and the same as a page to read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from overlay.answers import OPENAPI, REVALIDATE, json_bytes, not_modified, unchanged, weak_etag
+from overlay.compact import encode
+from overlay.pages.rendering import html_answer, page_etag, render
+
+
+async def openapi(request: web.Request) -> web.Response:
+    """The OpenAPI 3.1 document."""
+    body = encode(request.app[OPENAPI])
+    headers = {"ETag": weak_etag(body), "Cache-Control": REVALIDATE}
+    return not_modified(headers) if unchanged(request, headers["ETag"]) else json_bytes(body, headers=headers)
+
+
+async def docs(request: web.Request) -> web.Response:
+    """The documentation to read, made from the OpenAPI document."""
+    document = request.app[OPENAPI]
+    return html_answer(
+        render("docs.html", api=document, tags=_by_tag(document), type_of=type_of), etag=page_etag(request)
+    )
+
+
+def _by_tag(document: dict[str, Any]) -> dict[str, list[tuple[str, str, dict[str, Any]]]]:
+    """Operations as (method, path, operation), by tag, in the order of the table."""
+    tags: dict[str, list[tuple[str, str, dict[str, Any]]]] = {}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            tags.setdefault(operation["tags"][0], []).append((method.upper(), path, operation))
+    return tags
+
+
+def type_of(schema: dict[str, Any]) -> str:
+    """A schema in a few words: `string`, `Item`, `list of Offer`, `live or burned`, `string or null`."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "enum" in schema:
+        return " or ".join(schema["enum"])
+    if "anyOf" in schema or "oneOf" in schema:
+        return " or ".join(map(type_of, schema.get("anyOf", schema.get("oneOf", ()))))
+    if schema.get("type") == "array":
+        return f"list of {type_of(schema['items'])}"
+    kind = schema.get("type", "any")
+    return " or ".join(kind) if isinstance(kind, list) else str(kind)

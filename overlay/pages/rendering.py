@@ -1,0 +1,111 @@
+"""Templates to HTML answers: escaped, under a policy that lets a page load nothing but its own style sheet."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from aiohttp import web
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from overlay.answers import REVALIDATE, SERVICES, not_modified, unchanged, weak_etag
+from overlay.visible import visible
+
+_POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+_HEADERS = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Content-Security-Policy": _POLICY,
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+_STYLE = Path(__file__).with_name("style.css")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("overlay.pages", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+        auto_reload=False,
+    )
+    environment.filters["web"] = web_link
+    environment.filters["segment"] = segment
+    return environment
+
+
+def _shown(value: object) -> object:
+    """What an expression of a template may put into a page."""
+    return "" if value is None else visible(value) if type(value) is str else value
+
+
+def web_link(url: str) -> str:
+    """A stranger's URL as the target of a link: empty unless it is http or https, so that it can run nothing."""
+    return url if url.lower().startswith(("https://", "http://")) and visible(url) == url else ""
+
+
+def segment(text: str) -> str:
+    """An id as one percent-encoded path segment."""
+    return quote(text, safe="")
+
+
+def render(template: str, **values: Any) -> bytes:
+    """A template of this folder as UTF-8."""
+    return _environment().get_template(template).render(**values).encode("utf-8", "replace")
+
+
+def html_answer(body: bytes, *, status: int = 200, etag: str | None = None) -> web.Response:
+    """A page; with an entity tag when it may be kept and asked for again."""
+    caching = {"ETag": etag, "Cache-Control": REVALIDATE} if etag else {"Cache-Control": "no-store"}
+    return web.Response(body=body, status=status, headers={**_HEADERS, **caching})
+
+
+def wants_json(request: web.Request) -> bool:
+    """Whether Accept prefers JSON to HTML (RFC 9110 §12.5.1); in doubt a person is looking."""
+    accept = request.headers.get("Accept")
+    return accept is not None and _preference(accept, "application/json") > _preference(accept, "text/html")
+
+
+def _preference(accept: str, media: str) -> tuple[float, int]:
+    """(quality, specificity) of the most specific range that matches."""
+    best = (0.0, -1)
+    for part in accept.lower().split(",")[:32]:
+        name, *parameters = (piece.strip() for piece in part.split(";"))
+        specificity = ("*/*", f"{media.partition('/')[0]}/*", media).index(name) if _matches(name, media) else -1
+        if specificity > best[1]:
+            best = (_quality(parameters), specificity)
+    return best
+
+
+def _matches(name: str, media: str) -> bool:
+    return name in ("*/*", f"{media.partition('/')[0]}/*", media)
+
+
+def _quality(parameters: list[str]) -> float:
+    for parameter in parameters:
+        if parameter.startswith("q="):
+            digits = parameter[2:]
+            return float(digits) if digits.replace(".", "", 1).isdecimal() and digits.isascii() else 0.0
+    return 1.0
+
+
+def page_etag(request: web.Request, *parts: object) -> str:
+    """A weak entity tag of a page: of the program's version, which changes templates, and what the page shows."""
+    return weak_etag("html", request.app[SERVICES].version, *parts)
+
+
+async def style(request: web.Request) -> web.Response:
+    """The style sheet."""
+    body = _style()
+    headers = {"Content-Type": "text/css; charset=utf-8", "ETag": weak_etag(body), "Cache-Control": REVALIDATE}
+    return not_modified(headers) if unchanged(request, headers["ETag"]) else web.Response(body=body, headers=headers)
+
+
+@cache
+def _style() -> bytes:
+    return _STYLE.read_bytes()

@@ -1,0 +1,242 @@
+"""Parameters: one table says what a URL may ask, reads it, and is what the OpenAPI document shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl
+
+from overlay import values
+from overlay.problems import BadRequestError, Fault
+from overlay.query import FACETS, SORTS
+from overlay.values import ValueRefusedError, shown
+
+MAX_LIMIT, MAX_OFFSET = 100, 10_000
+MAX_PAIRS, MAX_REPEATS = 200, 64
+MAX_CHANGES = 1_000
+STATUSES = ("live", "pending", "burned", "undecided")
+KINDS = ("agent", "tool", "all")
+SORT_WORDS = tuple(sign + name for name in SORTS for sign in ("", "-"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One query parameter. `read` turns its text into a value or raises ValueRefusedError; `many` means that it may
+    be repeated (any of); `schema` is the JSON Schema of one value."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    read: Callable[[str], Any]
+    many: bool = False
+    aliases: tuple[str, ...] = field(default=())
+
+
+def _facet_words(value: str) -> tuple[str, ...]:
+    if value.strip().lower() in ("1", "true", "all"):
+        return FACETS
+    return tuple(values.one_of(name.strip(), FACETS) for name in value.split(",") if name.strip())
+
+
+def _sort(value: str) -> str:
+    if value.removeprefix("-") == "rating":
+        raise ValueRefusedError("not-served", "sorting by rating is not served: there is no evidence to rate by yet")
+    return values.one_of(value, SORT_WORDS)
+
+
+def _words(name: str, description: str, allowed: tuple[str, ...], *, many: bool = False) -> Parameter:
+    schema = {"type": "string", "enum": list(allowed)}
+    return Parameter(
+        name=name, description=description, schema=schema, many=many, read=partial(values.one_of, allowed=allowed)
+    )
+
+
+def _text(name: str, description: str, read: Callable[[str], Any] = values.text, *, many: bool = True) -> Parameter:
+    return Parameter(name=name, description=description, schema={"type": "string"}, read=read, many=many)
+
+
+def _amount(name: str, description: str) -> Parameter:
+    schema = {"type": "string", "pattern": r"^[0-9]*\.?[0-9]*([eE][+-]?[0-9]{1,2})?$", "examples": ["0.05"]}
+    return Parameter(name=name, description=description, schema=schema, read=values.amount)
+
+
+def _clamped(name: str, description: str, low: int, high: int, default: int | None = None) -> Parameter:
+    schema: dict[str, Any] = {"type": "number"}
+    if default is not None:
+        schema["default"] = default
+    note = f" Numbers outside {low} to {high} are clamped, fractions cut."
+    return Parameter(
+        name=name, description=description + note, schema=schema, read=partial(values.clamped, low=low, high=high)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The parameters of one route; `names` leads from every name and alias to the parameter."""
+
+    parameters: tuple[Parameter, ...]
+    names: Mapping[str, Parameter]
+
+
+def _table(*parameters: Parameter) -> Table:
+    return Table(parameters, {alias: each for each in parameters for alias in (each.name, *each.aliases)})
+
+
+SEARCH = _table(
+    Parameter(
+        name="q",
+        description="Words to find in names, descriptions, tags, skills and examples; at most 512 bytes and 32 words.",
+        schema={"type": "string"},
+        read=values.words,
+        aliases=("query",),
+    ),
+    _words("type", "What to find.", KINDS, many=True),
+    _text("skillId", "The id of a skill, exactly as in the card."),
+    _text(
+        "acceptedCurrency", "A currency that an offer takes: its own or one of `acceptedCurrencies`.", values.currency
+    ),
+    _text("interval", "How often an offer is paid: an ISO 8601 duration or `none` (per call).", values.interval),
+    _amount("maxPrice", "The most an offer may cost, in `priceCurrency`."),
+    _amount("minPrice", "The least an offer may cost, in `priceCurrency`."),
+    _text(
+        "priceCurrency",
+        "The currency of `maxPrice`, `minPrice` and of sorting by price. Default: the one `acceptedCurrency` asked for "
+        "(with several it must be given), else each offer's own. Without exchange rates, offers in other currencies "
+        "do not meet a price filter, and the answer names `priceCurrency` in `unappliedFilters`.",
+        values.currency,
+        many=False,
+    ),
+    _text("tag", "A tag of the listing or of one of its skills.", values.tag),
+    _text("chain", "A chain by its configured name or its CAIP-2 id."),
+    _text("domain", "The host of an agent's URL, or the domain of a pointer.", values.domain),
+    _text("owner", "The address that holds the listing."),
+    Parameter(
+        name="verified",
+        description="`true`: only listings with a domain badge or a met hash; `false`: only those without.",
+        schema={"type": "boolean"},
+        read=values.truth,
+    ),
+    _words("status", "Where a listing stands; default live and pending.", (*STATUSES, "all"), many=True),
+    _clamped("fromBlock", "The lowest updatedHeight, on `chain` (default: the first configured).", 0, values.LARGEST),
+    _clamped("toBlock", "The highest updatedHeight, on `chain` (default: the first configured).", 0, values.LARGEST),
+    Parameter(
+        name="updatedSince",
+        description="Updated at or after this time: RFC 3339, or a date (UTC).",
+        schema={"type": "string", "examples": ["2025-01-31", "2025-01-31T12:00:00Z"]},
+        read=values.moment,
+    ),
+    Parameter(
+        name="asOfHeight",
+        description="The registry as it stood after this block of `chain` (default: the first configured).",
+        schema={"type": "integer", "minimum": 0},
+        read=values.whole,
+    ),
+    Parameter(
+        name="sort",
+        description="relevance, updated and created put the best or newest first, price and name the lowest; "
+        "`-` reverses. Default: relevance.",
+        schema={"type": "string", "enum": list(SORT_WORDS), "default": "relevance"},
+        read=_sort,
+    ),
+    _clamped("limit", "Listings a page.", 1, MAX_LIMIT, 20),
+    Parameter(
+        name="offset",
+        description=f"Listings to skip. Out of 0 to {MAX_OFFSET} it is clamped; beyond the end there are no items.",
+        schema={"type": "number", "default": 0},
+        read=partial(values.clamped, low=0, high=MAX_OFFSET + 1),
+    ),
+    _text("cursor", "The `nextCursor` of the page before, instead of `offset`; the rest stays the same.", many=False),
+    Parameter(
+        name="facets",
+        description=f"What to count over all that was found: {', '.join(FACETS)}, comma-separated or repeated; "
+        "or `all`.",
+        schema={"type": "string"},
+        read=_facet_words,
+        many=True,
+    ),
+    Parameter(
+        name="explain",
+        description="`true`: the answer says in `explain` how the question was understood.",
+        schema={"type": "boolean"},
+        read=values.truth,
+    ),
+)
+
+SUGGEST = _table(
+    Parameter(name="q", description="What has been typed so far.", schema={"type": "string"}, read=values.words),
+    _clamped("limit", "Completions.", 1, 20, 8),
+)
+
+CHANGES = _table(
+    Parameter(
+        name="since",
+        description="The last sequence number already known; default 0, the beginning.",
+        schema={"type": "integer", "minimum": 0, "default": 0},
+        read=values.whole,
+    ),
+    _text("epoch", "The epoch that `since` belongs to; another one is answered with a reset.", many=False),
+    _clamped("limit", "Rows.", 1, MAX_CHANGES, 100),
+)
+
+CHECK = _table(_words("type", "What the body is; default: told by its shape.", ("agent", "tool", "prices")))
+
+
+def pairs(query_string: str) -> list[tuple[str, str]]:
+    """The key-value pairs of a raw query string, percent-decoded. Raises BadRequestError when that gives no UTF-8 or
+    there are more than 200."""
+    try:
+        return parse_qsl(query_string, keep_blank_values=True, errors="strict", max_num_fields=MAX_PAIRS)
+    except UnicodeError:
+        detail = "the query string is not UTF-8 after percent-decoding"
+        raise BadRequestError((Fault("not-utf-8", detail, "query string"),)) from None
+    except ValueError:
+        detail = f"the query string has more than {MAX_PAIRS} parameters"
+        raise BadRequestError((Fault("too-many", detail, "query string"),)) from None
+
+
+def read(given: Iterable[tuple[str, str]], table: Table) -> tuple[dict[str, Any], list[Fault]]:
+    """The values of `given` by `table`: a tuple for each parameter that may be repeated, and all that is wrong.
+
+    A blank value counts as not given, since a browser sends every empty field of a form.
+    """
+    texts: dict[str, list[str]] = {}
+    faults: list[Fault] = []
+    for key, value in given:
+        if (parameter := table.names.get(key)) is None:
+            faults.append(_unknown(key, table.names))
+        elif value and not value.isspace():
+            texts.setdefault(parameter.name, []).append(value)
+    found = {name: _value(table.names[name], several, faults) for name, several in texts.items()}
+    return {name: value for name, value in found.items() if value is not None}, faults
+
+
+def _value(parameter: Parameter, texts: list[str], faults: list[Fault]) -> Any:
+    texts = list(dict.fromkeys(texts))
+    if len(texts) > (MAX_REPEATS if parameter.many else 1):
+        allowed = f"at most {MAX_REPEATS} times" if parameter.many else "once"
+        detail = f"{parameter.name} may be given {allowed}, not {len(texts)} times"
+        faults.append(Fault("repeated", detail, parameter.name))
+        return None
+    try:
+        found = [_one(parameter, text) for text in texts]
+    except ValueRefusedError as error:
+        faults.append(Fault(error.code, f"{parameter.name}: {error}", parameter.name))
+        return None
+    return tuple(dict.fromkeys(found)) if parameter.many else found[0]
+
+
+def _one(parameter: Parameter, text: str) -> Any:
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueRefusedError("not-utf-8", f"{shown(text)} is not UTF-8")
+    if len(text) > values.MAX_VALUE_BYTES and parameter.name not in ("q", "cursor"):
+        raise ValueRefusedError("too-long", f"{shown(text)} is longer than {values.MAX_VALUE_BYTES:,} characters")
+    return parameter.read(text)
+
+
+def _unknown(key: str, names: Iterable[str]) -> Fault:
+    nearest = get_close_matches(key[:40], names, 1)
+    hint = f"; did you mean {nearest[0]}?" if nearest else f"; known are {', '.join(names)}"
+    return Fault("unknown-parameter", f"{shown(key)} is not a parameter here{hint}", key[:100])

@@ -1,0 +1,110 @@
+"""What the HTTP side asks of the rest of the program: the store's reading half, and `Services`, all of it together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from indexer.facts import Event, State
+from overlay.engines import Engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """An unconfirmed revision that would change a confirmed listing: where it stands and the summary it would show."""
+
+    outpoint: str | None
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The newest word about one registration.
+
+    `chain` is the configured name, `caip2` its CAIP-2 id. `card_body` holds the exact bytes of the winning revision.
+    Times are of the blocks that `state` calls updated and created, in seconds since 1970; `created_time` is None while
+    the registration is unconfirmed, and then its heights mean nothing. `signer` is the address of the winner's verified
+    SIGMA signature.
+    """
+
+    state: State
+    chain: str
+    caip2: str
+    card_body: bytes | None
+    updated_time: int | None
+    created_time: int | None
+    signer: str | None = None
+    undecided: bool = False
+    pending: Pending | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One event of a registration and the block it hangs from; height, hash (internal order) and time are None while
+    it is unconfirmed."""
+
+    event: Event
+    height: int | None
+    hash: bytes | None
+    time: int | None
+
+
+class Change(NamedTuple):
+    """A row of the change feed: `op` is upsert, remove, revert or reset."""
+
+    seq: int
+    op: str
+    id: str | None
+    height: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Rows in order of `seq`, the epoch they belong to, and the newest sequence number there is."""
+
+    epoch: str
+    rows: tuple[Change, ...]
+    newest_seq: int
+
+
+class Store(Protocol):
+    """The reading half of the store: synchronous and fast, safe to call from a worker thread."""
+
+    def listing(self, id: str, /) -> Listing | None:  # noqa: A002
+        """The registration of that plain id (no `#key`), None when nobody knows it."""
+        ...
+
+    def history(self, registration_id: str, /) -> list[Revision]:
+        """Every revision, newest first; empty when nobody knows the id."""
+        ...
+
+    def card(self, sha256: bytes, /) -> bytes | None:
+        """The bytes with that SHA-256, None when they were never kept."""
+        ...
+
+    def changes(self, since: int, limit: int, /) -> Changes:
+        """At most `limit` rows with a sequence number above `since`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Everything the application is given, built once by the command that starts it.
+
+    `status` answers CONTRACT's Status, `diagnose` its Diagnosis for a txid or outpoint as text or for raw transaction
+    bytes (raising ParseError for bytes that are none); both may take their time and are called in a thread. `chains`
+    maps configured names to CAIP-2 ids, in configured order, and `heights` names to the height indexed; both are
+    called for every search and must answer from memory. `ready` is None when questions can be answered, else a
+    sentence saying what is missing. `version` is the program's.
+    """
+
+    engine: Engine
+    store: Store
+    status: Callable[[], dict[str, Any]]
+    diagnose: Callable[[str | bytes], dict[str, Any]]
+    chains: Callable[[], Mapping[str, str]]
+    heights: Callable[[], Mapping[str, int]]
+    ready: Callable[[], str | None]
+    version: str

@@ -1,0 +1,66 @@
+"""Errors as every client gets them: RFC 9457 problem details, with what was wrong named one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+TYPE = "application/problem+json"
+_NAMED_IN_DETAIL = 5
+
+
+class Fault(NamedTuple):
+    """One thing wrong with a request: in which parameter, or at which RFC 6901 pointer of the body.
+
+    `code` is stable and fit for programs, `detail` a sentence that carries the value and says what would be right.
+    """
+
+    code: str
+    detail: str
+    parameter: str | None = None
+    pointer: str | None = None
+
+    def as_json(self) -> dict[str, str]:
+        """The fault as an entry of `errors`, without what it does not say."""
+        places = {"parameter": self.parameter, "pointer": self.pointer}
+        return {k: v for k, v in places.items() if v is not None} | {"code": self.code, "detail": self.detail}
+
+
+class ProblemError(Exception):
+    """A request that cannot be answered as asked. `status` is 400 to 599, `detail` a sentence for people."""
+
+    def __init__(
+        self, status: int, detail: str, faults: Sequence[Fault] = (), headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.faults, self.headers = status, detail, tuple(faults), dict(headers or {})
+
+    def as_json(self, request_id: str) -> dict[str, Any]:
+        """The body: RFC 9457 members, `errors`, `requestId`, and `error` for clients that read only a string."""
+        return {
+            "type": "about:blank",
+            "status": self.status,
+            "title": HTTPStatus(self.status).phrase,
+            "detail": self.detail,
+            "errors": [fault.as_json() for fault in self.faults],
+            "requestId": request_id,
+            "error": self.detail,
+        }
+
+
+class BadRequestError(ProblemError):
+    """A 400 that names each fault."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        named = [fault.detail for fault in faults[:_NAMED_IN_DETAIL]]
+        if len(faults) > _NAMED_IN_DETAIL:
+            named.append(f"and {len(faults) - _NAMED_IN_DETAIL} more")
+        super().__init__(400, "; ".join(named), faults)
+
+
+class NotFoundError(ProblemError):
+    """A 404."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(404, detail)

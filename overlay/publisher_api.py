@@ -1,0 +1,78 @@
+"""A publisher's questions: why is my transaction not listed, and is my card good before I pay for it?"""
+
+from __future__ import annotations
+
+import json
+from asyncio import to_thread
+from typing import Any
+
+from aiohttp import web
+
+from overlay import check as checks
+from overlay.answers import SERVICES, body, json_answer
+from overlay.params import CHECK, pairs, read
+from overlay.problems import BadRequestError, Fault
+from parsers.errors import ParseError
+from parsers.tx import Outpoint
+
+MAX_CHECK_BYTES = 2 << 20
+MAX_RAW_BYTES = 4 << 20  # a transaction with a card of 1 MiB is a little over 2 MiB of hex
+
+
+async def diagnose(request: web.Request) -> web.Response:
+    """The step trace of a transaction or of one of its outputs."""
+    what = _what(request.match_info["what"].strip())
+    return json_answer(await to_thread(request.app[SERVICES].diagnose, what))
+
+
+async def diagnose_raw(request: web.Request) -> web.Response:
+    """The step trace of a transaction handed in."""
+    raw = _raw(await body(request, MAX_RAW_BYTES))
+    try:
+        return json_answer(await to_thread(request.app[SERVICES].diagnose, raw))
+    except ParseError as error:
+        raise _bad("not-a-transaction", f"rawTx is no transaction: {error}", "/rawTx") from None
+
+
+async def check(request: web.Request) -> web.Response:
+    """Errors, warnings and a preview of a card, an MCP config or a price list. The body is the file itself."""
+    given, faults = read(pairs(request.rel_url.raw_query_string), CHECK)
+    if faults:
+        raise BadRequestError(faults)
+    document = await body(request, MAX_CHECK_BYTES)
+    return json_answer(await to_thread(checks.check, document, given.get("type")))
+
+
+def _what(text: str) -> str:
+    """A txid or an outpoint in the usual spelling."""
+    try:
+        return str(Outpoint.parse(text if len(text) != 64 else f"{text}_0"))[: None if len(text) != 64 else 64]
+    except ValueError:
+        detail = f"{text[:100]!a} is neither a txid (64 hex digits) nor an outpoint (<txid>_<output number>)"
+        raise BadRequestError((Fault("not-a-transaction-id", detail, "what"),)) from None
+
+
+def _raw(document: bytes) -> bytes:
+    """The bytes that `{"rawTx": hex}` says."""
+    try:
+        asked = json.loads(document)
+    except (ValueError, RecursionError):
+        raise _bad("not-json", 'the body is not JSON; send {"rawTx": "<hex>"}', "") from None
+    text = _member(asked)
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise _bad("not-hex", "rawTx is not hex", "/rawTx") from None
+
+
+def _member(asked: Any) -> str:
+    if not isinstance(asked, dict) or not isinstance(asked.get("rawTx"), str) or not asked["rawTx"]:
+        raise _bad("missing", 'the body is not {"rawTx": "<hex>"}', "/rawTx")
+    if unknown := [name for name in asked if name != "rawTx"]:
+        raise _bad("unknown-member", f"{unknown[0][:60]!a} is not a member here, only rawTx is", "")
+    text: str = asked["rawTx"]
+    return text
+
+
+def _bad(code: str, detail: str, pointer: str) -> BadRequestError:
+    return BadRequestError((Fault(code, detail, pointer=pointer),))

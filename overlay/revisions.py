@@ -1,0 +1,31 @@
+"""A registration's history as it is shown: one event a revision, in the words of the sample chain's oracle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from overlay.items import timestamp
+from overlay.ports import Revision
+from parsers.reasons import Reason
+
+
+def revision(shown: Revision) -> dict[str, Any]:
+    """One revision: where it stands, what it was, whether it counted and why not. Unconfirmed: no height, no block."""
+    event = shown.event
+    reasons = [Reason(*reason) for reason in event.reasons]
+    return {
+        "outpoint": str(event.outpoint) if event.outpoint else None,
+        "txid": event.txid[::-1].hex(),
+        "height": shown.height,
+        "txIndex": event.tx_index if shown.height is not None else None,
+        "kind": event.kind.value,
+        "cardSha256": event.card.hex() if event.card else None,
+        "valid": event.valid,
+        "reason": "; ".join(reason.sentence for reason in reasons),
+        "reasons": [{"code": reason.code, "detail": reason.sentence} for reason in reasons],
+        "owner": event.owner,
+        "signer": event.signer,
+        "spent": str(event.spent) if event.spent else None,
+        "blockHash": shown.hash[::-1].hex() if shown.hash else None,
+        "timestamp": timestamp(shown.time),
+    }

@@ -1,0 +1,103 @@
+"""Every route in one table: what it is called with, who answers, and what may come back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from overlay import listing_api, pages, publisher_api, search_api, status_api
+from overlay.params import CHANGES, CHECK, SEARCH, SUGGEST, Parameter
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+JSON, HTML, TEXT, CSS = "application/json", "text/html", "text/plain", "text/css"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A path and method, its handler (whose docstring is the summary) and its documentation.
+
+    `answer` is the name of a schema, or None for what is no JSON; `media` the content types; `body` the schema of the
+    request's body. `errors` are the statuses of problems it may answer beside 500.
+    """
+
+    path: str
+    handler: Handler
+    tag: str
+    answer: str | None
+    method: str = "GET"
+    parameters: tuple[Parameter, ...] = ()
+    media: tuple[str, ...] = (JSON,)
+    body: str | None = None
+    errors: tuple[int, ...] = ()
+    conditional: bool = field(default=False)
+
+    @property
+    def pattern(self) -> str:
+        """The path for aiohttp's router. An id may hold slashes: those of a percent-encoded one are no separators."""
+        return self.path.replace("{id}", "{id:.+}").replace("{what}", "{what:.+}")
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the handler's docstring."""
+        return (self.handler.__doc__ or "").partition("\n\n")[0].replace("\n    ", " ").strip()
+
+
+ROUTES = (
+    Route(
+        path="/v1/search", handler=search_api.search, tag="search", answer="Page",
+        parameters=SEARCH.parameters, errors=(400,), conditional=True,
+    ),
+    Route(
+        path="/v1/search/enhanced", handler=search_api.search, tag="search", answer="Page",
+        parameters=SEARCH.parameters, errors=(400,), conditional=True,
+    ),
+    Route(
+        path="/v1/suggest", handler=search_api.suggest, tag="search", answer="Suggestions",
+        parameters=SUGGEST.parameters, errors=(400,),
+    ),
+    Route(
+        path="/v1/listings/{id}/history", handler=listing_api.history, tag="listings", answer="History",
+        errors=(404,), conditional=True,
+    ),
+    Route(
+        path="/v1/listings/{id}/card", handler=listing_api.card, tag="listings", answer="Card",
+        errors=(404,), conditional=True,
+    ),
+    Route(
+        path="/v1/listings/{id}", handler=listing_api.listing, tag="listings", answer="Listing",
+        errors=(404,), conditional=True,
+    ),
+    Route(
+        path="/v1/diagnose/{what}", handler=publisher_api.diagnose, tag="publishers", answer="Diagnosis", errors=(400,),
+    ),
+    Route(
+        path="/v1/diagnose", method="POST", handler=publisher_api.diagnose_raw, tag="publishers", answer="Diagnosis",
+        body="RawTransaction", errors=(400, 413),
+    ),
+    Route(
+        path="/v1/check", method="POST", handler=publisher_api.check, tag="publishers", answer="Check",
+        parameters=CHECK.parameters, body="CardOrPrices", errors=(400, 413),
+    ),
+    Route(
+        path="/v1/changes", handler=status_api.changes, tag="operation", answer="Changes",
+        parameters=CHANGES.parameters, errors=(400,),
+    ),
+    Route(path="/v1/status", handler=status_api.status, tag="operation", answer="Status"),
+    Route(path="/healthz", handler=status_api.healthz, tag="operation", answer="Health"),
+    Route(path="/readyz", handler=status_api.readyz, tag="operation", answer="Health", errors=(503,)),
+    Route(path="/openapi.json", handler=pages.openapi, tag="documentation", answer="OpenApi", conditional=True),
+    Route(path="/docs", handler=pages.docs, tag="documentation", answer=None, media=(HTML,)),
+    Route(
+        path="/", handler=pages.search, tag="pages", answer="Page", parameters=SEARCH.parameters,
+        media=(HTML, JSON), errors=(400,), conditional=True,
+    ),
+    Route(
+        path="/listings/{id}", handler=pages.listing, tag="pages", answer="Listing", media=(HTML, JSON),
+        errors=(404,), conditional=True,
+    ),
+    Route(path="/style.css", handler=pages.style, tag="pages", answer=None, media=(CSS,), conditional=True),
+    Route(path="/robots.txt", handler=status_api.robots, tag="pages", answer=None, media=(TEXT,)),
+)  # fmt: skip

@@ -1,0 +1,241 @@
+"""JSON Schemas (2020-12) of every answer: the OpenAPI document shows them, the tests hold answers against them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from overlay.params import KINDS, STATUSES
+from overlay.query import FACETS
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+BOOL: Schema = {"type": "boolean"}
+TXID: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+OUTPOINT: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}_[0-9]+$"}
+DECIMAL: Schema = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?$", "description": "A decimal number."}
+TIME: Schema = {"type": "string", "format": "date-time"}
+
+
+def ref(name: str) -> Schema:
+    """A reference to a component."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def maybe(schema: Schema) -> Schema:
+    """The schema or null."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def several(schema: Schema) -> Schema:
+    """A list."""
+    return {"type": "array", "items": schema}
+
+
+def record(required: dict[str, Schema], optional: dict[str, Schema] | None = None, **more: Any) -> Schema:
+    """An object; members that are not named may be added later."""
+    return {"type": "object", "properties": required | (optional or {}), "required": list(required), **more}
+
+
+_STANDING: dict[str, Schema] = {
+    "id": {"type": "string", "description": "`<txid>_<vout>` (`#<key>` added for one of several), a domain or a URL."},
+    "type": {"enum": ["agent", "tool"]},
+    "status": {"enum": list(STATUSES)},
+    "domain": maybe(record({"host": TEXT, "verified": BOOL, "checkedAt": maybe(TIME)})),
+    "rating": maybe(record({"score": {"type": "number"}, "evidence": COUNT})),
+    "chain": {"type": "string", "description": "The configured name."},
+    "caip2": {"type": "string", "description": "The chain's CAIP-2 id."},
+    "outpoint": maybe(OUTPOINT) | {"description": "Where the satoshi is now; null once burned to the fee."},
+    "origin": {"type": "string", "description": "The outpoint of the first record."},
+    "owner": maybe(TEXT),
+    "txid": TXID | {"description": "The transaction of the winning revision."},
+    "app": TEXT,
+    "cardSha256": TXID,
+    "integrity": {"enum": ["inscribed", "hash-verified", "unhashed", "drifted"]},
+    "anchors": several(ref("Anchor")),
+    "updatedHeight": maybe(COUNT),
+    "createdHeight": maybe(COUNT),
+    "timestamp": maybe(TIME) | {"description": "Of the winning revision's block; null while unconfirmed."},
+}  # fmt: skip
+_STANDING_OPTIONAL: dict[str, Schema] = {
+    "blockHeight": COUNT | {"description": "The winning revision's; absent while unconfirmed."},
+    "signer": {"type": "string", "description": "The address of a verified SIGMA signature."},
+    "pending": record({"outpoint": maybe(OUTPOINT), "summary": TEXT}),
+    "duplicates": several(TEXT),
+}
+_SHOWN: dict[str, Schema] = {
+    "name": TEXT,
+    "description": TEXT,
+    "summary": {"type": "string", "maxLength": 160},
+    "logo": TEXT,
+    "version": TEXT,
+    "url": TEXT,
+    "provider": maybe({"type": "object", "additionalProperties": TEXT}),
+    "skills": several(ref("Skill")),
+    "tags": several(TEXT),
+    "offers": several(ref("Offer")),
+    "warnings": several(ref("Warning")),
+    "serverName": TEXT,
+    "command": {"type": "string", "description": "A stranger's: never run it unread."},
+    "args": several(TEXT),
+    "env": {"type": "object", "additionalProperties": TEXT},
+    "keywords": several(TEXT),
+    "tools": several(TEXT),
+    "prompts": several(TEXT),
+    "resources": several(TEXT),
+}
+_AGENT: dict[str, Schema] = {"protocol": TEXT, "documentationUrl": TEXT}
+_CHEAPEST = {"cheapest": maybe(ref("Cheapest"))}
+_FACET = several(record({"value": TEXT, "count": COUNT}))
+
+SCHEMAS: dict[str, Schema] = {
+    "Item": record(_STANDING | _SHOWN | _CHEAPEST | {"score": {"type": "number"}}, _STANDING_OPTIONAL | _AGENT),
+    "Page": record(
+        {
+            "items": several(ref("Item")),
+            "total": COUNT,
+            "totalRelation": {"enum": ["eq", "gte"]},
+            "limit": COUNT,
+            "offset": COUNT,
+            "nextCursor": maybe(TEXT),
+            "queryType": {"enum": list(KINDS)},
+            "query": TEXT,
+            "index": record({"seq": COUNT, "heights": {"type": "object", "additionalProperties": COUNT}}),
+        },
+        {
+            "facets": {"type": "object", "propertyNames": {"enum": list(FACETS)}, "additionalProperties": _FACET},
+            "unappliedFilters": several(TEXT),
+            "notes": several(ref("Fault")),
+            "explain": {"type": "object"},
+        },
+    ),
+    "Listing": {
+        "oneOf": [
+            record(_STANDING | _SHOWN | _CHEAPEST, _STANDING_OPTIONAL | _AGENT),
+            record(_STANDING | {"servers": several(TEXT), "warnings": several(ref("Warning"))}, _STANDING_OPTIONAL),
+        ]
+    },
+    "Skill": record({"id": TEXT, "name": TEXT, "description": TEXT, "tags": several(TEXT), "examples": several(TEXT)}),
+    "Offer": record(
+        {
+            "id": TEXT,
+            "name": TEXT,
+            "currency": TEXT,
+            "amount": DECIMAL,
+            "interval": maybe(TEXT) | {"description": "As written; null: per call."},
+            "acceptedCurrencies": several(TEXT),
+            "skillIds": several(TEXT) | {"description": "Empty: all skills."},
+            "address": TEXT,
+            "depositPct": maybe(DECIMAL),
+            "priceFeedUrl": TEXT,
+            "slippagePct": maybe(DECIMAL),
+            "description": TEXT,
+        }
+    ),
+    "Cheapest": record(
+        {"offerId": TEXT, "amount": DECIMAL, "currency": TEXT, "interval": TEXT},
+        {"converted": record({"amount": DECIMAL, "currency": TEXT})},
+    ),
+    "Anchor": record(
+        {"chain": TEXT, "txid": TEXT, "height": maybe(COUNT), "hash": maybe(TEXT), "met": BOOL, "time": maybe(TIME)},
+        {"outpoint": OUTPOINT},
+    ),
+    "Warning": record({"code": TEXT, "pointer": TEXT, "detail": TEXT}),
+    "Fault": record({"code": TEXT, "detail": TEXT}, {"parameter": TEXT, "pointer": TEXT}),
+    "Problem": record(
+        {
+            "type": TEXT,
+            "status": {"type": "integer", "minimum": 400, "maximum": 599},
+            "title": TEXT,
+            "detail": TEXT,
+            "errors": several(ref("Fault")),
+            "requestId": TEXT,
+            "error": TEXT,
+        }
+    ),
+    "Suggestions": record({"items": several(record({"text": TEXT, "kind": TEXT}, {"id": TEXT}))}),
+    "History": record({"id": TEXT, "revisions": several(ref("Revision"))}),
+    "Revision": record(
+        {
+            "outpoint": maybe(OUTPOINT),
+            "txid": TXID,
+            "height": maybe(COUNT),
+            "txIndex": maybe(COUNT),
+            "kind": TEXT,
+            "cardSha256": maybe(TXID),
+            "valid": BOOL,
+            "reason": TEXT,
+            "reasons": several(record({"code": TEXT, "detail": TEXT})),
+            "owner": maybe(TEXT),
+            "signer": maybe(TEXT),
+            "spent": maybe(OUTPOINT),
+            "blockHash": maybe(TXID),
+            "timestamp": maybe(TIME),
+        }
+    ),
+    "Card": {"type": "object", "description": "The exact bytes that were published."},
+    "RawTransaction": record(
+        {"rawTx": {"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"}}, additionalProperties=False
+    ),
+    "CardOrPrices": {"type": ["object", "array"], "description": "An agent card, an MCP config or a price list."},
+    "Check": record(
+        {
+            "ok": BOOL,
+            "errors": several(ref("Warning")),
+            "warnings": several(ref("Warning")),
+            "preview": maybe({"type": "object"}),
+        }
+    ),
+    "Diagnosis": record(
+        {
+            "txid": TEXT,
+            "found": BOOL,
+            "where": {"enum": ["mempool", "block", "raw", "nowhere"]},
+            "source": maybe(TEXT),
+            "steps": several(record({"step": TEXT, "ok": BOOL, "detail": TEXT}, {"code": TEXT})),
+            "records": several(ref("DiagnosedRecord")),
+            "listed": several(TEXT),
+        },
+        {"height": COUNT, "blockHash": TXID, "confirmations": COUNT},
+    ),
+    "DiagnosedRecord": record(
+        {
+            "outpoint": maybe(TEXT),
+            "kind": {"enum": ["registration", "update", "pointer", "near-miss"]},
+            "outcome": TEXT,
+            "reasons": several(record({"code": TEXT, "detail": TEXT})),
+        },
+        {"id": TEXT},
+    ),
+    "Changes": record({"changes": several(ref("Change")), "epoch": TEXT, "nextSince": COUNT, "more": BOOL}),
+    "Change": record(
+        {
+            "seq": COUNT,
+            "epoch": TEXT,
+            "op": {"enum": ["upsert", "remove", "revert", "reset"]},
+            "id": maybe(TEXT),
+            "height": maybe(COUNT),
+            "reason": TEXT,
+        }
+    ),
+    "Status": record(
+        {"version": TEXT, "chains": several(ref("ChainStatus")), "listings": ref("Counts")},
+        {"index": {"type": "object"}, "stateHash": {"type": "object"}, "rates": maybe({"type": "object"})},
+    ),
+    "ChainStatus": record(
+        {"name": TEXT, "chain": TEXT, "state": TEXT, "height": maybe({"type": "integer"}), "hash": maybe(TEXT)},
+        {
+            "network": maybe(TEXT),
+            "tip": maybe({"type": "integer"}),
+            "lag": maybe({"type": "integer"}),
+            "mempool": maybe({"type": "integer"}),
+            "reorgs": COUNT,
+            "source": maybe(TEXT),
+            "error": maybe(TEXT),
+        },
+    ),
+    "Counts": {"type": "object", "additionalProperties": COUNT},
+    "Health": record({"status": TEXT, "version": TEXT}),
+    "OpenApi": {"type": "object"},
+}  # fmt: skip

@@ -1,0 +1,51 @@
+"""Searching: a page of items, and completions while typing."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+
+from aiohttp import web
+
+from overlay.answers import REVALIDATE, SERVICES, json_answer, json_bytes, not_modified, unchanged, weak_etag
+from overlay.asked import Asked, from_pairs
+from overlay.page import page
+from overlay.params import SUGGEST, pairs, read
+from overlay.ports import Services
+from overlay.problems import BadRequestError
+from overlay.query import Hits
+
+
+async def search(request: web.Request) -> web.Response:
+    """A page of items."""
+    services = request.app[SERVICES]
+    query_string = request.rel_url.raw_query_string
+    index, heights = services.engine.cursor(), services.heights()
+    etag = weak_etag("json", index, heights, query_string)
+    headers = {"ETag": etag, "Cache-Control": REVALIDATE}
+    if unchanged(request, etag):
+        return not_modified(headers)
+    asked = from_pairs(pairs(query_string), services.chains())
+    hits = await found(services, asked)
+    return json_bytes(page(asked, hits, index, heights), headers=headers)
+
+
+async def found(services: Services, asked: Asked) -> Hits:
+    """What the engine finds; an engine that says it is slow is asked in a thread."""
+    if getattr(services.engine, "slow", False):
+        return await to_thread(services.engine.search, asked.query)
+    return services.engine.search(asked.query)
+
+
+async def suggest(request: web.Request) -> web.Response:
+    """Completions of what is being typed, the best first."""
+    services = request.app[SERVICES]
+    given, faults = read(pairs(request.rel_url.raw_query_string), SUGGEST)
+    if faults:
+        raise BadRequestError(faults)
+    text, limit = given.get("q", ""), given.get("limit", 8)
+    if getattr(services.engine, "slow", False):
+        completions = await to_thread(services.engine.suggest, text, limit)
+    else:
+        completions = services.engine.suggest(text, limit)
+    items = [{"text": each.text, "kind": each.kind} | ({"id": each.id} if each.id else {}) for each in completions]
+    return json_answer({"items": items}, headers={"Cache-Control": REVALIDATE})

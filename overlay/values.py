@@ -1,0 +1,133 @@
+"""Parameter values as people and programs write them in a URL: text in, a normalised value or a refusal out."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from math import inf
+
+from parsers.intervals import interval_key
+
+LARGEST = 2**53 - 1  # what a JavaScript client can still count
+MAX_TEXT_BYTES, MAX_TEXT_WORDS = 512, 32
+MAX_VALUE_BYTES = 2_048
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400}|Infinity)(?:[eE][+-]?[0-9]{1,3})?")
+_WHOLE = re.compile(r"[0-9]{1,15}")
+_AMOUNT = re.compile(r"[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,2})?|\.[0-9]{1,40}(?:[eE][+-]?[0-9]{1,2})?")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:]{5,8}(?:\.[0-9]{1,9})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})")
+
+
+class ValueRefusedError(ValueError):
+    """A value that cannot be read. `code` is for programs; the message says what would be right."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+
+
+def shown(value: str) -> str:
+    """A stranger's value as a message may carry it: quoted, control characters escaped, at most 60 characters."""
+    return ascii(value) if len(value) <= 60 else f"{value[:60]!a}... ({len(value):,} characters)"
+
+
+def words(value: str) -> str:
+    """Free text of at most 512 bytes and 32 words."""
+    size = len(value.encode())
+    if size > MAX_TEXT_BYTES:
+        raise ValueRefusedError("too-long", f"q has {size:,} bytes; at most {MAX_TEXT_BYTES} are read")
+    if (count := len(value.split())) > MAX_TEXT_WORDS:
+        raise ValueRefusedError("too-many-words", f"q has {count} words; at most {MAX_TEXT_WORDS} are read")
+    return value
+
+
+def text(value: str) -> str:
+    """A name to compare exactly, without surrounding white space."""
+    return value.strip()
+
+
+def currency(value: str) -> str:
+    """A currency code; they compare upper-case (law 13)."""
+    return value.strip().upper()
+
+
+def tag(value: str) -> str:
+    """A tag; they compare case-folded."""
+    return value.strip().casefold()
+
+
+def interval(value: str) -> str:
+    """An interval's canonical key: P1W, week and P7D are one; `none` is per call (law 13)."""
+    return interval_key(value)
+
+
+def domain(value: str) -> str:
+    """A domain name as lower-case A-labels."""
+    from parsers.locator import a_label  # idna, which only this parameter needs
+
+    if (name := a_label(value.strip())) is None:
+        raise ValueRefusedError("not-a-domain", f"{shown(value)} is not a domain name")
+    return name
+
+
+def clamped(value: str, low: int, high: int) -> int:
+    """Any number a JavaScript client can write (`10.0`, `-1`, `1e9`, `Infinity`), cut to a whole one in [low, high]."""
+    value = value.strip().replace("e ", "e+")  # an unencoded plus arrives as a space
+    if not _NUMBER.fullmatch(value):
+        raise ValueRefusedError("not-a-number", f"{shown(value)} is not a number")
+    number = float(value)
+    return low if number <= low else high if number >= high or number == inf else int(number)
+
+
+def height(value: str) -> int:
+    """A block height to filter by, clamped to [0, 2^53)."""
+    return clamped(value, 0, LARGEST)
+
+
+def whole(value: str) -> int:
+    """A whole number from 0 on, taken literally."""
+    value = value.strip()
+    if not _WHOLE.fullmatch(value):
+        raise ValueRefusedError("not-a-whole-number", f"{shown(value)} is not a whole number from 0 to 999999999999999")
+    return int(value)
+
+
+def amount(value: str) -> Decimal:
+    """A price: a decimal number from 0 on, with a point."""
+    value = value.strip()
+    if not _AMOUNT.fullmatch(value):
+        raise ValueRefusedError("not-an-amount", f"{shown(value)} is not an amount: a decimal number such as 0.05")
+    return Decimal(value)
+
+
+def truth(value: str) -> bool:
+    """`true` or `1`, `false` or `0`."""
+    answer = {"true": True, "1": True, "false": False, "0": False}.get(value.strip().lower())
+    if answer is None:
+        raise ValueRefusedError("not-a-truth-value", f"{shown(value)} is neither true nor false")
+    return answer
+
+
+def one_of(value: str, allowed: tuple[str, ...]) -> str:
+    """One of the words allowed, exactly as written."""
+    if value not in allowed:
+        raise ValueRefusedError("unknown-value", f"{shown(value)} is not one of {', '.join(allowed)}")
+    return value
+
+
+def moment(value: str) -> int:
+    """Seconds since 1970 of an RFC 3339 date and time, or of a date's beginning in UTC."""
+    value = value.strip()
+    try:
+        if _DAY.fullmatch(value):
+            day = date.fromisoformat(value)
+            return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
+        if _MOMENT.fullmatch(value):
+            return int(datetime.fromisoformat(value.upper()).timestamp())
+    except (ValueError, OverflowError) as error:
+        raise ValueRefusedError("not-a-time", f"{shown(value)} is not a time: {error}") from None
+    raise ValueRefusedError(
+        "not-a-time", f"{shown(value)} is not a time: write 2025-01-31 or 2025-01-31T12:00:00Z (a plus sign as %2B)"
+    )
