@@ -17,12 +17,12 @@ from __future__ import annotations
 import json
 import string
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from parsers.tx import Outpoint, Transaction, TxInput, TxOutput, read, sha256d
-from tests.chainkit_coins import BITS, COINS, MAGIC, TARGET, serialise_tx
+from tests.chainkit_blocks import Block, count_bytes, fork_letters, frame, merkle_root, read_count
+from tests.chainkit_coins import BITS, COINS, TARGET, serialise_tx
 from tests.chainkit_scripts import Json, body_of, inscription, map_tape, p2pkh, pointer_script, tapscript
 
 FUNDS = 64
@@ -30,32 +30,6 @@ COIN = 1_000_000
 FEE = 7
 
 SAME: dict[str, str] = {"(as before)": ""}
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A mined block. `label` is its height and the letter of its fork: `4`, `4a`; hashes are in internal byte order."""
-
-    label: str
-    height: int
-    hash: bytes
-    prev: bytes
-    time: int
-    raw: bytes = field(repr=False)
-    txids: tuple[bytes, ...] = field(repr=False)
-
-    def __repr__(self) -> str:
-        return f"<block {self.label}>"
-
-    @property
-    def header(self) -> bytes:
-        """The 80 bytes that are hashed."""
-        return self.raw[:80]
-
-    @property
-    def hex(self) -> str:
-        """The hash in display byte order."""
-        return self.hash[::-1].hex()
 
 
 Minable = Outpoint | Transaction | bytes
@@ -75,7 +49,7 @@ class ChainKit:
         self._owners: dict[Outpoint, str] = {}
         self._said: dict[Outpoint, dict[str, str]] = {}
         self._index: dict[bytes, Block] = {}
-        self._letters = iter(_letters())
+        self._letters = iter(fork_letters())
         self._spent_funds = 0
         self._arrive(self.coin.genesis, "0", 0)
         self._funding = self._funds(funds)
@@ -140,7 +114,7 @@ class ChainKit:
         witness = any(tx.witness for txid in txids for tx in self._txs[txid].inputs)
         coinbase = self.coin.coinbase(height, label, outputs, [self._raws[t] for t in txids] if witness else None)
         all_txids = [self._know(coinbase), *txids]
-        body = b"".join([_count(len(all_txids)), *(self._raws[txid] for txid in all_txids)])
+        body = b"".join([count_bytes(len(all_txids)), *(self._raws[txid] for txid in all_txids)])
         start = b"".join(
             [
                 (0x20000000).to_bytes(4, "little"),
@@ -168,7 +142,7 @@ class ChainKit:
         return block
 
     def _txids_of(self, raw: bytes) -> Iterable[bytes]:
-        count, at = _read_count(raw, 80)
+        count, at = read_count(raw, 80)
         for _ in range(count):
             tx = read(raw, at, segwit=self.coin.segwit)
             self._know(raw[at : at + tx.size])
@@ -379,22 +353,6 @@ class ChainKit:
         return path
 
 
-def frame(raw: bytes, *, magic: bytes = MAGIC, long: bool = False) -> bytes:
-    """A block as it stands in a block file: magic and size before it (`long`: the form for blocks over 4 GB)."""
-    size = b"\xff\xff\xff\xff" + len(raw).to_bytes(8, "little") if long else len(raw).to_bytes(4, "little")
-    return magic + size + raw
-
-
-def merkle_root(txids: Sequence[bytes]) -> bytes:
-    """The merkle root of transaction ids in internal byte order."""
-    level = list(txids)
-    while len(level) > 1:
-        if len(level) % 2:
-            level.append(level[-1])
-        level = [sha256d(left + right) for left, right in zip(level[::2], level[1::2], strict=True)]
-    return level[0]
-
-
 def agent(name: str = "Echo", **more: Any) -> dict[str, Any]:
     """A small agent card that meets the hard rules."""
     return {"name": name, "url": "https://echo.example", "skills": [{"id": "echo", "name": "Echo"}], **more}
@@ -403,17 +361,3 @@ def agent(name: str = "Echo", **more: Any) -> dict[str, Any]:
 def tool(name: str = "clock", **more: Any) -> dict[str, Any]:
     """A small MCP config of one server."""
     return {"mcpServers": {name: {"command": "bunx", "args": [name], **more}}}
-
-
-def _letters() -> Iterable[str]:
-    yield from string.ascii_lowercase
-    for first in string.ascii_lowercase:
-        yield from (first + second for second in string.ascii_lowercase)
-
-
-def _count(number: int) -> bytes:
-    return bytes((number,)) if number < 0xFD else b"\xfd" + number.to_bytes(2, "little")
-
-
-def _read_count(raw: bytes, at: int) -> tuple[int, int]:
-    return (raw[at], at + 1) if raw[at] < 0xFD else (int.from_bytes(raw[at + 1 : at + 3], "little"), at + 3)

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from parsers.tx import Outpoint, Transaction
-from tests.chainkit import FEE, FUNDS, Block, ChainKit, agent, tool
+from tests.chainkit import FEE, FUNDS, ChainKit, agent, tool
+from tests.chainkit_blocks import Block
 from tests.chainkit_scripts import body_of, inscription, map_tape, p2pkh, pointer_script, push
 
 PNG = b"\x89PNG\r\n\x1a\n not really"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from parsers.tx import Outpoint, read_exactly, sha256d
-from tests.chainkit import ChainKit, agent, frame, merkle_root
+from tests.chainkit import ChainKit, agent
+from tests.chainkit_blocks import frame, merkle_root
 from tests.chainkit_coins import COINS, TARGET
 from tests.oracles.wire import block_hash, block_prev, frames, heaviest, read_block
 

@@ -31,6 +31,8 @@ NUMBERS = {0: "no satoshis", 2: "two satoshis"}
 class Registry:
     """All that the blocks added so far say. Lists are in chain order; `network` decides how addresses look."""
 
+    segwit = False
+
     def __init__(self, network: str = "regtest") -> None:
         self.network = network
         self.height = -1
@@ -47,14 +49,14 @@ class Registry:
     def add_block(self, raw: bytes) -> None:
         """Read the next block."""
         self.height += 1
-        self._add(read_block(raw))
+        self._add(read_block(raw, segwit=self.segwit))
         self.state_hashes[self.height] = sha256(self.state_lines().encode()).hexdigest()
 
     def unconfirmed(self, raws: Iterable[bytes]) -> list[tuple[str, Record]]:
         """What these transactions, on top of the newest block, would change: txid and change, as in mempool.json."""
         ahead = copy.deepcopy(self)
         ahead.changes = []
-        ahead._add([read_tx(Tape(raw)) for raw in raws])
+        ahead._add([read_tx(Tape(raw), segwit=self.segwit) for raw in raws])
         return ahead.changes
 
     def state_lines(self) -> str:
@@ -78,7 +80,7 @@ class Registry:
             waiting.remove(ready)
             self._read(ready[1], ready[0])
         for records in (self.pointers, self.rejected):
-            records.sort(key=lambda each: (each["height"], each["txIndex"], int(each["outpoint"][65:])))
+            records.sort(key=lambda each: (each["height"], each["txIndex"], int((each["outpoint"] or "0" * 66)[65:])))
         self.registrations.sort(key=lambda each: (*_born(each), int(each["id"][65:])))
 
     def _read(self, tx: Tx, index: int) -> None:

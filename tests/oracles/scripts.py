@@ -123,13 +123,33 @@ class Said:
     pointer: dict[str, object] | None
 
 
+def tapscript_envelope(script: bytes) -> Envelope | None:
+    """The first good envelope of a tapscript (law 3a): its body is all pushes between the empty tag and OP_ENDIF."""
+    ops = operations(script)
+    codes = [op.code for op in ops]
+    for start in range(len(ops) - 2):
+        if codes[start : start + 2] != [0, 0x63] or ops[start + 2].data != b"ord":
+            continue
+        made, at = Envelope(start, start + 3), start + 3
+        while at + 1 < len(ops) and ops[at].field and ops[at].field != b"\0" and ops[at + 1].field is not None:
+            made.fields[ops[at].field or b""] = ops[at + 1].field or b""
+            at += 2
+        if at < len(ops) and ops[at].field in (b"", b"\0"):
+            chunks = list(itertools.takewhile(lambda op: op.data is not None, ops[at + 1 :]))
+            after = ops[at + 1 + len(chunks) :]
+            made.body = b"".join(op.data or b"" for op in chunks)
+            if after and after[0].code == 0x68:
+                return made
+    return None
+
+
 def say(script: bytes, network: str = "regtest") -> Said:
     """Everything that an output's script says."""
     ops = operations(script)
     begun = envelopes(ops)
     good = [each for each in begun if not each.fault]
     bad = [each for each in begun if each.fault]
-    told, unset = _map(ops, good[0] if good else None)
+    told, unset = map_fields(ops, good[0] if good else None)
     pointer = None if good else pointer_of(ops, told)
     in_push = any(op.data and b"\x00\x63\x03ord" in op.data for op in ops)
     return Said(
@@ -144,7 +164,7 @@ def say(script: bytes, network: str = "regtest") -> Said:
     )
 
 
-def _map(ops: list[Op], envelope: Envelope | None) -> tuple[dict[str, str], dict[str, str]]:
+def map_fields(ops: list[Op], envelope: Envelope | None) -> tuple[dict[str, str], dict[str, str]]:
     """The merged MAP fields, and those that commands other than SET name."""
     told: dict[str, str] = {}
     unset: dict[str, str] = {}

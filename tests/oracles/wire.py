@@ -26,6 +26,7 @@ class Tx:
     txid: str
     spends: tuple[str, ...]
     outs: tuple[Out, ...]
+    witnesses: tuple[tuple[bytes, ...], ...] = ()
 
     @property
     def is_coinbase(self) -> bool:
@@ -56,10 +57,13 @@ class Tape:
         return first if first < 253 else self.number({253: 2, 254: 4, 255: 8}[first])
 
 
-def read_tx(tape: Tape) -> Tx:
-    """The next transaction (without witness) of the tape."""
+def read_tx(tape: Tape, *, segwit: bool = False) -> Tx:
+    """The next transaction of the tape; with `segwit`, marker 0 and flag 1 announce witnesses."""
+    version = tape.take(4)
+    marked = segwit and tape.data[tape.at : tape.at + 2] == b"\x00\x01"
+    if marked:
+        tape.take(2)
     start = tape.at
-    tape.take(4)
     spends = []
     for _ in range(tape.varint()):
         txid = tape.take(32)[::-1].hex()
@@ -70,15 +74,17 @@ def read_tx(tape: Tape) -> Tx:
     for _ in range(tape.varint()):
         satoshis = tape.number(8)
         outs.append(Out(satoshis, tape.take(tape.varint())))
-    tape.take(4)
-    return Tx(sha256d(tape.data[start : tape.at])[::-1].hex(), tuple(spends), tuple(outs))
+    bare = tape.data[start : tape.at]
+    stacks = [tuple(tape.take(tape.varint()) for _ in range(tape.varint())) for _ in spends] if marked else []
+    txid = sha256d(version + bare + tape.take(4))[::-1].hex()
+    return Tx(txid, tuple(spends), tuple(outs), tuple(stacks))
 
 
-def read_block(raw: bytes) -> list[Tx]:
+def read_block(raw: bytes, *, segwit: bool = False) -> list[Tx]:
     """All transactions of a raw block, the coinbase first."""
     tape = Tape(raw)
     tape.take(80)
-    return [read_tx(tape) for _ in range(tape.varint())]
+    return [read_tx(tape, segwit=segwit) for _ in range(tape.varint())]
 
 
 def block_hash(raw: bytes) -> str:

@@ -1,0 +1,92 @@
+"""Law 3a as stories on Litecoin's regtest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parsers.tx import Outpoint
+from tests.chainkit import COIN, ChainKit, agent, tool
+from tests.chainkit_scripts import body_of, map_tape, p2pkh, tapscript
+from tests.oracles.witness import WitnessRegistry
+
+MAP = {"app": "test", "type": "a2b-agent"}
+
+
+def look(kit: ChainKit) -> WitnessRegistry:
+    told = WitnessRegistry()
+    for block in kit.branch():
+        told.add_block(block.raw)
+    return told
+
+
+def stack(card: dict[str, Any], **form: Any) -> tuple[bytes, ...]:
+    return (b"\x51" * 64, tapscript(body_of(card), **form), b"\xc0" + b"\x52" * 32)
+
+
+def kinds(told: WitnessRegistry, which: Outpoint) -> list[str]:
+    return [
+        revision["kind"] for each in told.registrations if each["id"] == str(which) for revision in each["revisions"]
+    ]
+
+
+def test_a_chunked_body_is_joined_and_the_id_is_where_the_satoshi_lands() -> None:
+    kit = ChainKit("ltc")
+    first = kit.reveal(agent(description="x" * 2000))
+    second = kit.reveal(tool(), type="a2b-mcp", map_in="envelope")
+    kit.mine(first, second)
+    told = look(kit)
+    assert [(each["id"], each["type"]) for each in told.registrations] == [(str(first), "agent"), (str(second), "tool")]
+    assert told.registrations[0]["card"]["description"] == "x" * 2000
+
+
+def test_a_satoshi_is_followed_with_its_offset_through_larger_outputs() -> None:
+    kit = ChainKit("ltc")
+    first = kit.reveal(agent())
+    merged = kit.spend([kit.fund(), first], [(COIN + 5000, p2pkh("bob")), (5000, p2pkh("carol"))])
+    split = kit.spend([merged.outpoint(0)], [(COIN - 1, p2pkh("carol")), (546, p2pkh("dave"))])
+    kit.mine(first, merged, split)
+    told = look(kit).registrations[0]
+    assert kinds(look(kit), first) == ["inscribed", "moved", "moved"]
+    assert (told["outpoint"], told["owner"]) == (str(split.outpoint(1)), kit.address("dave"))
+
+
+def test_it_burns_only_in_an_unspendable_output_or_the_fee() -> None:
+    kit = ChainKit("ltc")
+    lost, paid = kit.reveal(agent("Lost")), kit.reveal(agent("Paid"))
+    returned = kit.spend([lost], [(10_000, b"\x6a\x01x")])
+    feed = kit.spend([kit.fund(), paid], [(COIN, p2pkh("bob"))])
+    kit.mine(lost, paid, returned, feed)
+    told = look(kit)
+    reasons = [each["revisions"][1]["reason"] for each in told.registrations]
+    assert reasons == ["into an output that cannot be spent", "to the fee"]
+    assert told.ids("live") == set()
+
+
+def test_a_reveal_over_the_registered_satoshi_updates_and_one_over_another_is_new() -> None:
+    kit = ChainKit("ltc")
+    first = kit.reveal(agent("One"))
+    second = kit.reveal(agent("Two"), source=first, map_in="envelope")
+    later = kit.spend(
+        [kit.fund(), second],
+        [(COIN, p2pkh("bob")), (9000, p2pkh("bob")), (0, map_tape(MAP))],
+        witnesses=[stack(agent("New")), ()],
+    )
+    kit.mine(first, second, later)
+    told = look(kit)
+    assert kinds(told, first) == ["inscribed", "reinscribed", "map_only"]
+    assert told.ids("live") == {str(first), str(later.outpoint(0))}
+
+
+def test_of_two_records_that_land_in_one_output_the_first_input_counts() -> None:
+    kit = ChainKit("ltc")
+    both = kit.spend(
+        [kit.fund(), kit.fund()],
+        [(2 * COIN, p2pkh("bob")), (0, map_tape(MAP))],
+        witnesses=[stack(agent("One")), stack(agent("Two"))],
+    )
+    kit.mine(both)
+    told = look(kit)
+    assert [each["card"]["name"] for each in told.registrations] == ["One"]
+    assert [each["reason"] for each in told.rejected] == [
+        "another registration of this transaction has the same outpoint"
+    ]
