@@ -1,0 +1,88 @@
+"""The rooms of the house: imports point one way, and each third-party library is fenced to a few files."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+ROOMS = ("parsers", "indexer", "overlay")
+
+MAY_IMPORT = {"parsers": {"parsers"}, "indexer": {"parsers", "indexer"}, "overlay": {"parsers", "indexer", "overlay"}}
+
+PLUGS = ("indexer/chains", "overlay/engines")
+
+
+def modules() -> list[Path]:
+    return sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module a file imports, at the top or inside a function."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            yield node.module or ""
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_imports_point_from_the_overlay_to_the_parsers(path: Path) -> None:
+    room = path.relative_to(ROOT).parts[0]
+    rooms = {name.split(".")[0] for name in imports(path)} & {*ROOMS, "tests"}
+    assert rooms <= MAY_IMPORT[room], f"{name_of(path)} imports {rooms - MAY_IMPORT[room]}"
+
+
+@pytest.mark.parametrize("folder", PLUGS)
+def test_plugs_do_not_import_each_other(folder: str) -> None:
+    plugs = {path.stem for path in (ROOT / folder).glob("*.py")} - {"__init__"}
+    package = folder.replace("/", ".")
+    for path in (ROOT / folder).glob("*.py"):
+        if path.stem == "__init__":
+            continue
+        others = {f"{package}.{plug}" for plug in plugs - {path.stem} if plug in PLUG_NAMES[folder]}
+        assert not others & set(imports(path)), f"{name_of(path)} imports another plug"
+
+
+PLUG_NAMES = {"indexer/chains": {"files"}, "overlay/engines": {"tantivy", "whoosh"}}
+
+STANDARD = set(sys.stdlib_module_names) | {"__future__"}
+
+
+def test_each_library_is_fenced() -> None:
+    strays = []
+    for path in modules():
+        for name in imports(path):
+            library = name.split(".")[0]
+            if library in STANDARD or library in ROOMS:
+                continue
+            fence = FENCES.get(library)
+            assert fence is not None, f"{name_of(path)} imports {library}, which has no fence: add one on purpose"
+            if not name_of(path).startswith(fence):
+                strays.append(f"{name_of(path)} imports {library}")
+    assert not strays
+
+
+def test_every_fence_is_needed() -> None:
+    used = {name.split(".")[0] for path in modules() for name in imports(path)}
+    assert set(FENCES) <= used
+
+
+def test_parsers_do_no_input_or_output() -> None:
+    forbidden = {"asyncio", "logging", "socket", "ssl", "sqlite3", "time", "datetime", "subprocess", "threading", "random"}
+    for path in (ROOT / "parsers").rglob("*.py"):
+        found = {name.split(".")[0] for name in imports(path)} & forbidden
+        assert not found, f"{name_of(path)} imports {found}"
+
+
+FENCES: dict[str, tuple[str, ...]] = {}
