@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers import block_loop as loop
-from parsers.compiled import call
 from parsers.errors import BlockError
 from parsers.tx import sha256d
 from parsers.watched import Buffer, Watched, address
@@ -127,7 +126,7 @@ def _scan(data: Buffer, watched: Watched, segwit: bool, wants: int = 0) -> Candi
     index = 0
     while index < count:
         rows = np.empty((_ROWS if not found else 16 * _ROWS, 3), np.int64)
-        at, index, used, state = call(loop.scan, base, at, held.size, index, count, wants, watched.arrays, rows)
+        at, index, used, state = loop.scan(base, at, held.size, index, count, wants, watched.arrays, rows)
         _refuse(state, at)
         found.append(rows[:used])
     _trailing(at, held.size, segwit=segwit)
@@ -158,7 +157,7 @@ def _offsets(data: Buffer, *, segwit: bool) -> tuple[npt.NDArray[np.int64], npt.
     count, at = _start(data)
     held, base = address(data)
     starts, witnesses = np.zeros(count + 1, np.int64), np.zeros(count if segwit else 0, np.int64)
-    at, state = call(loop.offsets, base, at, held.size, loop.SEGWIT * segwit, starts, witnesses)
+    at, state = loop.offsets(base, at, held.size, loop.SEGWIT * segwit, starts, witnesses)
     _refuse(state, at)
     _trailing(at, held.size, segwit=segwit)
     return starts, witnesses

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from parsers.compiled import compiled, load8, load16, load32, load63, load64, lowest, needles
+from parsers.compiled import compiled, kernel, load8, load16, load32, load63, load64, lowest, needles
 
 Words = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.int64]
@@ -20,10 +20,10 @@ Members = tuple[np.uint64, Words, Words]  # the secret key, the table, the bitma
 PLAIN, FLAGGED = 0, 1
 TRUNCATED, INPUT_COUNT, INPUT_SCRIPT, OUTPUT_COUNT, OUTPUT_SCRIPT, WITNESS, MWEB = range(-1, -8, -1)
 
-# What a walk is to do.
-SEGWIT, SEARCH, SEARCH_WITNESS, PROBE = 1, 2, 4, 8
+SEGWIT, SEARCH, SEARCH_WITNESS, PROBE = 1, 2, 4, 8  # what a walk is to do
 
 _OP_IF, _PUSHDATA1, _PUSHDATA2, _PUSHDATA4 = 0x63, 0x4C, 0x4D, 0x4E
+_1PUQ = 0x51755031  # the first letters of MAP's prefix
 _NO_BITS, _ONE = np.uint64(0), np.uint64(1)
 _MIX_1, _MIX_2, _MIX_3 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93), np.uint64(0xA0761D6478BD642F)
 _S28, _S29, _S32, _S34, _S40 = (np.uint64(n) for n in (28, 29, 32, 34, 40))
@@ -100,7 +100,7 @@ def put(mark: np.uint64, table: Words, bloom: Words) -> int:
     return 1
 
 
-@compiled
+@kernel
 def add_all(base: int, count: int, key: np.uint64, table: Words, bloom: Words) -> int:
     """Add `count` outpoints of 36 bytes each; answers how many are new."""
     new = 0
@@ -109,7 +109,7 @@ def add_all(base: int, count: int, key: np.uint64, table: Words, bloom: Words) -
     return new
 
 
-@compiled
+@kernel
 def move_all(old: Words, table: Words, bloom: Words) -> None:
     """Put every fingerprint of one table into another."""
     for mark in old:
@@ -138,7 +138,7 @@ def take(mark: np.uint64, table: Words) -> int:
     return 1
 
 
-@compiled
+@kernel
 def take_all(base: int, count: int, key: np.uint64, table: Words) -> int:
     """Remove `count` outpoints of 36 bytes each; answers how many were there."""
     gone = 0
@@ -147,7 +147,7 @@ def take_all(base: int, count: int, key: np.uint64, table: Words) -> int:
     return gone
 
 
-@compiled
+@kernel
 def known(base: int, key: np.uint64, table: Words, bloom: Words) -> bool:
     """Whether the outpoint at `base` (36 bytes) is in the table."""
     return holds(fingerprint(base, 0, key), table, bloom)
@@ -190,17 +190,18 @@ def is_app(base: int, at: int, start: int, stop: int) -> bool:
 
 @compiled
 def element_begins_a2b(base: int, start: int, stop: int) -> bool:
-    """Whether a pushed element begins with `a2b`, in the script or in one pushed by it (MAP as an envelope's field)."""
-    at = start
+    """Whether a pushed element begins with `a2b`, in the script or in the one pushed after MAP's prefix (law 1)."""
+    at, after_map = start, False
     while at < stop:
         first, at = push(base, at, stop)
-        if is_a2b(base, first, stop):
+        inner, end = first, min(at, stop)
+        if is_a2b(base, first, end):
             return True
-        inner = first
-        while inner < min(at, stop):
-            begin, inner = push(base, inner, min(at, stop))
-            if is_a2b(base, begin, min(at, stop)):
+        while after_map and inner < end:
+            begin, inner = push(base, inner, end)
+            if is_a2b(base, begin, end):
                 return True
+        after_map = end - first == 34 and load32(base + first) == _1PUQ
     return False
 
 
@@ -288,8 +289,7 @@ def speaks(base: int, start: int, stop: int, end: int) -> bool:
     True for an element that begins with `a2b`, an ord envelope with a field that mentions json, the word `bsv-mcp`,
     each also inside a push. Text that merely contains these letters is told apart; what stays in doubt is True.
     """
-    budget = 4 * (stop - start) + 1024
-    walked = False
+    budget, walked = 4 * (stop - start) + 1024, False
     at = start
     while at < stop:
         mask = needles(base + at) if end - at >= 66 else tail_needles(base, at, stop)
@@ -410,7 +410,7 @@ def transaction(base: int, at: int, end: int, wants: int, members: Members) -> t
     return at + 4, found, bare
 
 
-@compiled
+@kernel
 def scan(
     base: int, at: int, end: int, index: int, count: int, wants: int, members: Members, rows: Rows
 ) -> tuple[int, int, int, int]:
@@ -431,10 +431,12 @@ def scan(
     return at, index, used, PLAIN
 
 
-@compiled
+@kernel
 def offsets(base: int, at: int, end: int, wants: int, starts: Rows, bares: Rows) -> tuple[int, int]:
-    """Fill `starts` (n + 1) with where each transaction begins and the last ends, and `bares` (n, or none) with where
-    their witnesses begin; answers where it stopped and an error or PLAIN."""
+    """Fill `starts` (n + 1) with transactions' offsets and `bares` (n, or none) with those of their witnesses.
+
+    Answers where it stopped and an error or PLAIN.
+    """
     nothing = np.empty(0, np.uint64)
     nobody = (_NO_BITS, nothing, nothing)
     for index in range(len(starts) - 1):

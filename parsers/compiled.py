@@ -7,7 +7,7 @@ read-only or not. The loads here are not checked: the kernel has to, before each
 from __future__ import annotations
 
 from collections.abc import Callable
-from pickle import PickleError
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 import llvmlite.ir as llvm  # type: ignore[import-untyped,unused-ignore]
@@ -20,32 +20,38 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
 def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile at the first call, from the cache on disk where there is one, and without one where nothing is writable.
+    """Compile into whichever kernel calls this."""
+    return cast("Callable[_P, _R]", numba.njit(**_OPTIONS)(function))
+
+
+def kernel(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Compile at the first call from Python, or load from the cache on disk what an earlier process compiled.
 
     Numba says "cannot cache function" at decoration when neither NUMBA_CACHE_DIR, the package's folder nor the user's
-    cache can be written. A cache that cannot be written or read later (disk full, damaged): see `call`.
+    cache can be written; then every process compiles. So does one that finds the cache damaged or the disk full:
+    kernels raise nothing, so that what is raised comes from the cache, or else comes again without it.
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    plain = numba.njit(**_OPTIONS)(function)
     try:
-        cached = numba.njit(cache=True, **options)(function)
+        chosen = [numba.njit(cache=True, **_OPTIONS)(function)]
     except RuntimeError:
-        return cast("Callable[_P, _R]", numba.njit(**options)(function))
-    return cast("Callable[_P, _R]", cached)
+        chosen = [plain]
 
+    @wraps(function)
+    def call(*arguments: _P.args, **named: _P.kwargs) -> _R:
+        try:
+            return cast("_R", chosen[0](*arguments, **named))
+        except Exception:
+            if chosen[0] is plain:
+                raise
+            chosen[0] = plain
+            return cast("_R", plain(*arguments, **named))
 
-_replaced: dict[str, Callable[..., Any]] = {}
-
-
-def call(kernel: Callable[_P, _R], *arguments: _P.args, **named: _P.kwargs) -> _R:
-    """Call a kernel; when its cache on disk cannot be read or written, compile it for this process only."""
-    name = cast("Any", kernel).__name__
-    try:
-        return cast("Callable[_P, _R]", _replaced.get(name, kernel))(*arguments, **named)
-    except (OSError, EOFError, PickleError):
-        function = cast("Any", kernel).py_func
-        _replaced[name] = numba.njit(nogil=True, error_model="numpy")(function)
-        return cast("_R", _replaced[name](*arguments, **named))
+    return call
 
 
 def _loader(bits: int, result: Any) -> Any:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers import block_loop as loop
-from parsers.compiled import call
 from parsers.tx import Outpoint
 
 Buffer = bytes | bytearray | memoryview
@@ -47,7 +46,7 @@ class Watched:
 
     def __contains__(self, outpoint: Outpoint) -> bool:
         packed, base = address(outpoint.pack())
-        found = call(loop.known, base, self._key, self._table, self._bloom)
+        found = loop.known(base, self._key, self._table, self._bloom)
         del packed
         return bool(found)
 
@@ -71,14 +70,14 @@ class Watched:
         count = len(packed) // 36
         self._reserve(self._size + count)
         data, base = address(packed)
-        self._size += call(loop.add_all, base, count, self._key, self._table, self._bloom)
+        self._size += loop.add_all(base, count, self._key, self._table, self._bloom)
         del data
 
     def discard(self, outpoints: Iterable[Outpoint]) -> None:
         """Watch these no longer; those that were not watched do not matter."""
         for packed in _batches(outpoints):
             data, base = address(packed)
-            gone = call(loop.take_all, base, len(packed) // 36, self._key, self._table)
+            gone = loop.take_all(base, len(packed) // 36, self._key, self._table)
             del data
             self._size -= gone
             self._gone += gone
@@ -96,7 +95,7 @@ class Watched:
     def _resize(self, size: int) -> None:
         """Move to a table of `size` slots with a fresh bitmap of eight bits a slot, forgetting what was discarded."""
         table, bloom = np.zeros(size, np.uint64), np.zeros(size // 8, np.uint64)
-        call(loop.move_all, self._table, table, bloom)
+        loop.move_all(self._table, table, bloom)
         self._table, self._bloom, self._gone = table, bloom, 0
 
 
