@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from parsers import sigma
 from parsers.map_protocol import build
 from parsers.script import p2pkh, push, pushes
-from parsers.tx import Outpoint, Transaction, TxInput, TxOutput
+from parsers.tx import Outpoint, Transaction, TxInput, TxOutput, read_exactly
 
 KEY = PrivateKey(bytes(31) + b"\x07")
 SIGNER = KEY.public_key.to_address().to_string()
@@ -92,6 +92,54 @@ def test_the_first_valid_signature_counts() -> None:
     unsigned = LOCK + b"\x6a" + pushes(b"SIGMA", b"BSM", SIGNER.encode(), bytes(65), b"0")
     assert sigma.signer(transaction(signed(unsigned, SPENT[0], "0")), 0) == SIGNER
     assert sigma.signer(transaction(unsigned), 0) is None
+
+
+# made with sigma-protocol 0.1.9 and @bsv/sdk from npm: the private key 7 signs output 0, bound to input 0
+HEAD = "0100000001abababababababababababababababab010101010101010101010101010101010300000000ffffffff010100000000000000"
+SCRIPT = (
+    "76a914000000000000000000000000000000000000000088ac6a223150755161374b36324d694b43747373534c4b79316b683536575755374d"
+    "74555235035345540474797065096132622d6167656e74017c055349474d41"
+)
+NAMED = "2231395a657748384b6b31504462534e644a39374650344569436a5452615a4d5a5141"
+BSM = (
+    f"{HEAD}c3{SCRIPT}0342534d{NAMED}41200e9b0d9c3b19d951263247009a15640b20ef2495f9278d323d154316dd88f7466cdcdcf29e84a3"
+    "528141274d1690d5a9baf3765f80a33cbb891675b786c8fbc9013000000000"
+)
+BRC77 = (
+    f"{HEAD}fd1201{SCRIPT}054252433737{NAMED}4c8d42423301025cbdf0646e5db4eaa398f365f2ea7a0e3d419b7e0330e39ce92bddedcac4"
+    "f9bc00aca4441377258bad46ada6366b86b492f5fd7d209012b0b0b4282a4cda2d84b1304502210095e0fb4259793a0d54412ca57c1c845bdd"
+    "c89f8b5eb1a6a2d2d4c0f04a0c059d02207a7b66be9133b2f23d405dd9e3d3a57546d1a89faeedf5e437257a643a41c353013000000000"
+)
+BRC77_FOR_ONE = (
+    f"{HEAD}fd3201{SCRIPT}054252433737{NAMED}4cad42423301025cbdf0646e5db4eaa398f365f2ea7a0e3d419b7e0330e39ce92bddedcac4"
+    "f9bc02352bbf4a4cdd12564f93fa332ce333301d9ad40271f8107181340aef25be59d55504415b6699a912c42ae39a9c31a1d73ea39bce45ce"
+    "87f2d5761f6771ae48343045022100ba57c7900c847d158319770af9717606ad9f2b0b335310819cd2eac19ebb5dc9022000ada98591220cca"
+    "7a989cdba722fb86df4e9ff28119ee69ea9f4d24f979cbef013000000000"
+)
+
+
+@pytest.mark.parametrize(("raw", "signer"), [(BSM, SIGNER), (BRC77, SIGNER), (BRC77_FOR_ONE, None)])
+def test_signatures_of_the_publishers_library_are_verified_unless_they_are_for_one_reader(
+    raw: str, signer: str | None
+) -> None:
+    tx = read_exactly(bytes.fromhex(raw))
+    (claim,) = sigma.read(tx.outputs[0].script)
+    assert claim.address == SIGNER
+    assert sigma.signer(tx, 0) == signer
+
+
+@given(st.data())
+def test_a_brc77_signature_with_any_byte_changed_names_nobody(data: st.DataObject) -> None:
+    tx = read_exactly(bytes.fromhex(BRC77))
+    (claim,) = sigma.read(tx.outputs[0].script)
+    at = data.draw(st.integers(0, len(claim.signature) - 1))
+    changed = bytearray(claim.signature)
+    changed[at] ^= data.draw(st.integers(1, 255))
+    assert sigma.verify(claim._replace(signature=bytes(changed)), tx, 0) is None
+    assert sigma.verify(claim._replace(signature=claim.signature[:at]), tx, 0) is None
+    assert (
+        sigma.verify(claim._replace(signature=claim.signature[:38] + data.draw(st.binary(max_size=150))), tx, 0) is None
+    )
 
 
 def test_an_algorithm_that_is_not_supported_is_read_and_not_called_verified() -> None:
