@@ -76,11 +76,11 @@ def lock(script: bytes, inscription: Inscription | None = None) -> bytes:
     if inscription is not None and inscription.start == 0:
         script = script[inscription.end :]
     kept = bytearray()
-    depth, false_at = 0, -1
+    depth, after_false = 0, False
     for op in ops(script):
         if depth:
             depth += (op.opcode in (OP_IF, OP_NOTIF)) - (op.opcode == OP_ENDIF)
-        elif op.opcode == OP_IF and false_at == op.start:
+        elif op.opcode == OP_IF and after_false:
             depth = 1
             del kept[-1:]
         elif op.opcode == OP_RETURN:
@@ -89,7 +89,7 @@ def lock(script: bytes, inscription: Inscription | None = None) -> bytes:
             kept += script[op.start : op.end][: _LONGEST_LOCK + 1]
             if len(kept) > _LONGEST_LOCK:
                 break
-        false_at = op.end if op.opcode == OP_FALSE else -1
+        after_false = op.opcode == OP_FALSE
     return bytes(kept)
 
 

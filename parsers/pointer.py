@@ -80,9 +80,8 @@ def _items(script: bytes) -> tuple[list[bytes] | None, str]:
     if MARK not in script[:12] or not (head[:1] == bytes((OP_RETURN,)) or head == bytes((OP_FALSE, OP_RETURN))):
         return None, ""
     walk = ops(script)
-    for op in walk:
-        if op.opcode == OP_RETURN:
-            break
+    if next(walk).opcode == OP_FALSE:
+        next(walk)
     mark = next(walk, None)
     if mark is None or mark.data != MARK:
         return None, ""

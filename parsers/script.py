@@ -68,7 +68,7 @@ def ops(script: bytes) -> Iterator[Op]:
             at += 1
             yield _new(Op, (opcode, _ONE_BYTE[opcode], start, at))
             continue
-        if at > end or body > end:
+        if at > end:
             yield _new(Op, (opcode, None, start, end))
             return
         yield _new(Op, (opcode, script[body:at], start, at))

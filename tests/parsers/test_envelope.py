@@ -206,6 +206,12 @@ def test_a_content_type_that_is_not_utf8_is_kept_readable_and_marked() -> None:
     assert found.oddities == ("content-type-not-utf8",)
 
 
+def test_an_envelope_may_lack_a_content_type() -> None:
+    found = read(build(None, CARD))
+    assert found is not None
+    assert (found.content_type, found.body, found.fields) == ("", CARD, ())
+
+
 def test_a_field_that_would_be_read_as_the_body_is_not_built() -> None:
     for name in (b"", b"\0"):
         with pytest.raises(ValueError, match="read as the body"):

@@ -323,7 +323,19 @@ def test_records_of_an_account_that_point_nowhere_say_why(record: dict[str, obje
     assert codes(found) == [code]
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[" * 5000, b"9" * 5000, b'{"uri":"x","name":"y"}', b"[]", b"\xff"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[" * 5000,
+        b"9" * 5000,
+        b'{"uri":"x","name":"y"}',
+        b"[]",
+        b"\xff",
+        b'{"uri":"x"' + b" " * 7000 + b"}",
+    ],
+)
 def test_everything_else_in_an_account_is_for_the_card_reader_to_judge(body: bytes) -> None:
     found = read_solana_account(b"a2b\0" + body)
     assert found is not None

@@ -58,6 +58,15 @@ def test_pushes_are_as_short_as_those_of_bitcoinx(size: int) -> None:
     assert push(item) == bitcoinx.push_item(item)
 
 
+def test_a_push_of_more_than_four_gigabytes_is_refused() -> None:
+    class Huge(bytes):
+        def __len__(self) -> int:
+            return 1 << 32
+
+    with pytest.raises(ValueError, match="not 4,294,967,296"):
+        push(Huge())
+
+
 def test_small_numbers_are_pushed_by_their_opcodes_and_0x81_by_itself() -> None:
     assert [push(bytes([n])) for n in range(1, 17)] == [bitcoinx.push_item(bytes([n])) for n in range(1, 17)]
     assert push(b"\x81") == b"\x01\x81"
