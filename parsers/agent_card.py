@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeGuard
 
 from parsers.cards import AgentCard, Skill
 from parsers.fields import Fields, Json
@@ -35,31 +35,45 @@ _LOCAL = re.compile(
 )
 
 
+class _Identified(NamedTuple):
+    """A skill with an id: its pointer, its id, and all that is given of it."""
+
+    at: str
+    id: str
+    given: Json
+
+
 def read_agent(card: Json, fields: Fields) -> AgentCard:
-    """Read an agent card. Hard rules it breaks go to `fields.errors`: then the card returned is not to be listed."""
+    """Read an agent card. Hard rules it breaks go to `fields.errors`: then the card returned is not to be listed.
+
+    The order is that of importance: when a listing has more than 64 kB of text, the last texts are not indexed.
+    """
+    _note_broken_rules(card, fields)
     version = protocol(card)
-    name = _name(card, fields)
-    description = fields.text(card, "description")
-    tags = fields.texts(card, "tags", "", MAX_TAGS) + fields.texts(card, "keywords", "", MAX_TAGS)
-    skills = _skills(card, fields, version)
-    interfaces = _interfaces(card, fields, version)
-    url = _url(card, fields, version, interfaces)
+    name, url = fields.text(card, "name"), _url(card, fields, version)
+    description, logo, provider = fields.text(card, "description"), read_logo(card, fields), read_provider(card, fields)
+    rest = {"version": fields.text(card, "version"), "documentation_url": fields.text(card, "documentationUrl")}
     _note_missing(card, fields, version)
+    own_tags = fields.texts(card, "tags", "", MAX_TAGS) + fields.texts(card, "keywords", "", MAX_TAGS)
+    identified = _identified(card, fields)
+    described = [_described(skill, fields, version) for skill in identified]
+    offers = read_offers(card, fields, frozenset(skill.id for skill in identified))
+    pairs = zip(described, identified, strict=True)
+    skills = tuple(_with_examples(skill, source, fields) for skill, source in pairs)
     return AgentCard(
         name=name,
         description=description,
-        version=fields.text(card, "version"),
         url=url,
         protocol=version,
-        logo=read_logo(card, fields),
-        provider=read_provider(card, fields),
-        documentation_url=fields.text(card, "documentationUrl"),
-        interfaces=_with_main(interfaces, card, url),
+        logo=logo,
+        provider=provider,
+        interfaces=_with_main(_interfaces(card, fields, version), card, url),
         capabilities=_capabilities(card, fields),
         skills=skills,
-        tags=merge_tags(tags, (tag for skill in skills for tag in skill.tags), fields),
-        offers=read_offers(card, fields, frozenset(skill.id for skill in skills)),
+        tags=merge_tags(own_tags, (tag for skill in skills for tag in skill.tags), fields),
+        offers=offers,
         warnings=fields.finish(),
+        **rest,
     )
 
 
@@ -67,7 +81,7 @@ def protocol(card: Json) -> str:
     """The A2A version of a card: 0.1, 0.2, 0.3 or 1.0, from what only that version has, else from what it states."""
     stated = card.get("protocolVersion")
     stated = stated if isinstance(stated, str) else ""
-    if isinstance(card.get("supportedInterfaces"), list) or stated.startswith("1."):
+    if isinstance(card.get("supportedInterfaces"), list) or stated == "1" or stated.startswith("1."):
         return "1.0"
     if stated.startswith(("0.1", "0.2", "0.3")):
         return stated[:3]
@@ -97,61 +111,74 @@ def read_logo(holder: Json, fields: Fields, at: str = "") -> str:
     return logo
 
 
-def merge_tags(own: Iterable[str], others: Iterable[str], fields: Fields) -> tuple[str, ...]:
+def merge_tags(own: Iterable[str], others: Iterable[str], fields: Fields, at: str = "") -> tuple[str, ...]:
     """The tags of a listing, each once whatever its case, in order, spelt as first written; at most 64."""
     merged: dict[str, str] = {}
     for tags in (own, others):
         for tag in tags:
             merged.setdefault(tag.strip().casefold(), tag.strip())
     if len(merged) > MAX_TAGS:
-        fields.not_indexed(f"only the first {MAX_TAGS} of {len(merged)} tags", "/tags")
+        fields.not_indexed(f"only the first {MAX_TAGS} of {len(merged)} tags", step(at, "tags"))
     return tuple(merged.values())[:MAX_TAGS]
 
 
-def _name(card: Json, fields: Fields) -> str:
-    name = card.get("name")
-    if isinstance(name, str) and not name.isspace() and name:
-        return fields.bounded(name, "", "name")
-    fields.error(
-        "card-name", "" if name is None else "name is blank" if isinstance(name, str) else "no string", "/name"
-    )
-    return ""
+def _note_broken_rules(card: Json, fields: Fields) -> None:
+    """Law 12, asked of the card itself: what is indexed of it, and how much, has no say in its validity."""
+    if not _is_text(card.get("name")):
+        fields.error("card-name", "" if card.get("name") is None else "the name is blank or no text", "/name")
+    skills = card.get("skills")
+    if not any(_is_text(skill.get("id")) for skill in _objects_in(skills)):
+        fields.error("card-skills", "none of them has an id" if skills else "", "/skills")
+    if not _is_text(card.get("url")) and not _first_url(card, _PLACES_OF_INTERFACES):
+        fields.error("card-url", "", "/url")
 
 
-def _skills(card: Json, fields: Fields, version: str) -> tuple[Skill, ...]:
-    """Ids are taken first and examples last, so that in a card of over 64 kB filters miss nothing that words find."""
-    required = _REQUIRED_OF_SKILL.get(version, _REQUIRED_OF_SKILL["0.2"])
-    usable: list[tuple[str, str, Json]] = []
+def _is_text(value: Any) -> TypeGuard[str]:
+    return isinstance(value, str) and value != "" and not value.isspace()
+
+
+def _objects_in(value: Any) -> Iterator[Json]:
+    return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
+
+
+def _first_url(card: Json, places: tuple[str, ...]) -> str:
+    """The url of the first interface that has one, as written."""
+    entries = (entry for place in places for entry in _objects_in(card.get(place)))
+    return next((str(entry["url"]) for entry in entries if _is_text(entry.get("url"))), "")
+
+
+def _identified(card: Json, fields: Fields) -> list[_Identified]:
+    """The skills that have an id, the first 256, with their pointers."""
+    usable: list[_Identified] = []
     for at, skill in fields.objects(card, "skills"):
         identity = skill.get("id")
-        if not isinstance(identity, str) or not identity or identity.isspace():
-            fields.warn("skill-id", "" if identity is None else "the id is no text", f"{at}/id")
+        if not _is_text(identity):
+            fields.warn("skill-id", "" if identity is None else "the id is blank or no text", f"{at}/id")
         elif len(usable) == MAX_SKILLS:
             fields.not_indexed(f"only the first {MAX_SKILLS} skills", "/skills")
             break
         else:
-            usable.append((at, fields.bounded(identity, at, "id"), skill))
-    if not usable:
-        fields.error("card-skills", "none of them has an id" if card.get("skills") else "", "/skills")
+            usable.append(_Identified(at, fields.bounded(identity, at, "id"), skill))
     _note_repeated(usable, fields)
-    described = [_described(at, identity, skill, fields, required) for at, identity, skill in usable if identity]
-    return tuple(
-        Skill(*texts, fields.texts(skill, "examples", at, MAX_TAGS))
-        for texts, (at, _, skill) in zip(described, (entry for entry in usable if entry[1]), strict=True)
-    )
+    return [skill for skill in usable if skill.id]
 
 
-def _described(
-    at: str, identity: str, skill: Json, fields: Fields, required: tuple[str, ...]
-) -> tuple[str, str, str, tuple[str, ...]]:
-    for key in required:
-        if skill.get(key) is None:
-            fields.warn("missing", f"{key} of skill {identity}", step(at, key))
-    name, description = fields.text(skill, "name", at), fields.text(skill, "description", at)
-    return identity, name, description, fields.texts(skill, "tags", at, MAX_TAGS)
+def _described(skill: _Identified, fields: Fields, version: str) -> Skill:
+    """A skill without its examples, which come last."""
+    at, identity, given = skill
+    for key in _REQUIRED_OF_SKILL.get(version, _REQUIRED_OF_SKILL["0.2"]):
+        if given.get(key) is None:
+            fields.warn("missing", f"{key} of skill {identity}, which A2A {version} requires", f"{at}/{key}")
+    name, description = fields.text(given, "name", at), fields.text(given, "description", at)
+    return Skill(identity, name, description, fields.texts(given, "tags", at, MAX_TAGS))
 
 
-def _note_repeated(usable: list[tuple[str, str, Json]], fields: Fields) -> None:
+def _with_examples(skill: Skill, source: _Identified, fields: Fields) -> Skill:
+    examples = fields.texts(source.given, "examples", source.at, MAX_TAGS)
+    return Skill(skill.id, skill.name, skill.description, skill.tags, examples) if examples else skill
+
+
+def _note_repeated(usable: list[_Identified], fields: Fields) -> None:
     seen: set[str] = set()
     for at, identity, _ in usable:
         if identity in seen:
@@ -167,14 +194,14 @@ def _interfaces(card: Json, fields: Fields, version: str) -> tuple[dict[str, Any
             if len(found) == MAX_INTERFACES:
                 fields.not_indexed(f"only the first {MAX_INTERFACES} interfaces", step("", place))
                 break
-            url = fields.text(entry, "url", at)
-            if not url or url.isspace():
+            url = entry.get("url")
+            if not _is_text(url):
                 fields.warn("missing", "url of an interface", f"{at}/url")
                 continue
             binding = fields.text(entry, "protocolBinding", at) or fields.text(entry, "transport", at)
             _note_missing_of_interface(entry, fields, at, version)
             rest = {key: fields.text(entry, key, at) for key in ("protocolVersion", "tenant")}
-            members = {"url": url, "protocolBinding": binding, **rest}
+            members = {"url": fields.bounded(url, at, "url"), "protocolBinding": binding, **rest}
             found.append({key: text for key, text in members.items() if text})
     return tuple(found)
 
@@ -185,16 +212,14 @@ def _note_missing_of_interface(entry: Json, fields: Fields, at: str, version: st
             fields.warn("missing", f"{key} of an interface, which A2A {version} requires", f"{at}/{key}")
 
 
-def _url(card: Json, fields: Fields, version: str, interfaces: tuple[dict[str, Any], ...]) -> str:
+def _url(card: Json, fields: Fields, version: str) -> str:
     """Where the agent is called: the first interface in 1.0, `url` before."""
     own = fields.text(card, "url")
     own = "" if own.isspace() else own
-    first = str(interfaces[0]["url"]) if interfaces else ""
-    preferred = first if version == "1.0" and isinstance(card.get("supportedInterfaces"), list) else own
-    url = preferred or own or first
-    if not url:
-        fields.error("card-url", "", "/url")
-    elif not own and version != "1.0":
+    preferred = _first_url(card, _PLACES_OF_INTERFACES[:1]) if version == "1.0" else own
+    url = own if preferred == own else fields.bounded(preferred, "", "supportedInterfaces")
+    url = url or own or fields.bounded(_first_url(card, _PLACES_OF_INTERFACES), "", "additionalInterfaces")
+    if url and not own and version != "1.0":
         fields.warn("missing", f"url, which A2A {version} requires", "/url")
     if own and not _ABSOLUTE.fullmatch(own):
         fields.warn("url-form", own, "/url")

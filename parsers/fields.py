@@ -14,6 +14,7 @@ from parsers.strict_json import step
 MAX_TEXT = 8 << 10
 MAX_LISTING = 64 << 10
 MAX_WARNINGS = 100
+MAX_OF_A_CODE = 16
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 Json = dict[str, Any]
 
@@ -31,21 +32,21 @@ class Fields:
     `size` is the length in bytes of the JSON it stands in: text that cannot reach 64 kB in all is not counted.
     """
 
-    __slots__ = ("_clipped", "_left", "_more", "errors", "warnings")
+    __slots__ = ("_clipped", "_counts", "_left", "_more", "errors", "size", "warnings")
 
     def __init__(self, size: int, warnings: tuple[Reason, ...] = ()) -> None:
+        self.size = size
         self.errors: list[Reason] = []
         self.warnings: list[Reason] = list(warnings)
         self._left: int | None = MAX_LISTING if size > MAX_LISTING else None
         self._clipped = False
         self._more = 0
+        self._counts: dict[str, int] = {}
 
     def warn(self, code: str, detail: str = "", pointer: str = "") -> None:
-        """Note a warning; after a hundred they are only counted."""
-        if len(self.warnings) < MAX_WARNINGS:
+        """Note a warning. After 16 of a code or 100 in all they are only counted."""
+        if self._wants(code):
             self.warnings.append(Reason(code, _safe(detail), pointer))
-        else:
-            self._more += 1
 
     def error(self, code: str, detail: str = "", pointer: str = "") -> None:
         """Note that a hard rule is broken."""
@@ -58,10 +59,12 @@ class Fields:
             self._more = 0
         return tuple(self.warnings)
 
-    def wrong(self, value: Any, expected: str, pointer: str) -> None:
-        """Warn that a value has the wrong type and is ignored."""
-        name = pointer.rpartition("/")[2]
-        self.warn("wrong-type", f"{name} is {kind_of(value)}, not {expected}", pointer)
+    def wrong(self, value: Any, expected: str, *where: str | int) -> None:
+        """Warn that a value has the wrong type and is ignored; `where` is a pointer and the steps below it."""
+        if self._wants("wrong-type"):
+            pointer = _joined(where)
+            name = pointer.rpartition("/")[2]
+            self.warnings.append(Reason("wrong-type", _safe(f"{name} is {kind_of(value)}, not {expected}"), pointer))
 
     def text(self, holder: Json, key: str, at: str = "") -> str:
         """The string member `key` of the object at pointer `at`; empty when absent or no string."""
@@ -69,16 +72,19 @@ class Fields:
         if value is None:
             return ""
         if value.__class__ is not str:
-            self.wrong(value, "a string", step(at, key))
+            self.wrong(value, "a string", at, key)
             return ""
         return self.bounded(value, at, key)
 
     def texts(self, holder: Json, key: str, at: str, limit: int) -> tuple[str, ...]:
         """The non-blank strings of the list member `key`, at most `limit`."""
+        given = self.items(holder, key, at)
+        if self._left is None and len(given) <= limit and all(map(_plain, given)):
+            return tuple(given)
         found: list[str] = []
-        for number, value in enumerate(self.items(holder, key, at)):
+        for number, value in enumerate(given):
             if value.__class__ is not str:
-                self.wrong(value, "a string", f"{step(at, key)}/{number}")
+                self.wrong(value, "a string", at, key, number)
             elif value and not value.isspace():
                 if len(found) == limit:
                     self.not_indexed(f"only the first {limit} of {key}", step(at, key))
@@ -92,16 +98,17 @@ class Fields:
         if isinstance(value, list):
             return value
         if value is not None:
-            self.wrong(value, "a list", step(at, key))
+            self.wrong(value, "a list", at, key)
         return []
 
     def objects(self, holder: Json, key: str, at: str = "") -> Iterator[tuple[str, Json]]:
         """The objects of the list member `key`, each with its pointer."""
+        list_at = step(at, key)
         for number, value in enumerate(self.items(holder, key, at)):
             if value.__class__ is dict:
-                yield f"{step(at, key)}/{number}", value
+                yield f"{list_at}/{number}", value
             else:
-                self.wrong(value, "an object", f"{step(at, key)}/{number}")
+                self.wrong(value, "an object", list_at, number)
 
     def object(self, holder: Json, key: str, at: str = "") -> Json:
         """The object member `key`; empty when absent or no object."""
@@ -109,7 +116,7 @@ class Fields:
         if isinstance(value, dict):
             return value
         if value is not None:
-            self.wrong(value, "an object", step(at, key))
+            self.wrong(value, "an object", at, key)
         return {}
 
     def bounded(self, value: str, *where: str | int) -> str:
@@ -118,9 +125,27 @@ class Fields:
             return value
         return self._bounded(value, where)
 
+    def identifier(self, value: str, *where: str | int) -> str:
+        """A text that means something as a whole, such as a reference to a skill: of the 64 kB it takes nothing."""
+        if len(value) <= MAX_TEXT // 4 and "\0" not in value:
+            return value
+        taken = cut(value.replace("\0", REPLACEMENT), MAX_TEXT)
+        if len(taken) < len(value):
+            self._note_cut(MAX_TEXT, where)
+        return taken
+
     def not_indexed(self, detail: str, pointer: str) -> None:
         """Warn that a part of the card is not indexed."""
         self.warn("not-indexed", detail, pointer)
+
+    def _wants(self, code: str) -> bool:
+        """Count a warning; whether it is still to be told. That something is not indexed is told among any number."""
+        told = self._counts.get(code, 0)
+        if told >= MAX_OF_A_CODE or (len(self.warnings) >= MAX_WARNINGS and code != "not-indexed"):
+            self._more += 1
+            return False
+        self._counts[code] = told + 1
+        return True
 
     def _bounded(self, value: str, where: tuple[str | int, ...]) -> str:
         value = value.replace("\0", REPLACEMENT)
@@ -133,14 +158,17 @@ class Fields:
         return taken
 
     def _note_cut(self, room: int, where: tuple[str | int, ...]) -> None:
-        pointer = str(where[0])
-        for part in where[1:]:
-            pointer = step(pointer, part)
+        pointer = _joined(where)
         if room == MAX_TEXT:
             self.not_indexed("only the first 8 kB of this text", pointer)
         else:
             self._clipped = True
             self.not_indexed("only the first 64 kB of text; from here on nothing", pointer)
+
+
+def _plain(value: Any) -> bool:
+    """Whether a value is a text that needs no second look: the usual case, which is worth being quick about."""
+    return value.__class__ is str and 0 < len(value) <= MAX_TEXT // 4 and "\0" not in value and not value.isspace()
 
 
 def cut(value: str, room: int) -> str:
@@ -149,6 +177,13 @@ def cut(value: str, room: int) -> str:
         return value
     raw = value[:room].encode()
     return value if len(raw) <= room and len(value) <= room else raw[:room].decode(errors="ignore")
+
+
+def _joined(where: tuple[str | int, ...]) -> str:
+    pointer = str(where[0])
+    for part in where[1:]:
+        pointer = step(pointer, part)
+    return pointer
 
 
 def _safe(detail: str) -> str:

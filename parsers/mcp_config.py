@@ -7,7 +7,7 @@ from typing import Any
 
 from parsers.agent_card import MAX_SKILLS, MAX_TAGS, merge_tags, read_logo, read_provider
 from parsers.cards import Server, Skill, ToolConfig
-from parsers.fields import REPLACEMENT, Fields, Json
+from parsers.fields import MAX_LISTING, REPLACEMENT, Fields, Json
 from parsers.offers import PRICE_KEYS, read_offers
 from parsers.strict_json import step
 
@@ -33,8 +33,13 @@ def read_config(config: Json, fields: Fields) -> ToolConfig:
     """Read an MCP config. Hard rules it breaks go to `fields.errors`: then it is not to be listed."""
     named = _named(config, fields)
     shared = {key: config[key] for key in PRICE_KEYS if config.get(key) is not None}
-    servers = () if fields.errors else tuple(_server(key, entry, shared) for key, entry in named.items())
-    return ToolConfig(servers=servers, warnings=fields.finish())
+    servers: list[Server] = []
+    if not fields.errors:
+        small = fields.size <= MAX_LISTING
+        for key, entry in named.items():
+            size = fields.size if small else _size([entry, shared])
+            servers.append(_server(key, entry, shared, Fields(size)))
+    return ToolConfig(servers=tuple(servers), warnings=fields.finish())
 
 
 def looks_secret(value: str) -> bool:
@@ -43,42 +48,47 @@ def looks_secret(value: str) -> bool:
 
 
 def _named(config: Json, fields: Fields) -> dict[str, Json]:
-    """The entries of `mcpServers` that have a name and are objects, in the order written."""
+    """The entries of `mcpServers` that have a name, in the order written; what is no object counts as an empty one."""
     servers = config.get("mcpServers")
     if not isinstance(servers, dict):
         fields.error("config-servers", "" if servers is None else "mcpServers is no object", "/mcpServers")
         return {}
     named: dict[str, Json] = {}
+    long = ""
     for key, entry in servers.items():
         if entry is None:
             continue
-        pointer = step("/mcpServers", key)
-        if not isinstance(entry, dict) or not key or key.isspace():
-            fields.warn("ignored", f"{key}: no object" if key.strip() else "an entry without a name", pointer)
+        if not key or key.isspace():
+            fields.warn("ignored", "an entry of mcpServers without a name", step("/mcpServers", key))
             continue
+        if not isinstance(entry, dict):
+            fields.wrong(entry, "an object", "/mcpServers", key)
+            entry = {}
         if len(key.encode()) > MAX_KEY:
-            fields.error("config-server-key", key[:64], pointer)
+            long = long or key
         named[key.replace("\0", REPLACEMENT)] = entry
     if not named:
         fields.error("config-no-server", "", "/mcpServers")
     if len(named) > MAX_SERVERS:
         fields.error("config-server-count", f"{len(named):,}", "/mcpServers")
+    if long:
+        fields.error("config-server-key", f"{len(long.encode()):,} bytes", step("/mcpServers", long))
     return named
 
 
-def _server(key: str, entry: Json, shared: Json) -> Server:
+def _server(key: str, entry: Json, shared: Json, fields: Fields) -> Server:
     at = step("/mcpServers", key)
-    fields = Fields(_size(entry))
     name = fields.text(entry, "name", at) or fields.text(entry, "title", at)
-    description = fields.text(entry, "description", at)
-    keywords = fields.texts(entry, "keywords", at, MAX_TAGS)
-    skills = _tools(entry, fields, at)
-    command, url = fields.text(entry, "command", at), fields.text(entry, "url", at)
+    command, url, args = fields.text(entry, "command", at), fields.text(entry, "url", at), _args(entry, fields, at)
     if not command and not url:
         fields.warn("missing", "command or url of the server", at)
-    args = _args(entry, fields, at)
+    description = fields.text(entry, "description", at)
+    keywords = fields.texts(entry, "keywords", at, MAX_TAGS)
+    own_tags = keywords + fields.texts(entry, "tags", at, MAX_TAGS)
+    skills = _tools(entry, fields, at)
     names = frozenset(skill.id for skill in skills)
     own = any(entry.get(price_key) is not None for price_key in PRICE_KEYS)
+    offers = read_offers(entry, fields, names, at) if own else read_offers(shared, fields, names)
     return Server(
         key=key,
         name=key if not name or name.isspace() else name,
@@ -95,16 +105,16 @@ def _server(key: str, entry: Json, shared: Json) -> Server:
         prompts=_names(entry, "prompts", ("name",), fields, at),
         resources=_names(entry, "resources", ("uri", "name"), fields, at),
         skills=skills,
-        tags=merge_tags(keywords, fields.texts(entry, "tags", at, MAX_TAGS), fields),
-        offers=read_offers(entry, fields, names, at) if own else read_offers(shared, fields, names),
+        tags=merge_tags(own_tags, (tag for skill in skills for tag in skill.tags), fields, at),
+        offers=offers,
         warnings=fields.finish(),
     )
 
 
-def _size(entry: Json) -> int:
+def _size(value: Any) -> int:
     """An upper bound in bytes of the text in a JSON value, found without recursion."""
     size = 0
-    todo: list[Any] = [entry]
+    todo: list[Any] = [value]
     while todo:
         item = todo.pop()
         if isinstance(item, str):

@@ -180,7 +180,7 @@ def _interval(entry: Json, fields: Fields, at: str) -> str | None:
     """The interval as written, empty when per call. None when it says something that is no text, so nobody can tell."""
     value = entry.get("interval")
     if value is None or isinstance(value, str):
-        text = fields.text(entry, "interval", at)
+        text = fields.identifier(value or "", at, "interval")
         return "" if text.isspace() else text
     fields.warn("offer-interval", kind_of(value), f"{at}/interval")
     return None
@@ -210,13 +210,19 @@ def _skill_ids(entry: Json, fields: Fields, skills: frozenset[str], at: str) -> 
     if isinstance(value, str) and value.strip():
         fields.warn("tolerated", f"{key} as one string", f"{at}/{key}")
         entry = {key: [value]}
-    if not fields.items(entry, key, at):
-        return None
-    named = tuple(dict.fromkeys(fields.texts(entry, key, at, MAX_SKILL_IDS)))
-    for identity in named:
-        if identity not in skills:
-            fields.warn("offer-skill", identity, f"{at}/{key}")
-    return named
+    named: dict[str, None] = {}
+    given = fields.items(entry, key, at)
+    for number, value in enumerate(given[:MAX_SKILL_IDS]):
+        if not isinstance(value, str):
+            fields.wrong(value, "a string", at, key, number)
+            continue
+        identity = fields.identifier(value, at, key, number)
+        if identity not in skills and identity not in named:
+            fields.warn("offer-skill", identity, f"{at}/{key}/{number}")
+        named[identity] = None
+    if len(given) > MAX_SKILL_IDS:
+        fields.not_indexed(f"only the first {MAX_SKILL_IDS} of {len(given):,} skills of a price", f"{at}/{key}")
+    return tuple(named) if given else None
 
 
 def _fraction(entry: Json, key: str, fields: Fields, at: str) -> Decimal | None:

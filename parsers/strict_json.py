@@ -24,7 +24,6 @@ MAX_DUPLICATES = 64
 
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = {0x5B: 1, 0x7B: 1, 0x5D: -1, 0x7D: -1}
-_EXPONENT = re.compile(r"[eE][+-]?([0-9]+)")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
@@ -101,14 +100,16 @@ def _integer(literal: str) -> int:
 
 
 def _decimal(literal: str) -> Decimal:
-    """A number with a fraction or an exponent. Every digit written counts, those of the exponent too."""
-    if len(literal) > MAX_DIGITS:
-        digits = sum(map(str.isdigit, literal))
+    """A number with a fraction or an exponent: the digits before the exponent count, and the exponent's value."""
+    mantissa, _, exponent = literal.lower().partition("e")
+    if len(mantissa) > MAX_DIGITS:
+        digits = sum(map(str.isdigit, mantissa))
         if digits > MAX_DIGITS:
             _refuse("card-number", f"{digits:,} digits")
-    exponent = _EXPONENT.search(literal)
-    if exponent and int(exponent[1]) > MAX_EXPONENT:
-        _refuse("card-number", literal)
+    if exponent:
+        power = exponent.lstrip("+-0")
+        if len(power) > 3 or int(power or 0) > MAX_EXPONENT:
+            _refuse("card-number", f"exponent {exponent[:20]}")
     return Decimal(literal)
 
 
