@@ -16,7 +16,6 @@ from overlay.problems import ProblemError
 
 SERVICES: web.AppKey[Services] = web.AppKey("services", Services)
 OPENAPI: web.AppKey[dict[str, Any]] = web.AppKey("openapi", dict)
-REQUEST_ID = "request_id"
 JSON_TYPE = "application/json; charset=utf-8"
 REVALIDATE = "public, max-age=0, must-revalidate"
 _TAGS = re.compile(r'(?:W/)?"[^"]*"|\*')

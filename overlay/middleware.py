@@ -13,7 +13,7 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 from multidict import CIMultiDict
 
-from overlay.answers import REQUEST_ID, problem_answer
+from overlay.answers import problem_answer
 from overlay.problems import ProblemError
 
 log = logging.getLogger("overlay.http")
@@ -46,7 +46,6 @@ _VARY = "Accept, Accept-Encoding"
 async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
     """The one middleware: aiohttp charges for each."""
     request_id = _request_id(request)
-    request[REQUEST_ID] = request_id
     if request.method == hdrs.METH_OPTIONS:
         response: web.StreamResponse = web.Response(status=204, headers=_PREFLIGHT)
     else:

@@ -6,13 +6,11 @@ from typing import Any
 
 from overlay.items import timestamp
 from overlay.ports import Revision
-from parsers.reasons import Reason
 
 
 def revision(shown: Revision) -> dict[str, Any]:
     """One revision: where it stands, what it was, whether it counted and why not. Unconfirmed: no height, no block."""
     event = shown.event
-    reasons = [Reason(*reason) for reason in event.reasons]
     return {
         "outpoint": str(event.outpoint) if event.outpoint else None,
         "txid": event.txid[::-1].hex(),
@@ -21,8 +19,8 @@ def revision(shown: Revision) -> dict[str, Any]:
         "kind": event.kind.value,
         "cardSha256": event.card.hex() if event.card else None,
         "valid": event.valid,
-        "reason": "; ".join(reason.sentence for reason in reasons),
-        "reasons": [{"code": reason.code, "detail": reason.sentence} for reason in reasons],
+        "reason": "; ".join(reason.sentence for reason in event.reasons),
+        "reasons": [{"code": reason.code, "detail": reason.sentence} for reason in event.reasons],
         "owner": event.owner,
         "signer": event.signer,
         "spent": str(event.spent) if event.spent else None,

@@ -72,18 +72,20 @@ def wants_json(request: web.Request) -> bool:
 
 
 def _preference(accept: str, media: str) -> tuple[float, int]:
-    """(quality, specificity) of the most specific range that matches."""
+    """(quality, specificity) of the most specific range that matches; a quality of 0 is a refusal."""
     best = (0.0, -1)
     for part in accept.lower().split(",")[:32]:
         name, *parameters = (piece.strip() for piece in part.split(";"))
-        specificity = ("*/*", f"{media.partition('/')[0]}/*", media).index(name) if _matches(name, media) else -1
+        specificity = _specificity(name, media)
         if specificity > best[1]:
             best = (_quality(parameters), specificity)
-    return best
+    return best if best[0] > 0 else (0.0, -1)
 
 
-def _matches(name: str, media: str) -> bool:
-    return name in ("*/*", f"{media.partition('/')[0]}/*", media)
+def _specificity(name: str, media: str) -> int:
+    """2 for the media type itself, 1 for its family, 0 for `*/*`, -1 for what does not match."""
+    ranges = ("*/*", f"{media.partition('/')[0]}/*", media)
+    return ranges.index(name) if name in ranges else -1
 
 
 def _quality(parameters: list[str]) -> float:

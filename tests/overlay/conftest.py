@@ -1,0 +1,47 @@
+"""The application over fakes, behind a real server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession, DummyCookieJar, web
+
+from overlay.app import create_app, create_runner
+from overlay.ports import Services
+from tests.overlay.fakes import sample_services
+
+Serve = Callable[[Services], Awaitable[ClientSession]]
+
+
+@pytest.fixture
+def services(sample: Path) -> Services:
+    return sample_services(sample)
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Serve an application on a free port of this machine and give a client that asks for no compression."""
+    async with AsyncExitStack() as stack:
+
+        async def start(services: Services) -> ClientSession:
+            runner = create_runner(create_app(services))
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            host, port = runner.addresses[0][:2]
+            client = ClientSession(
+                f"http://{host}:{port}", auto_decompress=False, skip_auto_headers=["Accept-Encoding"],
+                cookie_jar=DummyCookieJar(),
+            )  # fmt: skip
+            return await stack.enter_async_context(client)
+
+        yield start
+
+
+@pytest.fixture
+async def client(serve: Serve, services: Services) -> ClientSession:
+    return await serve(services)

@@ -1,0 +1,205 @@
+"""An engine and a store in a few lines, holding the sample chain's registrations, for tests of the HTTP side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from indexer.facts import Event, EventKind, State, Status
+from overlay import items
+from overlay.document import Document
+from overlay.engines import Cursor, Suggestion
+from overlay.ports import Change, Changes, Listing, Revision, Services
+from overlay.query import Cheapest, Hit, Hits, Query
+from parsers import cards
+from parsers.cards import Kind
+from parsers.errors import ParseError
+from parsers.reasons import Reason
+from parsers.tx import Outpoint
+
+CHAIN, CAIP2 = "bsv-regtest", "bsv:regtest"
+
+
+class FakeEngine:
+    """Finds documents whose name or description holds any word of the query, by id; remembers what it was asked."""
+
+    name = "fake"
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self.documents = sorted(documents, key=lambda document: document.id)
+        self.at: Cursor | None = Cursor("epoch-1", 7)
+        self.asked: list[Query] = []
+
+    def cursor(self) -> Cursor | None:
+        return self.at
+
+    def search(self, query: Query) -> Hits:
+        self.asked.append(query)
+        words = query.text.lower().split()
+        found = [
+            document
+            for document in self.documents
+            if query.kind in (None, document.kind)
+            and document.status in query.statuses
+            and (not words or any(word in f"{document.name} {document.description}".lower() for word in words))
+            and (query.after is None or document.id > query.after[1])
+        ]
+        start = query.offset
+        counts: tuple[tuple[str, int], ...] = (("agent", 2), ("tool", 1))
+        facets = dict.fromkeys(query.facets, counts) or None
+        hits = tuple(map(_hit, found[start : start + query.limit]))
+        return Hits(hits, len(found), facets=facets)
+
+    def suggest(self, text: str, limit: int) -> list[Suggestion]:
+        found = [Suggestion(each.name, "listing", each.id) for each in self.documents if each.name.startswith(text)]
+        return [*found, Suggestion("security", "tag")][:limit]
+
+    def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        raise NotImplementedError
+
+    def get(self, id: str) -> bytes | None:  # noqa: A002
+        return next((document.item for document in self.documents if document.id == id), None)
+
+    def count(self) -> int:
+        return len(self.documents)
+
+    def close(self) -> None:
+        pass
+
+
+def _hit(document: Document) -> Hit:
+    first = document.offers[0] if document.offers else None
+    cheapest = Cheapest(first.id, "0.1", first.currency, first.interval_key) if first else None
+    return Hit(document.id, document.item, 1.25, cheapest, (0.5, document.id))
+
+
+class FakeStore:
+    """Registrations and their histories in dicts, and a change feed of one row each."""
+
+    def __init__(self, listings: Iterable[Listing], histories: dict[str, list[Revision]]) -> None:
+        self.listings = {listing.state.id: listing for listing in listings}
+        self.histories = histories
+
+    def listing(self, id: str, /) -> Listing | None:  # noqa: A002
+        return self.listings.get(id)
+
+    def history(self, registration_id: str, /) -> list[Revision]:
+        return self.histories.get(registration_id, [])
+
+    def card(self, sha: bytes, /) -> bytes | None:
+        return next((each.card_body for each in self.listings.values() if each.state.card == sha), None)
+
+    def changes(self, since: int, limit: int, /) -> Changes:
+        rows = [Change(seq, "upsert", id_, 100 + seq, "inscribed") for seq, id_ in enumerate(self.listings, 1)]
+        return Changes("epoch-1", tuple(row for row in rows if row.seq > since)[:limit], len(rows))
+
+
+def sample_listings(sample: Path) -> list[Listing]:
+    """Every registration of the sample chain as the oracle says it stands."""
+    oracle = json.loads((sample / "expected.json").read_text())
+    return [_listing(entry) for entry in oracle["registrations"]]
+
+
+def _listing(entry: dict[str, Any]) -> Listing:
+    body = json.dumps(entry["card"], ensure_ascii=False).encode()
+    state = State(
+        id=entry["id"],
+        kind=Kind(entry["type"]),
+        status=Status(entry["status"]),
+        outpoint=Outpoint.parse(entry["outpoint"]) if entry["outpoint"] else None,
+        offset=0,
+        satoshis=1,
+        owner=entry["owner"],
+        map=entry["map"],
+        card=sha256(body).digest(),
+        winner=Outpoint.parse(entry["winner"]),
+        updated_height=entry["updatedHeight"],
+        created_height=entry["revisions"][0]["height"],
+    )
+    return Listing(
+        state=state, chain=CHAIN, caip2=CAIP2, card_body=body, updated_time=1_700_000_000, created_time=1_600_000_000
+    )
+
+
+def sample_histories(sample: Path) -> dict[str, list[Revision]]:
+    """Every history of the sample chain, newest first."""
+    oracle = json.loads((sample / "expected.json").read_text())
+    return {
+        entry["id"]: [_revision(number, each) for number, each in enumerate(entry["revisions"])][::-1]
+        for entry in oracle["registrations"]
+    }
+
+
+def _revision(number: int, entry: dict[str, Any]) -> Revision:
+    event = Event(
+        kind=EventKind(entry["kind"]),
+        position=number,
+        tx_index=entry["txIndex"],
+        txid=bytes.fromhex(entry["txid"])[::-1],
+        outpoint=Outpoint.parse(entry["outpoint"]) if entry["outpoint"] else None,
+        card=bytes.fromhex(entry["cardSha256"]) if entry["cardSha256"] else None,
+        valid=entry["valid"],
+        reasons=(Reason("burned-fee"),) if entry["kind"] == "burned" else (),
+        owner=entry["owner"],
+        signer=entry["signer"],
+    )
+    return Revision(event, entry["height"], bytes(31) + bytes([number]), 1_700_000_000 + number)
+
+
+def diagnose(what: str | bytes) -> dict[str, Any]:
+    """A diagnosis of something nobody has seen."""
+    if isinstance(what, bytes) and not what.startswith(b"\1"):
+        raise ParseError("the version runs past the end", 0)
+    txid = what[:64] if isinstance(what, str) else "00" * 32
+    steps = [{"step": "seen", "ok": False, "detail": "nobody has seen it"}]
+    where = "raw" if isinstance(what, bytes) else "nowhere"
+    return {"txid": txid, "found": False, "where": where, "source": None, "steps": steps, "records": [], "listed": []}
+
+
+def status() -> dict[str, Any]:
+    chain = {"name": CHAIN, "chain": CAIP2, "state": "following", "height": 125, "hash": "00" * 32}
+    counts = {"live": 35, "burned": 3, "pending": 0, "rejected": 13, "undecided": 0}
+    return {
+        "version": "0.1.0",
+        "chains": [chain],
+        "listings": counts,
+        "index": {"engine": "fake", "seq": 7, "behind": 0},
+    }
+
+
+def sample_services(sample: Path) -> Services:
+    """Services over the sample chain; `replace` of dataclasses changes what a test wants otherwise."""
+    listings = sample_listings(sample)
+    documents = [
+        items.document(subject)
+        for listing in listings
+        if listing.card_body
+        for subject in items.subjects(listing, cards.read(listing.card_body, listing.state.kind))
+    ]
+    return Services(
+        engine=FakeEngine(documents),
+        store=FakeStore(listings, sample_histories(sample)),
+        status=status,
+        diagnose=diagnose,
+        chains=lambda: {CHAIN: CAIP2},
+        heights=lambda: {CHAIN: 125},
+        ready=lambda: None,
+        version="0.1.0",
+    )
+
+
+def with_listing(services: Services, listing: Listing) -> Services:
+    """The same services, whose store holds one more listing and whose engine only that."""
+    store = services.store
+    assert isinstance(store, FakeStore)
+    assert listing.card_body is not None
+    subjects = items.subjects(listing, cards.read(listing.card_body, listing.state.kind))
+    more = FakeStore([*store.listings.values(), listing], store.histories)
+    return replace(services, store=more, engine=FakeEngine(map(items.document, subjects)))

@@ -1,0 +1,165 @@
+"""What every answer has: HEAD, CORS, request ids, problems, entity tags, compression."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from overlay.ports import Services
+from overlay.routes import ROUTES
+from tests.overlay.calls import TOWER, engine_of, problem
+from tests.overlay.conftest import Serve
+
+
+def paths() -> list[str]:
+    """One working path for every GET route."""
+    known = {"{id}": TOWER, "{what}": "ab" * 32}
+    found = [route.path for route in ROUTES if route.method == "GET"]
+    for name, value in known.items():
+        found = [path.replace(name, value) for path in found]
+    return found
+
+
+@pytest.mark.parametrize("path", paths())
+async def test_head_answers_like_get_without_a_body(client: ClientSession, path: str) -> None:
+    async with client.get(path) as got, client.head(path) as headed:
+        body = await got.read()
+        assert got.status == headed.status == 200
+        assert await headed.read() == b""
+        for name in ("Content-Type", "Content-Length", "ETag", "Cache-Control"):
+            assert got.headers.get(name) == headed.headers.get(name), name
+        assert len(body) == int(headed.headers["Content-Length"])
+
+
+@pytest.mark.parametrize("path", [*paths(), "/nowhere", "/v1/search?foo=1"])
+async def test_every_answer_may_be_read_from_other_pages(client: ClientSession, path: str) -> None:
+    async with client.get(path, headers={"Origin": "https://elsewhere.example"}) as response:
+        assert response.headers["Access-Control-Allow-Origin"] == "*"
+        assert "ETag" in response.headers["Access-Control-Expose-Headers"]
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["Vary"] == "Accept, Accept-Encoding"
+        assert "aiohttp" not in response.headers["Server"].lower()
+
+
+async def test_preflights_are_answered(client: ClientSession) -> None:
+    headers = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+    async with client.options("/v1/check", headers=headers) as response:
+        assert response.status == 204
+        assert "POST" in response.headers["Access-Control-Allow-Methods"]
+        assert "Content-Type" in response.headers["Access-Control-Allow-Headers"]
+        assert response.headers["Access-Control-Max-Age"] == "86400"
+
+
+async def test_request_ids_are_kept_when_harmless_and_made_otherwise(client: ClientSession) -> None:
+    async with client.get("/healthz", headers={"X-Request-Id": "mine-1.2_3"}) as response:
+        assert response.headers["X-Request-Id"] == "mine-1.2_3"
+    made = set()
+    for hostile in ("a b", "x" * 65, '"><script>', "", "é"):
+        async with client.get("/healthz", headers={"X-Request-Id": hostile}) as response:
+            made.add(response.headers["X-Request-Id"])
+            assert response.headers["X-Request-Id"] != hostile
+    assert len(made) == 5
+
+
+async def test_unknown_paths_and_methods_are_problems(client: ClientSession) -> None:
+    async with client.get("/nowhere") as response:
+        await problem(response, 404)
+    for method in ("DELETE", "PUT", "PATCH", "POST"):
+        async with client.request(method, "/v1/search") as response:
+            await problem(response, 405)
+            assert response.headers["Allow"] == "GET, HEAD, OPTIONS"
+    async with client.get("/v1/check") as response:
+        await problem(response, 405)
+
+
+async def test_a_mistake_of_ours_is_a_500_without_its_traceback(
+    serve: Serve, services: Services, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> dict[str, Any]:
+        raise RuntimeError("a secret in a message")
+
+    client = await serve(replace(services, status=broken))
+    for accept in ("application/json", "text/html"):
+        async with client.get("/v1/status", headers={"Accept": accept}) as response:
+            found = await problem(response, 500)
+            assert "secret" not in json.dumps(found)
+            assert found["requestId"] in caplog.text
+    assert "a secret in a message" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/search?q=tower",
+        f"/v1/listings/{TOWER}",
+        f"/v1/listings/{TOWER}/history",
+        "/openapi.json",
+        "/",
+        f"/listings/{TOWER}",
+    ],
+)
+async def test_what_did_not_change_is_a_304(client: ClientSession, path: str) -> None:
+    async with client.get(path) as response:
+        tag = response.headers["ETag"]
+    assert tag.startswith('W/"')
+    for given in (tag, f'"other", {tag}', tag.removeprefix("W/"), "*"):
+        async with client.get(path, headers={"If-None-Match": given}) as response:
+            assert (response.status, await response.read()) == (304, b"")
+            assert response.headers["ETag"] == tag
+    async with client.get(path, headers={"If-None-Match": '"other"'}) as response:
+        assert response.status == 200
+
+
+async def test_a_304_is_answered_without_searching(client: ClientSession, services: Services) -> None:
+    async with client.get("/v1/search?q=tower") as response:
+        tag = response.headers["ETag"]
+    before = len(engine_of(services).asked)
+    async with client.get("/v1/search?q=tower", headers={"If-None-Match": tag}) as response:
+        assert response.status == 304
+    assert len(engine_of(services).asked) == before
+
+
+async def test_the_tag_of_a_page_changes_with_the_index_the_height_and_the_question(
+    serve: Serve, services: Services
+) -> None:
+    engine = engine_of(services)
+    height = 125
+    client = await serve(replace(services, heights=lambda: {"bsv-regtest": height}))
+    tags = []
+
+    async def note(query: str) -> None:
+        async with client.get(f"/v1/search?q={query}") as response:
+            tags.append(response.headers["ETag"])
+
+    await note("tower")
+    await note("oracle")
+    height = 126
+    await note("tower")
+    assert engine.at is not None
+    engine.at = engine.at._replace(seq=8)
+    await note("tower")
+    engine.at = engine.at._replace(epoch="epoch-2")
+    await note("tower")
+    assert len(set(tags)) == 5
+
+
+async def test_large_answers_are_compressed_when_the_client_takes_it(client: ClientSession) -> None:
+    async with client.get("/v1/search") as response:
+        plain = await response.read()
+        assert "Content-Encoding" not in response.headers
+    for accepted in ("gzip", "br, GZIP;q=0.5", "*"):
+        async with client.get("/v1/search", headers={"Accept-Encoding": accepted}) as response:
+            assert response.headers["Content-Encoding"] == "gzip"
+            packed = await response.read()
+            assert int(response.headers["Content-Length"]) == len(packed) < len(plain) / 3
+            assert gzip.decompress(packed) == plain
+    for refused in ("gzip;q=0", "gzip; q=0.0, br", "identity", "br", "*;q=0"):
+        async with client.get("/v1/search", headers={"Accept-Encoding": refused}) as response:
+            assert await response.read() == plain
+    async with client.get("/healthz", headers={"Accept-Encoding": "gzip"}) as response:
+        assert "Content-Encoding" not in response.headers

@@ -1,0 +1,105 @@
+"""Checking a card, a config or a price list before publishing it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay.check import check
+
+AGENT: dict[str, Any] = {"name": "Tower", "url": "https://a.example", "skills": [{"id": "watch"}]}
+PRICE: dict[str, Any] = {"id": "p", "currency": "BSV", "amount": 0.5, "skillIds": ["anything"]}
+
+
+def checked(value: object, kind: str | None = None) -> dict[str, Any]:
+    return check(json.dumps(value).encode(), kind)
+
+
+def test_a_good_card_is_previewed_as_it_would_be_shown() -> None:
+    found = checked(AGENT | {"description": "Watches. Always.", "x-payment-config": [PRICE | {"skillIds": ["watch"]}]})
+    assert found["ok"]
+    assert found["errors"] == []
+    assert (found["preview"]["type"], found["preview"]["name"], found["preview"]["summary"]) == (
+        "agent",
+        "Tower",
+        "Watches.",
+    )
+    assert found["preview"]["cheapest"] == {"offerId": "p", "amount": "0.5", "currency": "BSV", "interval": "none"}
+
+
+def test_every_hard_rule_broken_is_an_error_with_its_place() -> None:
+    found = checked({"description": "nothing"})
+    assert not found["ok"]
+    assert found["preview"] is None
+    assert [(error["code"], error["pointer"]) for error in found["errors"]] == [
+        ("card-name", "/name"), ("card-skills", "/skills"), ("card-url", "/url"),
+    ]  # fmt: skip
+
+
+def test_what_is_not_json_is_said_to_be_so() -> None:
+    for body in (b"", b"{", b"nope", b"\xef\xbb\xbf{}", b"\xff", b"[" * 100_000):
+        found = check(body)
+        assert not found["ok"]
+        assert found["errors"][0]["code"].startswith("card-")
+
+
+def test_a_config_previews_each_server() -> None:
+    one = checked({"mcpServers": {"clock": {"command": "npx", "args": ["clock"]}}})
+    assert (one["preview"]["type"], one["preview"]["serverName"]) == ("tool", "clock")
+    two = checked({"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}})
+    assert [server["serverName"] for server in two["preview"]["servers"]] == ["a", "b"]
+
+
+def test_the_kind_can_be_said() -> None:
+    assert [error["code"] for error in checked(AGENT, "tool")["errors"]] == ["config-servers"]
+    assert checked(AGENT, "agent")["ok"]
+
+
+def test_a_price_list_is_known_by_its_shape() -> None:
+    for value in ([PRICE], PRICE, {"x-payment-config": [PRICE]}, {"x-payment": [PRICE]}):
+        found = checked(value)
+        assert found["ok"], found
+        assert found["preview"]["type"] == "prices"
+        assert [offer["amount"] for offer in found["preview"]["offers"]] == ["0.5"]
+
+
+def test_a_price_that_would_be_left_out_is_an_error_of_a_price_list_and_named_by_its_place() -> None:
+    found = checked([PRICE, {"currency": "BSV"}, {"amount": 1}, "free"])
+    assert not found["ok"]
+    assert [(error["code"], error["pointer"]) for error in found["errors"]] == [
+        ("offer-amount", "/1/amount"), ("offer-currency", "/2/currency"), ("wrong-type", "/3"),
+    ]  # fmt: skip
+    assert checked([])["errors"][0]["code"] == "missing"
+    inside = checked({"x-payment-config": [{"currency": "BSV"}]})
+    assert inside["errors"][0]["pointer"] == "/x-payment-config/0/amount"
+
+
+def test_a_card_larger_than_a_mebibyte_is_an_invalid_card() -> None:
+    found = check(b'{"name":"' + b"x" * (1 << 20) + b'"}')
+    assert [error["code"] for error in found["errors"]] == ["card-size"]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["name", "skills", "x-payment-config", "amount", "currency", "mcpServers", "id"]), inner
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(
+    st.binary(max_size=60) | json_values.map(lambda value: json.dumps(value).encode()),
+    st.sampled_from([None, "agent", "tool", "prices"]),
+)
+def test_any_bytes_are_answered(body: bytes, kind: str | None) -> None:
+    found = check(body, kind)
+    assert found["ok"] == (not found["errors"])
+    assert (found["preview"] is None) == (not found["ok"])
+    json.dumps(found, allow_nan=False).encode()

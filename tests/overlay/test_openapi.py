@@ -1,0 +1,165 @@
+"""The OpenAPI document says what the application does: every route, every parameter, every answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from aiohttp import ClientSession
+from jsonschema import Draft202012Validator
+
+from overlay.app import create_app
+from overlay.openapi import document
+from overlay.params import CHANGES, CHECK, SEARCH, SUGGEST
+from overlay.ports import Services
+from overlay.routes import ROUTES
+from overlay.schemas import SCHEMAS
+from tests.overlay.fakes import FakeEngine, FakeStore
+
+TABLES = {
+    "/v1/search": SEARCH, "/v1/search/enhanced": SEARCH, "/": SEARCH, "/v1/suggest": SUGGEST, "/v1/changes": CHANGES,
+    "/v1/check": CHECK,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def api() -> dict[str, Any]:
+    return document(ROUTES, "0.1.0")
+
+
+def validate(api: dict[str, Any], value: Any, name: str) -> None:
+    """Hold a value against a named schema of the document."""
+    Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": api["components"]}).validate(value)
+
+
+def references(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return {value["$ref"]} if "$ref" in value else set().union(*map(references, value.values()), set())
+    return set().union(*map(references, value), set()) if isinstance(value, list) else set()
+
+
+async def test_every_route_is_documented_and_nothing_else(services: Services, api: dict[str, Any]) -> None:
+    served = {
+        (route.method, re.sub(r"{(\w+):[^}]*}", r"{\1}", route.resource.canonical))
+        for route in create_app(services).router.routes()
+        if route.resource and route.method != "HEAD"
+    }
+    documented = {(method.upper(), path) for path, methods in api["paths"].items() for method in methods}
+    assert served == documented
+
+
+def test_the_parameters_documented_are_those_read(api: dict[str, Any]) -> None:
+    for path, methods in api["paths"].items():
+        for operation in methods.values():
+            named = {each["name"] for each in operation["parameters"] if each["in"] == "query"}
+            assert named == (set(TABLES[path].names) if path in TABLES else set())
+            in_path = {each["name"] for each in operation["parameters"] if each["in"] == "path"}
+            assert in_path == set(re.findall(r"{(\w+)}", path))
+
+
+def test_the_document_is_well_formed_openapi_3_1(api: dict[str, Any]) -> None:
+    assert api["openapi"].startswith("3.1.")
+    for schema in api["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+    assert {name.removeprefix("#/components/schemas/") for name in references(api)} <= SCHEMAS.keys()
+    operations = [operation for methods in api["paths"].values() for operation in methods.values()]
+    ids = [operation["operationId"] for operation in operations]
+    assert len(ids) == len(set(ids))
+    for operation in operations:
+        assert operation["summary"].endswith(".")
+        assert operation["responses"]["200"]["description"]
+        assert all(each["description"] and each["schema"] for each in operation["parameters"])
+
+
+def test_no_schema_is_left_over(api: dict[str, Any]) -> None:
+    assert {f"#/components/schemas/{name}" for name in SCHEMAS} == references(api)
+
+
+async def test_the_document_is_served(client: ClientSession, api: dict[str, Any]) -> None:
+    async with client.get("/openapi.json") as response:
+        assert await response.json() == api
+
+
+def calls(services: Services) -> dict[str, list[str]]:
+    """Real calls of every JSON route, by the path that documents them."""
+    store, engine = services.store, services.engine
+    assert isinstance(store, FakeStore)
+    assert isinstance(engine, FakeEngine)
+    ids = [*store.listings, *(each.id for each in engine.documents if "#" in each.id)]
+    everything = "?limit=100&status=all&facets=all&explain=1&maxPrice=1&priceCurrency=BSV"
+    return {
+        "/v1/search": ["/v1/search" + everything, "/v1/search?limit=1", "/v1/search?q=zzzz"],
+        "/v1/search/enhanced": ["/v1/search/enhanced?type=tool"],
+        "/v1/suggest": ["/v1/suggest?q=Tower"],
+        "/v1/listings/{id}": [f"/v1/listings/{quote(id_, safe='')}" for id_ in ids],
+        "/v1/listings/{id}/history": [f"/v1/listings/{id_}/history" for id_ in store.listings],
+        "/v1/listings/{id}/card": [f"/v1/listings/{id_}/card" for id_ in store.listings],
+        "/v1/diagnose/{what}": ["/v1/diagnose/" + "ab" * 32],
+        "/v1/changes": ["/v1/changes?limit=3", "/v1/changes?since=12345"],
+        "/v1/status": ["/v1/status"],
+        "/healthz": ["/healthz"],
+        "/readyz": ["/readyz"],
+        "/openapi.json": ["/openapi.json"],
+        "/": ["/?q=tower"],
+        "/listings/{id}": [f"/listings/{id_}" for id_ in list(store.listings)[:3]],
+    }
+
+
+async def test_real_answers_fit_their_schemas(client: ClientSession, services: Services, api: dict[str, Any]) -> None:
+    made = calls(services)
+    for route in ROUTES:
+        if route.method != "GET" or route.answer is None:
+            continue
+        for path in made[route.path]:
+            async with client.get(path, headers={"Accept": "application/json"}) as response:
+                assert response.status == 200, path
+                validate(api, json.loads(await response.read()), route.answer)
+
+
+async def test_real_answers_to_posts_fit_their_schemas(client: ClientSession, api: dict[str, Any]) -> None:
+    card = {"name": "A", "url": "https://a.example", "skills": [{"id": "s"}]}
+    for path, body, name, sent in (
+        ("/v1/check", card, "Check", "CardOrPrices"),
+        ("/v1/check", [], "Check", "CardOrPrices"),
+        ("/v1/diagnose", {"rawTx": "01"}, "Diagnosis", "RawTransaction"),
+    ):
+        validate(api, body, sent)
+        async with client.post(path, json=body) as response:
+            assert response.status == 200
+            validate(api, await response.json(), name)
+
+
+async def test_real_problems_fit_their_schema_and_are_announced(client: ClientSession, api: dict[str, Any]) -> None:
+    for path, documented, status in (
+        ("/v1/search?foo=1", "/v1/search", 400),
+        ("/v1/listings/nobody", "/v1/listings/{id}", 404),
+        ("/v1/diagnose/x", "/v1/diagnose/{what}", 400),
+        ("/v1/changes?since=x", "/v1/changes", 400),
+    ):
+        async with client.get(path) as response:
+            assert response.status == status
+            validate(api, json.loads(await response.read()), "Problem")
+        assert str(status) in api["paths"][documented]["get"]["responses"]
+
+
+def test_the_schemas_can_refuse(api: dict[str, Any]) -> None:
+    """A schema that takes anything would make the tests above worthless."""
+    from jsonschema import ValidationError
+
+    for name, value in (
+        ("Page", {"items": []}),
+        ("Item", {"id": "a"}),
+        ("Listing", {}),
+        ("Problem", {"status": 200}),
+        ("Check", {"ok": "yes", "errors": [], "warnings": [], "preview": None}),
+        ("History", {"id": "a", "revisions": [{}]}),
+        ("Changes", {"changes": [{"seq": -1}], "epoch": "e", "nextSince": 0, "more": False}),
+        ("Diagnosis", {"txid": "x"}),
+        ("Status", {}),
+        ("RawTransaction", {"rawTx": "0"}),
+    ):
+        with pytest.raises(ValidationError):
+            validate(api, value, name)

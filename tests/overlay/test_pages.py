@@ -1,0 +1,337 @@
+"""The pages: they work without scripts, load nothing from elsewhere, and show strangers' texts as texts."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from aiohttp import ClientSession
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay.pages.rendering import render, web_link
+from overlay.ports import Services
+from overlay.visible import one_line, visible
+from tests.overlay.conftest import Serve
+from tests.overlay.fakes import FakeEngine, FakeStore, with_listing
+
+TOWER = "854803e9a3dfe70ec53f93824a07ed2696ffb1ad9c04054a7f0c2766abdf2897_0"
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"}
+VOID = {"meta", "link", "input", "br", "img", "hr"}
+LOADS = {"src", "href", "action", "srcset", "data", "poster", "formaction", "background"}
+
+
+class Page(HTMLParser):
+    """A page taken apart; complains about tags that are not closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    def links(self) -> list[str]:
+        return [attributes["href"] or "" for attributes in self.all("a")]
+
+
+async def page(client: ClientSession, path: str, status: int = 200) -> Page:
+    async with client.get(path, headers=BROWSER) as response:
+        assert response.status == status, await response.text()
+        assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+        policy = response.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        body = await response.text()
+        assert len(body.encode()) < 100_000
+        found = Page(body)
+    assert not {"script", "iframe", "object", "embed", "style", "base"} & {tag for tag, _ in found.tags}
+    assert not [name for _, attributes in found.tags for name in attributes if name.startswith("on") or name == "style"]
+    for tag, attributes in found.tags:
+        for name in LOADS & attributes.keys():
+            target = attributes[name] or ""
+            assert target.startswith(("/", "#", "data:,")) or (
+                tag == "a" and target.startswith(("http://", "https://"))
+            ), target
+    return found
+
+
+async def test_every_page_is_well_formed_and_loads_nothing_from_elsewhere(
+    client: ClientSession, services: Services
+) -> None:
+    store = services.store
+    assert isinstance(store, FakeStore)
+    for path in ("/", "/?q=tower", "/?limit=100&status=all", "/?q=zzzzz", "/docs"):
+        await page(client, path)
+    small = [each for each in store.listings.values() if len(each.card_body or b"") < 50_000]
+    for listing in small:
+        await page(client, f"/listings/{listing.state.id}")
+
+
+async def test_the_search_page_shows_results_with_summary_price_and_height(client: ClientSession) -> None:
+    found = await page(client, "/?q=tower")
+    assert "2 listings" in found.text
+    assert "Tower‑Guard (Minimal)" in found.text
+    assert "Release 2." in found.text
+    assert "from 0.1 BSV per call" in found.text
+    assert "block 116" in found.text
+    assert f"/listings/{TOWER}" in found.links()
+
+
+async def test_the_url_is_the_state_of_the_form(client: ClientSession) -> None:
+    found = await page(client, "/?q=tower&type=agent&maxPrice=5&priceCurrency=USD&owner=1abc&sort=-updated&limit=7")
+    values = {each["name"]: each["value"] for each in found.all("input") if each.get("name")}
+    assert values["q"] == "tower"
+    assert values["maxPrice"] == "5"
+    assert values["owner"] == "1abc"
+    assert values["limit"] == "7"
+    assert [each["value"] for each in found.all("option") if "selected" in each] == ["agent", "-updated"]
+    assert any(each.get("open") is None and "open" in each for each in found.all("details"))
+    assert "no exchange rates" in found.text
+
+
+async def test_an_emptied_form_is_a_search_for_everything(client: ClientSession) -> None:
+    empty = "/?q=&type=&skillId=&tag=&acceptedCurrency=&interval=&maxPrice=&priceCurrency=&sort="
+    assert (await page(client, empty)).text == (await page(client, "/")).text
+
+
+async def test_paging_leads_through_everything_and_back(client: ClientSession, services: Services) -> None:
+    engine = services.engine
+    assert isinstance(engine, FakeEngine)
+    expected = [each.id for each in engine.documents if each.status == "live"]
+    path, seen, pages = "/?limit=10&type=all", [], []
+    while True:
+        found = await page(client, path)
+        pages.append(path)
+        seen += [link for link in found.links() if link.startswith("/listings/")]
+        following = [each["href"] for each in found.all("a") if each.get("rel") == "next"]
+        before = [each["href"] for each in found.all("a") if each.get("rel") == "prev"]
+        assert bool(before) == (len(pages) > 1)
+        if not following:
+            break
+        path = following[0] or ""
+        assert parse_qs(urlsplit(path).query)["limit"] == ["10"]
+    assert seen == [f"/listings/{quote(id_, safe='')}" for id_ in expected]
+
+
+async def test_a_bad_search_says_inline_what_is_wrong(client: ClientSession) -> None:
+    found = await page(client, "/?q=tower&maxPrice=cheap&foo=%3Cb%3E", 400)
+    assert "'cheap' is not an amount" in found.text
+    assert "'<b>' " not in found.text
+    assert "'foo' is not a parameter here" in found.text
+    assert {each["name"]: each["value"] for each in found.all("input") if each.get("name")}["q"] == "tower"
+    await page(client, "/?q=" + "a+" * 40, 400)
+    await page(client, "/?q=%FF", 400)
+
+
+@pytest.mark.parametrize(
+    ("accept", "json_wanted"),
+    [
+        ("application/json", True),
+        ("application/json, text/plain, */*", True),
+        ("application/json;q=0.9, text/html;q=0.8", True),
+        ("application/*", True),
+        (BROWSER["Accept"], False),
+        ("*/*", False),
+        ("text/html", False),
+        ("text/html, application/json", False),
+        ("application/json;q=0", False),
+        ("application/json;q=x", False),
+        ("", False),
+        (None, False),
+    ],
+)
+async def test_the_same_url_answers_json_to_who_asks_for_it(
+    client: ClientSession, accept: str | None, json_wanted: bool
+) -> None:
+    headers = {} if accept is None else {"Accept": accept}
+    for path in ("/?q=tower", f"/listings/{TOWER}"):
+        async with client.get(path, headers=headers, skip_auto_headers=["Accept"]) as response:
+            assert response.content_type == ("application/json" if json_wanted else "text/html")
+            assert response.headers["Vary"].startswith("Accept,")
+    async with (
+        client.get("/?q=tower", headers={"Accept": "application/json"}) as ours,
+        client.get("/v1/search?q=tower") as theirs,
+    ):
+        assert await ours.read() == await theirs.read()
+
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{7*7}}${7*7}\u202egnp.exe\u0007&lt;b&gt;"
+
+
+async def hostile_listing(serve: Serve, services: Services) -> ClientSession:
+    listing = services.store.listing(TOWER)
+    assert listing is not None
+    script = "javascript:alert(1)"
+    price = {"id": HOSTILE, "name": HOSTILE, "currency": "<B>", "amount": 1, "interval": HOSTILE, "skillIds": [HOSTILE]}
+    card = {
+        "name": HOSTILE,
+        "description": HOSTILE,
+        "version": HOSTILE,
+        "url": script,
+        "iconUrl": script,
+        "skills": [{"id": HOSTILE, "name": HOSTILE, "tags": [HOSTILE], "description": HOSTILE}],
+        "tags": [HOSTILE],
+        "provider": {"organization": HOSTILE, "url": script},
+        "x-payment-config": [price],
+    }
+    state = replace(listing.state, map={"app": HOSTILE, "type": "a2b"}, owner=HOSTILE)
+    return await serve(with_listing(services, replace(listing, state=state, card_body=json.dumps(card).encode())))
+
+
+async def test_strangers_texts_stay_texts(serve: Serve, services: Services) -> None:
+    client = await hostile_listing(serve, services)
+    for path in (
+        "/",
+        f"/listings/{TOWER}",
+        "/?q=" + quote(HOSTILE),
+        "/?foo=" + quote(HOSTILE),
+        "/?tag=" + quote(HOSTILE),
+    ):
+        async with client.get(path, headers=BROWSER) as response:
+            body = await response.text()
+        assert "<script" not in body
+        assert "<img" not in body
+        assert "\u202e" not in body
+        assert "\u0007" not in body
+        assert "javascript:" not in "".join(re.findall(r'(?:href|src)="[^"]*"', body))
+        await page(client, path, response.status)
+
+
+async def test_control_and_direction_characters_are_shown_escaped(serve: Serve, services: Services) -> None:
+    found = await page(await hostile_listing(serve, services), f"/listings/{TOWER}")
+    assert "\\u202egnp.exe\\x07" in found.text
+    assert "<script>alert(1)</script>" in found.text
+
+
+async def test_a_command_is_shown_as_a_strangers_text(client: ClientSession, services: Services) -> None:
+    engine = services.engine
+    assert isinstance(engine, FakeEngine)
+    tool = next(each for each in engine.documents if json.loads(each.item)["command"])
+    found = await page(client, f"/listings/{quote(tool.id, safe='')}")
+    assert json.loads(tool.item)["command"] in found.text
+    assert "unchecked" in found.text
+
+
+async def test_a_registration_of_several_servers_links_to_each(client: ClientSession, services: Services) -> None:
+    engine = services.engine
+    assert isinstance(engine, FakeEngine)
+    ids = [each.id for each in engine.documents if "#" in each.id]
+    found = await page(client, f"/listings/{ids[0].partition('#')[0]}")
+    assert {f"/listings/{quote(id_, safe='')}" for id_ in ids} <= set(found.links())
+    assert "2 servers" in found.text
+
+
+async def test_every_link_of_the_pages_leads_somewhere(client: ClientSession) -> None:
+    for start in ("/", "/docs", f"/listings/{TOWER}"):
+        for link in set((await page(client, start)).links()):
+            if link.startswith("/"):
+                async with client.get(link) as response:
+                    assert response.status == 200, link
+
+
+async def test_an_unknown_listing_is_a_page_that_says_so(client: ClientSession) -> None:
+    found = await page(client, "/listings/nobody", 404)
+    assert "no listing has the id 'nobody'" in found.text
+
+
+async def test_the_documentation_names_every_route_and_parameter(client: ClientSession) -> None:
+    found = await page(client, "/docs")
+    async with client.get("/openapi.json") as response:
+        api = await response.json()
+    for path, methods in api["paths"].items():
+        assert path in found.text
+        for operation in methods.values():
+            assert operation["summary"] in found.text
+            assert all(each["name"] in found.text for each in operation["parameters"])
+    targets = {attributes["id"] for _, attributes in found.tags if "id" in attributes}
+    assert {link[1:] for link in found.links() if link.startswith("#")} <= targets
+
+
+async def test_the_style_sheet_loads_nothing(client: ClientSession) -> None:
+    async with client.get("/style.css") as response:
+        text = await response.text()
+    assert response.headers["Content-Type"].startswith("text/css")
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "prefers-color-scheme: dark" in text
+
+
+async def test_crawlers_are_told_what_to_leave_alone(client: ClientSession) -> None:
+    async with client.get("/robots.txt") as response:
+        assert "Disallow: /v1/" in await response.text()
+        assert response.content_type == "text/plain"
+
+
+@given(st.text())
+def test_what_is_visible_has_nothing_hidden_and_ordinary_text_is_left_alone(text: str) -> None:
+    import unicodedata
+
+    shown = visible(text)
+    assert visible(shown) == shown
+    for letter in shown:
+        category = unicodedata.category(letter)
+        assert category not in ("Cc", "Cs") or letter in "\t\n"
+        assert (
+            category != "Cf" or letter in "\u200c\u200d" or unicodedata.bidirectional(letter) in ("AN", "AL", "L", "ON")
+        ), ascii(letter)
+    if text.isascii() and text.isprintable():
+        assert shown == text
+    assert "\n" not in one_line(text)
+
+
+def test_scripts_and_emoji_are_left_as_they_are() -> None:
+    for text in ("国語辞典", "مساعد الفواتير", "Складской учёт", "👩‍👩‍👧", "नमस्ते", "a\tb\nc", "é", "e\u0301"):
+        assert visible(text) == text
+    assert visible("a\u202eb\0\u200b\ufeff\ud800\U000e0041") == "a\\u202eb\\x00\\u200b\\ufeff\\ud800\\U000e0041"
+    assert one_line("a\tb\n") == "a\\tb\\n"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "//a.example",
+        "/x",
+        "",
+        " https://a",
+        "https://a\u202eb",
+        "vbscript:x",
+    ],
+)
+def test_only_web_addresses_become_links(url: str) -> None:
+    assert web_link(url) == ""
+
+
+def test_web_addresses_become_links() -> None:
+    assert web_link("https://a.example/x?y") == "https://a.example/x?y"
+    assert web_link("HTTP://a.example") == "HTTP://a.example"
+
+
+def test_a_template_that_misses_a_value_fails_loudly() -> None:
+    from jinja2 import UndefinedError
+
+    with pytest.raises(UndefinedError):
+        render("missing.html")

@@ -1,0 +1,369 @@
+"""Parameters of a search: what is understood, what is refused, and that nothing else ever happens."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from urllib.parse import quote, urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay import cursors, values
+from overlay.asked import Asked, from_pairs
+from overlay.params import CHANGES, SEARCH, SUGGEST, pairs, read
+from overlay.problems import BadRequestError, Fault
+from overlay.query import FACETS, Query
+
+CHAINS = {"bsv": "bsv:mainnet", "ltc": "bip122:12a765e31ffd4059bada1e25190f6e98", "demo": "bsv:mainnet"}
+
+
+def ask(query_string: str) -> Asked:
+    return from_pairs(pairs(query_string), CHAINS)
+
+
+def query(query_string: str) -> Query:
+    return ask(query_string).query
+
+
+def faults(query_string: str) -> list[tuple[str | None, str]]:
+    """What is refused, as (parameter, code)."""
+    with pytest.raises(BadRequestError) as refused:
+        ask(query_string)
+    assert all(fault.detail for fault in refused.value.faults)
+    return [(fault.parameter, fault.code) for fault in refused.value.faults]
+
+
+def test_nothing_asked_is_the_default_query() -> None:
+    assert ask("") == Asked(query=Query(), kind="all", sort="relevance", position=0, beyond=False, explain=False)
+
+
+def test_every_parameter_reaches_the_query() -> None:
+    asked = ask(
+        "q=watch+tower&type=agent&skillId=a&skillId=B&acceptedCurrency=bsv&acceptedCurrency=Usd&interval=month"
+        "&maxPrice=5&minPrice=0.10&priceCurrency=usd&tag=Security&chain=ltc&domain=B%C3%BCcher.example&owner=1abc"
+        "&verified=true&status=burned&fromBlock=5&toBlock=9&updatedSince=2025-01-31&asOfHeight=8&sort=-price&limit=7"
+        "&offset=14&facets=type,tag&explain=1"
+    )
+    assert asked.query == Query(
+        text="watch tower",
+        kind="agent",
+        skills=("a", "B"),
+        currencies=("BSV", "USD"),
+        intervals=("P1M",),
+        min_price=Decimal("0.1"),
+        max_price=Decimal(5),
+        price_currency="USD",
+        tags=("security",),
+        chains=("ltc",),
+        domains=("xn--bcher-kva.example",),
+        owners=("1abc",),
+        statuses=("burned",),
+        verified=True,
+        height_chain="ltc",
+        from_height=5,
+        to_height=9,
+        as_of=8,
+        updated_since=1738281600,
+        sort="price",
+        descending=True,
+        limit=7,
+        offset=14,
+        facets=("type", "tag"),
+    )
+    assert asked.explain
+    assert asked.kind == "agent"
+
+
+def test_query_is_the_old_name_of_q() -> None:
+    assert query("query=tower").text == query("q=tower").text == "tower"
+    assert faults("q=a&query=b") == [("q", "repeated")]
+
+
+def test_what_the_existing_client_sends_is_understood() -> None:
+    asked = ask("type=tool&q=dex+chart&limit=10&offset=0&fromBlock=800000&toBlock=900000")
+    assert (asked.query.kind, asked.query.limit, asked.query.offset) == ("tool", 10, 0)
+    assert (asked.query.from_height, asked.query.to_height, asked.query.height_chain) == (800000, 900000, "bsv")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("10", 10), ("10.0", 10), ("10.9", 10), ("-1", 1), ("-0", 1), ("0", 1), ("1e9", 100), ("1e+9", 100),
+        ("1e 9", 100), ("1e400", 100), ("-1e400", 1), ("1e-400", 1), ("Infinity", 100), ("-Infinity", 1), (" 20 ", 20),
+        (".5", 1), ("7.", 7), ("1" * 400, 100), ("99999999999999999999", 100),
+    ],
+)  # fmt: skip
+def test_a_limit_is_any_number_cut_to_its_range(written: str, meant: int) -> None:
+    assert query(urlencode({"limit": written})).limit == meant
+
+
+@pytest.mark.parametrize(
+    "written", ["abc", "1,5", "0x10", "NaN", "1_000", "١٢", "ten", "1 2", "--1", "1e", "e5", "1" * 999]
+)
+def test_what_is_no_number_is_refused_where_numbers_are_clamped(written: str) -> None:
+    for name in ("limit", "offset", "fromBlock", "toBlock"):
+        assert faults(urlencode({name: written})) == [(name, "not-a-number")]
+
+
+@given(st.fractions(min_value=-(10**20), max_value=10**20).map(lambda number: Fraction(round(number, 3))))
+def test_clamping_agrees_with_exact_arithmetic(number: Fraction) -> None:
+    written = f"{Decimal(number.numerator) / Decimal(number.denominator):f}"
+    exact = Fraction(written)
+    assert values.clamped(written, 0, 1000) == max(0, min(1000, int(exact) if exact >= 0 else 0))
+
+
+def test_heights_out_of_range_are_clamped_too() -> None:
+    asked = query("fromBlock=-5&toBlock=1e99")
+    assert (asked.from_height, asked.to_height) == (0, 2**53 - 1)
+
+
+def test_an_offset_beyond_the_last_is_clamped_and_has_no_items() -> None:
+    last, beyond = ask("offset=10000"), ask("offset=1e9")
+    assert (last.query.offset, last.position, last.beyond) == (10_000, 10_000, False)
+    assert (beyond.query.offset, beyond.position, beyond.beyond) == (10_000, 10_000, True)
+    assert ask("offset=-3").query.offset == 0
+
+
+def test_blank_values_are_not_given_since_a_form_sends_its_empty_fields() -> None:
+    assert ask("q=&type=&maxPrice=&limit=+&sort=&cursor=") == ask("")
+
+
+def test_unknown_parameters_are_named_with_a_hint() -> None:
+    assert faults("foo=1&limt=2") == [("foo", "unknown-parameter"), ("limt", "unknown-parameter")]
+    with pytest.raises(BadRequestError, match="did you mean limit"):
+        ask("limt=2")
+
+
+def test_all_faults_are_named_at_once() -> None:
+    assert faults("type=thing&maxPrice=cheap&verified=maybe&asOfHeight=1.5&updatedSince=yesterday&sort=best") == [
+        ("type", "unknown-value"),
+        ("maxPrice", "not-an-amount"),
+        ("verified", "not-a-truth-value"),
+        ("asOfHeight", "not-a-whole-number"),
+        ("updatedSince", "not-a-time"),
+        ("sort", "unknown-value"),
+    ]
+
+
+def test_sorting_by_rating_is_refused_with_the_reason() -> None:
+    assert faults("sort=rating") == faults("sort=-rating") == [("sort", "not-served")]
+
+
+def test_a_repeated_key_means_any_of() -> None:
+    assert query("type=agent&type=tool").kind is None
+    assert query("type=agent&type=agent").kind == "agent"
+    assert query("type=agent&type=all").kind is None
+    assert query("status=live&status=burned").statuses == ("live", "burned")
+    assert set(query("status=all").statuses) == {"live", "pending", "burned", "undecided"}
+
+
+def test_single_parameters_may_be_repeated_only_with_the_same_value() -> None:
+    assert query("maxPrice=5&maxPrice=5").max_price == 5
+    assert faults("maxPrice=5&maxPrice=6") == [("maxPrice", "repeated")]
+
+
+def test_intervals_are_equal_by_meaning() -> None:
+    assert query("interval=P7D&interval=week&interval=P1W").intervals == ("P1W",)
+    assert query("interval=none").intervals == ("none",)
+    assert query("interval=PT24H").intervals != query("interval=P1D").intervals
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("5", "5"), ("0", "0"), (".5", "0.5"), ("1e-3", "0.001"), ("12.50", "12.5")]
+)
+def test_prices_are_decimals(written: str, meant: str) -> None:
+    assert query(f"maxPrice={written}").max_price == Decimal(meant)
+
+
+@pytest.mark.parametrize("written", ["-1", "NaN", "Infinity", "1e999", "1,5", "5USD", "1" * 41, "٣"])
+def test_what_is_no_price_is_refused(written: str) -> None:
+    assert faults(urlencode({"minPrice": written})) == [("minPrice", "not-an-amount")]
+
+
+def test_law_15_one_accepted_currency_is_the_price_currency() -> None:
+    assert query("maxPrice=5&acceptedCurrency=bsv").price_currency == "BSV"
+    assert query("sort=price&acceptedCurrency=bsv").price_currency == "BSV"
+    assert query("acceptedCurrency=bsv").price_currency is None
+    assert query("maxPrice=5").price_currency is None
+    assert query("maxPrice=5&acceptedCurrency=bsv&priceCurrency=usd").price_currency == "USD"
+
+
+def test_law_15_several_accepted_currencies_and_a_price_need_a_price_currency() -> None:
+    assert faults("maxPrice=5&acceptedCurrency=BSV&acceptedCurrency=USD") == [
+        ("priceCurrency", "price-currency-needed")
+    ]
+    assert query("maxPrice=5&acceptedCurrency=BSV&acceptedCurrency=USD&priceCurrency=usd").price_currency == "USD"
+    assert query("sort=price&acceptedCurrency=BSV&acceptedCurrency=USD").price_currency is None
+    assert query("acceptedCurrency=BSV&acceptedCurrency=bsv&maxPrice=1").price_currency == "BSV"
+
+
+def test_without_rates_the_answer_names_the_price_currency() -> None:
+    assert ask("maxPrice=5&priceCurrency=usd").unapplied == ["priceCurrency"]
+    assert ask("maxPrice=5").unapplied == []
+    assert ask("priceCurrency=usd").unapplied == []
+
+
+def test_a_chain_is_asked_for_by_name_or_by_caip_2() -> None:
+    assert query("chain=ltc").chains == ("ltc",)
+    assert query("chain=bsv:mainnet").chains == ("bsv", "demo")
+    assert query("chain=bsv:mainnet&chain=bsv").chains == ("bsv", "demo")
+    with pytest.raises(BadRequestError, match=r"known: bsv \(bsv:mainnet\), ltc"):
+        ask("chain=doge")
+
+
+def test_heights_are_of_the_chain_asked_for_else_of_the_first() -> None:
+    assert query("fromBlock=1").height_chain == "bsv"
+    assert query("fromBlock=1&chain=ltc").height_chain == "ltc"
+    assert query("chain=ltc").height_chain is None
+
+
+def test_without_a_chain_height_filters_are_named_as_not_applied() -> None:
+    asked = from_pairs(pairs("fromBlock=1&asOfHeight=3"), {})
+    assert asked.unapplied == ["fromBlock", "asOfHeight"]
+    assert (asked.query.from_height, asked.query.as_of) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("2025-01-31", 1738281600),
+        ("2025-01-31T00:00:00Z", 1738281600),
+        ("2025-01-31T02:00:00+02:00", 1738281600),
+        ("2025-01-31t00:00:00.5z", 1738281600),
+    ],
+)
+def test_times_are_rfc_3339_or_dates(written: str, meant: int) -> None:
+    assert query(urlencode({"updatedSince": written})).updated_since == meant
+
+
+@pytest.mark.parametrize(
+    "written", ["2025", "31.1.2025", "2025-02-30", "2025-01-31T25:00:00Z", "2025-01-31T00:00:00", "0"]
+)
+def test_what_is_no_time_is_refused(written: str) -> None:
+    assert faults(urlencode({"updatedSince": written})) == [("updatedSince", "not-a-time")]
+
+
+def test_minus_reverses_an_order() -> None:
+    assert [query(f"sort={word}").descending for word in ("updated", "-updated", "price", "-price", "-name")] == [
+        None, False, None, True, True,
+    ]  # fmt: skip
+
+
+def test_facets_are_a_list_or_all() -> None:
+    assert query("facets=type,tag&facets=tag,chain").facets == ("type", "tag", "chain")
+    assert query("facets=all").facets == query("facets=1").facets == FACETS
+    assert faults("facets=colour") == [("facets", "unknown-value")]
+
+
+def test_words_are_limited_by_bytes_and_by_number() -> None:
+    assert query("q=" + "+".join(["ab"] * 32)).text.count("ab") == 32
+    assert faults("q=" + "+".join(["ab"] * 33)) == [("q", "too-many-words")]
+    assert query("q=" + quote("é" * 256)).text == "é" * 256
+    assert faults("q=" + quote("é" * 257)) == [("q", "too-long")]
+    assert faults("q=" + "a" * 1_000_000) == [("q", "too-long")]
+
+
+def test_a_query_string_that_is_not_utf_8_is_refused() -> None:
+    assert faults("q=%ff") == [("query string", "not-utf-8")]
+    assert faults("q=\udcff") == [("q", "not-utf-8")]
+    assert query("q=%zz%").text == "%zz%"
+
+
+def test_a_flood_of_parameters_is_refused() -> None:
+    assert faults("&".join(["tag=x"] * 201)) == [("query string", "too-many")]
+    assert faults("&".join(f"tag={number}" for number in range(65))) == [("tag", "repeated")]
+    assert len(query("&".join(f"tag={number}" for number in range(64))).tags) == 64
+    assert faults("tag=" + "x" * 2_049) == [("tag", "too-long")]
+
+
+def test_a_cursor_goes_on_where_a_page_ended() -> None:
+    text = cursors.encode(cursors.Place("-price", (1.5, "id", None, -3), "epoch", 9, 40))
+    asked = ask(f"cursor={text}&sort=-price&offset=0")
+    assert (asked.query.after, asked.query.offset, asked.position) == ((1.5, "id", None, -3), 0, 40)
+    assert faults(f"cursor={text}&sort=price") == [("cursor", "bad-cursor")]
+    assert faults(f"cursor={text}&sort=-price&offset=5") == [("cursor", "conflict")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x", "AAAA", "e30", "====", "é", "W10", "bnVsbA", "A" * 5_000,
+        cursors.encode(cursors.Place("price", (1,), "e", 1, 1))[:-3],
+    ],
+)  # fmt: skip
+def test_a_cursor_that_was_not_given_out_is_refused(text: str) -> None:
+    assert faults(urlencode({"cursor": text})) == [("cursor", "bad-cursor")]
+
+
+def test_a_cursor_holds_no_more_than_json_scalars() -> None:
+    with pytest.raises((TypeError, ValueError)):
+        cursors.encode(cursors.Place("price", (Decimal(1),), "e", 1, 1))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        cursors.encode(cursors.Place("price", (float("nan"),), "e", 1, 1))
+
+
+scalars = (
+    st.none() | st.text(max_size=20) | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False, allow_infinity=False)
+)
+
+
+@given(st.lists(scalars, min_size=1, max_size=8), st.integers(0, 2**50), st.integers(0, 2**50))
+def test_cursors_come_back_as_they_were(key: list[object], seq: int, position: int) -> None:
+    place = cursors.Place("name", tuple(key), "epoch", seq, position)
+    assert cursors.decode(cursors.encode(place)) == place
+
+
+@given(st.text(max_size=200) | st.binary(max_size=120).map(lambda raw: urlsafe_b64encode(raw).decode()))
+def test_any_text_is_a_cursor_or_a_value_error(text: str) -> None:
+    try:
+        place = cursors.decode(text)
+    except ValueError:
+        return
+    assert cursors.decode(cursors.encode(place)) == place
+
+
+names = st.sampled_from([*SEARCH.names, "foo", "LIMIT", ""])
+texts = st.text(max_size=40) | st.sampled_from(
+    ["1", "-1", "1e9", "all", "agent", "P1M", "none", "2025-01-31", "true", "price", "\0", "\u202e", "\ud800", "(.*)+"]
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(names, texts), max_size=12))
+def test_any_parameters_give_a_query_or_a_problem(given_pairs: list[tuple[str, str]]) -> None:
+    asked = asked_or_refused(lambda: from_pairs(given_pairs, CHAINS))
+    if asked is not None:
+        assert 1 <= asked.query.limit <= 100
+        assert 0 <= asked.query.offset <= 10_000
+        assert asked.query.sort in ("relevance", "price", "updated", "created", "name")
+        assert set(asked.query.facets) <= set(FACETS)
+        assert set(asked.query.chains) <= set(CHAINS)
+        assert len(asked.query.text.encode()) <= 512
+
+
+@given(st.text(max_size=120))
+def test_any_query_string_gives_a_query_or_a_problem(text: str) -> None:
+    asked_or_refused(lambda: ask(text))
+
+
+def asked_or_refused(question: Callable[[], Asked]) -> Asked | None:
+    """The question, or None when it was refused with at least one fault; any other exception passes through."""
+    refusal: BadRequestError | None = None
+    try:
+        return question()
+    except BadRequestError as error:
+        refusal = error
+    assert refusal.faults
+    assert all(isinstance(fault, Fault) for fault in refusal.faults)
+    return None
+
+
+@given(st.lists(st.tuples(names, texts), max_size=5))
+def test_the_other_tables_read_the_same_way(given_pairs: list[tuple[str, str]]) -> None:
+    for table in (SUGGEST, CHANGES):
+        found, wrong = read(given_pairs, table)
+        assert found.keys() <= table.names.keys()
+        assert all(fault.code for fault in wrong)
