@@ -1,0 +1,189 @@
+"""Settings: one frozen record from flags, A2B_* variables and an optional TOML file, in that order of precedence.
+
+Plain standard library: a command that only asks the index starts without pydantic, SQLAlchemy or Numba.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+from urllib.parse import quote
+
+PREFIX = "A2B_"
+KEYS = {
+    "data": "folder of the database and the index, unless they are elsewhere",
+    "database": "where facts are kept: sqlite:///PATH or postgresql+psycopg://user@host/name",
+    "search": "the search index: tantivy:PATH or whoosh:PATH",
+    "chains": "what to follow: name=URL, several separated by spaces",
+    "host": "the address to serve on",
+    "port": "the port to serve on; 0 takes any that is free",
+}
+"""Every setting, by its name in a file; in the environment it is upper-case after the prefix."""
+
+LATER = frozenset({"rates", "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "junglebus_token", "key"})
+"""Settings that belong to abilities which this version has not: refused rather than ignored."""
+
+NOT_SETTINGS = frozenset({"A2B_TEST_SHARED", "A2B_REQUIRE_ALL"})
+"""Variables of the test suite, which may be set around a command."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_PASSWORD = re.compile(r"(://[^:/@\s]*):\S*@")
+_TOKEN = re.compile(r"([?&][^=&#\s]*(?:token|key|secret|passw|auth)[^=&#\s]*=)[^&#\s]+", re.IGNORECASE)
+
+
+class SettingsError(Exception):
+    """Settings that cannot be meant: the message names the one at fault and says what would be right."""
+
+
+class ChainUrl(NamedTuple):
+    """A chain to follow: its configured name, and the URL of its source, secrets included."""
+
+    name: str
+    url: str
+
+    @property
+    def shown(self) -> str:
+        """`name=URL` with secrets masked."""
+        return f"{self.name}={masked(self.url)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How this process is configured. `sample` says that nothing chose the chains, so that they are the packaged
+    sample blocks. Paths are as given, relative to the working directory."""
+
+    data: Path
+    database: str
+    search: str
+    chains: tuple[ChainUrl, ...]
+    sample: bool
+    host: str
+    port: int
+
+    @classmethod
+    def load(
+        cls, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None, file: Path | None = None
+    ) -> Settings:
+        """Settings from `flags` (values None count as not given), then `environ`, then the TOML `file`, then defaults.
+
+        Raises SettingsError for anything unknown or malformed in any of them.
+        """
+        given = {name: value for name, value in (flags or {}).items() if value not in (None, "")}
+        return _build({**_from_file(file), **_from_environment(environ or {}), **given})
+
+    def shown(self) -> dict[str, str]:
+        """Every setting as text, with secrets masked."""
+        return {
+            "data": str(self.data),
+            "database": masked(self.database),
+            "search": masked(self.search),
+            "chains": " ".join(chain.shown for chain in self.chains),
+            "host": self.host,
+            "port": str(self.port),
+        }
+
+
+def masked(url: str) -> str:
+    """A URL as it may be shown: without its password, and without tokens in its query."""
+    return _TOKEN.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
+
+
+def sample_blocks() -> Path:
+    """The folder of the packaged sample chain: inside this package when installed, beside it in a checkout."""
+    room = Path(__file__).parent
+    installed = room / "sample-blocks" / "bsv-regtest"
+    return installed if installed.is_dir() else room.parent / "sample-blocks" / "bsv-regtest"
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings among the variables. A blank value counts as not given, as compose files write it."""
+    found = {}
+    for variable, value in environ.items():
+        if not variable.startswith(PREFIX) or variable in NOT_SETTINGS:
+            continue
+        name = variable.removeprefix(PREFIX).lower()
+        if name not in KEYS or variable != variable.upper():
+            _refuse(variable, name, lambda known: f"{PREFIX}{known.upper()}")
+        if value.strip():
+            found[name] = value.strip()
+    return found
+
+
+def _from_file(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    import tomllib
+
+    try:
+        told = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"the settings file {file} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the settings file {file} is not TOML: {error}") from None
+    for name, value in told.items():
+        if name not in KEYS:
+            _refuse(f"{name} in {file}", name.lower().removeprefix(PREFIX.lower()), str)
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise SettingsError(f"{name} in {file} is {type(value).__name__}, and wants a string")
+    return {name: value for name, value in told.items() if value != ""}
+
+
+def _refuse(shown: str, name: str, spelled: Any) -> NoReturn:
+    """Say what is wrong with a setting's name; `spelled` writes a known name as it would have to be written there."""
+    if name in LATER:
+        raise SettingsError(f"{shown} is not used by this version; leave it out")
+    from difflib import get_close_matches
+
+    nearest = [name] if name in KEYS else get_close_matches(name, KEYS, 1)
+    hint = f"did you mean {spelled(nearest[0])}?" if nearest else f"known are {', '.join(map(spelled, KEYS))}"
+    raise SettingsError(f"{shown} is not a setting; {hint}")
+
+
+def _build(given: Mapping[str, Any]) -> Settings:
+    for name, value in given.items():
+        if any(ord(letter) < 32 or ord(letter) == 127 for letter in str(value)) and name != "chains":
+            raise SettingsError(f"{name} holds a control character: {masked(str(value))!a}")
+    data = Path(str(given.get("data", "a2b-data")))
+    if "?" in str(data):
+        raise SettingsError(f"data is {str(data)!r}: a ? in the folder's name cannot be written in a database URL")
+    chains = _chains(str(given["chains"])) if "chains" in given else (_sample(),)
+    return Settings(
+        data=data,
+        database=str(given.get("database", f"sqlite:///{data / 'a2b.db'}")),
+        search=str(given.get("search", f"tantivy:{data / 'index'}")),
+        chains=chains,
+        sample="chains" not in given,
+        host=str(given.get("host", "127.0.0.1")),
+        port=_port(given.get("port", 8080)),
+    )
+
+
+def _sample() -> ChainUrl:
+    return ChainUrl("demo", f"files:{quote(str(sample_blocks()))}?chain=bsv&network=regtest")
+
+
+def _chains(text: str) -> tuple[ChainUrl, ...]:
+    found: dict[str, ChainUrl] = {}
+    for word in text.split():
+        name, equals, url = word.partition("=")
+        if not equals or not _NAME.fullmatch(name) or ":" not in url:
+            raise SettingsError(
+                f"chains holds {masked(word)!a}: write name=URL, the name in lower case, "
+                "such as bsv=files:/path/to/blocks?network=mainnet (a space in a path as %20)"
+            )
+        if name in found:
+            raise SettingsError(f"chains names {name!r} twice: every chain needs a name of its own")
+        found[name] = ChainUrl(name, url)
+    if not found:
+        raise SettingsError("chains is empty: write name=URL, or leave it out to follow the packaged sample blocks")
+    return tuple(found.values())
+
+
+def _port(value: Any) -> int:
+    text = str(value)
+    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > 65_535:
+        raise SettingsError(f"port is {text[:60]!a}, and must be a whole number from 0 to 65535")
+    return int(text)
