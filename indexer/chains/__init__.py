@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from importlib import import_module
+from typing import Protocol, cast
 
 from indexer.facts import BlockRef
 from parsers.tx import Outpoint
@@ -79,3 +80,18 @@ class Chain(Protocol):
     async def close(self) -> None:
         """Release what `open` took."""
         ...
+
+
+CHAINS = {"files": "indexer.chains.files"}
+"""What stands before the colon of a chain's URL, and the module whose `create(name, url)` makes the chain."""
+
+
+def create(name: str, url: str) -> Chain:
+    """The chain that `name=url` in `A2B_CHAINS` describes, not opened yet; its module is imported only now.
+
+    Raises SourceError naming the kinds there are.
+    """
+    scheme = url.partition(":")[0]
+    if scheme not in CHAINS:
+        raise SourceError(f"{name}: {scheme!r} is not a kind of source that is known; there are {', '.join(CHAINS)}")
+    return cast("Chain", import_module(CHAINS[scheme]).create(name, url))

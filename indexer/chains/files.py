@@ -1,0 +1,219 @@
+"""`files:` a folder of block files as a node writes it, read without the node and followed while it grows.
+
+`files:/path/to/blocks?chain=bsv&network=mainnet&from=HEIGHT&finality=N&lookback=BYTES`. A `tip.json` in the folder that
+says, for instance, `{"chain": "bsv-regtest"}` stands in for `chain` and `network`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import parse_qsl, unquote
+
+from indexer.chains import Rules, SourceError
+from indexer.chains.blkfolder import BATCH_BYTES, MAPPED_BYTES, BadBlock, BlkFolder
+from indexer.facts import BlockRef
+from indexer.networks import COINS, Network, network
+from parsers.tx import Outpoint
+
+log = logging.getLogger(__name__)
+
+LOOKBACK = 2 << 30
+"""Bytes of blocks that are searched backwards for the values of a parent's outputs."""
+
+POLL_SECONDS = 0.25
+
+_NUMBERS = ("from", "finality", "lookback")
+_OPTIONS = ("chain", "network", *_NUMBERS)
+_T = TypeVar("_T")
+
+
+def create(name: str, url: str) -> FilesChain:
+    """The chain that a `files:` URL describes, not looked at yet. Raises SourceError saying what is wrong."""
+    path, _, query = url.removeprefix("files:").partition("?")
+    if not path:
+        raise SourceError(f"{name}: {url!r} names no folder; write files:/path/to/blocks")
+    return FilesChain(name, Path(unquote(path)).expanduser(), _options(name, query))
+
+
+def _options(name: str, query: str) -> dict[str, str]:
+    pairs = parse_qsl(query, keep_blank_values=True)
+    options = dict(pairs)
+    for key, value in pairs:
+        if key not in _OPTIONS:
+            raise SourceError(f"{name}: unknown option {key!r}; files: takes {', '.join(_OPTIONS)}")
+        if key in _NUMBERS and not (value.isascii() and value.isdigit() and len(value) < 19):
+            raise SourceError(f"{name}: {key}={value!r} is not a number of {_UNITS[key]}")
+    if len(options) < len(pairs):
+        raise SourceError(f"{name}: an option is given twice in {query!r}")
+    if "chain" in options and options["chain"] not in COINS:
+        raise SourceError(f"{name}: chain={options['chain']!r} is not read from files; use {', '.join(COINS)}")
+    return options
+
+
+_UNITS = {"from": "blocks", "finality": "blocks", "lookback": "bytes"}
+
+
+class FilesChain:
+    """A chain read from a folder of `blk*.dat`."""
+
+    def __init__(self, name: str, folder: Path, options: dict[str, str]) -> None:
+        self.name, self.folder = name, folder
+        self.first = int(options.get("from", 0))
+        self._options = options
+        self._lookback = int(options.get("lookback", LOOKBACK))
+        self._opened: BlkFolder | None = None
+
+    # -- what the chain is
+
+    @property
+    def _blocks(self) -> BlkFolder:
+        if self._opened is None:
+            raise SourceError(f"{self.name}: {self.folder} is not open")
+        return self._opened
+
+    @property
+    def caip2(self) -> str:
+        """The chain's CAIP-2 name."""
+        return self._blocks.network.caip2
+
+    @property
+    def network(self) -> str:
+        """Mainnet, testnet or regtest."""
+        return self._blocks.network.kind
+
+    @property
+    def rules(self) -> Rules:
+        """What the laws say differently on this chain."""
+        return self._blocks.network.rules
+
+    @property
+    def finality(self) -> int | None:
+        """The depth in blocks below which nothing changes, None where any may."""
+        given = self._options.get("finality")
+        return int(given) if given is not None else self._blocks.network.finality
+
+    @property
+    def bad(self) -> deque[BadBlock]:
+        """The newest hundred pieces of block files that are not used, and why."""
+        return self._blocks.bad
+
+    @property
+    def refused(self) -> int:
+        """How many pieces of block files are not used."""
+        return self._blocks.refused
+
+    @property
+    def waiting(self) -> int:
+        """How many blocks wait for their parent."""
+        return self._blocks.waiting
+
+    # -- the protocol
+
+    async def open(self) -> None:
+        """Find out what the folder holds and read its headers. Raises SourceError saying what to do."""
+        self._opened = BlkFolder(self.name, self.folder, await asyncio.to_thread(self._identify))
+        await self.refresh()
+        log.info("%s: %d blocks of %s in %s", self.name, len(self._blocks.tree), self._blocks.network, self.folder)
+
+    async def refresh(self) -> None:
+        """Take in what the node has written since. Raises SourceError."""
+        await self._work(self._blocks.refresh)
+
+    async def tip(self) -> BlockRef | None:
+        """The newest block of the best chain by work, after a look at the files."""
+        await self.refresh()
+        return await asyncio.to_thread(self._blocks.ref)
+
+    async def ref(self, height: int) -> BlockRef | None:
+        """The best chain's block at `height` as the files were last read, None above the tip."""
+        return await asyncio.to_thread(self._blocks.ref, height)
+
+    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
+        """The best chain's blocks from `first` to `last`. A view is overwritten when the next ones are read."""
+        buffer = bytearray(BATCH_BYTES)
+        height, before = first, None
+        while height <= last and (numbers := self._blocks.branch(height, last)):
+            if before is not None and self._blocks.tree.parent(numbers[0]) != before:
+                return
+            size = self._blocks.tree.place(numbers[0]).size
+            if len(buffer) < size <= MAPPED_BYTES:
+                buffer = bytearray(size + size // 4)
+            read = await asyncio.to_thread(self._blocks.read, numbers, buffer)
+            for pair in read:
+                yield pair
+            if len(read) < len(numbers):
+                return
+            height, before = height + len(numbers), numbers[-1]
+
+    async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
+        """Satoshis of outputs made in `before` or earlier, searched backwards for `lookback` bytes of blocks."""
+        return await self._work(lambda stop: self._blocks.values(outpoints, before, self._lookback, stop))
+
+    async def refuse(self, ref: BlockRef, why: str) -> None:
+        """Leave out a block and all on top of it, until another copy of it is written."""
+        await asyncio.to_thread(self._blocks.refuse, ref, why)
+
+    async def wait(self, seconds: float) -> None:
+        """Return when a file has changed, at the latest after `seconds`."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while (left := end - loop.time()) > 0:
+            if await asyncio.to_thread(self._blocks.changed):
+                return
+            await asyncio.sleep(min(POLL_SECONDS, left))
+
+    async def close(self) -> None:
+        """Forget what was read; no file stays open between reads."""
+        self._opened = None
+
+    async def _work(self, task: Callable[[threading.Event], _T]) -> _T:
+        """Run long work in a thread, which is told to stop when nobody waits for it any more."""
+        stop = threading.Event()
+        try:
+            return await asyncio.to_thread(task, stop)
+        except asyncio.CancelledError:
+            stop.set()
+            raise
+
+    # -- what the folder is
+
+    def _identify(self) -> Network:
+        """Coin and network from the options, from `tip.json`, or the coin from the name. Raises SourceError."""
+        self._look()
+        said_coin, said_network = self._said()
+        coin = self._options.get("chain") or said_coin or (self.name if self.name in COINS else "")
+        if not coin:
+            raise SourceError(f"{self.name}: which chain is in {self.folder}? add ?chain={'|'.join(COINS)}")
+        name = self._options.get("network") or said_network
+        if not name:
+            raise SourceError(f"{self.name}: which network is in {self.folder}? add ?network=mainnet|testnet|regtest")
+        return network(coin, name)
+
+    def _look(self) -> None:
+        try:
+            names = [path.name for path in self.folder.iterdir()]
+        except OSError as error:
+            raise SourceError(
+                f"{self.name}: the folder of blocks {self.folder} cannot be read ({error.strerror}); create or mount "
+                "it, let this user read it, or correct the chain's URL"
+            ) from error
+        inside = sorted(found.parent for found in self.folder.glob("*/blk*.dat"))
+        if inside and not any(name.startswith("blk") for name in names):
+            raise SourceError(f"{self.name}: {self.folder} holds no blk*.dat, but {inside[0]} does; name that folder")
+
+    def _said(self) -> tuple[str, str]:
+        """What `tip.json` says: coin and network, empty when there is none."""
+        path = self.folder / "tip.json"
+        try:
+            said = json.loads(path.read_bytes())["chain"] if path.exists() else ""
+            coin, _, name = str(said).partition("-")
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SourceError(f"{self.name}: {path} does not say which chain this is ({error!r})") from error
+        return coin, name or ("mainnet" if coin else "")
