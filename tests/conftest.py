@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+
+from tests.databases import database_url, postgresql
+
+__all__ = ["database_url", "postgresql"]
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "sample-blocks" / "bsv-regtest"
 
 
-def missing(what: str) -> None:
+def missing(what: str) -> NoReturn:
     """Skip the test because `what` is not installed, or fail where everything must be (`A2B_REQUIRE_ALL=1`)."""
     if os.environ.get("A2B_REQUIRE_ALL") == "1":
         pytest.fail(f"{what} is missing, and A2B_REQUIRE_ALL=1 says that nothing may be skipped")

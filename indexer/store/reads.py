@@ -132,7 +132,7 @@ class Store:
                 .group_by(events.c.registration)
             )
             with self.engine.connect() as connection:
-                found.update(connection.execute(statement).tuples().all())
+                found |= dict(connection.execute(statement).all())
         return found
 
     def values(self, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
@@ -267,8 +267,8 @@ class Store:
         loose = (events.c.chain == chain, events.c.registration.is_(None))
         by_kind = select(events.c.kind, func.count()).where(*loose).group_by(events.c.kind)
         with self.engine.connect() as connection:
-            listed: dict[str, int] = dict(connection.execute(by_status).tuples().all())
-            kinds: dict[str, int] = dict(connection.execute(by_kind).tuples().all())
+            listed: dict[str, int] = dict(connection.execute(by_status).all())
+            kinds: dict[str, int] = dict(connection.execute(by_kind).all())
         return {
             "live": listed.get("live", 0),
             "burned": listed.get("burned", 0),

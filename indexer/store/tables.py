@@ -117,13 +117,12 @@ outputs = Table(
 changes = Table(
     "changes",
     metadata,
-    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("chain", _TEXT, nullable=False),
     Column("op", String, nullable=False),
     Column("id", _TEXT, nullable=False),
     Column("height", Integer),
     Column("reason", String, nullable=False),
-    sqlite_autoincrement=True,
 )
 """The outbox: what readers must look at again. Append-only, never rolled back."""
 

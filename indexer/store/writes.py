@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import IO, Any
 
 from sqlalchemy import Connection, Engine, Table, delete, func, insert, select
@@ -20,7 +23,9 @@ from parsers.tx import Outpoint
 NEAR_MISSES = 1_000_000
 """Near misses kept for a chain, the oldest dropped first (law 7)."""
 
-_TRIM_EVERY = 10_000
+TRIM_EVERY = 10_000
+"""Near misses written between two trims."""
+
 _WRITER = 0x61326277
 """PostgreSQL advisory lock of the one writer ("a2bw")."""
 
@@ -33,42 +38,66 @@ class Writer:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._untrimmed = 0
+        self._untrimmed: Counter[str] = Counter()
+        self._turn = Lock()
         self._lock_file: IO[str] | None = None
-        self._lock_connection: Connection | None = None
-        if engine.dialect.name == "postgresql":
-            self._lock_postgresql()
-        elif engine.url.database and engine.url.database != ":memory:":
-            self._lock_sqlite(Path(f"{engine.url.database}.lock"))
+        if engine.dialect.name == "sqlite":
+            self._lock_file = self._lock_sqlite(Path(f"{engine.url.database}.lock"))
+        self._connection = self._connect()
 
-    def _lock_postgresql(self) -> None:
+    def _connect(self) -> Connection:
+        """The connection that all facts are written through; on PostgreSQL it holds the lock as long as it lives."""
         connection = self._engine.connect()
-        taken = connection.execute(select(func.pg_try_advisory_lock(_WRITER))).scalar_one()
-        connection.commit()
-        if not taken:
-            connection.close()
-            raise StoreError(f"another indexer is writing to {self._engine.url.render_as_string()}; stop it first")
-        self._lock_connection = connection
+        if self._engine.dialect.name == "postgresql":
+            taken = connection.execute(select(func.pg_try_advisory_lock(_WRITER))).scalar_one()
+            connection.commit()
+            if not taken:
+                connection.close()
+                raise StoreError(f"another indexer is writing to {self._name}; stop it first")
+        return connection
 
-    def _lock_sqlite(self, path: Path) -> None:
+    def _lock_sqlite(self, path: Path) -> IO[str]:
         try:
-            self._lock_file = path.open("w")
-            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreError(f"another indexer is writing to {self._engine.url.database}; stop it first") from None
+            file = path.open("w")
         except OSError as error:
             raise StoreError(f"cannot write beside {self._engine.url.database}: {error.strerror}") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise StoreError(f"another indexer is writing to {self._engine.url.database}; stop it first") from None
+        return file
+
+    @property
+    def _name(self) -> str:
+        return self._engine.url.render_as_string()
 
     def close(self) -> None:
         """Let another process write."""
+        if not self._connection.closed:
+            # back in the pool it would keep PostgreSQL's lock
+            self._connection.detach()
+            self._connection.close()
         if self._lock_file:
             self._lock_file.close()
-        if self._lock_connection:
-            self._lock_connection.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """One transaction, and one at a time: the followers of several chains share this writer, and a reader of the
+        outbox must not see a number before a smaller one. Raises StoreError when the database refuses."""
+        with self._turn:
+            try:
+                if self._connection.invalidated:
+                    self._connection.close()
+                    self._connection = self._connect()
+                with self._connection.begin():
+                    yield self._connection
+            except DBAPIError as error:
+                raise StoreError(f"cannot write to {self._name}: {error.orig}") from error
 
     def name_chain(self, chain: str, caip2: str) -> None:
         """Remember which network `chain` is; raises StoreError when the database holds another one by that name."""
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             key = f"chain:{chain}"
             known = connection.execute(select(meta.c.value).where(meta.c.key == key)).scalar()
             if known is None:
@@ -86,12 +115,9 @@ class Writer:
         """
         if not readings:
             return
-        try:
-            with self._engine.begin() as connection:
-                _check_linked(connection, chain, readings)
-                self._insert(connection, readings)
-        except DBAPIError as error:
-            raise StoreError(f"cannot write to {self._engine.url.render_as_string()}: {error.orig}") from error
+        with self._writing() as connection:
+            _check_linked(connection, chain, readings)
+            self._insert(connection, readings)
         self._trim_some(chain, readings)
 
     def _insert(self, connection: Connection, readings: Sequence[Reading]) -> None:
@@ -103,9 +129,7 @@ class Writer:
         said = [event_row(reading.ref, event) for reading in readings for event in reading.events]
         if said:
             connection.execute(insert(events), said)
-        news = [change for reading in readings for change in _changes(reading)]
-        if news:
-            connection.execute(insert(changes), news)
+        _note(connection, [change for reading in readings for change in _changes(reading)])
 
     def _insert_new(self, table: Table) -> Any:
         dialect = postgresql if self._engine.dialect.name == "postgresql" else sqlite
@@ -116,41 +140,34 @@ class Writer:
 
         Raises StoreError when the database refuses.
         """
-        try:
-            with self._engine.begin() as connection:
-                gone = (events.c.chain == chain, events.c.height > above, events.c.registration.is_not(None))
-                touched = connection.execute(select(events.c.registration).where(*gone).distinct()).scalars().all()
-                deleted = delete(blocks).where(blocks.c.chain == chain, blocks.c.height > above)
-                count = connection.execute(deleted).rowcount
-                if touched:
-                    news = [
-                        {"chain": chain, "op": "revert", "id": id_, "height": above, "reason": "reorg"}
-                        for id_ in sorted(touched)
-                    ]
-                    connection.execute(insert(changes), news)
-        except DBAPIError as error:
-            raise StoreError(f"cannot write to {self._engine.url.render_as_string()}: {error.orig}") from error
+        with self._writing() as connection:
+            gone = (events.c.chain == chain, events.c.height > above, events.c.registration.is_not(None))
+            touched = connection.execute(select(events.c.registration).where(*gone).distinct()).scalars().all()
+            deleted = delete(blocks).where(blocks.c.chain == chain, blocks.c.height > above)
+            count = connection.execute(deleted).rowcount
+            reverted = {"chain": chain, "op": "revert", "height": above, "reason": "reorg"}
+            _note(connection, [{**reverted, "id": id_} for id_ in sorted(touched)])
         return count
 
     def keep_values(self, values: Mapping[Outpoint, int]) -> None:
         """Remember satoshis of outputs that had to be looked up."""
         if values:
             rows = [{"txid": at.txid, "vout": at.vout, "satoshis": amount} for at, amount in values.items()]
-            with self._engine.begin() as connection:
+            with self._writing() as connection:
                 connection.execute(self._insert_new(outputs), rows)
 
     def _trim_some(self, chain: str, readings: Iterable[Reading]) -> None:
-        self._untrimmed += sum(
+        self._untrimmed[chain] += sum(
             1 for reading in readings for event in reading.events if event.kind is EventKind.REJECTED
         )
-        if self._untrimmed >= _TRIM_EVERY:
-            self._untrimmed = 0
-            self.trim(chain)
+        if self._untrimmed[chain] >= TRIM_EVERY:
+            self._untrimmed[chain] = 0
+            self.trim(chain, NEAR_MISSES)
 
-    def trim(self, chain: str, keep: int = NEAR_MISSES) -> None:
+    def trim(self, chain: str, keep: int) -> None:
         """Drop the oldest near misses of a chain, but the newest `keep`."""
         loose = (events.c.chain == chain, events.c.kind == EventKind.REJECTED.value, events.c.registration.is_(None))
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             oldest = select(events.c.place).where(*loose).order_by(events.c.place.desc()).offset(keep).limit(1)
             last = connection.execute(oldest).scalar()
             if last is not None:
@@ -175,6 +192,13 @@ def _check_linked(connection: Connection, chain: str, readings: Sequence[Reading
         if ref.chain != chain or (newest and (ref.height, ref.prev) != (newest[0] + 1, newest[1])):
             raise ValueError(f"block {ref.height:,} of {ref.chain} does not continue the stored chain {chain}")
         newest = (ref.height, ref.hash)
+
+
+def _note(connection: Connection, news: list[dict[str, Any]]) -> None:
+    """Write into the outbox, numbered on from its last line: sequences of PostgreSQL skip what is rolled back."""
+    if news:
+        last = connection.execute(select(func.max(changes.c.seq))).scalar() or 0
+        connection.execute(insert(changes), [{**change, "seq": last + n} for n, change in enumerate(news, 1)])
 
 
 def _changes(reading: Reading) -> list[dict[str, Any]]:
