@@ -1,0 +1,159 @@
+"""Stand-ins for the edges: a chain in memory that does what a test says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+
+from indexer.chains import Rules, SourceUnavailableError
+from indexer.facts import BlockRef
+from parsers import block
+from parsers.tx import Outpoint, sha256d
+from parsers.tx import read as read_tx
+from tests.chainkit_blocks import Block
+from tests.oracles.wire import work
+
+RULES = {
+    "bsv": Rules("bsv", segwit=False, envelope="output"),
+    "bch": Rules("bch", segwit=False, envelope=None),
+    "btc": Rules("btc", segwit=True, envelope="witness"),
+    "ltc": Rules("ltc", segwit=True, envelope="witness"),
+    "doge": Rules("doge", segwit=False, envelope=None),
+}
+
+
+class MemoryChain:
+    """A `Chain` of blocks that arrive one by one, in any order. The branch of most work is best, of equals the first.
+
+        chain = MemoryChain(*kit.blocks)
+        chain.arrive(kit.mine())
+        chain.prefer(kit["3a"])        # whatever the work says
+        chain.down = "no route"        # SourceUnavailableError until it is "" again
+        chain.hidden.add(outpoint)     # a value that this source cannot tell
+
+    `asked` holds the outpoints whose values were asked for, `refused` the blocks that were refused, and why.
+    """
+
+    def __init__(
+        self, *blocks: Block | bytes, name: str = "demo", coin: str = "bsv", finality: int | None = None, first: int = 0
+    ) -> None:
+        self.name, self.network, self.finality, self.first = name, "regtest", finality, first
+        self.caip2, self.rules = f"{coin}:regtest", RULES[coin]
+        self.down = ""
+        self.hidden: set[Outpoint] = set()
+        self.asked: list[Outpoint] = []
+        self.refused: list[tuple[BlockRef, str]] = []
+        self._raws: dict[bytes, bytes] = {}
+        self._refs: dict[bytes, BlockRef] = {}
+        self._work: dict[bytes, int] = {bytes(32): 0}
+        self._waiting: dict[bytes, list[bytes]] = {}
+        self._best: list[BlockRef] = []
+        self._news = asyncio.Event()
+        self.arrive(*blocks)
+
+    # -- what a test says -----------------------------------------------------------------------------------------
+
+    def arrive(self, *blocks: Block | bytes) -> None:
+        """These blocks are known from now on; one whose parent is not, once that arrives."""
+        for each in blocks:
+            raw = each if isinstance(each, bytes) else each.raw
+            self._link(raw)
+        self._choose()
+        self._news.set()
+
+    def _link(self, raw: bytes) -> None:
+        prev, hash_ = raw[4:36], sha256d(raw[:80])
+        if prev not in self._work:
+            self._waiting.setdefault(prev, []).append(raw)
+            return
+        height = self._refs[prev].height + 1 if prev in self._refs else 0
+        time = int.from_bytes(raw[68:72], "little")
+        self._raws[hash_] = raw
+        self._refs[hash_] = BlockRef(self.name, height, hash_, prev, time, raw[:80])
+        self._work[hash_] = self._work[prev] + work(raw)
+        for child in self._waiting.pop(hash_, ()):
+            self._link(child)
+
+    def _choose(self) -> None:
+        heaviest = max((ref.hash for ref in self._refs.values()), key=self._work.__getitem__, default=None)
+        if heaviest is not None and (not self._best or self._work[heaviest] > self._work.get(self._best[-1].hash, -1)):
+            self._best = self.branch(heaviest)
+
+    def prefer(self, tip: Block) -> None:
+        """The best chain ends in this block, whatever the work of others."""
+        self._best = self.branch(tip.hash)
+        self._news.set()
+
+    def branch(self, tip: bytes) -> list[BlockRef]:
+        """The blocks from genesis to the one of this hash."""
+        found = []
+        while tip in self._refs:
+            found.append(self._refs[tip])
+            tip = self._refs[tip].prev
+        return found[::-1]
+
+    @property
+    def best(self) -> list[BlockRef]:
+        """The best chain, genesis first."""
+        return list(self._best)
+
+    def raw(self, ref: BlockRef) -> bytes:
+        """The bytes of a block."""
+        return self._raws[ref.hash]
+
+    # -- what an indexer asks -------------------------------------------------------------------------------------
+
+    def _answer(self) -> None:
+        if self.down:
+            raise SourceUnavailableError(self.down)
+
+    async def open(self) -> None:
+        self._answer()
+
+    async def tip(self) -> BlockRef | None:
+        self._answer()
+        return self._best[-1] if self._best else None
+
+    async def ref(self, height: int) -> BlockRef | None:
+        self._answer()
+        return self._best[height] if 0 <= height < len(self._best) else None
+
+    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
+        chain = self._best
+        for ref in chain[first : last + 1]:
+            self._answer()
+            if chain is not self._best:
+                return
+            yield ref, memoryview(self._raws[ref.hash])
+
+    async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
+        self._answer()
+        wanted = set(outpoints)
+        self.asked += wanted
+        made = {}
+        for ref in self.branch(before.hash):
+            raw = self._raws[ref.hash]
+            starts = block.tx_offsets(raw, segwit=self.rules.segwit).tolist()
+            for start in starts[:-1]:
+                tx = read_tx(raw, start, segwit=self.rules.segwit)
+                made |= {tx.outpoint(vout): output.satoshis for vout, output in enumerate(tx.outputs)}
+        return {each: made[each] for each in wanted if each in made and each not in self.hidden}
+
+    async def refuse(self, ref: BlockRef, why: str) -> None:
+        self.refused.append((ref, why))
+        bad = {hash_ for hash_ in self._refs if ref in self.branch(hash_)}
+        for hash_ in bad:
+            del self._refs[hash_], self._raws[hash_], self._work[hash_]
+        self._best = []
+        self._choose()
+
+    async def wait(self, seconds: float) -> None:
+        self._answer()
+        try:
+            await asyncio.wait_for(self._news.wait(), seconds)
+        except TimeoutError:
+            return
+        self._news.clear()
+
+    async def close(self) -> None:
+        self._answer()

@@ -1,0 +1,123 @@
+"""An indexer for tests: a database and the followers of its chains, which can be thrown away and started again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any
+
+from indexer.chains import Chain
+from indexer.facts import State
+from indexer.follow import Follower
+from indexer.statehash import digest, state_hash
+from indexer.store import Change, Store, Writer, connect
+from tests import told
+from tests.told import Record
+
+
+class Indexing:
+    """What follows these chains into the database at `url`. Use it in a `with`; a restart keeps only the database."""
+
+    def __init__(self, url: str, *chains: Chain) -> None:
+        self.url, self.chains = url, chains
+        self._start()
+
+    def _start(self) -> None:
+        self.store = Store(connect(self.url))
+        self.writer = Writer(self.store.engine)
+        self.followers: list[Follower] = []
+
+    def __enter__(self) -> Indexing:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.writer.close()
+        self.store.engine.dispose()
+
+    def restart(self) -> None:
+        """As if the process had ended and begun again."""
+        self.__exit__()
+        self._start()
+
+    async def catch_up(self) -> Indexing:
+        """Bring every chain to its tip, as the loop does with each news."""
+        for follower in await self.open():
+            await follower.catch_up()
+        return self
+
+    async def open(self) -> list[Follower]:
+        """The followers, connected."""
+        if not self.followers:
+            self.followers = [Follower(chain, self.store, self.writer) for chain in self.chains]
+            for follower in self.followers:
+                await follower.open()
+        return self.followers
+
+    def told(self, chain: str = "demo") -> dict[str, list[Record]]:
+        """Registrations, pointers and rejections in the sample chain's words."""
+        return told.everything(self.store, chain)
+
+    def registration(self, id_: object, chain: str = "demo") -> Record:
+        """One registration in the sample chain's words."""
+        return next(each for each in told.registrations(self.store, chain) if each["id"] == str(id_))
+
+    def kinds(self, id_: object, chain: str = "demo") -> list[str]:
+        """What happened to a registration."""
+        return [revision["kind"] for revision in self.registration(id_, chain)["revisions"]]
+
+    def rejections(self, chain: str = "demo") -> list[tuple[str | None, str]]:
+        """Each near miss and why."""
+        return [(each["outpoint"], each["reason"]) for each in told.rejected(self.store, chain)]
+
+    def live(self, chain: str = "demo") -> set[str]:
+        """The ids of live registrations."""
+        return {each["id"] for each in told.registrations(self.store, chain) if each["status"] == "live"}
+
+    def hashes(self, heights: Iterable[int], chain: str = "demo") -> dict[int, str | None]:
+        """The state hash at each of these heights."""
+        return {height: state_hash(self.store, chain, height) for height in heights}
+
+    def changes(self) -> list[Change]:
+        """The whole outbox."""
+        return list(self.store.changes(0, 1_000_000))
+
+    def facts(self, chain: str = "demo") -> dict[str, Any]:
+        """All that the store holds of a chain, row by row, but the outbox, which remembers what was reverted."""
+        tip = self.store.newest(chain)
+        heights = range(tip.height + 1) if tip else ()
+        return {
+            "blocks": [self.store.block(chain, height) for height in heights],
+            "events": self.store._revisions(),
+            "seats": sorted(self.store.seats(chain)),
+            "hashes": self.hashes(heights, chain),
+        }
+
+
+class Reader:
+    """A reader of the outbox that keeps its own copy of the registrations, as the search index does."""
+
+    def __init__(self, store: Store, chain: str = "demo") -> None:
+        self.store, self.chain = store, chain
+        self.seq = 0
+        self.copy: dict[str, State] = {}
+
+    def read(self, limit: int = 1_000) -> None:
+        """Take all news in, in batches: look up again what each names."""
+        while news := self.store.changes(self.seq, limit):
+            assert [change.seq for change in news] == list(range(self.seq + 1, self.seq + 1 + len(news))), "a gap"
+            self.seq = news[-1].seq
+            for change in news:
+                self._look(change)
+
+    def _look(self, change: Change) -> None:
+        history = [past for past in self.store.history(change.id) if past.chain == self.chain]
+        if history:
+            state = history[-1].event.state
+            assert state is not None
+            self.copy[change.id] = state
+        else:
+            self.copy.pop(change.id, None)
+
+    def state_hash(self) -> str:
+        """The state hash of the copy."""
+        return digest(self.copy[id_] for id_ in sorted(self.copy))

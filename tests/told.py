@@ -1,0 +1,110 @@
+"""What a store holds, told in the words of the sample chain's README, to be compared with an oracle."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from indexer.facts import EventKind
+from indexer.store import Revision, Store
+from indexer.store.tables import events
+
+Record = dict[str, Any]
+
+
+def registrations(store: Store, chain: str) -> list[Record]:
+    """Every registration with its revisions, in the order in which they were first inscribed."""
+    ids = [id_ for name, id_ in store.ids(None, 1_000_000) if name == chain]
+    found = [_registration(store, [past for past in store.history(id_) if past.chain == chain]) for id_ in ids]
+    return sorted(found, key=_born)
+
+
+def _born(registration: Record) -> tuple[int, int, int]:
+    first = registration["revisions"][0]
+    return first["height"], first["txIndex"], int(registration["id"][65:])
+
+
+def _registration(store: Store, history: list[Revision]) -> Record:
+    now = history[-1].event.state
+    assert now is not None
+    return {
+        "id": now.id,
+        "type": now.kind.value,
+        "map": now.map,
+        "status": now.status.value,
+        "outpoint": str(now.outpoint) if now.outpoint else None,
+        "owner": now.owner,
+        "lastHeight": history[-1].height,
+        "winner": str(now.winner),
+        "cardSha256": now.card.hex(),
+        "updatedHeight": now.updated_height,
+        "card": json.loads(store.cards([now.card])[now.card]),
+        "revisions": [_revision(past) for past in history],
+    }
+
+
+def _place(past: Revision) -> Record:
+    event = past.event
+    return {
+        "outpoint": str(event.outpoint) if event.outpoint else None,
+        "txid": event.txid[::-1].hex(),
+        "height": past.height,
+        "txIndex": event.tx_index,
+    }
+
+
+def _reason(past: Revision) -> str:
+    return past.event.reasons[0].sentence if past.event.reasons else ""
+
+
+def _revision(past: Revision) -> Record:
+    event = past.event
+    return {
+        **_place(past),
+        "kind": event.kind.value,
+        "cardSha256": event.card.hex() if event.card else None,
+        "valid": event.valid,
+        "reason": _reason(past),
+        "owner": event.owner,
+        "signer": event.signer,
+    }
+
+
+def loose(store: Store, chain: str, kind: EventKind) -> list[Revision]:
+    """The events of a kind, as they stand in the chain."""
+    found = store._revisions(events.c.chain == chain, events.c.kind == kind.value)
+    return sorted(found, key=lambda past: (past.height, past.event.tx_index, past.event.outpoint or (b"", 0)))
+
+
+def pointers(store: Store, chain: str) -> list[Record]:
+    """Every pointer, valid or not."""
+    found = []
+    for past in loose(store, chain, EventKind.POINTED):
+        pointer = past.event.pointer
+        assert pointer is not None
+        found.append(
+            {
+                **_place(past),
+                "domain": pointer.domain,
+                "hash": pointer.digest.hex() if pointer.digest is not None else None,
+                "form": pointer.form,
+                "uri": pointer.uri,
+                "valid": past.event.valid,
+                "reason": _reason(past),
+            }
+        )
+    return found
+
+
+def rejected(store: Store, chain: str) -> list[Record]:
+    """Every near miss with its first reason."""
+    return [{**_place(past), "reason": _reason(past)} for past in loose(store, chain, EventKind.REJECTED)]
+
+
+def everything(store: Store, chain: str) -> dict[str, list[Record]]:
+    """All of it."""
+    return {
+        "registrations": registrations(store, chain),
+        "pointers": pointers(store, chain),
+        "rejected": rejected(store, chain),
+    }
