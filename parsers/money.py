@@ -24,7 +24,7 @@ def amount(value: Any) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
         return None
     found = Decimal(value)
-    return abs(found) if found.is_finite() and found >= 0 else None
+    return found.copy_abs() if found.is_finite() and found >= 0 else None
 
 
 def _numeric(text: str) -> Decimal | None:
@@ -34,7 +34,7 @@ def _numeric(text: str) -> Decimal | None:
     if not match or abs(int(match[1] or 0)) > MAX_EXPONENT:
         return None
     found = Decimal(text)
-    return abs(found) if found >= 0 else None
+    return found.copy_abs() if found >= 0 else None
 
 
 def plain(value: Decimal) -> str:

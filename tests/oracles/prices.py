@@ -1,0 +1,95 @@
+"""Laws 13 and 14 written a second way: intervals as fractions read letter by letter, price entries as flat rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import NamedTuple
+
+from parsers.cards import Skill
+from parsers.matching import Filter
+from parsers.offers import Offer
+
+_DATE = {"Y": (0, 12), "M": (0, 1), "W": (1, 7), "D": (1, 1)}
+_TIME = {"H": (2, 3600), "M": (2, 60), "S": (2, 1)}
+
+
+def meaning(text: str | None) -> object:
+    """What an interval means: None per call, a tuple of fractions, or the text itself."""
+    if text is None or not text.strip():
+        return None
+    word = text.strip().lower()
+    if word in ("day", "week", "month", "year"):
+        return {"day": (0, 1, 0), "week": (0, 7, 0), "month": (1, 0, 0), "year": (12, 0, 0)}[word]
+    return _iso(text.strip()) or text
+
+
+def _iso(text: str) -> tuple[Fraction, ...] | None:
+    if not text.startswith("P"):
+        return None
+    totals = [Fraction(0)] * 3
+    units, order, number, read = _DATE, "YMWD", "", 0
+    fraction_seen = False
+    for at, character in enumerate(text[1:]):
+        if character == "T" and units is _DATE and not number:
+            units, order = _TIME, "HMS"
+            if at == len(text) - 2:
+                return None
+        elif character in "0123456789.,":
+            number += character
+        elif character in order and number and not fraction_seen:
+            whole, _, part = number.replace(",", ".").partition(".")
+            if not whole or len(whole) > 100 or len(part) > 100 or number[-1] in ".," or "." in part:
+                return None
+            fraction_seen = bool(part)
+            kind, size = units[character]
+            totals[kind] += size * (int(whole) + Fraction(int(part or 0), 10 ** len(part)))
+            order, number, read = order[order.index(character) + 1 :], "", read + 1
+        else:
+            return None
+    return tuple(totals) if read and not number else None
+
+
+class Row(NamedTuple):
+    """One thing one can buy: a skill (None: of a listing without any), with what, how often, for how much."""
+
+    skill: str | None
+    accepted: str | None
+    interval: str | None
+    anchor: str | None
+    amount: Decimal | None
+
+
+def rows(skills: Iterable[Skill], offers: Iterable[Offer]) -> Iterator[Row]:
+    """A listing as a flat table: every offer for every of its skills in every currency, and skills without offer."""
+    ids = [skill.id for skill in skills]
+    priced: set[str] = set()
+    anything = False
+    for offer in offers:
+        anything = True
+        for skill in (ids if offer.skill_ids is None else offer.skill_ids) or [None]:
+            if skill is not None:
+                priced.add(skill)
+            for currency in offer.accepted:
+                yield Row(skill, currency, offer.interval_key, offer.currency, offer.amount)
+    for skill in ids if anything else ids or [None]:
+        if skill not in priced:
+            yield Row(skill, None, None, None, None)
+
+
+def row_meets(row: Row, wanted: Filter) -> bool:
+    """Whether one row satisfies every filter."""
+    if wanted.skills and row.skill not in wanted.skills:
+        return False
+    if wanted.currencies and row.accepted not in wanted.currencies:
+        return False
+    if wanted.intervals and row.interval not in wanted.intervals:
+        return False
+    if wanted.min_price is None and wanted.max_price is None:
+        return True
+    if row.amount is None or row.anchor != (wanted.price_currency or row.anchor):
+        return False
+    low = Decimal(0) if wanted.min_price is None else wanted.min_price
+    high = Decimal("1e1000") if wanted.max_price is None else wanted.max_price
+    return low <= row.amount <= high

@@ -1,0 +1,189 @@
+"""Filters hold on the same offer, and the cheapest is among those that meet all (law 14)."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parsers.cards import Skill
+from parsers.matching import Filter, cheapest, entries, meets
+from parsers.offers import Offer, interval_key
+from tests.oracles.prices import row_meets, rows
+
+
+class Listed(NamedTuple):
+    skills: tuple[Skill, ...] = ()
+    offers: tuple[Offer, ...] = ()
+
+
+def offer(
+    number: int, currency: str, amount: str, interval: str | None = None, *others: str, skills: str | None = None
+) -> Offer:
+    return Offer(
+        number=number,
+        id=f"o{number}",
+        name="",
+        currency=currency,
+        amount=Decimal(amount),
+        interval=interval,
+        interval_key=interval_key(interval),
+        accepted=(currency, *others),
+        skill_ids=None if skills is None else tuple(skills),
+        address="",
+        deposit_pct=None,
+        price_feed_url="",
+        slippage_pct=None,
+        description="",
+    )
+
+
+def listed(skills: str, *offers: Offer) -> Listed:
+    return Listed(tuple(Skill(identity) for identity in skills), offers)
+
+
+def test_two_offers_do_not_meet_two_filters_between_them() -> None:
+    both = listed("ab", offer(0, "USD", "5", "month", skills="a"), offer(1, "BSV", "1", None, skills="b"))
+    assert meets(both, Filter(skills=["a"], intervals=["P1M"]))
+    assert meets(both, Filter(currencies=["BSV"], intervals=["none"]))
+    assert not meets(both, Filter(skills=["a"], currencies=["BSV"]))
+    assert not meets(both, Filter(currencies=["BSV"], intervals=["P1M"]))
+    assert not meets(both, Filter(intervals=["P1M"], max_price=Decimal(2)))
+
+
+def test_skills_that_no_offer_names_are_one_unpriced_entry() -> None:
+    mixed = listed("abc", offer(0, "USD", "5", skills="a"))
+    assert [(sorted(entry.skill_ids), entry.offer is None) for entry in entries(mixed)] == [
+        (["a"], False),
+        (["b", "c"], True),
+    ]
+    assert meets(mixed, Filter(skills=["b"]))
+    assert not meets(mixed, Filter(skills=["b"], currencies=["USD"]))
+    assert not meets(mixed, Filter(skills=["b"], max_price=Decimal(10)))
+
+
+def test_an_offer_for_all_skills_leaves_none_unpriced() -> None:
+    assert len(entries(listed("ab", offer(0, "USD", "5"), offer(1, "USD", "1", skills="a")))) == 2
+    assert meets(listed("ab", offer(0, "USD", "5")), Filter(skills=["b"], currencies=["USD"]))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "met"),
+    [
+        (Filter(), True),
+        (Filter(skills=["a"]), True),
+        (Filter(skills=["z"]), False),
+        (Filter(currencies=["USD"]), False),
+        (Filter(intervals=["none"]), False),
+        (Filter(min_price=Decimal(0)), False),
+        (Filter(price_currency="USD"), True),
+    ],
+)
+def test_an_unpriced_listing_meets_skill_filters_only(wanted: Filter, met: bool) -> None:
+    assert meets(listed("a"), wanted) is met
+    assert cheapest(entries(listed("a")), wanted) is None
+
+
+def test_a_listing_without_skills_has_an_entry_too() -> None:
+    assert meets(listed(""), Filter())
+    assert meets(listed("", offer(0, "USD", "1")), Filter(currencies=["USD"]))
+    assert not meets(listed("", offer(0, "USD", "1")), Filter(skills=["a"]))
+
+
+def test_prices_compare_in_the_anchor_or_in_the_currency_asked_for() -> None:
+    two = listed("a", offer(0, "USD", "5", None, "BSV"), offer(1, "BSV", "0.1"))
+    assert meets(two, Filter(max_price=Decimal("0.5")))
+    assert not meets(two, Filter(max_price=Decimal("0.5"), price_currency="USD"))
+    assert meets(two, Filter(max_price=Decimal(5), price_currency="USD"))
+    assert not meets(two, Filter(min_price=Decimal(6)))
+    assert not meets(two, Filter(max_price=Decimal(9), price_currency="EUR"))
+
+
+def test_the_cheapest_is_lowest_among_those_that_meet_all_whatever_their_interval() -> None:
+    many = listed(
+        "ab",
+        offer(0, "USD", "20", "month", "BSV"),
+        offer(1, "BSV", "0.001"),
+        offer(2, "USD", "0.05", None, "BSV", skills="a"),
+        offer(3, "USD", "0.050", "day", skills="b"),
+    )
+
+    def lowest(**wanted: object) -> str | None:
+        found = cheapest(entries(many), Filter(**wanted))  # type: ignore[arg-type]
+        return found and found.id
+
+    assert lowest() == "o2"
+    assert lowest(price_currency="BSV") == "o1"
+    assert lowest(skills=["b"]) == "o3"
+    assert lowest(intervals=["P1M"]) == "o0"
+    assert lowest(currencies=["BSV"], min_price=Decimal(1)) == "o0"
+    assert lowest(price_currency="EUR") is None
+    assert lowest(skills=["z"]) is None
+
+
+ids = st.sampled_from("abc")
+tickers = st.sampled_from(["USD", "BSV", "SOL"])
+prices = st.sampled_from([Decimal(text) for text in ("0", "0.5", "0.50", "1", "2")])
+intervals = st.sampled_from([None, "month", "P1M", "day", "P12M", "year"])
+offer_lists = st.lists(
+    st.builds(
+        lambda currency, amount, interval, others, skills: (currency, amount, interval, others, skills),
+        tickers,
+        prices,
+        intervals,
+        st.lists(tickers, max_size=2),
+        st.none() | st.lists(ids | st.just("x"), max_size=2),
+    ),
+    max_size=4,
+)
+listings = st.builds(
+    lambda skills, drawn: listed(
+        "".join(skills),
+        *(
+            offer(
+                number,
+                currency,
+                str(amount),
+                interval,
+                *(other for other in others if other != currency),
+                skills=None if skills_of is None else "".join(skills_of),
+            )
+            for number, (currency, amount, interval, others, skills_of) in enumerate(drawn)
+        ),
+    ),
+    st.lists(ids, unique=True),
+    offer_lists,
+)
+filters = st.builds(
+    Filter,
+    skills=st.lists(ids | st.just("x"), max_size=2),
+    currencies=st.lists(tickers, max_size=2),
+    intervals=st.lists(intervals.map(interval_key), max_size=2),
+    min_price=st.none() | prices,
+    max_price=st.none() | prices,
+    price_currency=st.none() | tickers,
+)
+
+
+@settings(max_examples=500)
+@given(listings, filters)
+def test_a_listing_is_met_when_one_row_of_its_flat_table_is(listing: Listed, wanted: Filter) -> None:
+    assert meets(listing, wanted) == any(row_meets(row, wanted) for row in rows(*listing))
+
+
+@settings(max_examples=500)
+@given(listings, filters)
+def test_the_cheapest_is_what_reading_the_list_by_hand_finds(listing: Listed, wanted: Filter) -> None:
+    best: Offer | None = None
+    currency = wanted.price_currency
+    for each in listing.offers:
+        table = rows(listing.skills, [each])
+        if not any(row.amount is not None and row_meets(row, wanted) for row in table):
+            continue
+        currency = currency or each.currency
+        if each.currency == currency and (best is None or each.amount < best.amount):
+            best = each
+    assert cheapest(entries(listing), wanted) == best
