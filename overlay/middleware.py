@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-import zlib
 from asyncio import to_thread
 from http import HTTPStatus
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
+from isal import igzip
 from multidict import CIMultiDict
 
 from overlay.answers import problem_answer
@@ -20,7 +20,7 @@ log = logging.getLogger("overlay.http")
 
 WORTH_COMPRESSING = 1_400  # bytes: what fits into one packet gains nothing
 COMPRESS_IN_THREAD = 256 * 1024
-GZIP_LEVEL = 1  # 40 kB of items: level 1 takes a third of level 6's time and comes out 15 % larger
+GZIP_LEVEL = 1  # 59 kB of items to 15 kB in 0.07 ms; zlib's level 1 takes 0.40 ms for the same size
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _GZIP_REFUSED = re.compile(r"(?:gzip|\*)\s*;\s*q=0(?:\.0*)?\s*(?:,|$)")
 _EXPOSED = (
@@ -113,5 +113,5 @@ async def _compress(request: web.Request, response: web.Response) -> None:
 
 def gzip(body: bytes) -> bytes:
     """A gzip stream (RFC 1952)."""
-    packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 31)
-    return packer.compress(body) + packer.flush()
+    packed: bytes = igzip.compress(body, GZIP_LEVEL)
+    return packed

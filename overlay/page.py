@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from decimal import Decimal
 from json.encoder import encode_basestring  # the C encoder of one string, which is all a cheapest offer needs
@@ -35,18 +35,25 @@ def page(asked: Asked, hits: Hits, index: Cursor | None, heights: Mapping[str, i
     if asked.explain:
         tail["explain"] = _explained(asked)
     tail["index"] = {"seq": index.seq if index else 0, "heights": dict(heights)}
-    return b'{"items":[' + b",".join(map(_item, shown)) + b"]," + encode(tail)[1:]
+    return b"".join((b'{"items":[', *_items(shown), b"],", encode(tail)[1:]))
 
 
-def _item(hit: Hit) -> bytes:
-    return b'%b,"score":%.6g,"cheapest":%b}' % (hit.item[:-1], hit.score, _cheapest(hit.cheapest))
+def _items(hits: Iterable[Hit]) -> list[bytes | memoryview]:
+    """The items in pieces: each is stored as `{...}`, and the members that depend on the query go before its end."""
+    pieces: list[bytes | memoryview] = []
+    for hit in hits:
+        pieces.append(memoryview(hit.item)[:-1])
+        pieces.append(b',"score":%.6g,"cheapest":%b},' % (hit.score, _cheapest(hit.cheapest)))
+    if pieces:
+        pieces[-1] = pieces[-1][:-1]
+    return pieces
 
 
 def _cheapest(offer: Cheapest | None) -> bytes:
     if offer is None:
         return b"null"
-    parts = tuple(map(encode_basestring, (offer.offer_id, offer.amount, offer.currency, offer.interval)))
-    return '{{"offerId":{},"amount":{},"currency":{},"interval":{}}}'.format(*parts).encode()
+    id_, currency, interval = map(encode_basestring, (offer.offer_id, offer.currency, offer.interval))
+    return f'{{"offerId":{id_},"amount":"{offer.amount}","currency":{currency},"interval":{interval}}}'.encode()
 
 
 def next_cursor(asked: Asked, hits: Hits, index: Cursor | None) -> str | None:

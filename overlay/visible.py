@@ -22,6 +22,16 @@ def one_line(text: str) -> str:
     return visible(text).replace("\t", "\\t").replace("\n", "\\n")
 
 
+def visible_in_json(text: str) -> str:
+    """The same for JSON text, in JSON's own escapes: it reads as the same values. Line feeds may lay it out."""
+    return _HIDDEN.sub(_escape_in_json, text)
+
+
+def _escape_in_json(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
+
+
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

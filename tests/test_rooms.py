@@ -101,6 +101,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "base58": ("parsers/address.py",),
     "bitcoinx": ("parsers/sigma.py",),
     "idna": ("parsers/locator.py",),
+    "isal": ("overlay/middleware.py",),
     "jinja2": ("overlay/pages/",),
     "llvmlite": ("parsers/compiled.py",),
     "multidict": ("overlay/",),
