@@ -117,3 +117,8 @@ def network(coin: str, name: str) -> Network:
 def by_magic(magic: bytes) -> list[Network]:
     """The networks whose blocks on disk begin with these four bytes."""
     return [known for known in NETWORKS if known.magic == magic]
+
+
+def by_caip2(caip2: str) -> Network | None:
+    """The network of that CAIP-2 name, None for one that is not read from blocks."""
+    return next((known for known in NETWORKS if known.caip2 == caip2), None)

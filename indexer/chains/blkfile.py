@@ -161,6 +161,8 @@ class BlkFile:
             if self._is_unfinished(frame, descriptor, end):
                 return
             place, garbage = self._search(descriptor, self._at, end)
+            if place is None and frame and (len(frame.header) < HEADER or not any(frame.header[76:])):
+                return  # its header has not been written to the end
             if garbage is not None:
                 yield Garbage(garbage, place or end, self._bytes(descriptor, garbage, 4))
             if place is None:
@@ -180,14 +182,12 @@ class BlkFile:
     def _is_unfinished(self, frame: Frame | None, descriptor: int, end: int) -> bool:
         """Whether what stands at the place reached may be a block in writing, for which to wait.
 
-        A size beyond the end is believed when the header has proof of work, or has not been written yet.
+        A size beyond the end is believed when the header has proof of work.
         """
         if frame is None:
             start = self._bytes(descriptor, self._at, 16)
             return len(start) < 16 and start[:4] == self._magic[: len(start)]
-        if len(frame.header) < HEADER or not any(frame.header):
-            return True
-        return frame.end > end and self._is_real(frame.header, True)
+        return frame.end > end and len(frame.header) == HEADER and self._is_real(frame.header, True)
 
     def _search(self, descriptor: int, start: int, end: int) -> tuple[int | None, int | None]:
         """The next place with a real block, and where passed bytes begin that are not zeros; None for nowhere."""

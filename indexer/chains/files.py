@@ -63,6 +63,11 @@ _UNITS = {"from": "blocks", "finality": "blocks", "lookback": "bytes"}
 class FilesChain:
     """A chain read from a folder of `blk*.dat`."""
 
+    caip2: str
+    network: str
+    rules: Rules
+    finality: int | None
+
     def __init__(self, name: str, folder: Path, options: dict[str, str]) -> None:
         self.name, self.folder = name, folder
         self.first = int(options.get("from", 0))
@@ -70,34 +75,11 @@ class FilesChain:
         self._lookback = int(options.get("lookback", LOOKBACK))
         self._opened: BlkFolder | None = None
 
-    # -- what the chain is
-
     @property
     def _blocks(self) -> BlkFolder:
         if self._opened is None:
             raise SourceError(f"{self.name}: {self.folder} is not open")
         return self._opened
-
-    @property
-    def caip2(self) -> str:
-        """The chain's CAIP-2 name."""
-        return self._blocks.network.caip2
-
-    @property
-    def network(self) -> str:
-        """Mainnet, testnet or regtest."""
-        return self._blocks.network.kind
-
-    @property
-    def rules(self) -> Rules:
-        """What the laws say differently on this chain."""
-        return self._blocks.network.rules
-
-    @property
-    def finality(self) -> int | None:
-        """The depth in blocks below which nothing changes, None where any may."""
-        given = self._options.get("finality")
-        return int(given) if given is not None else self._blocks.network.finality
 
     @property
     def bad(self) -> deque[BadBlock]:
@@ -114,13 +96,15 @@ class FilesChain:
         """How many blocks wait for their parent."""
         return self._blocks.waiting
 
-    # -- the protocol
-
     async def open(self) -> None:
         """Find out what the folder holds and read its headers. Raises SourceError saying what to do."""
-        self._opened = BlkFolder(self.name, self.folder, await asyncio.to_thread(self._identify))
+        known = await asyncio.to_thread(self._identify)
+        self.caip2, self.network, self.rules = known.caip2, known.kind, known.rules
+        given = self._options.get("finality")
+        self.finality = known.finality if given is None else int(given)
+        self._opened = BlkFolder(self.name, self.folder, known)
         await self.refresh()
-        log.info("%s: %d blocks of %s in %s", self.name, len(self._blocks.tree), self._blocks.network, self.folder)
+        log.info("%s: %d blocks of %s in %s", self.name, len(self._opened.tree), known, self.folder)
 
     async def refresh(self) -> None:
         """Take in what the node has written since. Raises SourceError."""
