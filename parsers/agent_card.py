@@ -57,7 +57,8 @@ def read_agent(card: Json, fields: Fields) -> AgentCard:
     own_tags = fields.texts(card, "tags", "", MAX_TAGS) + fields.texts(card, "keywords", "", MAX_TAGS)
     identified = _identified(card, fields)
     described = [_described(skill, fields, version) for skill in identified]
-    offers = read_offers(card, fields, frozenset(skill.id for skill in identified))
+    named = frozenset(skill["id"] for skill in _objects_in(card.get("skills")) if _is_text(skill.get("id")))
+    offers = read_offers(card, fields, named)
     pairs = zip(described, identified, strict=True)
     skills = tuple(_with_examples(skill, source, fields) for skill, source in pairs)
     return AgentCard(

@@ -29,19 +29,25 @@ def kind_of(value: Any) -> str:
 class Fields:
     """Reads the fields of one listing and collects what is wrong with them.
 
-    `size` is the length in bytes of the JSON it stands in: text that cannot reach 64 kB in all is not counted.
+    `size` is the length in bytes of the JSON it stands in: text that cannot reach 64 kB in all is not counted. `room`
+    is what may still be taken of the 64 kB.
     """
 
     __slots__ = ("_clipped", "_counts", "_left", "_more", "errors", "size", "warnings")
 
-    def __init__(self, size: int, warnings: tuple[Reason, ...] = ()) -> None:
+    def __init__(self, size: int, warnings: tuple[Reason, ...] = (), room: int = MAX_LISTING) -> None:
         self.size = size
         self.errors: list[Reason] = []
         self.warnings: list[Reason] = list(warnings)
-        self._left: int | None = MAX_LISTING if size > MAX_LISTING else None
+        self._left: int | None = room if size > MAX_LISTING else None
         self._clipped = False
         self._more = 0
         self._counts: dict[str, int] = {}
+
+    @property
+    def room(self) -> int:
+        """What may still be taken of the 64 kB of a listing, in bytes, as far as it is counted."""
+        return MAX_LISTING if self._left is None else self._left
 
     def warn(self, code: str, detail: str = "", pointer: str = "") -> None:
         """Note a warning. After 16 of a code or 100 in all they are only counted."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from parsers.agent_card import MAX_SKILLS, MAX_TAGS, merge_tags, read_logo, read_provider
 from parsers.cards import Server, Skill, ToolConfig
 from parsers.fields import MAX_LISTING, REPLACEMENT, Fields, Json
-from parsers.offers import PRICE_KEYS, read_offers
+from parsers.offers import PRICE_KEYS, Offer, read_offers
 from parsers.strict_json import step
 
 MAX_SERVERS = 64
 MAX_KEY = 256
 MAX_ARGS = 256
 MAX_ENV = 256
+_TOOL_NAMES = ("name", "id")
 
 # The shapes of keys that work somewhere: private keys (WIF, extended, PEM), and the tokens of well-known services.
 _SECRET = re.compile(
@@ -32,14 +34,24 @@ _PLACEHOLDER = re.compile(r"[<\[{$%].{0,200}|your.{0,200}|x{3,}|\*{3,}|\.{3}", r
 def read_config(config: Json, fields: Fields) -> ToolConfig:
     """Read an MCP config. Hard rules it breaks go to `fields.errors`: then it is not to be listed."""
     named = _named(config, fields)
-    shared = {key: config[key] for key in PRICE_KEYS if config.get(key) is not None}
     servers: list[Server] = []
     if not fields.errors:
-        small = fields.size <= MAX_LISTING
+        tools = {key: _tool_names(entry) for key, entry in named.items()}
+        shared = read_offers(config, fields, frozenset().union(*tools.values()))
         for key, entry in named.items():
-            size = fields.size if small else _size([entry, shared])
-            servers.append(_server(key, entry, shared, Fields(size)))
+            size = fields.size if fields.size <= MAX_LISTING else _size(entry) + MAX_LISTING - fields.room
+            offers = _own_share(shared, tools[key]) if len(named) > 1 else shared
+            servers.append(_server(key, entry, offers, Fields(size, room=fields.room)))
     return ToolConfig(servers=tuple(servers), warnings=fields.finish())
+
+
+def _own_share(shared: tuple[Offer, ...], tools: frozenset[str]) -> tuple[Offer, ...]:
+    """Of the prices of a config with several servers, those for all its tools and those for this server's."""
+    return tuple(
+        offer if offer.skill_ids is None else replace(offer, skill_ids=own)
+        for offer in shared
+        if offer.skill_ids is None or (own := tuple(name for name in offer.skill_ids if name in tools))
+    )
 
 
 def looks_secret(value: str) -> bool:
@@ -76,7 +88,8 @@ def _named(config: Json, fields: Fields) -> dict[str, Json]:
     return named
 
 
-def _server(key: str, entry: Json, shared: Json, fields: Fields) -> Server:
+def _server(key: str, entry: Json, shared: tuple[Offer, ...], fields: Fields) -> Server:
+    """One entry as a tool. Prices of its own count before those that it shares with the others of its config."""
     at = step("/mcpServers", key)
     name = fields.text(entry, "name", at) or fields.text(entry, "title", at)
     command, url, args = fields.text(entry, "command", at), fields.text(entry, "url", at), _args(entry, fields, at)
@@ -86,9 +99,8 @@ def _server(key: str, entry: Json, shared: Json, fields: Fields) -> Server:
     keywords = fields.texts(entry, "keywords", at, MAX_TAGS)
     own_tags = keywords + fields.texts(entry, "tags", at, MAX_TAGS)
     skills = _tools(entry, fields, at)
-    names = frozenset(skill.id for skill in skills)
     own = any(entry.get(price_key) is not None for price_key in PRICE_KEYS)
-    offers = read_offers(entry, fields, names, at) if own else read_offers(shared, fields, names)
+    offers = read_offers(entry, fields, _tool_names(entry), at) if own else shared
     return Server(
         key=key,
         name=key if not name or name.isspace() else name,
@@ -135,10 +147,10 @@ def _tools(entry: Json, fields: Fields, at: str) -> tuple[Skill, ...]:
             fields.not_indexed(f"only the first {MAX_SKILLS} tools", step(at, "tools"))
             break
         here = f"{at}/tools/{number}"
-        name = _name_of(tool, ("name", "id"), fields, here)
+        name = _name_of(tool, _TOOL_NAMES, fields, at, "tools", number)
         if not name:
-            fields.warn("ignored", "a tool without a name", here)
-        elif name in found:
+            continue
+        if name in found:
             fields.warn("skill-repeated", name, here)
         elif isinstance(tool, dict):
             title, description = fields.text(tool, "title", here), fields.text(tool, "description", here)
@@ -148,27 +160,37 @@ def _tools(entry: Json, fields: Fields, at: str) -> tuple[Skill, ...]:
     return tuple(found.values())
 
 
+def _tool_names(entry: Json) -> frozenset[str]:
+    """The names of all tools of a server as written, indexed or not."""
+    tools = entry.get("tools")
+    return frozenset(_raw_name(tool, _TOOL_NAMES) for tool in tools) if isinstance(tools, list) else frozenset()
+
+
 def _names(entry: Json, key: str, members: tuple[str, ...], fields: Fields, at: str) -> tuple[str, ...]:
     found: list[str] = []
     for number, item in enumerate(fields.items(entry, key, at)):
         if len(found) == MAX_SKILLS:
             fields.not_indexed(f"only the first {MAX_SKILLS} {key}", step(at, key))
             break
-        name = _name_of(item, members, fields, f"{at}/{key}/{number}")
+        name = _name_of(item, members, fields, at, key, number)
         if name:
             found.append(name)
-        else:
-            fields.warn("ignored", f"an entry of {key} without a name", f"{at}/{key}/{number}")
     return tuple(found)
 
 
-def _name_of(item: object, members: tuple[str, ...], fields: Fields, here: str) -> str:
-    """The name that an entry is or has: a string, or the first string among `members` of an object."""
+def _name_of(item: object, members: tuple[str, ...], fields: Fields, at: str, key: str, number: int) -> str:
+    """The name that an entry of list `key` is or has: a string, or the first string among `members` of an object."""
+    name = _raw_name(item, members)
+    if not name or name.isspace():
+        fields.warn("ignored", f"an entry of {key} without a name", f"{at}/{key}/{number}")
+        return ""
+    return fields.bounded(name, at, key, number)
+
+
+def _raw_name(item: object, members: tuple[str, ...]) -> str:
     if isinstance(item, dict):
         item = next((item[member] for member in members if isinstance(item.get(member), str)), None)
-    if not isinstance(item, str) or item.isspace():
-        return ""
-    return fields.bounded(item, here)
+    return item if isinstance(item, str) else ""
 
 
 def _args(entry: Json, fields: Fields, at: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from parsers.strict_json import MAX_DIGITS, MAX_EXPONENT
 
-_NUMERIC = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?")
+_NUMERIC = re.compile(r"[+-]?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?")
 _KEY_OFFSET = 5000
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
@@ -28,10 +28,8 @@ def amount(value: Any) -> Decimal | None:
 
 
 def _numeric(text: str) -> Decimal | None:
-    if len(text) > 2 * MAX_DIGITS or sum(map(str.isdigit, text)) > MAX_DIGITS:
-        return None
-    match = _NUMERIC.fullmatch(text)
-    if not match or abs(int(match[1] or 0)) > MAX_EXPONENT:
+    match = _NUMERIC.fullmatch(text) if len(text) <= 2 * MAX_DIGITS else None
+    if not match or sum(map(str.isdigit, match[1])) > MAX_DIGITS or abs(int(match[2] or 0)) > MAX_EXPONENT:
         return None
     found = Decimal(text)
     return found.copy_abs() if found >= 0 else None

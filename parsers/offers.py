@@ -48,7 +48,7 @@ class Offer:
 
 
 def read_offers(card: Json, fields: Fields, skills: frozenset[str], at: str = "") -> tuple[Offer, ...]:
-    """The offers of a card or config entry at pointer `at`, whose skills have the ids `skills`.
+    """The offers of a card or config entry at pointer `at`, whose skills, indexed or not, have the ids `skills`.
 
     The first place that holds a price list wins: `x-payment-config`, `x-payment`, then the extensions' params. What
     is no usable price is left out with a warning; of usable ones the first 64 are read.
@@ -217,7 +217,7 @@ def _skill_ids(entry: Json, fields: Fields, skills: frozenset[str], at: str) -> 
             fields.wrong(value, "a string", at, key, number)
             continue
         identity = fields.identifier(value, at, key, number)
-        if identity not in skills and identity not in named:
+        if value not in skills and identity not in named:
             fields.warn("offer-skill", identity, f"{at}/{key}/{number}")
         named[identity] = None
     if len(given) > MAX_SKILL_IDS:

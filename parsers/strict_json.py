@@ -146,6 +146,6 @@ def _duplicates(value: Any, repeated: list[tuple[dict[str, Any], list[str]]]) ->
                 at = step(pointer, key)
                 warnings.append(Reason("duplicate-key", at, at))
             todo.extend((step(pointer, key), child) for key, child in item.items() if isinstance(child, (dict, list)))
-        elif isinstance(item, list):
+        else:
             todo.extend((step(pointer, at), child) for at, child in enumerate(item) if isinstance(child, (dict, list)))
     return sorted(warnings[:MAX_DUPLICATES], key=lambda reason: reason.pointer)

@@ -14,6 +14,7 @@ from parsers.cards import AgentCard, Kind, Server, ToolConfig, examine, read, se
 from parsers.errors import CardError
 from parsers.fields import MAX_OF_A_CODE, MAX_WARNINGS, cut
 from parsers.mcp_config import looks_secret
+from tests.oracles.hard_rules import faults
 
 MINIMAL: dict[str, Any] = {
     "name": "Weather",
@@ -326,6 +327,49 @@ def test_cut_is_the_longest_beginning_that_fits(text: str, room: int) -> None:
     assert cut(text, room) == slow
 
 
+def test_the_first_64_interfaces_and_extensions_are_indexed_and_only_booleans_are_capabilities() -> None:
+    card = agent(
+        protocolVersion="1.0",
+        description="d",
+        defaultInputModes=["text"],
+        defaultOutputModes="text",
+        supportedInterfaces=[
+            {"url": f"https://n{n}.example", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"} for n in range(70)
+        ],
+        capabilities={
+            "streaming": "yes",
+            "pushNotifications": True,
+            "extensions": [{"uri": f"urn:{n}", "required": n == 1} for n in range(70)],
+        },
+        skills=[{"id": "a", "name": "A", "description": "d", "tags": [f"t{n}" for n in range(70)]}],
+    )
+    assert len(card.interfaces) == len(card.capabilities["extensions"]) == len(card.skills[0].tags) == 64
+    assert card.capabilities["extensions"][1] == {"uri": "urn:1", "description": "", "required": True}
+    assert card.capabilities["pushNotifications"] is True
+    assert "streaming" not in card.capabilities
+    assert sorted(codes(card)) == [
+        ("not-indexed", "/capabilities/extensions"),
+        ("not-indexed", "/skills/0/tags"),
+        ("not-indexed", "/supportedInterfaces"),
+        ("wrong-type", "/capabilities/streaming"),
+        ("wrong-type", "/defaultOutputModes"),
+    ]
+
+
+def test_a_1_0_card_with_empty_lists_lacks_their_entries() -> None:
+    card = agent(supportedInterfaces=[], description="d", defaultInputModes=[], defaultOutputModes=["t"])
+    assert ("missing", "/supportedInterfaces") in codes(card)
+    assert ("missing", "/defaultInputModes") in codes(card)
+    assert card.url == "https://weather.example"
+
+
+def test_the_stated_interface_of_a_card_without_url_is_called() -> None:
+    card = agent(url=None, protocolVersion="0.3.0", additionalInterfaces=[{"url": "https://a.example"}])
+    assert card.url == "https://a.example"
+    assert ("missing", "/url") in codes(card)
+    assert ("missing", "/additionalInterfaces/0/transport") in codes(card)
+
+
 # Tools
 
 
@@ -396,6 +440,34 @@ def test_a_remote_server_has_a_url_and_one_without_either_is_warned_of() -> None
     remote = config({"r": {"url": "https://mcp.example"}}).servers[0]
     assert (remote.url, remote.command, remote.warnings) == ("https://mcp.example", "", ())
     assert codes(config({"a/b": {}}).servers[0]) == [("missing", "/mcpServers/a~1b")]
+
+
+def test_long_lists_of_a_server_are_bounded() -> None:
+    names = [f"n{n}" for n in range(300)]
+    tool = server(
+        {"tools": names, "prompts": [5, *names], "resources": names, "args": names, "env": dict.fromkeys(names)}
+    )
+    sizes = {len(tool.tools), len(tool.prompts), len(tool.resources), len(tool.args), len(tool.env)}
+    assert sizes == {256}
+    assert sorted(codes(tool)) == [
+        ("ignored", "/mcpServers/tool/prompts/0"),
+        *(("not-indexed", f"/mcpServers/tool/{member}") for member in ("args", "env", "prompts", "resources", "tools")),
+    ]
+
+
+def test_each_server_of_a_large_config_has_64_kilobytes_of_its_own() -> None:
+    text = {"command": "x", "description": "d" * 8000, "prompts": ["p" * 8000] * 9}
+    price = {"currency": "USD", "amount": 1, "description": "q" * 5000}
+    tools = config(
+        {"a": text, "b": {"command": "y", "env": {"E": "what for"}, "timeout": 5}, "c": text},
+        **{"x-payment-config": [price]},
+    )
+    first, small, last = tools.servers
+    assert [each.code for each in first.warnings] == ["not-indexed"] == [each.code for each in last.warnings]
+    used = sum(map(len, (first.command, first.description, *first.prompts, first.offers[0].description)))
+    assert 60_000 < used <= 64 * 1024
+    assert small.env == {"E": "what for"}
+    assert small.warnings == ()
 
 
 def test_an_entry_that_is_no_object_is_listed_by_its_name_with_a_warning() -> None:
@@ -490,6 +562,16 @@ wild = st.recursive(
 @given(st.dictionaries(st.sampled_from(WORDS), wild, max_size=8), st.sampled_from([None, *Kind]), st.booleans())
 def test_any_json_is_a_card_or_breaks_a_rule(value: dict[str, Any], kind: Kind | None, whole: bool) -> None:
     check(body(MINIMAL | {"mcpServers": {"a": value}} | value if whole else value), kind)
+
+
+@settings(max_examples=400)
+@given(st.dictionaries(st.sampled_from(WORDS), wild, max_size=8), st.booleans())
+def test_the_rules_broken_are_those_that_a_plain_second_reader_finds(value: dict[str, Any], whole: bool) -> None:
+    raw = body(MINIMAL | value if whole else value)
+    assert [reason.sentence for reason in examine(raw, Kind.AGENT).errors] == faults(raw, "agent")
+    servers = value.get("mcpServers")
+    if not isinstance(servers, dict) or all(key.strip() and entry is not None for key, entry in servers.items()):
+        assert [reason.sentence for reason in examine(raw, Kind.TOOL).errors] == faults(raw, "tool")
 
 
 @given(st.binary(max_size=100))

@@ -211,8 +211,9 @@ def test_the_specification_s_place_counts_when_two_places_differ() -> None:
 def test_a_signed_twin_that_says_the_same_is_no_conflict() -> None:
     twin = PRICE | {"currency": "USD", "skills": ["a"], "amount": "0.050"}
     del twin["skillIds"]
-    extension = {"capabilities": {"extensions": [{"uri": "u", "params": {"configs": [twin]}}]}}
-    assert codes(card([PRICE], **extension)) == []
+    for params in ({"configs": [twin]}, {"configs": [PRICE]}):
+        extension = {"capabilities": {"extensions": [{"uri": "u", "params": params}]}}
+        assert codes(card([PRICE], **extension)) == []
     assert codes(card([], **extension)) == [("offer-conflict", "/capabilities/extensions/0/params/configs")]
 
 
@@ -224,6 +225,19 @@ def test_skills_that_the_card_lacks_repeated_ids_and_fake_addresses_are_warned_o
         ("address-checksum", "/x-payment-config/1/address"),
         ("offer-repeated", "/x-payment-config/1/id"),
     ]
+
+
+def test_a_skill_beyond_those_indexed_is_not_called_missing() -> None:
+    many = card([PRICE | {"skillIds": ["s299"]}], skills=[{"id": f"s{n}", "name": "S"} for n in range(300)])
+    assert codes(many) == [("not-indexed", "/skills")]
+    tools = {
+        "command": "x",
+        "tools": [f"t{n}" for n in range(300)],
+        "x-payment-config": [PRICE | {"skillIds": ["t299"]}],
+    }
+    config = read(json.dumps({"mcpServers": {"s": tools}}).encode())
+    assert isinstance(config, ToolConfig)
+    assert codes(config.servers[0]) == [("not-indexed", "/mcpServers/s/tools")]
 
 
 def test_the_first_64_prices_are_indexed() -> None:
@@ -250,5 +264,55 @@ def test_prices_of_a_tool_stand_in_its_entry_or_in_the_config() -> None:
     )
     assert isinstance(config, ToolConfig)
     assert [[each.id for each in server.offers] for server in config.servers] == [["own"], ["p"]]
-    assert codes(config.servers[0]) == []
-    assert codes(config.servers[1]) == [("tolerated", "/x-payment")]
+    assert codes(config) == [("tolerated", "/x-payment")]
+    assert codes(config.servers[0]) == codes(config.servers[1]) == []
+
+
+def test_of_the_prices_of_a_config_each_server_has_those_for_its_tools() -> None:
+    prices = [
+        PRICE | {"id": "all", "skillIds": None},
+        PRICE | {"id": "ab", "skillIds": ["a", "b"]},
+        PRICE | {"id": "nobody", "skillIds": ["zzz"]},
+    ]
+    servers = {"t": {"command": "x", "tools": ["a"]}, "u": {"command": "y", "tools": [{"name": "b"}, "c"]}, "v": {}}
+    config = read(json.dumps({"mcpServers": servers, "x-payment-config": prices}).encode())
+    assert isinstance(config, ToolConfig)
+    assert [[(each.id, each.skill_ids) for each in server.offers] for server in config.servers] == [
+        [("all", None), ("ab", ("a",))],
+        [("all", None), ("ab", ("b",))],
+        [("all", None)],
+    ]
+    assert codes(config) == [("offer-skill", "/x-payment-config/2/skillIds/0")]
+    lone = read(json.dumps({"mcpServers": {"t": servers["t"]}, "x-payment-config": prices[2:]}).encode())
+    assert isinstance(lone, ToolConfig)
+    assert lone.servers[0].offers[0].skill_ids == ("zzz",)
+
+
+def test_one_skill_id_in_place_of_a_list_is_tolerated() -> None:
+    found = card([PRICE | {"skillIds": "b"}])
+    assert found.offers[0].skill_ids == ("b",)
+    assert codes(found) == [("tolerated", "/x-payment-config/0/skillIds")]
+
+
+def test_currencies_and_skills_of_a_price_are_bounded() -> None:
+    tickers = [f"C{n}" for n in range(100)]
+    skills = [{"id": f"s{n}", "name": "S"} for n in range(200)]
+    ids = [each["id"] for each in skills] * 2
+    found = card([PRICE | {"acceptedCurrencies": [None, 5, *tickers], "skillIds": ids}], skills=skills)
+    assert found.offers[0].accepted == ("USD", *tickers[:63])
+    assert found.offers[0].skill_ids == tuple(ids[:200])
+    assert codes(found) == [
+        ("ignored", "/x-payment-config/0/acceptedCurrencies/0"),
+        ("ignored", "/x-payment-config/0/acceptedCurrencies/1"),
+        ("not-indexed", "/x-payment-config/0/acceptedCurrencies"),
+        ("not-indexed", "/x-payment-config/0/skillIds"),
+    ]
+
+
+def test_a_skill_id_of_any_length_still_names_its_skill() -> None:
+    long = "\0" + "x" * 9000
+    found = card([PRICE | {"skillIds": [long]}], skills=[{"id": long, "name": "L"}])
+    assert found.offers[0].skill_ids == (found.skills[0].id,)
+    assert len(found.skills[0].id.encode()) == 8192
+    assert "offer-skill" not in dict(codes(found))
+    assert card([PRICE | {"skillIds": ["\0"]}]).offers[0].skill_ids == ("\ufffd",)
