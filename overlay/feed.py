@@ -30,14 +30,18 @@ class Feed:
         return self._store.newest_seq() - (cursor.seq if cursor and self._continues(cursor) else 0)
 
     def _continues(self, cursor: Cursor) -> bool:
-        """Whether a cursor is of this outbox: a restored or failed-over database has another epoch, or fewer changes."""
+        """Whether a cursor is of this outbox: a restored or failed-over database has another epoch, or fewer rows."""
         return cursor.epoch == self._store.epoch and cursor.seq <= self._store.newest_seq()
 
-    def step(self) -> int:
-        """Carry over the next batch of changes; the number of changes carried, 0 when the index is up to date."""
+    def step(self, progress: Callable[[int], None] = lambda _: None) -> int:
+        """Carry over the next batch of changes; the number of changes carried, 0 when the index is up to date.
+
+        An index that is of no use here is rebuilt, which takes its time: `progress` is told of each batch, and may
+        raise to give up.
+        """
         cursor = self._engine.cursor()
         if cursor is None or not self._continues(cursor):
-            return self.rebuild()
+            return self.rebuild(progress)
         changes = self._store.changes(cursor.seq, BATCH)
         if not changes:
             return 0

@@ -1,0 +1,130 @@
+"""`a2b show` and `a2b history`: one listing, and how it came to be what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from indexer.settings import Settings
+from overlay.commands import options
+from overlay.commands.search import one
+from overlay.terminal import say, say_json
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="<txid>_<output>, with #<server> for one of several of a tool.")]
+
+
+def show(
+    id_: Id,
+    url: options.Url = None,
+    as_json: options.AsJson = False,
+    config: options.Config = None,
+    data: options.Data = None,
+    database: options.Database = None,
+) -> None:
+    """Show one listing. Exit code 1 when there is none."""
+    if url:
+        from overlay.remote import Remote
+
+        found = Remote(url).listing(id_)
+    else:
+        found = _listing(options.settings(config, data=data, database=database), id_)
+    if as_json:
+        say_json(found)
+    else:
+        _show(found)
+
+
+def history(
+    id_: Id,
+    url: options.Url = None,
+    as_json: options.AsJson = False,
+    config: options.Config = None,
+    data: options.Data = None,
+    database: options.Database = None,
+) -> None:
+    """Show every revision of a listing, the newest first. Exit code 1 when there is none."""
+    if url:
+        from overlay.remote import Remote
+
+        found = Remote(url).history(id_)
+    else:
+        found = _revisions(options.settings(config, data=data, database=database), id_)
+    if as_json:
+        say_json(found)
+        return
+    for revision in found["revisions"]:
+        for line in _revision(revision):
+            say(line)
+
+
+def _listing(settings: Settings, id_: str) -> dict[str, Any]:
+    from overlay.catalogue import Catalogue
+    from overlay.listing_api import one as listing
+    from overlay.services import open_store
+
+    store = open_store(settings, make=False)
+    try:
+        return listing(Catalogue(store), id_)
+    finally:
+        store.engine.dispose()
+
+
+def _revisions(settings: Settings, id_: str) -> dict[str, Any]:
+    from overlay.catalogue import Catalogue
+    from overlay.listing_api import revisions
+    from overlay.services import open_store
+
+    store = open_store(settings, make=False)
+    try:
+        return revisions(Catalogue(store), id_)
+    finally:
+        store.engine.dispose()
+
+
+_ROWS = (
+    ("status", "status"), ("version", "version"), ("url", "url"), ("chain", "caip2"), ("owner", "owner"),
+    ("outpoint", "outpoint"), ("created", "createdHeight"), ("updated", "updatedHeight"), ("at", "timestamp"),
+    ("card", "cardSha256"), ("signer", "signer"), ("logo", "logo"),
+)  # fmt: skip
+
+
+def _show(item: Mapping[str, Any]) -> None:
+    say(f"{one(item.get('name', item['id']))}  ({item['type']})")
+    if item.get("description"):
+        say(f"  {one(item['description'])}")
+    say(f"  {'id':<10}{item['id']}")
+    for title, name in _ROWS:
+        if item.get(name) not in (None, ""):
+            say(f"  {title:<10}{one(item[name])}")
+    for server in item.get("servers", ()):
+        say(f"  {'server':<10}{server}")
+    if item.get("command"):
+        say(
+            f"  {'command':<10}{one(' '.join([item['command'], *item.get('args', ())]))}  (a stranger's: read it first)"
+        )
+    for skill in item.get("skills", ()):
+        say(f"  {'skill':<10}{one(skill['id'])}: {one(skill['name'])}")
+    for offer in item.get("offers", ()):
+        say(f"  {'offer':<10}{offer_line(offer)}")
+    for warning in item.get("warnings", ()):
+        say(f"  {'warning':<10}{one(warning['pointer'] or '/')}: {one(warning['detail'])}")
+
+
+def offer_line(offer: Mapping[str, Any]) -> str:
+    accepted = f", also takes {one(', '.join(offer['acceptedCurrencies']))}" if offer["acceptedCurrencies"] else ""
+    skills = f", for {one(', '.join(offer['skillIds']))}" if offer["skillIds"] else ""
+    per = one(offer["interval"]) if offer["interval"] else "call"
+    return f"{one(offer['id'])}: {offer['amount']} {one(offer['currency'])} per {per}{accepted}{skills}"
+
+
+def _revision(revision: Mapping[str, Any]) -> list[str]:
+    height = "unconfirmed" if revision["height"] is None else f"block {revision['height']:,}"
+    first = f"{height}  {revision['kind']}  {revision['outpoint'] or revision['txid']}"
+    lines = [first if revision["valid"] else f"{first}  (does not count)"]
+    if revision["reason"]:
+        lines.append(f"    {one(revision['reason'])}")
+    if revision["owner"]:
+        lines.append(f"    owner {one(revision['owner'])}")
+    return lines

@@ -1,0 +1,76 @@
+"""`a2b status`: where every chain stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from indexer.settings import Settings
+from overlay.commands import options
+from overlay.commands.search import one
+from overlay.terminal import say, say_json
+
+
+def status(
+    url: options.Url = None,
+    as_json: options.AsJson = False,
+    config: options.Config = None,
+    data: options.Data = None,
+    database: options.Database = None,
+    search: options.Search = None,
+) -> None:
+    """Heights, lag, counts and state hashes. Without --url: as the local database says, whoever follows the chains."""
+    if url:
+        from overlay.remote import Remote
+
+        found = Remote(url).status()
+    else:
+        found = _local(options.settings(config, data=data, database=database, search=search))
+    if as_json:
+        say_json(found)
+    else:
+        _show(found)
+
+
+def _local(settings: Settings) -> dict[str, Any]:
+    from overlay.services import MissingError, open_index, open_store, version
+    from overlay.standing import Standing
+
+    store = open_store(settings, make=False)
+    try:
+        try:
+            engine = open_index(settings, make=False)
+        except MissingError:
+            engine = None
+        try:
+            standing = Standing(settings, store, engine, version())
+            for progress in standing.progress.values():
+                standing.hash(progress)
+            return standing.status()
+        finally:
+            if engine is not None:
+                engine.close()
+    finally:
+        store.engine.dispose()
+
+
+def _show(found: Mapping[str, Any]) -> None:
+    for chain in found["chains"]:
+        height = "nothing yet" if chain["height"] is None else f"block {chain['height']:,}"
+        lag = f", {chain['lag']:,} behind the tip" if chain.get("lag") is not None else ""
+        say(f"{chain['name']}  {one(chain['chain'])}  {chain['state']}: {height}{lag}, {chain['reorgs']} reorgs")
+        if chain.get("hash"):
+            say(f"    block hash  {chain['hash']}")
+        told = found["stateHash"].get(chain["name"])
+        if told:
+            digest = told["hash"] or "not known: an update is undecided"
+            say(f"    state hash  {digest} (block {told['height']:,})")
+        if chain.get("error"):
+            say(f"    error       {one(chain['error'])}")
+    say("listings: " + ", ".join(f"{count:,} {word}" for word, count in found["listings"].items()))
+    index = found["index"]
+    if index:
+        behind = f", {index['behind']:,} changes behind" if index["behind"] else ""
+        say(f"index: {index['engine']}, change {index['seq']:,}{behind}")
+    else:
+        say("index: none")

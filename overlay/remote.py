@@ -1,0 +1,92 @@
+"""Asking a running overlay over HTTP, for the commands that take `--url`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+TIMEOUT_SECONDS = 30.0
+MAX_ANSWER = 64 << 20
+"""Bytes of an answer that are read: a history of ten thousand revisions is 8 MB."""
+
+
+class RemoteError(Exception):
+    """The overlay could not be asked, or did not answer as one: the message says which."""
+
+
+class RefusedError(Exception):
+    """The overlay says that the question is wrong (a 4xx but 404)."""
+
+
+class NotThereError(Exception):
+    """The overlay says that there is no such thing (404)."""
+
+
+class Remote:
+    """A running overlay at a base URL. Every method raises RemoteError, RefusedError or NotThereError."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base.rstrip("/")
+
+    def search(self, asked: Sequence[tuple[str, str]]) -> Any:
+        """A page of items."""
+        return self._ask("GET", "/v1/search", params=list(asked))
+
+    def listing(self, id_: str) -> Any:
+        """One item."""
+        return self._ask("GET", f"/v1/listings/{quote(id_, safe='')}")
+
+    def history(self, id_: str) -> Any:
+        """Every revision of a registration."""
+        return self._ask("GET", f"/v1/listings/{quote(id_, safe='')}/history")
+
+    def diagnose(self, what: str) -> Any:
+        """The step trace of a txid or outpoint."""
+        return self._ask("GET", f"/v1/diagnose/{quote(what, safe='')}")
+
+    def diagnose_raw(self, raw: bytes) -> Any:
+        """The step trace of a raw transaction."""
+        return self._ask("POST", "/v1/diagnose", json={"rawTx": raw.hex()})
+
+    def check(self, body: bytes, kind: str | None) -> Any:
+        """Errors, warnings and preview of a card, config or price list."""
+        return self._ask("POST", "/v1/check", content=body, params=[("type", kind)] if kind else [])
+
+    def status(self) -> Any:
+        """Where everything stands."""
+        return self._ask("GET", "/v1/status")
+
+    def _ask(self, method: str, path: str, **more: Any) -> Any:
+        import httpx
+
+        url = f"{self._base}{path}"
+        try:
+            with (
+                httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=True) as client,
+                client.stream(method, url, **more) as response,
+            ):
+                body = bytearray()
+                for chunk in response.iter_bytes():
+                    body += chunk
+                    if len(body) > MAX_ANSWER:
+                        raise RemoteError(f"{url} answers with more than {MAX_ANSWER:,} bytes")
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise RemoteError(f"cannot ask {url}: {error}") from None
+        return _value(url, response.status_code, bytes(body))
+
+
+def _value(url: str, status: int, body: bytes) -> Any:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RemoteError(f"{url} answers {status}, and not with JSON: is it an overlay?") from None
+    if status < 400 and isinstance(value, dict):
+        return value
+    detail = str(value.get("detail") or value.get("error")) if isinstance(value, dict) else f"status {status}"
+    if status == 404:
+        raise NotThereError(detail)
+    if 400 <= status < 500 and status != 429:
+        raise RefusedError(detail)
+    raise RemoteError(f"{url} answers {status}: {detail}")

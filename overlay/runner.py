@@ -1,0 +1,215 @@
+"""The loops of a long-running command: followers, the feed of the index, the server; all in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from indexer.chains import Chain, SourceError, SourceUnavailableError
+from indexer.follow import FIRST_PAUSE, LONGEST_PAUSE, Follower
+from overlay.catalogue import Catalogue
+from overlay.engines import BusyError
+from overlay.feed import Feed
+from overlay.ports import Services
+from overlay.services import House, diagnose, version
+from overlay.standing import Standing
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.1
+"""How often a process that only serves looks for what another one has written."""
+
+BUSY_SECONDS = 1.0
+"""How often a process tries to become the one that feeds the index."""
+
+CLEAN_SECONDS = 0.5
+"""What answers under way get to be finished, after a signal."""
+
+PATIENCE_SECONDS = 1.5
+"""After a signal, threads in the middle of long work are left behind: every write is a transaction."""
+
+
+class StoppingError(Exception):
+    """Work given up because the process is to end."""
+
+
+class AddressError(Exception):
+    """The address to serve on cannot be had: the message says which and why."""
+
+
+class Runner:
+    """Runs a house until a signal. `serving` is called with the URL once requests are answered."""
+
+    def __init__(self, house: House, serving: Callable[[str], None] = lambda _: None) -> None:
+        self._house, self._serving = house, serving
+        self.standing = Standing(house.settings, house.store, house.engine, version())
+        self._news = asyncio.Event()
+        self._signalled = asyncio.Event()
+        self._stopping = threading.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
+
+    def also(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do this beside everything else, until the end."""
+        self._beside.append(work)
+
+    async def run(self) -> None:
+        """Work until SIGTERM or SIGINT. Raises SourceError, StoreError, EngineError, AddressError or OSError when it
+        cannot go on."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        server = await self._serve() if self._house.engine else None
+        try:
+            self._start_all()
+            await self._until_stopped()
+        finally:
+            self._stopping.set()
+            await self._end(server)
+
+    def _stop(self) -> None:
+        self._signalled.set()
+        self._stopping.set()
+        # what a thread is in the middle of cannot be interrupted; the process can be
+        timer = threading.Timer(PATIENCE_SECONDS, os._exit, (0,))
+        timer.daemon = True
+        timer.start()
+
+    def _start_all(self) -> None:
+        house = self._house
+        for chain in house.chains:
+            self._start(self._follow(chain))
+        if house.engine is not None:
+            self._start(self._carry(Feed(house.store, house.engine)))
+            self._start(self.standing.keep_hashing())
+            if not house.chains:
+                self._start(self._poll())
+        for work in self._beside:
+            self._start(work())
+        self._start(self._wait_for_signal())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.add(asyncio.create_task(work))
+
+    async def _wait_for_signal(self) -> None:
+        await self._signalled.wait()
+
+    async def _until_stopped(self) -> None:
+        """Return after a signal; raise what ended a task."""
+        while not self._signalled.is_set():
+            done, self._tasks = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                with suppress(StoppingError):
+                    task.result()
+
+    async def _end(self, server: web.AppRunner | None) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if server is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(server.cleanup(), CLEAN_SECONDS)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for chain in self._house.chains:
+            await chain.close()
+
+    # -- following
+
+    async def _follow(self, chain: Chain) -> None:
+        """One chain, from connecting on. Without anything else to do, a chain that stops ends the process."""
+        follower = self._house.follower(chain, self._news.set)
+        self.standing.follow(follower.progress)
+        await self._connect(follower)
+        await follower.run()
+        if self._house.engine is None and all(each.state == "stopped" for each in self.standing.progress.values()):
+            raise SourceError(follower.progress.error)
+
+    async def _connect(self, follower: Follower) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                await follower.open()
+            except SourceUnavailableError as error:
+                log.warning("%s does not answer: %s; trying again in %d s", follower.progress.name, error, pause)
+                follower.progress.state, follower.progress.error = "unreachable", str(error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+            else:
+                return
+
+    # -- the index
+
+    async def _carry(self, feed: Feed) -> None:
+        """Keep the index in step: woken by every write, one batch at a time."""
+        while True:
+            self._news.clear()
+            reached = self.standing.reached()
+            try:
+                carried = await asyncio.to_thread(feed.step, self._give_up)
+            except BusyError:
+                # another process serving the same data feeds the index, and its commits are seen here too
+                await asyncio.sleep(BUSY_SECONDS)
+                continue
+            if not carried:
+                self.standing.publish(reached)
+                await self._news.wait()
+
+    def _give_up(self, _done: int) -> None:
+        if self._stopping.is_set():
+            raise StoppingError
+
+    async def _poll(self) -> None:
+        """See what another process writes into the store."""
+        seen = -1
+        while True:
+            newest = await asyncio.to_thread(self._house.store.newest_seq)
+            await asyncio.to_thread(self.standing.look)
+            if newest != seen:
+                seen = newest
+                self._news.set()
+            await asyncio.sleep(POLL_SECONDS)
+
+    # -- serving
+
+    async def _serve(self) -> web.AppRunner:
+        from aiohttp import web
+
+        from overlay.app import create_app, create_runner
+
+        settings = self._house.settings
+        runner = create_runner(create_app(self.services()))
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, settings.host, settings.port).start()
+        except (OSError, OverflowError) as error:
+            await runner.cleanup()
+            reason = getattr(error, "strerror", None) or error
+            raise AddressError(f"cannot serve on {settings.host} port {settings.port}: {reason}") from None
+        host, port = runner.addresses[0][:2]
+        self._serving(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        return runner
+
+    def services(self) -> Services:
+        """What the application is given."""
+        store, engine = self._house.store, self._house.engine
+        if engine is None:
+            raise ValueError("a house without an index cannot serve")
+        return Services(
+            engine=engine,
+            store=Catalogue(store),
+            status=self.standing.status,
+            diagnose=partial(diagnose, self._house.settings, store),
+            chains=self.standing.chains,
+            heights=self.standing.heights,
+            ready=self.standing.ready,
+            version=version(),
+        )

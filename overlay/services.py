@@ -1,0 +1,167 @@
+"""Everything a command needs, built from the settings in one place: chains, store and index."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from indexer.settings import ChainUrl, Settings
+
+if TYPE_CHECKING:
+    from indexer.chains import Chain
+    from indexer.diagnosis import Network
+    from indexer.follow import Follower
+    from indexer.store import Store, Writer
+    from overlay.engines import Engine
+
+CHAINS = {"files": "indexer.chains.files"}
+"""Where chains plug in: the module of each scheme, with `create(name, url) -> Chain`."""
+
+
+class MissingError(Exception):
+    """What a command wants to ask does not exist here: the message says what would make it."""
+
+
+def version() -> str:
+    """The version of the installed package."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed("a2b-registry")
+    except PackageNotFoundError:
+        return "0+uninstalled"
+
+
+def make_data(settings: Settings) -> None:
+    """Make the data folder, and let compiled loops be cached in it. Raises OSError when it cannot be made."""
+    settings.data.mkdir(parents=True, exist_ok=True)
+    cache_loops(settings)
+
+
+def cache_loops(settings: Settings) -> None:
+    """Say where compiled loops are kept, before anything imports Numba; nowhere when that cannot be written."""
+    folder = settings.data.absolute() / "numba"
+    if "NUMBA_CACHE_DIR" not in os.environ and os.access(settings.data, os.W_OK):
+        os.environ["NUMBA_CACHE_DIR"] = str(folder)
+
+
+def open_chain(chain: ChainUrl) -> Chain:
+    """The source that a chain's URL describes, not yet connected. Raises SourceError."""
+    from indexer.chains import SourceError
+
+    scheme = chain.url.partition(":")[0]
+    if scheme not in CHAINS:
+        raise SourceError(f"{chain.shown}: {scheme!a} is not read by this version; use {', '.join(CHAINS)}:")
+    return cast("Chain", import_module(CHAINS[scheme]).create(chain.name, chain.url))
+
+
+def open_store(settings: Settings, *, make: bool) -> Store:
+    """The store; with `make`, a new one where there is none. Raises StoreError, MissingError, OSError."""
+    from indexer.store import Store, connect
+
+    if make:
+        make_data(settings)
+    elif (file := _sqlite_file(settings)) is not None and not file.exists():
+        raise MissingError(
+            f"there is no database {file}: `a2b up` makes one, and --url asks a running overlay somewhere else"
+        )
+    return Store(connect(settings.database))
+
+
+def _sqlite_file(settings: Settings) -> Path | None:
+    scheme, separator, path = settings.database.partition(":///")
+    return Path(path.partition("?")[0]) if separator and scheme.startswith("sqlite") else None
+
+
+def open_index(settings: Settings, *, make: bool) -> Engine:
+    """The search index; with `make`, a new one where there is none. Raises EngineError, MissingError, OSError."""
+    from overlay.engines import open_engine
+
+    path = settings.search.partition(":")[2]
+    if not make and path and not Path(path).exists():
+        raise MissingError(
+            f"there is no index {path}: `a2b up` makes one, and --url asks a running overlay somewhere else"
+        )
+    if make:
+        make_data(settings)
+    return open_engine(settings.search)
+
+
+@dataclass(slots=True, kw_only=True)
+class House:
+    """What a long-running command works with. `writer` and `chains` are missing where nothing is followed, `engine`
+    where nothing is served."""
+
+    settings: Settings
+    store: Store
+    writer: Writer | None = None
+    chains: tuple[Chain, ...] = ()
+    engine: Engine | None = None
+
+    def follower(self, chain: Chain, changed: Callable[[], None]) -> Follower:
+        """What keeps the store in step with one of the chains; `changed` is called after every write."""
+        from indexer.follow import Follower
+
+        if self.writer is None:
+            raise ValueError("this house was built to serve only")
+        return Follower(chain, self.store, self.writer, changed)
+
+    def close(self) -> None:
+        """Give up files and locks."""
+        if self.engine is not None:
+            self.engine.close()
+        if self.writer is not None:
+            self.writer.close()
+        self.store.engine.dispose()
+
+
+def build(settings: Settings, *, follow: bool, serve: bool) -> House:
+    """Everything for `up` (both), `index` (follow) or `serve`. Raises SourceError, StoreError, EngineError, OSError."""
+    chains = tuple(map(open_chain, settings.chains)) if follow else ()
+    house = House(settings=settings, store=open_store(settings, make=True), chains=chains)
+    try:
+        if follow:
+            from indexer.store import Writer
+
+            house.writer = Writer(house.store.engine)
+        if serve:
+            house.engine = open_index(settings, make=True)
+    except BaseException:
+        house.close()
+        raise
+    return house
+
+
+def diagnose(settings: Settings, store: Store, what: str | bytes) -> dict[str, Any]:
+    """CONTRACT's Diagnosis of a txid or outpoint, or of raw transaction bytes, which are read as one of the first
+    chain. Raises ValueError for text that is neither, ParseError for bytes that are no transaction."""
+    from indexer.diagnosis import Diagnoser
+
+    diagnoser = Diagnoser(store, lambda: networks(settings, store))
+    return diagnoser.by_name(what) if isinstance(what, str) else diagnoser.by_raw(what)
+
+
+def networks(settings: Settings, store: Store) -> dict[str, Network]:
+    """What reading a raw transaction needs to know of each chain that the store holds, in configured order."""
+    from indexer.diagnosis import Network
+    from indexer.networks import by_caip2
+
+    found = {name: by_caip2(caip2) for name, caip2 in in_configured_order(settings, store.chains()).items()}
+    return {name: Network(known.rules, known.kind) for name, known in found.items() if known is not None}
+
+
+def in_configured_order(settings: Settings, chains: Mapping[str, str]) -> dict[str, str]:
+    """CAIP-2 ids by name: the configured chains first, in their order, and then what else is there."""
+    names = [chain.name for chain in settings.chains if chain.name in chains]
+    return {name: chains[name] for name in dict.fromkeys([*names, *sorted(chains)])}
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Whether nothing more fits on the disk, or in the quota."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)

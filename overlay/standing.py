@@ -1,0 +1,158 @@
+"""Where everything stands: CONTRACT's Status, readiness, and what every search is told of chains and heights."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from indexer.follow import Progress
+from indexer.networks import by_caip2
+from indexer.settings import Settings
+from indexer.statehash import state_hash
+from indexer.store import Store
+from overlay.engines import Engine
+from overlay.feed import Feed
+from overlay.services import in_configured_order
+
+log = logging.getLogger(__name__)
+
+HASH_PAUSE = 5.0
+"""Pause after computing a state hash, as a multiple of the time it took: a large registry is not hashed all day."""
+
+COUNTED = ("live", "burned", "pending", "rejected", "undecided")
+
+
+class Standing:
+    """What the process knows of itself. `progress` is kept up to date by followers, or by whoever polls the store."""
+
+    def __init__(self, settings: Settings, store: Store, engine: Engine | None, version: str) -> None:
+        self._settings, self._store, self._engine, self._version = settings, store, engine, version
+        self._sources = {chain.name: chain.shown.partition("=")[2] for chain in settings.chains}
+        self._hashes: dict[str, tuple[int, bytes, str | None]] = {}
+        self._counts: dict[str, tuple[tuple[int | None, bytes], dict[str, int]]] = {}
+        self._feed = Feed(store, engine) if engine else None
+        self._was_ready = False
+        self.progress: dict[str, Progress] = {}
+        self._chains: dict[str, str] = {}
+        self._heights: dict[str, int] = {}
+        self.look()
+
+    def look(self) -> None:
+        """Take from the store which chains it holds and where they end; those being followed tell it themselves."""
+        for name, caip2 in in_configured_order(self._settings, self._store.chains()).items():
+            known = self.progress.setdefault(name, Progress(name, caip2, "stored"))
+            if known.state == "stored" and (newest := self._store.newest(name)) is not None:
+                known.height, known.hash = newest.height, newest.hash
+        self.publish(self.reached())
+
+    def follow(self, progress: Progress) -> None:
+        """Take what a follower tells of its chain from now on."""
+        self.progress[progress.name] = progress
+
+    def reached(self) -> dict[str, int]:
+        """The height that each chain is indexed up to, by name."""
+        return {name: each.height for name, each in self.progress.items() if each.height is not None}
+
+    def publish(self, heights: Mapping[str, int]) -> None:
+        """The index has everything up to these heights: searches say so from now on."""
+        self._chains = in_configured_order(
+            self._settings, {name: each.caip2 for name, each in self.progress.items() if each.caip2}
+        )
+        self._heights = {name: heights[name] for name in self._chains if name in heights}
+
+    def chains(self) -> Mapping[str, str]:
+        """CAIP-2 ids by configured name, in configured order."""
+        return self._chains
+
+    def heights(self) -> Mapping[str, int]:
+        """The height that searches are answered for, by name."""
+        return self._heights
+
+    def ready(self) -> str | None:
+        """None from the moment on at which everything was indexed once; else what is missing."""
+        if not self._was_ready:
+            missing = self._missing()
+            if missing is not None:
+                return missing
+            self._was_ready = True
+        return None
+
+    def _missing(self) -> str | None:
+        for each in self.progress.values():
+            if each.state in ("starting", "catching-up"):
+                known = f" of {each.tip:,}" if each.tip is not None else ""
+                return f"{each.name} is at block {each.height if each.height is not None else -1:,}{known}"
+            if each.state in ("unreachable", "stopped") and each.height is None:
+                return f"{each.name} is {each.state}: {each.error}"
+        behind = self._feed.behind() if self._feed else 0
+        return f"the index has not seen {behind:,} changes" if behind else None
+
+    def status(self) -> dict[str, Any]:
+        """CONTRACT's Status."""
+        names = in_configured_order(self._settings, {name: each.caip2 for name, each in self.progress.items()})
+        counts = [self._counted(self.progress[name]) for name in names]
+        return {
+            "version": self._version,
+            "chains": [self._chain(self.progress[name]) for name in names],
+            "listings": {word: sum(each.get(word, 0) for each in counts) for word in COUNTED},
+            "stateHash": {
+                name: {"height": height, "hash": digest} for name, (height, _, digest) in self._hashes.items()
+            },
+            "rates": None,
+            "index": self._index(),
+        }
+
+    def _chain(self, each: Progress) -> dict[str, Any]:
+        known = by_caip2(each.caip2)
+        row: dict[str, Any] = {
+            "name": each.name,
+            "chain": each.caip2,
+            "network": known.name if known else None,
+            "state": each.state,
+            "height": each.height,
+            "hash": each.hash[::-1].hex() if each.hash else None,
+            "tip": each.tip,
+            "lag": None if each.tip is None else max(0, each.tip - (-1 if each.height is None else each.height)),
+            "mempool": None,
+            "reorgs": each.reorgs,
+            "source": self._sources.get(each.name),
+        }
+        return row | ({"error": each.error} if each.error else {})
+
+    def _counted(self, each: Progress) -> dict[str, int]:
+        """Counted once per tip."""
+        tip = (each.height, each.hash)
+        known = self._counts.get(each.name)
+        if known is None or known[0] != tip:
+            known = self._counts[each.name] = (tip, self._store.counts(each.name))
+        return known[1]
+
+    def _index(self) -> dict[str, Any] | None:
+        if self._engine is None or self._feed is None:
+            return None
+        cursor = self._engine.cursor()
+        return {"engine": self._engine.name, "seq": cursor.seq if cursor else 0, "behind": self._feed.behind()}
+
+    async def keep_hashing(self) -> None:
+        """Compute state hashes in the background, once per tip, while a chain is not catching up."""
+        while True:
+            for each in list(self.progress.values()):
+                if each.state != "catching-up":
+                    began = time.monotonic()
+                    await asyncio.to_thread(self.hash, each)
+                    await asyncio.sleep(HASH_PAUSE * (time.monotonic() - began))
+            await asyncio.sleep(0.2)
+
+    def hash(self, each: Progress) -> None:
+        """Compute the state hash of a chain's tip, unless it is known or the chain moved on meanwhile."""
+        height, tip = each.height, each.hash
+        known = self._hashes.get(each.name)
+        if height is None or (known is not None and known[:2] == (height, tip)):
+            return
+        digest = state_hash(self._store, each.name, height)
+        block = self._store.block(each.name, height)
+        if block is not None and block.hash == tip:
+            self._hashes[each.name] = (height, tip, digest)
