@@ -20,6 +20,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+_PERIODS = {"none": "call", "P1D": "day", "P1W": "week", "P1M": "month", "P1Y": "year"}
 _STYLE = Path(__file__).with_name("style.css")
 
 
@@ -36,6 +37,7 @@ def _environment() -> Environment:
     )
     environment.filters["web"] = web_link
     environment.filters["segment"] = segment
+    environment.filters["per"] = per
     return environment
 
 
@@ -52,6 +54,11 @@ def web_link(url: str) -> str:
 def segment(text: str) -> str:
     """An id as one percent-encoded path segment."""
     return quote(text, safe="")
+
+
+def per(interval: str) -> str:
+    """An interval's canonical key in the words of a price: `per month`."""
+    return f"per {_PERIODS.get(interval, interval)}"
 
 
 def render(template: str, **values: Any) -> bytes:

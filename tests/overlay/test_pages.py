@@ -99,6 +99,24 @@ async def test_the_search_page_shows_results_with_summary_price_and_height(clien
     assert f"/listings/{TOWER}" in found.links()
 
 
+async def test_the_largest_page_of_hostile_listings_stays_small(serve: Serve, services: Services) -> None:
+    listing = services.store.listing(TOWER)
+    assert listing is not None
+    long = "Ж" * 8_000
+    card = {
+        "name": long,
+        "description": long,
+        "url": "https://a.example/" + "x" * 8_000,
+        "tags": [long, *map(str, range(60))],
+        "skills": [{"id": long, "tags": [long]}],
+        "x-payment-config": [{"currency": "X" * 60, "amount": "1" * 90, "interval": long}],
+    }
+    client = await serve(with_listing(services, replace(listing, card_body=json.dumps(card).encode())))
+    for path in ("/", "/?q=" + "x" * 500):
+        async with client.get(path, headers=BROWSER) as response:
+            assert len(await response.read()) < 10_000
+
+
 async def test_the_url_is_the_state_of_the_form(client: ClientSession) -> None:
     found = await page(client, "/?q=tower&type=agent&maxPrice=5&priceCurrency=USD&owner=1abc&sort=-updated&limit=7")
     values = {each["name"]: each["value"] for each in found.all("input") if each.get("name")}

@@ -1,0 +1,256 @@
+"""Searches a second over HTTP on one core: `python -m tests.bench.bench_http [tantivy whoosh ...] [--offers N]`.
+
+A server process over an index of N offers (pages of 20 full items, no result cache) answers 16 connections that are
+kept open: 60 % two exact words, 25 % one word with a typo, 15 % filters only. Two servers stand beside it in the same
+run: `bare`, an aiohttp handler that returns a page of the same size and does nothing, and `canned`, the whole
+application over an engine that finds the same 20 listings for free. Requests a second of server CPU time are what one
+core can do, whatever else the machine is busy with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from statistics import quantiles
+from time import monotonic, perf_counter
+from typing import Any
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from indexer.facts import State, Status
+from overlay import items
+from overlay.app import create_app, create_runner
+from overlay.compact import encode
+from overlay.document import Document
+from overlay.engines import Cursor, Engine, Suggestion
+from overlay.ports import Changes, Listing, Revision, Services
+from overlay.query import Cheapest, Hit, Hits, Query
+from parsers.cards import AgentCard, Kind
+from parsers.tx import Outpoint
+from tests.bench.listings import listings, offers_of
+
+CONNECTIONS = 16
+SHARED = Path(os.environ.get("A2B_TEST_SHARED", Path(__file__).parents[3] / "shared")) / "data"
+
+
+def documents(offers: int) -> list[Document]:
+    """Listings with that many offers in all, with items of the size that the real feed makes."""
+    return list(map(_full, offers_of(listings(data=SHARED if SHARED.is_dir() else None), offers)))
+
+
+def _full(document: Document) -> Document:
+    txid = bytes.fromhex(document.id[:64])[::-1]
+    card = AgentCard(
+        name=document.name, description=document.description, protocol="0.3", version="1.0.0", skills=document.skills,
+        url=f"https://{document.domain or 'a.example'}/a2a", tags=document.tags, offers=document.offers,
+    )  # fmt: skip
+    state = State(
+        id=document.id, kind=Kind.AGENT, status=Status.LIVE, outpoint=Outpoint(txid, 0), offset=0, satoshis=1,
+        owner=document.owner, map={"app": "bench", "type": "a2b-agent"}, card=txid, winner=Outpoint(txid, 0),
+        updated_height=document.updated_height or 0, created_height=document.created_height or 0,
+    )  # fmt: skip
+    subject = items.Subject(
+        state=state, card=card, chain="bsv", caip2="bsv:mainnet", updated_time=document.updated_time,
+        created_time=document.created_time,
+    )  # fmt: skip
+    return replace(document, item=encode(items.item(subject)))
+
+
+def questions(found: list[Document], seed: int = 7) -> Iterator[str]:
+    """Query strings without end, in the mix said above."""
+    chance = random.Random(seed)
+    while True:
+        dice, document = chance.random(), chance.choice(found)
+        words = [word for word in f"{document.name} {document.description}".split() if word.isalpha() and len(word) > 4]
+        if dice >= 0.85 or not words:
+            currency, price = chance.choice(("USD", "BSV", "EUR")), chance.choice(("1", "10", "0.5"))
+            yield urlencode({"acceptedCurrency": currency, "maxPrice": price, "type": chance.choice(("agent", "tool"))})
+        elif dice >= 0.6:
+            word = chance.choice(words)
+            at = chance.randrange(1, len(word) - 2)
+            yield urlencode({"q": word[:at] + word[at + 1] + word[at] + word[at + 2 :]})
+        else:
+            yield urlencode({"q": " ".join(chance.choices(words, k=2))})
+
+
+class Canned:
+    """An engine that finds the same 20 listings whatever it is asked."""
+
+    name = "canned"
+
+    def __init__(self, found: list[Document]) -> None:
+        first = found[:20]
+        cheapest = Cheapest("price-0", "0.5", "USD", "P1M")
+        self._hits = Hits(tuple(Hit(each.id, each.item, 12.345678, cheapest, (1.0, each.id)) for each in first), 1_234)
+
+    def cursor(self) -> Cursor | None:
+        return Cursor("epoch", 1)
+
+    def search(self, query: Query) -> Hits:  # noqa: ARG002 - whatever it is asked
+        return self._hits
+
+    def suggest(self, text: str, limit: int) -> list[Suggestion]:  # noqa: ARG002 - it has none
+        return []
+
+
+class Nothing:
+    """A store that knows nothing: searching asks only the engine."""
+
+    def listing(self, _id: str, /) -> Listing | None:
+        return None
+
+    def history(self, _registration_id: str, /) -> list[Revision]:
+        return []
+
+    def card(self, _sha256: bytes, /) -> bytes | None:
+        return None
+
+    def changes(self, _since: int, _limit: int, /) -> Changes:
+        return Changes("epoch", (), 0)
+
+
+def _engine(name: str, found: list[Document], folder: Path) -> Any:
+    if name == "canned":
+        return Canned(found)
+    from overlay import engines
+
+    engine: Engine = engines.open_engine(f"{name}:{folder / name}", write=True)
+    engine.replace([], found, Cursor("epoch", 1))
+    return engine
+
+
+def _application(name: str, offers: int, folder: Path) -> web.Application:
+    found = documents(offers)
+    if name != "bare":
+        chains, heights = {"bsv": "bsv:mainnet"}, {"bsv": 900_000}
+        return create_app(
+            Services(
+                engine=_engine(name, found, folder), store=Nothing(), status=dict, diagnose=lambda _: {},
+                chains=lambda: chains, heights=lambda: heights, ready=lambda: None, version="bench",
+            )
+        )  # fmt: skip
+    body = b'{"items":[' + b",".join(document.item for document in found[:20]) + b"]}"
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=body, content_type="application/json")
+
+    app = web.Application()
+    app.router.add_get("/v1/search", answer)
+    return app
+
+
+async def _serve(name: str, offers: int, port: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        runner = create_runner(_application(name, offers, Path(folder)))
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        await asyncio.Event().wait()
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A server under load: requests and seconds by the clock and of its CPU, milliseconds each, bytes each."""
+
+    requests: int
+    seconds: float
+    cpu: float
+    latencies: list[float]
+    size: float
+
+    def row(self, name: str) -> str:
+        """A line of the table."""
+        cuts = quantiles(self.latencies, n=100)
+        return (
+            f"{name:<16}{self.requests / self.cpu:>10,.0f}{self.requests / self.seconds:>10,.0f}"
+            f"{cuts[49]:>10.2f}{cuts[98]:>10.2f}{self.size / 1000:>10.1f}"
+        )
+
+
+async def _connection(port: int, asked: Iterator[str], gzip: bool, until: float, into: list[tuple[float, int]]) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    coding = "Accept-Encoding: gzip\r\n" if gzip else ""
+    while monotonic() < until:
+        began = perf_counter()
+        writer.write(f"GET /v1/search?{next(asked)} HTTP/1.1\r\nHost: a\r\n{coding}\r\n".encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200"), head
+        size = int(head.lower().split(b"content-length: ", 1)[1].split(b"\r\n", 1)[0])
+        await reader.readexactly(size)
+        into.append((1000 * (perf_counter() - began), size))
+    writer.close()
+
+
+def _cpu(pid: int) -> float:
+    """Seconds of CPU that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def _load(port: int, pid: int, asked: Iterator[str], seconds: float, *, gzip: bool) -> Measured:
+    await asyncio.gather(*(_connection(port, asked, gzip, monotonic() + 0.5, []) for _ in range(CONNECTIONS)))
+    results: list[tuple[float, int]] = []
+    cpu, began = _cpu(pid), monotonic()
+    await asyncio.gather(*(_connection(port, asked, gzip, began + seconds, results) for _ in range(CONNECTIONS)))
+    sizes = [size for _, size in results]
+    return Measured(
+        len(results), monotonic() - began, _cpu(pid) - cpu, [ms for ms, _ in results], sum(sizes) / len(sizes)
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
+    while process.poll() is None:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+            asyncio.run(asyncio.sleep(0.1))
+    raise SystemExit(f"the server ended with exit code {process.returncode}")
+
+
+def main() -> None:
+    """Measure each server in turn and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("engines", nargs="*", default=["tantivy"])
+    parser.add_argument("--offers", type=int, default=100_000)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve:
+        asyncio.run(_serve(given.engines[0], given.offers, given.serve))
+        return
+    asked = list(islice(questions(documents(min(given.offers, 20_000))), 20_000))
+    print(f"{'':<16}{'req/s CPU':>10}{'req/s':>10}{'p50 ms':>10}{'p99 ms':>10}{'kB':>10}")
+    for name in ("bare", "canned", *given.engines):
+        port = _free_port()
+        command = [sys.executable, "-m", "tests.bench.bench_http", name, "--serve", str(port)]
+        process = subprocess.Popen([*command, "--offers", str(given.offers)])
+        try:
+            _wait(port, process)
+            for gzip in (False, True) if name != "bare" else (False,):
+                measured = asyncio.run(_load(port, process.pid, iter(asked * 10), given.seconds, gzip=gzip))
+                print(measured.row(f"{name}, gzip" if gzip else name), flush=True)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+if __name__ == "__main__":
+    main()
