@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from importlib import import_module
+from typing import NamedTuple, Protocol, cast
 
 from overlay.document import Document
 from overlay.query import Hits, Query
+
+
+class EngineError(Exception):
+    """An index cannot be used as asked; the message says what to do."""
+
+
+class BusyError(EngineError):
+    """Another process writes to the index."""
+
+
+class UnknownEngineError(EngineError):
+    """`A2B_SEARCH` names no engine."""
 
 
 class Cursor(NamedTuple):
@@ -63,3 +76,18 @@ class Engine(Protocol):
     def close(self) -> None:
         """Release files and locks; the object is not used afterwards."""
         ...
+
+
+ENGINES = {"tantivy": "overlay.engines.tantivy", "whoosh": "overlay.engines.whoosh"}
+"""The scheme of `A2B_SEARCH` and the module that serves it, imported only when it is chosen."""
+
+
+def open_engine(url: str) -> Engine:
+    """Open the index that a URL `<scheme>:<path>` names, making it when there is none.
+
+    Raises UnknownEngineError for another scheme or no path, OSError when the folder cannot be made or read.
+    """
+    scheme, colon, path = url.partition(":")
+    if not colon or scheme not in ENGINES or not path:
+        raise UnknownEngineError(f"{url!r} names no index: say one of " + ", ".join(f"{each}:PATH" for each in ENGINES))
+    return cast("Engine", import_module(ENGINES[scheme]).open_engine(path))

@@ -1,0 +1,278 @@
+"""The default engine: Tantivy, a search library in Rust, in a folder of files."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import tantivy
+
+from overlay.engines import BusyError, Cursor, Suggestion
+from overlay.engines.tantivy.queries import Translator
+from overlay.engines.tantivy.run import counted
+from overlay.engines.tantivy.schema import is_listed, schema, to_fields
+from overlay.engines.tantivy.search import search
+from overlay.engines.tantivy.state import State, read_state, read_words, write_change, write_state
+from overlay.engines.tantivy.suggest import suggest
+from overlay.engines.tantivy.view import View
+from overlay.prices import pack, usual
+from overlay.query import Hits, Query
+from overlay.ranking import weigh
+from overlay.records import Record, Records
+from overlay.sorting import newest
+from overlay.vocabulary import Change, Vocabulary
+
+if TYPE_CHECKING:
+    from overlay.document import Document
+
+_VERSION = "tantivy-1"
+"""The folder inside the index folder: a new layout gets a new name, and the old one is left to be rebuilt."""
+_HEAP = 24_000_000
+_MOST_UNCOUNTED, _SMALL_BATCH, _QUIET_UNCOUNTED = 400_000, 64, 20_000
+_ATTEMPTS = 3
+
+log = logging.getLogger(__name__)
+
+
+class TantivyEngine:
+    """See `overlay.engines.Engine`. Searches may run in other threads than `replace`; one process writes, others may
+    read the same folder and see each commit."""
+
+    name = "tantivy"
+
+    def __init__(self, path: str) -> None:
+        """Open the index in a folder, making it when there is none. Raises OSError when that cannot be done."""
+        self._folder = Path(path) / _VERSION
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._writer: tantivy.IndexWriter | None = None
+        self._appending: tuple[str, Records] | None = None
+        self._committing = threading.Lock()
+        self._counting = threading.Lock()
+        self._opened: list[Records] = []
+        self._uncounted = 0
+        self._snapshot: tuple[str, int] | None = None
+        self._index = _open(self._folder)
+        self._stamp = self._seen()
+        self._view = self._read_view(None)
+
+    def _seen(self) -> tuple[int, int]:
+        found = (self._folder / "meta.json").stat()
+        return found.st_mtime_ns, found.st_ino
+
+    def _read_view(self, before: View | None) -> View:
+        """The newest commit; one whose files are damaged or gone has no state, and wants a rebuild."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._read_commit(before)
+            except (OSError, ValueError):
+                log.warning("the index in %s is damaged or was just replaced", self._folder, exc_info=True)
+        return View(Translator(self._index.schema, self._index.searcher()), None, Vocabulary(), None)
+
+    def _read_commit(self, before: View | None) -> View:
+        self._index.reload()
+        ask = Translator(self._index.schema, self._index.searcher())
+        state = read_state(ask.schema, ask.searcher)
+        if state is None:
+            return View(ask, None, Vocabulary(), None)
+        if before and before.state and before.state.records == state.records:
+            records = before.records
+        else:
+            records = self._open_records(state.records, write=False)
+        if before and before.state and before.state.generation == state.generation:
+            return View(ask, state, before.vocabulary, records)
+        return View(ask, state, read_words(ask.schema, ask.searcher, self._folder, state), records)
+
+    def _open_records(self, name: str, *, write: bool) -> Records:
+        records = Records(self._folder / name, write=write)
+        self._opened.append(records)
+        return records
+
+    def _current(self) -> View:
+        """The newest view; another process' commit, or a finished merge, is noticed by the file it replaced."""
+        stamp = self._seen()
+        if stamp != self._stamp and self._committing.acquire(blocking=False):
+            try:
+                self._view = self._read_view(self._view)
+                self._stamp = stamp
+            finally:
+                self._committing.release()
+        return self._view
+
+    def cursor(self) -> Cursor | None:
+        """Where this index stands."""
+        state = self._current().state
+        return state.cursor if state else None
+
+    def search(self, query: Query) -> Hits:
+        """Answer a query."""
+        return search(self._current(), self._counting, query)
+
+    def suggest(self, text: str, limit: int) -> list[Suggestion]:
+        """Completions of what is being typed, the best first."""
+        return suggest(self._current(), text, limit)
+
+    def get(self, id: str) -> bytes | None:  # noqa: A002
+        """The stored item of a current listing."""
+        return self._current().item(id)
+
+    def count(self) -> int:
+        """Number of current documents."""
+        ask = self._current().ask
+        return counted(ask.searcher.search(ask.term("flag", "current"), 1))
+
+    def close(self) -> None:
+        """Release files and locks."""
+        self._writer = self._appending = None
+        for records in self._opened:
+            records.close()
+        self._opened.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._committing:
+            writer = self._writing()
+            writer.delete_all_documents()
+            writer.commit()
+            self._view, self._stamp = self._read_view(None), self._seen()
+            self._uncounted, self._snapshot = 0, None
+            self._sweep(set())
+
+    def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
+        """Forget all documents of `registrations`, add `documents`, and remember `cursor`."""
+        with self._committing:
+            if self._seen() != self._stamp:
+                self._view, self._stamp = self._read_view(self._view), self._seen()
+            try:
+                self._replace(self._view, registrations, documents, cursor)
+            except BaseException:
+                self._writer = None  # whatever was not committed is dropped with it
+                raise
+        if self._uncounted > _MOST_UNCOUNTED or (
+            len(registrations) < _SMALL_BATCH and self._uncounted > _QUIET_UNCOUNTED
+        ):
+            self._count_anew()
+
+    def _replace(self, view: View, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
+        writer = self._writing()
+        state, records = self._next(view, cursor)
+        change = Change()
+        kept = _forget(view, writer, registrations, change)
+        for document in documents:
+            _add(writer, records, document, kept, change)
+        records.sync()
+        if self._snapshot:
+            writer.delete_documents_by_term("meta", "counts")
+        uncounted = write_change(writer, state.generation, change)
+        write_state(writer, state)
+        writer.commit()
+        with self._counting:
+            view.vocabulary.apply(change.listings, change.rows())
+        self._index.reload()
+        self._stamp = self._seen()
+        ask = Translator(self._index.schema, self._index.searcher())
+        self._view = View(ask, state, view.vocabulary, records)
+        self._uncounted, self._snapshot = self._uncounted + uncounted, None
+
+    def _next(self, view: View, cursor: Cursor) -> tuple[State, Records]:
+        """The state to commit, and the file its records go to."""
+        before = view.state
+        generation = before.generation + 1 if before else 1
+        name = before.records if before else f"records-{uuid4().hex[:12]}"
+        words, counted = self._snapshot or ((before.words, before.counted) if before else ("", 0))
+        state = State(
+            epoch=cursor.epoch, seq=cursor.seq, generation=generation, records=name, words=words, counted=counted
+        )
+        if self._appending is None or self._appending[0] != name:
+            self._appending = name, self._open_records(name, write=True)
+        return state, self._appending[1]
+
+    def _writing(self) -> tantivy.IndexWriter:
+        if self._writer is None:
+            try:
+                self._writer = self._index.writer(_HEAP, 1)
+            except ValueError as error:
+                raise BusyError(
+                    f"{self._folder} cannot be written, or another process writes to it: {error}"
+                ) from error
+        return self._writer
+
+    def _count_anew(self) -> None:
+        """Write the words to a file, so that the next commit need not keep all changes since the last one."""
+        with self._committing:
+            state = self._view.state
+            if state is None:
+                return
+            name = f"words-{state.generation}-{uuid4().hex[:6]}"
+            vocabulary = self._view.vocabulary.merged()
+            vocabulary.save(self._folder / name)
+            self._view = self._view._replace(vocabulary=vocabulary)
+            self._uncounted, self._snapshot = 0, (name, state.generation)
+            self._sweep({name, state.words, state.records})
+
+    def _sweep(self, kept: set[str]) -> None:
+        """Remove files of words and records that no commit names any more; who has them open keeps them."""
+        for pattern in ("words-*", "records-*"):
+            for path in self._folder.glob(pattern):
+                if path.name not in kept:
+                    path.unlink(missing_ok=True)
+
+
+def open_engine(path: str) -> TantivyEngine:
+    """Open the index in a folder."""
+    return TantivyEngine(path)
+
+
+def _open(folder: Path) -> tantivy.Index:
+    """The index in a folder; one that cannot be read is made anew, for it can be rebuilt. Raises OSError."""
+    if (folder / "meta.json").exists():
+        try:
+            return _prepared(tantivy.Index.open(str(folder)))
+        except ValueError:
+            shutil.rmtree(folder)
+            folder.mkdir(parents=True)
+    return _prepared(tantivy.Index(schema(), str(folder)))
+
+
+def _prepared(index: tantivy.Index) -> tantivy.Index:
+    index.register_tokenizer("whitespace", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
+    index.config_reader("manual")
+    return index
+
+
+def _forget(view: View, writer: tantivy.IndexWriter, registrations: Iterable[str], change: Change) -> dict[bytes, int]:
+    """Delete all documents of registrations; their records and where they lie, since most come back unchanged."""
+    kept = {}
+    for registration in dict.fromkeys(registrations):
+        for place, data in view.of_registration(registration):
+            kept[data] = place
+            record = Record.unpack(data)
+            if record.listed:
+                change.go(record.words.split())
+        writer.delete_documents_by_term("flag", f"registration:{registration}")
+    return kept
+
+
+def _add(
+    writer: tantivy.IndexWriter, records: Records, document: Document, kept: dict[bytes, int], change: Change
+) -> None:
+    levels, surfaces = weigh(document)
+    listed = is_listed(document)
+    if listed:
+        change.come(surfaces, levels)
+    offers = pack(document)
+    data = Record(
+        document.id,
+        newest(document),
+        listed,
+        usual(offers),
+        offers,
+        document.item,
+        " ".join(sorted(surfaces)) if listed else "",
+    ).pack()
+    place = kept.get(data)
+    writer.add_document(to_fields(document, levels, records.append(data) if place is None else place))

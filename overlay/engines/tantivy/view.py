@@ -1,0 +1,48 @@
+"""One committed state of the index, as searches see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from overlay.engines.tantivy.pages import Address
+from overlay.engines.tantivy.queries import Part, Translator, every
+from overlay.engines.tantivy.state import State
+from overlay.records import Record, Records
+from overlay.vocabulary import Vocabulary
+
+_MOST_DOCUMENTS = 1_000_000  # of one registration
+
+
+class View(NamedTuple):
+    """`state` and `records` are None for an index that is new, cleared or damaged; it finds nothing."""
+
+    ask: Translator
+    state: State | None
+    vocabulary: Vocabulary
+    records: Records | None
+
+    def read(self, addresses: list[Address]) -> list[Record]:
+        """The records of documents."""
+        return [Record.unpack(data) for _, data in self._stored(addresses)]
+
+    def _stored(self, addresses: list[Address]) -> Iterator[tuple[int, bytes]]:
+        if self.records is not None:
+            for place in self.ask.numbers("place", addresses):
+                yield place, self.records.read(place)
+
+    def item(self, id_: str) -> bytes | None:
+        """The stored item of a current listing."""
+        for record in self.read(self._addresses(every([self._flag(f"id:{id_}"), self._flag("current")]), 1)):
+            return record.item
+        return None
+
+    def of_registration(self, registration: str) -> Iterator[tuple[int, bytes]]:
+        """The places and bytes of the records of all documents of a registration."""
+        return self._stored(self._addresses(self._flag(f"registration:{registration}"), _MOST_DOCUMENTS))
+
+    def _addresses(self, part: Part, limit: int) -> list[Address]:
+        return [address for _, address in self.ask.searcher.search(part, limit, count=False).hits]
+
+    def _flag(self, value: str) -> Part:
+        return self.ask.term("flag", value)

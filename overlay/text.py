@@ -1,0 +1,199 @@
+"""The analyser: text in any script to words, the same for what is indexed and for what is asked.
+
+Words are compared after Unicode compatibility folding (NFKD: full-width and ligatures), without accents, vowel points,
+tatweel and invisible characters, case folded. `web_search`, `node.js` and `getDexChart` give their parts and also the
+whole, written together. Han, kana and hangul, written without spaces, give single characters and pairs. English
+plurals are brought together by a stem (Harman's S stemmer, JASIS 42(1), 1991, with changes).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+MAX_WORD = 64  # characters; longer words are cut, on both sides alike
+MAX_PARTS = 8  # a compound of more parts is a sentence or an id, not a name
+
+_CJK = "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3040-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e"
+_CJK += (
+    "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+# Python's \w leaves out the vowel signs of Indic and South-East Asian scripts, which are parts of their words.
+_SIGNS = "\u0900-\u0963\u0966-\u0dff\u0e31\u0e34-\u0e4e\u0eb1\u0eb4-\u0ece\u0f71-\u0f87\u102b-\u103e\u17b4-\u17d3"
+_LETTER = rf"(?:[^\W_]|[{_SIGNS}])"
+_COMPOUND = re.compile(rf"{_LETTER}+(?:[-_.\u2010\u2011·]{_LETTER}+)*")
+_ASCII_COMPOUND = re.compile(r"[A-Za-z0-9]+(?:[-_.][A-Za-z0-9]+)*")
+_JOINER = re.compile(r"[-_.\u2010\u2011·]")
+_RUN = re.compile(f"([{_CJK}]+)")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s\b)[a-z])")
+_LONGEST_CAMEL = 40
+_SHORTEST_ID = 16
+_LONGEST_PLAIN = 24
+
+_SPECIAL = str.maketrans(
+    {
+        "ł": "l", "Ł": "L", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D", "ð": "d", "Ð": "D", "ħ": "h", "Ħ": "H", "ı": "i",
+        "þ": "th", "Þ": "Th", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ŧ": "t", "Ŧ": "T",
+        "ـ": None, "ى": "ي", "ة": "ه", "ی": "ي", "ک": "ك", "ٱ": "ا",
+        "'": None, "’": None, "ʼ": None, "‘": None, "＇": None,
+    }
+)  # fmt: skip
+
+
+class Compound(NamedTuple):
+    """A word as asked for: as written, its parts, and (if it has several) the whole written together, all folded."""
+
+    written: str
+    parts: tuple[str, ...]
+    whole: str | None
+
+
+def words(text: str) -> Iterator[str]:
+    """Every word of a text to index, in order, with repeats: parts, then wholes; characters and pairs of CJK runs."""
+    for segments in _compounds(text):
+        parts: list[str] = []
+        for segment in segments:
+            for part, cjk in _parts(segment):
+                if cjk:
+                    yield from part
+                    yield from (part[at : at + 2] for at in range(len(part) - 1))
+                else:
+                    parts.append(part)
+        yield from parts
+        if 1 < len(parts) <= MAX_PARTS:
+            yield "".join(parts)[:MAX_WORD]
+
+
+def asked(text: str) -> list[Compound]:
+    """The words of a question, in order, each once.
+
+    A CJK run of up to four characters is one word whose parts are its pairs; every pair of a longer one is a word.
+    """
+    found: dict[tuple[str, ...], Compound] = {}
+    for segments in _compounds(text):
+        parts: list[str] = []
+        for segment in segments:
+            for part, cjk in _parts(segment):
+                if not cjk:
+                    parts.append(part)
+                    continue
+                for grams in _grams(part):
+                    found.setdefault(grams, Compound("".join(grams), grams, None))
+        if not parts:
+            continue
+        whole = "".join(parts)[:MAX_WORD]
+        if len(parts) > MAX_PARTS:
+            for part in parts:
+                found.setdefault((part,), Compound(part, (part,), None))
+        else:
+            several = whole if len(parts) > 1 else None
+            found.setdefault(tuple(parts), Compound(".".join(segments), tuple(parts), several))
+    return list(found.values())
+
+
+def edits(compound: Compound) -> int:
+    """How many typing errors may be forgiven in a word: 1 from five letters, 2 from nine; none in an id or a ticker.
+
+    Ids and tickers are: anything with a digit, up to six capitals, eight or more hexadecimal letters, more than 24
+    letters; and CJK, where every character is a word.
+    """
+    written, word = compound.written, compound.parts[0]
+    if compound.whole or len(compound.parts) > 1 or not is_spelt(word):
+        return 0
+    ticker = written.isupper() and len(written) <= 6 and written.lower() != written
+    if ticker or len(word) > _LONGEST_PLAIN or (len(word) >= 8 and not word.strip("abcdef")):
+        return 0
+    return 2 if len(word) >= 9 else 1 if len(word) >= 5 else 0
+
+
+def is_spelt(word: str) -> bool:
+    """True for a word spelt in the letters of an alphabet: no digits, no CJK."""
+    return word.isalpha() and (word.isascii() or not _RUN.search(word))
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """The form under which an English plural and its singular meet; all other words stand for themselves."""
+    if len(word) < 4 or not word.endswith("s") or not (word.isascii() and word.isalpha()):
+        return word
+    if word.endswith(("ss", "us")) or word in _NOT_PLURAL:
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "xes", "shes", "ches")) and word not in _ENDING_IN_E:
+        return word[:-2]
+    return word[:-1]
+
+
+_NOT_PLURAL = frozenset({"news", "this", "series", "species", "always", "analysis", "basis"})
+_ENDING_IN_E = frozenset({"caches", "axes", "niches", "aches"})
+
+
+def fold(text: str) -> str:
+    """Text without what does not tell words apart, apart from case, which still has to show the humps of camelCase."""
+    if text.isascii():
+        return text.replace("'", "")
+    decomposed = unicodedata.normalize("NFKD", text.translate(_SPECIAL)).translate(_SPECIAL)
+    kept = "".join(filter(_told_apart, decomposed))
+    return unicodedata.normalize("NFC", kept).translate(_DIGITS)
+
+
+@lru_cache(maxsize=8_192)
+def _told_apart(letter: str) -> bool:
+    """False for invisible format characters, and for accents and vowel points (by canonical combining class).
+
+    Class 8 (kana voicing), 7 and 9 (nukta, virama) and those of Thai and Lao vowels stay: there they change the word.
+    """
+    if letter.isascii():
+        return True
+    kind = unicodedata.combining(letter)
+    return not (10 <= kind <= 36 or kind >= 200 or kind == 1) and unicodedata.category(letter) != "Cf"
+
+
+class _Digits(dict[int, int]):
+    """Decimal digits of every script to ASCII, looked up once each."""
+
+    def __missing__(self, code: int) -> int:
+        letter = chr(code)
+        self[code] = found = ord(str(unicodedata.decimal(letter))) if letter.isdecimal() else code
+        return found
+
+
+_DIGITS = _Digits()
+
+
+def _compounds(text: str) -> Iterator[list[str]]:
+    folded = fold(text)
+    pattern = _ASCII_COMPOUND if folded.isascii() else _COMPOUND
+    for compound in pattern.findall(folded):
+        yield _JOINER.split(compound)
+
+
+def _parts(segment: str) -> Iterator[tuple[str, bool]]:
+    """The case-folded words in a run of letters and digits, and whether each is a run of CJK."""
+    if not segment.isascii():
+        for run in _RUN.split(segment):
+            if run and _RUN.match(run):
+                yield run, True
+            elif run:
+                yield run.casefold()[:MAX_WORD], False
+    elif segment.islower() or segment.isdigit() or _is_id(segment):
+        yield segment.lower()[:MAX_WORD], False
+    else:
+        for hump in _HUMP.split(segment):
+            yield hump.lower()[:MAX_WORD], False
+
+
+def _is_id(segment: str) -> bool:
+    """True for what only looks like camelCase: base58, base64, hexadecimal."""
+    return len(segment) > _LONGEST_CAMEL or (len(segment) >= _SHORTEST_ID and any(map(str.isdigit, segment)))
+
+
+def _grams(run: str) -> list[tuple[str, ...]]:
+    pairs = [run[at : at + 2] for at in range(len(run) - 1)]
+    if not pairs:
+        return [(run,)]
+    return [tuple(pairs)] if len(pairs) <= 3 else [(pair,) for pair in pairs]
