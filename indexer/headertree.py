@@ -1,6 +1,7 @@
 """All headers seen, as a tree: which chain has most work, and where each block's bytes lie.
 
-Columns of numbers rather than objects: about 90 bytes a block, 80 MB for 900,000. Not for two threads at once.
+Columns of numbers rather than objects: 156 bytes of memory a block, measured at 300,000 blocks.
+Not for two threads at once.
 """
 
 from __future__ import annotations
@@ -8,8 +9,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
-
-import numpy as np
 
 _MASK_64 = (1 << 64) - 1
 _FIRST_SLOTS = 1 << 10
@@ -28,7 +27,7 @@ class _Index:
 
     def __init__(self) -> None:
         self.hashes = bytearray()
-        self._slots = np.full(_FIRST_SLOTS, -1, np.int32)
+        self._slots = array("i", [-1]) * _FIRST_SLOTS
 
     def __len__(self) -> int:
         return len(self.hashes) // 32
@@ -36,7 +35,7 @@ class _Index:
     def _slot(self, digest: bytes) -> int:
         mask = len(self._slots) - 1
         slot = int.from_bytes(digest[:8], "little") & mask
-        while (number := int(self._slots[slot])) >= 0 and self.hash(number) != digest:
+        while (number := self._slots[slot]) >= 0 and self.hash(number) != digest:
             slot = (slot + 1) & mask
         return slot
 
@@ -44,13 +43,13 @@ class _Index:
         return bytes(self.hashes[32 * number : 32 * number + 32])
 
     def find(self, digest: bytes) -> int | None:
-        number = int(self._slots[self._slot(digest)])
+        number = self._slots[self._slot(digest)]
         return number if number >= 0 else None
 
     def add(self, digest: bytes) -> int:
         number = len(self)
         if 2 * number >= len(self._slots):
-            self._slots = np.full(2 * len(self._slots), -1, np.int32)
+            self._slots = array("i", [-1]) * (2 * len(self._slots))
             for known in range(number):
                 self._slots[self._slot(self.hash(known))] = known
         self._slots[self._slot(digest)] = number

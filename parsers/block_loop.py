@@ -346,7 +346,7 @@ def witness_end(base: int, at: int, end: int, inputs: int, search: bool) -> tupl
             length, after = varint(base, at, end)
             if length < 0 or length > end - after:
                 return at, WITNESS
-            if search and found == PLAIN and length >= 20 and speaks(base, after, after + length, end):
+            if search and found == PLAIN and speaks(base, after, after + length, end):
                 found = FLAGGED
             at = after + length
     return at, found

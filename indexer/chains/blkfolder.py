@@ -95,7 +95,7 @@ class BlkFolder:
         """Whether there may be something new: a glance at the folder and the files written last."""
         try:
             return self.folder.stat().st_mtime_ns != self._folder_time or any(
-                file.changed() for file in self._files[-3:]
+                file.changed() for file in self._files[-3:] if file.path.exists()
             )
         except OSError:
             return True

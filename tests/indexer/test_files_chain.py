@@ -464,6 +464,43 @@ async def test_large_blocks_are_mapped(
     assert await hashes(await opened()) == [block.hash for block in kit.branch(kit["7a"])]
 
 
+async def test_a_file_that_is_gone_is_missed_only_when_it_is_needed(
+    kit: ChainKit, tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a node prunes: the files go, the newest stays."""
+    paths = kit.write(tmp_path, trunk(kit), per_file=3)
+    chain = await opened()
+    paths[0].unlink()
+    assert await tip_of(chain) == kit["6"].hash
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    await chain.wait(0.05)
+    assert loop.time() - start >= 0.05, "what is gone is no news"
+    assert await hashes(chain, 3) == [block.hash for block in trunk(kit)[3:]]
+    monkeypatch.setattr(blkfolder, "MAPPED_BYTES", 100)
+    for buffer in (bytearray(100_000), bytearray()):
+        with pytest.raises(SourceUnavailableError, match=r"block 2 cannot be read .*No such file"):
+            chain._blocks.read(chain._blocks.branch(2, 2), buffer)
+
+
+async def test_long_work_stops_when_nobody_waits_for_it(kit: ChainKit, tmp_path: Path, opened: Open) -> None:
+    kit.write(tmp_path)
+    chain = await opened()
+    begun, ended = threading.Event(), threading.Event()
+
+    def work_(stop: threading.Event) -> None:
+        begun.set()
+        if stop.wait(10):
+            ended.set()
+
+    waiting = asyncio.create_task(chain._work(work_))
+    await asyncio.to_thread(begun.wait, 10)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert await asyncio.to_thread(ended.wait, 10)
+
+
 # --- values
 
 
@@ -489,6 +526,16 @@ async def test_values_are_found_backwards_as_far_as_allowed(tmp_path: Path, open
     none = await opened("?chain=bsv&network=regtest&lookback=0")
     assert await none.values(asked, at) == {}
     assert await chain.values(asked, replace(at, hash=bytes(32))) == {}
+    path = tmp_path / "blk00000.dat"
+    raw = bytearray(path.read_bytes())
+    place = raw.index(here.raw)
+    raw[place + 80] = 0xFE
+    raw[raw.index(mint["4"].raw) + 5] ^= 1
+    path.write_bytes(raw)
+    top = chain._blocks.tree.at(5)
+    assert top is not None
+    found = chain._blocks.values([*asked], replace(at, hash=chain._blocks.tree.hash(top)), 10**9, threading.Event())
+    assert found == {paid: 4321}, "blocks that cannot be read say nothing; those before them do"
 
 
 # --- other coins
@@ -532,6 +579,37 @@ async def test_dogecoin_blocks_with_the_work_of_another_chain_are_read_without_i
     assert [ref.height async for ref, _ in again.blocks(0, 9)] == [0]
     assert "merkle branch" in again.bad[-1].reason
     assert (await again.tip()).height == 0  # type: ignore[union-attr]
+
+
+async def test_dogecoin_work_of_another_chain_that_is_cut_short_is_refused(tmp_path: Path, opened: Open) -> None:
+    mint = ChainKit("doge")
+    raw = merge_mined(mint["1"])
+    cut = raw[: raw.index(b"\x02" + bytes(64)) + 90]
+    (tmp_path / "blk00000.dat").write_bytes(frame(mint["0"].raw) + frame(cut) + frame(mint["0"].raw))
+    chain = await opened("?network=regtest", "doge")
+    assert [ref.height async for ref, _ in chain.blocks(0, 9)] == [0]
+    assert "runs past the end" in chain.bad[-1].reason
+
+
+@pytest.mark.parametrize("coin", ["ltc", "doge"])
+async def test_behind_garbage_scrypt_work_is_asked_for(coin: str, tmp_path: Path, opened: Open) -> None:
+    """Expected blocks of scrypt coins are believed, found ones are not: a stranger could have written them."""
+    mint = ChainKit(coin)
+    mint.mine_empty(1)
+    lazy = next(
+        raw
+        for nonce in range(1000)
+        if not is_met(
+            mint.coin.pow((raw := mint["2"].raw[:76] + nonce.to_bytes(4, "little") + mint["2"].raw[80:])[:80]),
+            0x207FFFFF,
+        )
+    )
+    raws = [frame(mint["0"].raw), frame(mint["1"].raw), b"rubbish", frame(lazy), b"rubbish", frame(mint["2"].raw)]
+    (tmp_path / "blk00000.dat").write_bytes(b"".join(raws))
+    chain = await opened("?network=regtest", coin)
+    assert await hashes(chain) == [block.hash for block in mint.branch()]
+    assert len(chain._blocks.tree) == 3
+    assert chain.refused == 1
 
 
 # --- what the folder is
@@ -691,3 +769,14 @@ def test_the_tree_agrees_with_a_dictionary_of_chains(history: list[tuple[int, in
         assert tree.find(sha256d(number.to_bytes(4, "little"))) == number
         assert tree.height_of(number) == len(chain_of[number]) - 1
     assert tree.find(bytes(32)) is None
+
+
+def test_the_tree_finds_each_of_thousands() -> None:
+    tree = HeaderTree()
+    digests = [sha256d(number.to_bytes(4, "little")) for number in range(3000)]
+    for number, digest in enumerate(digests):
+        assert tree.add(digest, number - 1 if number else None, 2, Place(number % 7, number, 100)) == number
+    assert [tree.find(digest) for digest in digests] == list(range(3000))
+    assert tree.work(2999) == 6000
+    assert tree.place(2999) == Place(3, 2999, 100)
+    assert (tree.height, tree.parent(0), tree.parent(2999)) == (2999, None, 2998)

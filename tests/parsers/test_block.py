@@ -233,6 +233,7 @@ def test_more_candidates_than_one_batch_come_in_block_order() -> None:
     assert [candidate.size for candidate in found] == [len(tx) for tx in many]
     assert found[-1].offset + found[-1].size == len(assembled(*many))
     assert list(found[5:7]) == [found[5], found[6]]
+    assert repr(found[5:6]) == f"Candidates([{found[5]!r}])"
 
 
 # --- hostile blocks
@@ -339,6 +340,15 @@ def test_a_hundred_thousand_watched_are_found_and_forgotten() -> None:
     assert len(watched) == 50_000
     assert all((outpoint in watched) == (number % 2 == 1) for number, outpoint in enumerate(many[:2000]))
     assert sum(Outpoint(sha256d(bytes([n, 1])), 0) in watched for n in range(256)) == 0
+
+
+def test_a_set_that_loses_most_of_its_members_still_finds_the_rest() -> None:
+    many = [Outpoint(sha256d(struct.pack("<I", n)), 0) for n in range(10_000)]
+    watched = block.Watched(many)
+    for start in range(0, 9_900, 100):
+        watched.discard(many[start : start + 100])
+    assert len(watched) == 100
+    assert [outpoint in watched for outpoint in many] == [False] * 9_900 + [True] * 100
 
 
 def test_outputs_of_one_transaction_have_different_fingerprints() -> None:
