@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from argparse import Action, ArgumentParser
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
-
-import typer
+from typing import NoReturn
 
 from overlay.commands import check, diagnose, rebuild, run, search, show, snapshot, status
 from overlay.terminal import complain, survive_any_encoding
@@ -19,11 +19,13 @@ EXIT_CODES = {
     "overlay.remote.NotThereError": 1,
     "indexer.snapshot_fields.SnapshotError": 1,
     "indexer.settings.SettingsError": 2,
+    "overlay.commands.options.UsageError": 2,
     "overlay.problems.BadRequestError": 2,
     "overlay.remote.RefusedError": 2,
     "overlay.remote.RemoteError": 3,
     "overlay.services.MissingError": 3,
     "overlay.runner.AddressError": 3,
+    "overlay.workers.WorkerError": 3,
     "overlay.engines.EngineError": 3,
     "indexer.chains.SourceError": 3,
     "indexer.store.database.StoreError": 3,
@@ -32,55 +34,51 @@ EXIT_CODES = {
 }
 """Exit codes of the exceptions that are no mistake of this program's, by name: nothing is imported to look them up."""
 
-app = typer.Typer(
-    name="a2b",
-    help="Registry of AI agents and MCP tools on Bitcoin SV: follow the chain, search, serve.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
 
-for _command, _name in (
-    (run.up, "up"), (run.follow, "index"), (run.serve, "serve"), (search.search, "search"), (show.show, "show"),
-    (show.history, "history"), (diagnose.diagnose, "diagnose"), (check.check, "check"), (status.status, "status"),
-    (rebuild.rebuild, "rebuild"), (snapshot.export, "export"), (snapshot.take_over, "import"),
-):  # fmt: skip
-    app.command(_name)(_command)
+class _Version(Action):
+    """`--version`, looked up only when it is asked for."""
 
-
-def _version(asked: bool) -> None:
-    if asked:
+    def __call__(self, parser: ArgumentParser, *_: object) -> NoReturn:
         from overlay.services import version
 
-        typer.echo(f"a2b {version()}")
-        raise typer.Exit
+        parser.exit(0, f"a2b {version()}\n")
 
 
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    pass
+def parser() -> ArgumentParser:
+    """Every command and its options."""
+    root = ArgumentParser(
+        "a2b",
+        description="Registry of AI agents and MCP tools on Bitcoin SV: follow the chain, search, serve.",
+        epilog="Exit codes: 0 yes, 1 a negative answer, 2 wrong usage, 3 a source or server that cannot be used.",
+        allow_abbrev=False,
+    )
+    root.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    commands = root.add_subparsers(metavar="COMMAND", required=True)
+    for each in (run, search, show, diagnose, check, status, rebuild, snapshot):
+        each.add(commands)
+    return root
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (default: the process') and exit with its code."""
     survive_any_encoding()
+    asked = parser().parse_args(arguments)
     try:
-        app(args=list(arguments) if arguments is not None else None, prog_name="a2b")
+        code: int = asked.run(asked)
+        sys.stdout.flush()
     except BrokenPipeError:
-        sys.stderr.close()
-        raise SystemExit(0) from None
+        # whoever read has seen enough; what Python would still flush goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except KeyboardInterrupt:
+        code = 130
     except Exception as error:
-        code = _exit_code(error)
-        if code is None:
+        known = _exit_code(error)
+        if known is None:
             raise
         complain(_sentence(error))
-        raise SystemExit(code) from None
-    raise SystemExit(0)
+        code = known
+    raise SystemExit(code)
 
 
 def _exit_code(error: Exception) -> int | None:

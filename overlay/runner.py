@@ -48,10 +48,13 @@ class AddressError(Exception):
 
 
 class Runner:
-    """Runs a house until a signal. `serving` is called with the URL once requests are answered."""
+    """Runs a house until a signal. `serving` is called with the URL once requests are answered; `share_port` lets
+    other processes of this user serve on the same port."""
 
-    def __init__(self, house: House, serving: Callable[[str], None] = lambda _: None) -> None:
-        self._house, self._serving = house, serving
+    def __init__(
+        self, house: House, serving: Callable[[str], None] = lambda _: None, *, share_port: bool = False
+    ) -> None:
+        self._house, self._serving, self._share_port = house, serving, share_port
         self.standing = Standing(house.settings, house.store, house.engine, version())
         self._news = asyncio.Event()
         self._signalled = asyncio.Event()
@@ -189,7 +192,7 @@ class Runner:
         runner = create_runner(create_app(self.services()))
         await runner.setup()
         try:
-            await web.TCPSite(runner, settings.host, settings.port).start()
+            await web.TCPSite(runner, settings.host, settings.port, reuse_port=self._share_port or None).start()
         except (OSError, OverflowError) as error:
             await runner.cleanup()
             reason = getattr(error, "strerror", None) or error

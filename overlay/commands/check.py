@@ -3,53 +3,58 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from overlay.commands import options
+from overlay.commands.options import add_json, add_url, command
 from overlay.commands.search import card, one
 from overlay.commands.show import offer_line
 from overlay.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from overlay.commands.options import Commands
 
 MAX_BYTES = 2 << 20
 """Bytes read of a file; cards end at 1 MiB, and a larger one is told so."""
 
 
-class What(StrEnum):
-    """What a file is taken for."""
+def add(commands: Commands) -> None:
+    """The command to run before paying."""
+    parser = command(
+        commands, "check", check,
+        "Errors, warnings and a preview of a card, an MCP config or a price list. Exit code 1 when it is invalid.",
+    )  # fmt: skip
+    parser.add_argument("file", metavar="FILE", help="a JSON file; - for standard input")
+    parser.add_argument("--type", choices=("agent", "tool", "prices"), help="what it is [told by its shape]")
+    add_url(parser)
+    add_json(parser)
 
-    AGENT = "agent"
-    TOOL = "tool"
-    PRICES = "prices"
 
-
-def check(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A JSON file; - for standard input.")],
-    what: Annotated[What | None, typer.Option("--type", help="What it is. [default: told by its shape]")] = None,
-    url: options.Url = None,
-    as_json: options.AsJson = False,
-) -> None:
-    """Errors, warnings and a preview of a card, an MCP config or a price list. Exit code 1 when it is invalid."""
-    with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
-        body = opened.read(MAX_BYTES)
-    kind = what.value if what else None
-    if url:
+def check(asked: Namespace) -> int:
+    """Errors, warnings, preview."""
+    body = _read(asked.file)
+    if asked.url:
         from overlay.remote import Remote
 
-        found = Remote(url).check(body, kind)
+        found = Remote(asked.url).check(body, asked.type)
     else:
         from overlay.check import check as examine
 
-        found = examine(body, kind)
-    if as_json:
+        found = examine(body, asked.type)
+    if asked.json:
         say_json(found)
     else:
         _show(found)
-    raise typer.Exit(0 if found["ok"] else 1)
+    return 0 if found["ok"] else 1
+
+
+def _read(name: str) -> bytes:
+    if name == "-":
+        return sys.stdin.buffer.read(MAX_BYTES)
+    with Path(name).open("rb") as file:
+        return file.read(MAX_BYTES)
 
 
 def _show(found: Mapping[str, Any]) -> None:

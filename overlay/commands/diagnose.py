@@ -2,52 +2,56 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
-from overlay.commands import options
+from overlay.commands.options import UsageError, add_json, add_url, command, settings
 from overlay.commands.search import one
 from overlay.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from overlay.commands.options import Commands
 
 MAX_HEX = 4 << 20
 """Characters of a raw transaction, as over HTTP: one with a card of 1 MiB is a little over 2 MiB of hex."""
 
 
-def diagnose(
-    what: Annotated[str | None, typer.Argument(metavar="TXID|OUTPOINT", help="64 hex digits, or <txid>_<n>.")] = None,
-    raw: Annotated[
-        str | None, typer.Option("--raw", metavar="HEX|@FILE", help="A raw transaction, or @FILE holding its hex.")
-    ] = None,
-    url: options.Url = None,
-    as_json: options.AsJson = False,
-    config: options.Config = None,
-    data: options.Data = None,
-    database: options.Database = None,
-) -> None:
-    """Why is my transaction listed, or not? Exit code 1 when it lists nothing (--raw: when it would not)."""
-    if (what is None) == (raw is None):
-        raise typer.BadParameter("give a txid or an outpoint, or --raw")
-    asked = _asked(what) if what is not None else _bytes(raw or "")
-    local = options.settings(config, data=data, database=database)
-    found = _remote(url, asked) if url else _local(local, asked)
-    if as_json:
+def add(commands: Commands) -> None:
+    """The publisher's command."""
+    parser = command(
+        commands, "diagnose", diagnose,
+        "Why is my transaction listed, or not? Exit code 1 when it lists nothing (--raw: when it would not).",
+        "data", "database",
+    )  # fmt: skip
+    parser.add_argument("what", metavar="TXID|OUTPOINT", nargs="?", help="64 hex digits, or <txid>_<output number>")
+    parser.add_argument("--raw", metavar="HEX|@FILE", help="a raw transaction, or @ and a file that holds its hex")
+    add_url(parser)
+    add_json(parser)
+
+
+def diagnose(asked: Namespace) -> int:
+    """Its steps."""
+    if (asked.what is None) == (asked.raw is None):
+        raise UsageError("give a txid or an outpoint, or --raw")
+    what = _named(asked.what) if asked.what is not None else _bytes(asked.raw)
+    found = _remote(asked.url, what) if asked.url else _local(settings(asked), what)
+    if asked.json:
         say_json(found)
     else:
         _show(found)
-    raise typer.Exit(0 if _is_good(found) else 1)
+    return 0 if _is_good(found) else 1
 
 
-def _asked(text: str) -> str:
+def _named(text: str) -> str:
     from parsers.tx import Outpoint
 
     try:
         outpoint = Outpoint.parse(text if len(text) != 64 else f"{text}_0")
     except ValueError:
-        raise typer.BadParameter(
+        raise UsageError(
             f"{text[:100]!a} is neither a txid (64 hex digits) nor an outpoint (<txid>_<output number>)"
         ) from None
     return str(outpoint)[:64] if len(text) == 64 else str(outpoint)
@@ -58,11 +62,11 @@ def _bytes(raw: str) -> bytes:
         with Path(raw[1:]).open("rb") as file:
             raw = file.read(MAX_HEX + 1).decode("ascii", "replace")
     if len(raw) > MAX_HEX:
-        raise typer.BadParameter(f"the transaction is longer than {MAX_HEX:,} hex digits")
+        raise UsageError(f"the transaction is longer than {MAX_HEX:,} hex digits")
     try:
         return bytes.fromhex(raw)
     except ValueError:
-        raise typer.BadParameter("the transaction is not hex") from None
+        raise UsageError("the transaction is not hex") from None
 
 
 def _remote(url: str, asked: str | bytes) -> dict[str, Any]:
@@ -73,17 +77,17 @@ def _remote(url: str, asked: str | bytes) -> dict[str, Any]:
     return found
 
 
-def _local(settings: Settings, asked: str | bytes) -> dict[str, Any]:
+def _local(told: Settings, asked: str | bytes) -> dict[str, Any]:
     from overlay.services import cache_loops, open_store
     from overlay.services import diagnose as answer
     from parsers.errors import ParseError
 
-    cache_loops(settings)
-    store = open_store(settings, make=False)
+    cache_loops(told)
+    store = open_store(told, make=False)
     try:
-        return answer(settings, store, asked)
+        return answer(told, store, asked)
     except ParseError as error:
-        raise typer.BadParameter(f"these bytes are no transaction: {error}") from None
+        raise UsageError(f"these bytes are no transaction: {error}") from None
     finally:
         store.engine.dispose()
 

@@ -1,46 +1,61 @@
-"""Options that several commands share, and the settings they make."""
+"""Options that several commands share, the settings they make, and how a command is added to the parser."""
 
 from __future__ import annotations
 
 import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
+from indexer.settings import KEYS, Settings
 
-from indexer.settings import Settings
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
 
-Config = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="A TOML file of settings; flags and A2B_* win over it.")
-]
-Data = Annotated[
-    str | None, typer.Option("--data", metavar="FOLDER", help="A2B_DATA: database and index. [default: ./a2b-data]")
-]
-Database = Annotated[
-    str | None,
-    typer.Option(
-        "--database", metavar="URL", help="A2B_DATABASE: sqlite:///PATH or postgresql+psycopg://user@host/db."
-    ),
-]
-Search = Annotated[
-    str | None, typer.Option("--search", metavar="URL", help="A2B_SEARCH: the index, tantivy:PATH or whoosh:PATH.")
-]
-Chains = Annotated[
-    str | None, typer.Option("--chains", metavar="NAME=URL...", help="A2B_CHAINS: what to follow, separated by spaces.")
-]
-Host = Annotated[
-    str | None, typer.Option("--host", metavar="ADDRESS", help="A2B_HOST: address to serve on. [default: 127.0.0.1]")
-]
-Port = Annotated[
-    str | None,
-    typer.Option("--port", metavar="NUMBER", help="A2B_PORT: port to serve on, 0 for any free one. [default: 8080]"),
-]
-Url = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="Ask the overlay running there instead of the local data.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the HTTP API answers.")]
+    Commands = _SubParsersAction[ArgumentParser]
+
+_FLAGS = {
+    "data": ("FOLDER", "A2B_DATA: the folder of database and index [./a2b-data]"),
+    "database": ("URL", "A2B_DATABASE: sqlite:///PATH or postgresql+psycopg://user@host/name [in the data folder]"),
+    "search": ("URL", "A2B_SEARCH: the index, tantivy:PATH or whoosh:PATH [in the data folder]"),
+    "chains": ("NAME=URL...", "A2B_CHAINS: what to follow, separated by spaces [the packaged sample blocks]"),
+    "host": ("ADDRESS", "A2B_HOST: the address to serve on [127.0.0.1]"),
+    "port": ("NUMBER", "A2B_PORT: the port to serve on, 0 for any that is free [8080]"),
+}
 
 
-def settings(config: Path | None, **flags: Any) -> Settings:
+class UsageError(Exception):
+    """A command line that cannot be meant: the message says what would be right."""
+
+
+def command(
+    commands: Commands, name: str, run: Callable[[Namespace], int], purpose: str, *flags: str, more: str = ""
+) -> ArgumentParser:
+    """Add a command: `run` does it and gives the exit code, `purpose` is its help, `flags` the settings it uses."""
+    summary = purpose.partition(". ")[0].rstrip(".")
+    parser = commands.add_parser(name, help=summary, description=f"{purpose} {more}".strip(), allow_abbrev=False)
+    parser.set_defaults(run=run)
+    if flags:
+        group = parser.add_argument_group("settings (flags win over the environment, and that over the file)")
+        group.add_argument("--config", metavar="FILE", type=Path, help="a TOML file of settings")
+        for flag in flags:
+            metavar, told = _FLAGS[flag]
+            group.add_argument(f"--{flag}", metavar=metavar, help=told)
+    return parser
+
+
+def add_url(parser: ArgumentParser) -> None:
+    """The option to ask a running overlay."""
+    parser.add_argument("--url", help="ask the overlay running there instead of the local data")
+
+
+def add_json(parser: ArgumentParser) -> None:
+    """The option to print JSON."""
+    parser.add_argument("--json", action="store_true", help="print JSON, as the HTTP API answers")
+
+
+def settings(asked: Namespace) -> Settings:
     """The settings of this process. Raises SettingsError."""
-    return Settings.load(flags, os.environ, config)
+    flags = {name: getattr(asked, name, None) for name in KEYS}
+    return Settings.load(flags, os.environ, asked.config)

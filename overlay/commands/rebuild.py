@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from overlay.commands import options
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from overlay.commands.options import command, settings
 from overlay.terminal import counting, say
 
+if TYPE_CHECKING:
+    from overlay.commands.options import Commands
 
-def rebuild(
-    config: options.Config = None,
-    data: options.Data = None,
-    database: options.Database = None,
-    search: options.Search = None,
-) -> None:
-    """Make the search index anew from the database. Nothing else may be writing it."""
+
+def add(commands: Commands) -> None:
+    """The command for an index that is lost, or of another kind."""
+    command(
+        commands, "rebuild", rebuild, "Make the search index anew from the database. Nothing else may be writing it.",
+        "data", "database", "search",
+    )  # fmt: skip
+
+
+def rebuild(asked: Namespace) -> int:
+    """All registrations, in batches."""
     from overlay.feed import Feed
     from overlay.services import open_index, open_store
 
-    settings = options.settings(config, data=data, database=database, search=search)
-    store = open_store(settings, make=False)
+    told = settings(asked)
+    store = open_store(told, make=False)
     try:
-        engine = open_index(settings, make=True)
+        engine = open_index(told, make=True)
         try:
             with counting("rebuilding the index", "registrations") as tell:
                 total = Feed(store, engine).rebuild(lambda done: tell(done, 0))
-            say(f"indexed {total:,} registrations into {settings.shown()['search']}")
         finally:
             engine.close()
     finally:
         store.engine.dispose()
+    say(f"indexed {total:,} registrations into {told.shown()['search']}")
+    return 0

@@ -4,67 +4,74 @@ from __future__ import annotations
 
 import signal
 import sys
+from argparse import Namespace
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from indexer.settings import Settings
-from overlay.commands import options
-from overlay.services import cache_loops, make_data, version
+from overlay.commands.options import UsageError, command, settings
+from overlay.services import make_data, version
 from overlay.terminal import is_terminal, log_lines, say
+from overlay.workers import Workers
+
+if TYPE_CHECKING:
+    from overlay.commands.options import Commands
 
 NODE = 'A2B_CHAINS="bsv=files:/path/to/node/blocks?network=mainnet" a2b up'
 
-
-def up(
-    config: options.Config = None,
-    data: options.Data = None,
-    database: options.Database = None,
-    search: options.Search = None,
-    chains: options.Chains = None,
-    host: options.Host = None,
-    port: options.Port = None,
-) -> None:
-    """Follow the configured chains and serve, in one process.
-
-    With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-data, on 127.0.0.1:8080.
-    """
-    told = options.settings(config, data=data, database=database, search=search, chains=chains, host=host, port=port)
-    _run(told, follow=True, serve=True)
+MOST_WORKERS = 64
 
 
-def follow(
-    config: options.Config = None,
-    data: options.Data = None,
-    database: options.Database = None,
-    chains: options.Chains = None,
-) -> None:
-    """Follow the configured chains into the database; serve nothing."""
-    _run(options.settings(config, data=data, database=database, chains=chains), follow=True, serve=False)
+def add(commands: Commands) -> None:
+    """The three commands that go on until they are told to stop."""
+    command(
+        commands, "up", up, "Follow the configured chains and serve, in one process.",
+        "data", "database", "search", "chains", "host", "port",
+        more="With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-data, on "
+        f"127.0.0.1:8080. To follow a node: {NODE}",
+    )  # fmt: skip
+    command(commands, "index", index, "Follow the configured chains; serve nothing.", "data", "database", "chains")
+    parser = command(
+        commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
+        "data", "database", "search", "host", "port",
+    )  # fmt: skip
+    parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes that serve [1]")
 
 
-def serve(
-    config: options.Config = None,
-    data: options.Data = None,
-    database: options.Database = None,
-    search: options.Search = None,
-    host: options.Host = None,
-    port: options.Port = None,
-) -> None:
-    """Serve what another process (`a2b index`) writes into the database; follow nothing."""
-    told = options.settings(config, data=data, database=database, search=search, host=host, port=port)
-    _run(told, follow=False, serve=True)
+def up(asked: Namespace) -> int:
+    """Follow and serve."""
+    return _run(settings(asked), follow=True, serve=True)
 
 
-def _run(settings: Settings, *, follow: bool, serve: bool) -> None:
+def index(asked: Namespace) -> int:
+    """Follow only."""
+    return _run(settings(asked), follow=True, serve=False)
+
+
+def serve(asked: Namespace) -> int:
+    """Serve only."""
+    told = settings(asked)
+    if not 1 <= asked.workers <= MOST_WORKERS:
+        raise UsageError(f"--workers is {asked.workers}, and must be from 1 to {MOST_WORKERS}")
+    if asked.workers > 1 and told.port == 0:
+        raise UsageError("several workers share one port: give --port a number")
+    return _run(told, follow=False, serve=True, workers=asked.workers)
+
+
+def _run(told: Settings, *, follow: bool, serve: bool, workers: int = 1) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _leave)
-    for line in _plan(settings, follow=follow, serve=serve):
+    for line in _plan(told, follow=follow, serve=serve):
         say(line)
     sys.stdout.flush()
-    make_data(settings)
-    cache_loops(settings)
+    make_data(told)
     log_lines()
-    _work(settings, follow=follow, serve=serve)
+    group = Workers(workers)
+    try:
+        _work(told, group, follow=follow, serve=serve)
+    finally:
+        group.stop()
+    return 0
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -72,32 +79,32 @@ def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(0)
 
 
-def _plan(settings: Settings, *, follow: bool, serve: bool) -> list[str]:
-    shown = settings.shown()
+def _plan(told: Settings, *, follow: bool, serve: bool) -> list[str]:
+    shown = told.shown()
     lines = [f"a2b {version()}"]
-    if follow and settings.sample:
-        lines.append(
-            f"follows   the packaged sample blocks, as chain {settings.chains[0].name!r} (nothing is configured)"
-        )
+    if follow and told.sample:
+        lines.append(f"follows   the packaged sample blocks, as chain {told.chains[0].name!r} (nothing is configured)")
     elif follow:
-        lines += [f"follows   {chain.shown}" for chain in settings.chains]
+        lines += [f"follows   {chain.shown}" for chain in told.chains]
     lines.append(f"stores    {shown['database']}" + (f", index {shown['search']}" if serve else ""))
     if serve:
-        lines.append(f"serves    http://{settings.host}:{settings.port}" if settings.port else "serves    a free port")
-    if follow and settings.sample:
+        lines.append(f"serves    http://{told.host}:{told.port}" if told.port else "serves    a free port")
+    if follow and told.sample:
         lines.append(f"to follow your own node: {NODE}")
     return lines
 
 
-def _work(settings: Settings, *, follow: bool, serve: bool) -> None:
+def _work(told: Settings, group: Workers, *, follow: bool, serve: bool) -> None:
     import asyncio
 
     from overlay.runner import Runner
     from overlay.services import build
 
-    house = build(settings, follow=follow, serve=serve)
+    house = build(told, follow=follow, serve=serve)
     try:
-        runner = Runner(house, _serving)
+        runner = Runner(house, _serving if group.is_first else _nothing, share_port=group.is_shared)
+        if group.is_shared:
+            runner.also(group.watch)
         if follow and is_terminal():
             from overlay.bars import Bars
 
@@ -105,6 +112,10 @@ def _work(settings: Settings, *, follow: bool, serve: bool) -> None:
         asyncio.run(runner.run())
     finally:
         house.close()
+
+
+def _nothing(_url: str) -> None:
+    """The first process has said it."""
 
 
 def _serving(url: str) -> None:

@@ -3,78 +3,83 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
-from overlay.commands import options
+from overlay.commands.options import add_json, add_url, command, settings
 from overlay.terminal import say, say_json
 
 if TYPE_CHECKING:
+    from overlay.commands.options import Commands
     from overlay.engines import Engine
 
-Several = list[str] | None
+_FILTERS = (
+    # the option, the parameter of the API, what it is, and whether it may be repeated
+    ("--type", "type", "KIND", "agent, tool or all", True),
+    ("--skill", "skillId", "ID", "a skill's id, exactly", True),
+    ("--currency", "acceptedCurrency", "CODE", "a currency that an offer takes", True),
+    ("--interval", "interval", "INTERVAL", "how it is paid: P1M, month, none (per call)...", True),
+    ("--max-price", "maxPrice", "AMOUNT", "the most an offer may cost", False),
+    ("--price-currency", "priceCurrency", "CODE", "the currency of --max-price", False),
+    ("--tag", "tag", "TAG", "a tag of the listing or of a skill", True),
+    ("--chain", "chain", "CHAIN", "a chain by its name or CAIP-2 id", True),
+    ("--sort", "sort", "ORDER", "relevance, price, updated, created or name; --sort=-name reverses", False),
+    ("--limit", "limit", "NUMBER", "listings to show, at most 100 [20]", False),
+)
 
 
-def search(
-    text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Words to find; none: everything.")] = None,
-    kind: Annotated[str | None, typer.Option("--type", help="agent, tool or all.")] = None,
-    skill: Annotated[Several, typer.Option(help="The id of a skill. Repeated: any of them.")] = None,
-    currency: Annotated[Several, typer.Option(help="A currency that an offer takes. Repeated: any.")] = None,
-    interval: Annotated[Several, typer.Option(help="P1M, month, none (per call)... Repeated: any.")] = None,
-    max_price: Annotated[str | None, typer.Option(help="The most an offer may cost.")] = None,
-    price_currency: Annotated[str | None, typer.Option(help="The currency of --max-price.")] = None,
-    tag: Annotated[Several, typer.Option(help="A tag. Repeated: any of them.")] = None,
-    chain: Annotated[Several, typer.Option(help="A chain by its name or CAIP-2 id. Repeated: any.")] = None,
-    sort: Annotated[str | None, typer.Option(help="relevance, price, updated, created or name; - reverses.")] = None,
-    limit: Annotated[str | None, typer.Option(help="Listings to show, at most 100. [default: 20]")] = None,
-    url: options.Url = None,
-    as_json: options.AsJson = False,
-    config: options.Config = None,
-    data: options.Data = None,
-    search_url: options.Search = None,
-) -> None:
-    """Find agents and tools. Exit code 1 when there are none."""
-    asked = _pairs(
-        q=[" ".join(text)] if text else None, type=[kind] if kind else None, skillId=skill, acceptedCurrency=currency,
-        interval=interval, maxPrice=[max_price] if max_price else None,
-        priceCurrency=[price_currency] if price_currency else None, tag=tag, chain=chain,
-        sort=[sort] if sort else None, limit=[limit] if limit else None,
-    )  # fmt: skip
-    if url:
+def add(commands: Commands) -> None:
+    """The command that finds."""
+    parser = command(
+        commands, "search", search, "Find agents and tools. Exit code 1 when there are none.", "data", "search"
+    )
+    parser.add_argument("text", metavar="TEXT", nargs="*", help="words to find; none: everything")
+    for option, name, metavar, told, many in _FILTERS:
+        told = f"{told}; repeated: any of them" if many else told
+        parser.add_argument(option, dest=f"ask_{name}", metavar=metavar, action="append", help=told)
+    add_url(parser)
+    add_json(parser)
+
+
+def search(asked: Namespace) -> int:
+    """Ask the local index, or a running overlay."""
+    question = _pairs(asked)
+    if asked.url:
         from overlay.remote import Remote
 
-        found = Remote(url).search(asked)
+        found = Remote(asked.url).search(question)
     else:
-        found = _local(options.settings(config, data=data, search=search_url), asked)
-    if as_json:
+        found = _local(settings(asked), question)
+    if asked.json:
         say_json(found)
     else:
         _show(found)
-    raise typer.Exit(0 if found.get("items") else 1)
+    return 0 if found.get("items") else 1
 
 
-def _pairs(**given: Several) -> list[tuple[str, str]]:
-    return [(name, value) for name, values in given.items() for value in values or ()]
+def _pairs(asked: Namespace) -> list[tuple[str, str]]:
+    """The question as the URL parameters that mean the same."""
+    words = [("q", " ".join(asked.text))] if asked.text else []
+    return words + [(name, value) for _, name, *_ in _FILTERS for value in getattr(asked, f"ask_{name}") or ()]
 
 
-def _local(settings: Settings, asked: list[tuple[str, str]]) -> Any:
+def _local(told: Settings, asked: list[tuple[str, str]]) -> Any:
     from overlay.asked import from_pairs
     from overlay.page import page
     from overlay.services import open_index
 
-    engine = open_index(settings, make=False)
+    engine = open_index(told, make=False)
     try:
         needs_chains = any(name == "chain" for name, _ in asked)
-        question = from_pairs(asked, _chains(engine, settings) if needs_chains else {})
+        question = from_pairs(asked, _chains(engine, told) if needs_chains else {})
         return json.loads(page(question, engine.search(question.query), engine.cursor(), {}))
     finally:
         engine.close()
 
 
-def _chains(engine: Engine, settings: Settings) -> dict[str, str]:
+def _chains(engine: Engine, told: Settings) -> dict[str, str]:
     """The chains that the index itself knows, by name: asked of it, so that no database is needed."""
     from overlay.params import STATUSES
     from overlay.query import Query
@@ -85,7 +90,7 @@ def _chains(engine: Engine, settings: Settings) -> dict[str, str]:
     for name, _ in counted.get("chain", ()):
         hits = engine.search(Query(statuses=STATUSES, chains=(name,), limit=1)).hits
         found[name] = str(json.loads(hits[0].item)["caip2"])
-    return in_configured_order(settings, found)
+    return in_configured_order(told, found)
 
 
 def _show(found: Mapping[str, Any]) -> None:

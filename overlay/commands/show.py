@@ -2,81 +2,81 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
-from overlay.commands import options
+from overlay.commands.options import add_json, add_url, command, settings
 from overlay.commands.search import one
 from overlay.terminal import say, say_json
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="<txid>_<output>, with #<server> for one of several of a tool.")]
+if TYPE_CHECKING:
+    from overlay.commands.options import Commands
 
 
-def show(
-    id_: Id,
-    url: options.Url = None,
-    as_json: options.AsJson = False,
-    config: options.Config = None,
-    data: options.Data = None,
-    database: options.Database = None,
-) -> None:
-    """Show one listing. Exit code 1 when there is none."""
-    if url:
+def add(commands: Commands) -> None:
+    """The commands about one listing."""
+    for name, run, purpose in (
+        ("show", show, "Show one listing. Exit code 1 when there is none."),
+        ("history", history, "Show every revision of a listing, newest first. Exit code 1 when there is none."),
+    ):
+        parser = command(commands, name, run, purpose, "data", "database")
+        parser.add_argument("id", metavar="ID", help="<txid>_<output>, with #<server> for one of several of a tool")
+        add_url(parser)
+        add_json(parser)
+
+
+def show(asked: Namespace) -> int:
+    """One item."""
+    if asked.url:
         from overlay.remote import Remote
 
-        found = Remote(url).listing(id_)
+        found = Remote(asked.url).listing(asked.id)
     else:
-        found = _listing(options.settings(config, data=data, database=database), id_)
-    if as_json:
+        found = _listing(settings(asked), asked.id)
+    if asked.json:
         say_json(found)
     else:
         _show(found)
+    return 0
 
 
-def history(
-    id_: Id,
-    url: options.Url = None,
-    as_json: options.AsJson = False,
-    config: options.Config = None,
-    data: options.Data = None,
-    database: options.Database = None,
-) -> None:
-    """Show every revision of a listing, the newest first. Exit code 1 when there is none."""
-    if url:
+def history(asked: Namespace) -> int:
+    """Its revisions."""
+    if asked.url:
         from overlay.remote import Remote
 
-        found = Remote(url).history(id_)
+        found = Remote(asked.url).history(asked.id)
     else:
-        found = _revisions(options.settings(config, data=data, database=database), id_)
-    if as_json:
+        found = _revisions(settings(asked), asked.id)
+    if asked.json:
         say_json(found)
-        return
+        return 0
     for revision in found["revisions"]:
         for line in _revision(revision):
             say(line)
+    return 0
 
 
-def _listing(settings: Settings, id_: str) -> dict[str, Any]:
+def _listing(told: Settings, id_: str) -> dict[str, Any]:
     from overlay.catalogue import Catalogue
     from overlay.listing_api import one as listing
     from overlay.services import open_store
 
-    store = open_store(settings, make=False)
+    store = open_store(told, make=False)
     try:
         return listing(Catalogue(store), id_)
     finally:
         store.engine.dispose()
 
 
-def _revisions(settings: Settings, id_: str) -> dict[str, Any]:
+def _revisions(told: Settings, id_: str) -> dict[str, Any]:
     from overlay.catalogue import Catalogue
     from overlay.listing_api import revisions
     from overlay.services import open_store
 
-    store = open_store(settings, make=False)
+    store = open_store(told, make=False)
     try:
         return revisions(Catalogue(store), id_)
     finally:

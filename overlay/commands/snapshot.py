@@ -2,56 +2,64 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from overlay.commands import options
+from overlay.commands.options import command, settings
 from overlay.terminal import counting, say
 
+if TYPE_CHECKING:
+    from overlay.commands.options import Commands
 
-def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines; compressed when the name ends in .gz.")],
-    config: options.Config = None,
-    data: options.Data = None,
-    database: options.Database = None,
-) -> None:
-    """Write a snapshot of the database. The same facts give the same bytes."""
+
+def add(commands: Commands) -> None:
+    """The commands that write and read snapshots."""
+    for name, run, purpose in (
+        ("export", export, "Write a snapshot of the database. The same facts give the same bytes."),
+        (
+            "import",
+            take_over,
+            "Fill an empty database from a snapshot. Exit code 1 when anything in it does not agree.",
+        ),
+    ):
+        parser = command(commands, name, run, purpose, "data", "database")
+        parser.add_argument("file", metavar="FILE", type=Path, help="JSON lines; compressed when it ends in .gz")
+
+
+def export(asked: Namespace) -> int:
+    """All facts, into a file."""
     from indexer.snapshot import export as write
     from indexer.snapshot import written
     from overlay.services import open_store
 
-    store = open_store(options.settings(config, data=data, database=database), make=False)
+    store = open_store(settings(asked), make=False)
     try:
-        with counting("exporting", "blocks") as tell, written(file) as opened:
+        with counting("exporting", "blocks") as tell, written(asked.file) as opened:
             counts = write(store, opened, tell)
     finally:
         store.engine.dispose()
-    say(f"wrote {counts.blocks:,} blocks, {counts.events:,} events and {counts.cards:,} cards to {file}")
+    say(f"wrote {counts.blocks:,} blocks, {counts.events:,} events and {counts.cards:,} cards to {asked.file}")
+    return 0
 
 
-def take_over(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A snapshot that `a2b export` wrote.")],
-    config: options.Config = None,
-    data: options.Data = None,
-    database: options.Database = None,
-) -> None:
-    """Fill an empty database from a snapshot, checking every hash in it. Exit code 1 when something differs."""
+def take_over(asked: Namespace) -> int:
+    """All facts, out of a file."""
     from indexer import snapshot
     from indexer.store import Store, Writer, connect
     from overlay.services import make_data
 
-    settings = options.settings(config, data=data, database=database)
-    make_data(settings)
-    engine = connect(settings.database, importing=True)
+    told = settings(asked)
+    make_data(told)
+    engine = connect(told.database, importing=True)
     try:
         writer = Writer(engine)
         try:
             with counting("importing", "blocks") as tell:
-                counts = snapshot.take_over(snapshot.lines(file), Store(engine), writer, tell)
+                counts = snapshot.take_over(snapshot.lines(asked.file), Store(engine), writer, tell)
         finally:
             writer.close()
     finally:
         engine.dispose()
     say(f"took over {counts.blocks:,} blocks, {counts.events:,} events and {counts.cards:,} cards; every hash agrees")
+    return 0

@@ -2,48 +2,56 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
-from overlay.commands import options
+from overlay.commands.options import add_json, add_url, command, settings
 from overlay.commands.search import one
 from overlay.terminal import say, say_json
 
+if TYPE_CHECKING:
+    from overlay.commands.options import Commands
 
-def status(
-    url: options.Url = None,
-    as_json: options.AsJson = False,
-    config: options.Config = None,
-    data: options.Data = None,
-    database: options.Database = None,
-    search: options.Search = None,
-) -> None:
-    """Heights, lag, counts and state hashes. Without --url: as the local database says, whoever follows the chains."""
-    if url:
+
+def add(commands: Commands) -> None:
+    """The operator's command."""
+    parser = command(
+        commands, "status", status, "Heights, lag, counts and state hashes.", "data", "database", "search",
+        more="Without --url: as the local database says, whoever follows the chains.",
+    )  # fmt: skip
+    add_url(parser)
+    add_json(parser)
+
+
+def status(asked: Namespace) -> int:
+    """Where everything stands."""
+    if asked.url:
         from overlay.remote import Remote
 
-        found = Remote(url).status()
+        found = Remote(asked.url).status()
     else:
-        found = _local(options.settings(config, data=data, database=database, search=search))
-    if as_json:
+        found = _local(settings(asked))
+    if asked.json:
         say_json(found)
     else:
         _show(found)
+    return 0
 
 
-def _local(settings: Settings) -> dict[str, Any]:
+def _local(told: Settings) -> dict[str, Any]:
     from overlay.services import MissingError, open_index, open_store, version
     from overlay.standing import Standing
 
-    store = open_store(settings, make=False)
+    store = open_store(told, make=False)
     try:
         try:
-            engine = open_index(settings, make=False)
+            engine = open_index(told, make=False)
         except MissingError:
             engine = None
         try:
-            standing = Standing(settings, store, engine, version())
+            standing = Standing(told, store, engine, version())
             for progress in standing.progress.values():
                 standing.hash(progress)
             return standing.status()
