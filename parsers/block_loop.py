@@ -23,7 +23,7 @@ TRUNCATED, INPUT_COUNT, INPUT_SCRIPT, OUTPUT_COUNT, OUTPUT_SCRIPT, WITNESS, MWEB
 SEGWIT, SEARCH, SEARCH_WITNESS, PROBE = 1, 2, 4, 8  # what a walk is to do
 
 _OP_IF, _PUSHDATA1, _PUSHDATA2, _PUSHDATA4 = 0x63, 0x4C, 0x4D, 0x4E
-_1PUQ = 0x51755031  # the first letters of MAP's prefix
+_1PUQ, _TYPE = 0x51755031, 0x65707974  # the first letters of MAP's prefix, and its key `type`
 _NO_BITS, _ONE = np.uint64(0), np.uint64(1)
 _MIX_1, _MIX_2, _MIX_3 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93), np.uint64(0xA0761D6478BD642F)
 _S28, _S29, _S32, _S34, _S40 = (np.uint64(n) for n in (28, 29, 32, 34, 40))
@@ -220,7 +220,8 @@ def pushed(base: int, at: int, start: int) -> int:
         return 1
     if before < 3 or before >= _PUSHDATA1:
         return 0
-    return 2 if before >= 0x20 else 1
+    is_value = at - 6 >= start and load8(base + at - 6) == 4 and load32(base + at - 5) == _TYPE
+    return 2 if before >= 0x20 and not is_value else 1
 
 
 @compiled
@@ -264,10 +265,9 @@ def json_envelope(base: int, at: int, stop: int, budget: int) -> int:
         if not is_value and (code == 0 or (after - first == 1 and first < stop and load8(base + first) == 0)):
             return budget
         budget -= 8 + min(after, stop) - first
-        if is_value and says_json(base, first, min(after, stop)):
+        if says_json(base, first, min(after, stop)):
             return -1
-        is_value = not is_value
-        at = after
+        is_value, at = not is_value, after
     return budget
 
 

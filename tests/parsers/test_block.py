@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parsers import block
+from parsers import block, output
+from parsers import envelope as envelopes_
 from parsers.errors import BlockError
-from parsers.tx import Outpoint, sha256d, varint
+from parsers.tx import Outpoint, Transaction, TxOutput, sha256d, varint
 from tests.bench.synthetic import COINBASE, MAP_PREFIX, Maker, envelope, push
 from tests.oracles import walker
 
@@ -234,6 +235,41 @@ def test_more_candidates_than_one_batch_come_in_block_order() -> None:
     assert found[-1].offset + found[-1].size == len(assembled(*many))
     assert list(found[5:7]) == [found[5], found[6]]
     assert repr(found[5:6]) == f"Candidates([{found[5]!r}])"
+
+
+a2b_types = st.sampled_from([b"a2b", b"a2b-agent", b"agent", b"a2b" + b"9" * 50, b"post"]) | words
+
+
+def map_tape(app: bytes, named: bytes, form: int) -> bytes:
+    """MAP SET of an app and a type, the type pushed in one of four forms."""
+    return b"".join(map(push, (MAP_PREFIX, b"SET", b"app", app, b"type"))) + big_push(named, form)
+
+
+maps = st.builds(map_tape, words, a2b_types, forms)
+told = st.lists(maps | envelopes | nested | pushes | locks | opcodes, max_size=6).map(b"".join)
+claims = st.builds(lambda before, inside: before + b"\x6a" + inside, told, told) | told
+
+
+@settings(max_examples=500, deadline=None)
+@given(claims, st.booleans())
+def test_whatever_the_parsers_take_notice_of_is_flagged(script: bytes, cut: bool) -> None:
+    """The parsers proper are the second judge: a pointer, an A2B claim, JSON in an envelope or in a broken one."""
+    script = script[:-2] if cut else script
+    said = output.read(Transaction(bytes(32), 1, (), (TxOutput(1, script),), 0, 0), 0)
+    is_claim = said.map is not None and (output.is_claim(said.map.fields) or "bsv-mcp" in said.map.fields.values())
+    is_json = said.inscription is not None and envelopes_.is_json(said.inscription.content_type)
+    if said.pointer or is_claim or is_json or said.near_json:
+        assert flagged(script)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(told, min_size=2, max_size=3))
+def test_whatever_the_parsers_find_in_a_witness_is_flagged(stack: list[bytes]) -> None:
+    tx = b"\x01\0\0\0\0\1\x01" + bytes(36) + b"\0" + bytes(4) + b"\x01" + bytes(8) + b"\0" + varint(len(stack))
+    tx += b"".join(varint(len(item)) + item for item in stack) + bytes(4)
+    found = block.worth_reading(bytes(80) + b"\1" + tx, block.Watched(), segwit=True, witness=True)
+    if any(envelopes_.is_json(each.content_type) for each in envelopes_.read_witness(tuple(stack))):
+        assert len(found) == 1
 
 
 # --- hostile blocks
