@@ -8,7 +8,7 @@ from binascii import Error as Base64Error
 from dataclasses import dataclass
 from typing import Any
 
-MAX_LENGTH = 4_096
+MAX_LENGTH = 8_192  # an id of 2 kB and a name of 100 characters, escaped
 _MAX_KEYS = 8
 
 

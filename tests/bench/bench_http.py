@@ -125,7 +125,7 @@ def _engine(name: str, found: list[Document], folder: Path) -> Any:
         return Canned(found)
     from overlay import engines
 
-    engine: Engine = engines.open_engine(f"{name}:{folder / name}", write=True)
+    engine: Engine = engines.open_engine(f"{name}:{folder / name}")
     engine.replace([], found, Cursor("epoch", 1))
     return engine
 

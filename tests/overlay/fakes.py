@@ -46,12 +46,12 @@ class FakeEngine:
             if query.kind in (None, document.kind)
             and document.status in query.statuses
             and (not words or any(word in f"{document.name} {document.description}".lower() for word in words))
-            and (query.after is None or document.id > query.after[1])
+            and (query.after is None or document.id > query.after[-1])
         ]
         start = query.offset
         counts: tuple[tuple[str, int], ...] = (("agent", 2), ("tool", 1))
         facets = dict.fromkeys(query.facets, counts) or None
-        hits = tuple(map(_hit, found[start : start + query.limit]))
+        hits = tuple(_hit(each, query.sort) for each in found[start : start + query.limit])
         return Hits(hits, len(found), facets=facets)
 
     def suggest(self, text: str, limit: int) -> list[Suggestion]:
@@ -74,10 +74,13 @@ class FakeEngine:
         pass
 
 
-def _hit(document: Document) -> Hit:
+_BEFORE_THE_ID = {"relevance": (0, 0), "updated": (0,), "created": (0,), "price": (1,), "name": ()}
+
+
+def _hit(document: Document, sort: str) -> Hit:
     first = document.offers[0] if document.offers else None
     cheapest = Cheapest(first.id, "0.1", first.currency, first.interval_key) if first else None
-    return Hit(document.id, document.item, 1.25, cheapest, (0.5, document.id))
+    return Hit(document.id, document.item, 1.25, cheapest, (*_BEFORE_THE_ID[sort], document.id))
 
 
 class FakeStore:

@@ -281,9 +281,10 @@ def test_a_flood_of_parameters_is_refused() -> None:
 
 
 def test_a_cursor_goes_on_where_a_page_ended() -> None:
-    text = cursors.encode(cursors.Place("-price", (1.5, "id", None, -3), "epoch", 9, 40))
+    key = (0, "USD", "50001", "id")
+    text = cursors.encode(cursors.Place("-price", key, "epoch", 9, 40))
     asked = ask(f"cursor={text}&sort=-price&offset=0")
-    assert (asked.query.after, asked.query.offset, asked.position) == ((1.5, "id", None, -3), 0, 40)
+    assert (asked.query.after, asked.query.offset, asked.position) == (key, 0, 40)
     assert faults(f"cursor={text}&sort=price") == [("cursor", "bad-cursor")]
     assert faults(f"cursor={text}&sort=-price&offset=5") == [("cursor", "conflict")]
 
@@ -297,6 +298,12 @@ def test_a_cursor_goes_on_where_a_page_ended() -> None:
 )  # fmt: skip
 def test_a_cursor_that_was_not_given_out_is_refused(text: str) -> None:
     assert faults(urlencode({"cursor": text})) == [("cursor", "bad-cursor")]
+
+
+@pytest.mark.parametrize("key", [(), (1,), ("a",), (1, 2), (1.5, "id"), (True, 0, "id"), (None,), (0, 0, "id", 1)])
+def test_a_cursor_with_another_key_than_its_order_has_is_refused(key: tuple[object, ...]) -> None:
+    text = cursors.encode(cursors.Place("relevance", key, "epoch", 9, 40))
+    assert faults(f"cursor={text}") == [("cursor", "bad-cursor")]
 
 
 def test_a_cursor_holds_no_more_than_json_scalars() -> None:
