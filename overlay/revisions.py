@@ -9,7 +9,8 @@ from overlay.ports import Revision
 
 
 def revision(shown: Revision) -> dict[str, Any]:
-    """One revision: where it stands, what it was, whether it counted and why not. Unconfirmed: no height, no block."""
+    """One revision: where it stands, what it was, whether it counted and why not; `reason` is the first of `reasons`,
+    the most important. Unconfirmed: no height, no block."""
     event = shown.event
     return {
         "outpoint": str(event.outpoint) if event.outpoint else None,
@@ -19,7 +20,7 @@ def revision(shown: Revision) -> dict[str, Any]:
         "kind": event.kind.value,
         "cardSha256": event.card.hex() if event.card else None,
         "valid": event.valid,
-        "reason": "; ".join(reason.sentence for reason in event.reasons),
+        "reason": event.reasons[0].sentence if event.reasons else "",
         "reasons": [{"code": reason.code, "detail": reason.sentence} for reason in event.reasons],
         "owner": event.owner,
         "signer": event.signer,

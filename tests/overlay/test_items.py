@@ -200,6 +200,15 @@ def test_times_are_iso_8601_in_utc() -> None:
     assert timestamp(None) is None
 
 
+def test_the_reason_of_a_revision_is_the_most_important_of_its_reasons(sample: Path) -> None:
+    past = next(iter(sample_histories(sample).values()))[0]
+    event = replace(past.event, reasons=(Reason("card-name"), Reason("satoshis", "two satoshis")))
+    found = revision(replace(past, event=event, height=None, hash=None, time=None))
+    assert found["reason"] == "the card has no name"
+    assert [each["detail"] for each in found["reasons"]] == ["the card has no name", "the output holds two satoshis"]
+    assert (found["height"], found["txIndex"], found["blockHash"], found["timestamp"]) == (None, None, None, None)
+
+
 def test_revisions_have_the_oracles_words(sample: Path, oracle: dict[str, dict[str, Any]]) -> None:
     for id_, history in sample_histories(sample).items():
         for past, expected in zip(history, reversed(oracle[id_]["revisions"]), strict=True):
