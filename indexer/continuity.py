@@ -58,6 +58,7 @@ def _newcomer(event: Event, height: int) -> State:
     state, seat = event.state, event.outpoint
     if state is None or seat is None or event.card is None or not event.valid:
         raise ContradictionError("a first record without output or card")
+    _expect("spent", event.spent, None)
     return replace(
         state, id=str(seat), status=Status.LIVE, outpoint=seat, owner=event.owner, card=event.card, winner=seat,
         updated_height=height, created_height=height,

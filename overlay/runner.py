@@ -195,8 +195,7 @@ class Runner:
             await web.TCPSite(runner, settings.host, settings.port, reuse_port=self._share_port or None).start()
         except (OSError, OverflowError) as error:
             await runner.cleanup()
-            reason = getattr(error, "strerror", None) or error
-            raise AddressError(f"cannot serve on {settings.host} port {settings.port}: {reason}") from None
+            raise AddressError(f"cannot serve on {settings.host} port {settings.port}: {_reason(error)}") from None
         host, port = runner.addresses[0][:2]
         self._serving(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         return runner
@@ -216,3 +215,9 @@ class Runner:
             ready=self.standing.ready,
             version=version(),
         )
+
+
+def _reason(error: Exception) -> str:
+    """asyncio's own text repeats the address; names that cannot be resolved have negative numbers."""
+    number = getattr(error, "errno", None) or 0
+    return os.strerror(number) if number > 0 else str(getattr(error, "strerror", None) or error)

@@ -51,6 +51,11 @@ def cache_loops(settings: Settings) -> None:
         os.environ["NUMBA_CACHE_DIR"] = str(folder)
 
 
+def compiled_before() -> bool:
+    """Whether an earlier process left compiled loops where this one will look for them."""
+    return Path(os.environ.get("NUMBA_CACHE_DIR", os.devnull)).is_dir()
+
+
 def open_chain(chain: ChainUrl) -> Chain:
     """The source that a chain's URL describes, not yet connected. Raises SourceError."""
     from indexer.chains import SourceError

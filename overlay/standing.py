@@ -83,8 +83,8 @@ class Standing:
     def _missing(self) -> str | None:
         for each in self.progress.values():
             if each.state in ("starting", "catching-up"):
-                known = f" of {each.tip:,}" if each.tip is not None else ""
-                return f"{each.name} is at block {each.height if each.height is not None else -1:,}{known}"
+                reached = "no block is indexed yet" if each.height is None else f"block {each.height:,} is indexed"
+                return f"{each.name} is {each.state}: {reached}" + (f" of {each.tip:,}" if each.tip else "")
             if each.state in ("unreachable", "stopped") and each.height is None:
                 return f"{each.name} is {each.state}: {each.error}"
         behind = self._feed.behind() if self._feed else 0

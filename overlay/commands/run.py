@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from indexer.settings import Settings
 from overlay.commands.options import UsageError, command, settings
-from overlay.services import make_data, version
+from overlay.services import compiled_before, make_data, version
 from overlay.terminal import is_terminal, log_lines, say
 from overlay.workers import Workers
 
@@ -63,8 +63,10 @@ def _run(told: Settings, *, follow: bool, serve: bool, workers: int = 1) -> int:
         signal.signal(number, _leave)
     for line in _plan(told, follow=follow, serve=serve):
         say(line)
-    sys.stdout.flush()
     make_data(told)
+    if follow and not compiled_before():
+        say("reading blocks is compiled at the first start: some ten seconds, once")
+    sys.stdout.flush()
     log_lines()
     group = Workers(workers)
     try:

@@ -1,0 +1,203 @@
+"""Settings: what wins over what, what is refused, and what is never shown."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.settings import KEYS, LATER, ChainUrl, Settings, SettingsError, masked, sample_blocks
+from tests.conftest import ROOT
+
+
+def refused(**given: object) -> str:
+    with pytest.raises(SettingsError) as caught:
+        Settings.load(**given)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+def toml(folder: Path, text: str) -> Path:
+    file = folder / "a2b.toml"
+    file.write_text(text)
+    return file
+
+
+def test_nothing_configured_means_the_packaged_sample_under_the_working_directory() -> None:
+    settings = Settings.load()
+    assert settings.sample
+    assert settings.data == Path("a2b-data")
+    assert settings.database == "sqlite:///a2b-data/a2b.db"
+    assert settings.search == "tantivy:a2b-data/index"
+    assert (settings.host, settings.port) == ("127.0.0.1", 8080)
+    [chain] = settings.chains
+    folder, _, options = chain.url.removeprefix("files:").partition("?")
+    assert chain.name == "demo"
+    assert (Path(unquote(folder)) / "blk00000.dat").is_file()
+    assert options == "chain=bsv&network=regtest"
+
+
+def test_a_wheel_finds_its_sample_blocks_inside_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    inside = tmp_path / "indexer" / "sample-blocks" / "bsv-regtest"
+    inside.mkdir(parents=True)
+    monkeypatch.setattr("indexer.settings.__file__", str(tmp_path / "indexer" / "settings.py"))
+    assert sample_blocks() == inside
+    inside.rmdir()
+    assert sample_blocks() == tmp_path / "sample-blocks" / "bsv-regtest"
+
+
+def test_database_and_index_follow_the_data_folder_unless_they_are_named() -> None:
+    settings = Settings.load({"data": "/srv/a2b", "search": "whoosh:/fast"})
+    assert settings.database == "sqlite:////srv/a2b/a2b.db"
+    assert settings.search == "whoosh:/fast"
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    file = toml(tmp_path, 'port = 1\nhost = "file"\ndata = "of-file"\n')
+    environ = {"A2B_PORT": "2", "A2B_HOST": "environment", "HOME": "/"}
+    settings = Settings.load({"port": "3", "host": None}, environ, file)
+    assert (settings.port, settings.host, settings.data) == (3, "environment", Path("of-file"))
+
+
+def test_blank_values_count_as_not_given(tmp_path: Path) -> None:
+    settings = Settings.load({"host": ""}, {"A2B_PORT": " "}, toml(tmp_path, 'data = ""'))
+    assert settings == Settings.load()
+
+
+@pytest.mark.parametrize("variable", ["A2B_TEST_SHARED", "A2B_REQUIRE_ALL"])
+def test_variables_of_the_test_suite_are_no_settings(variable: str) -> None:
+    assert Settings.load(environ={variable: "1"}) == Settings.load()
+
+
+@pytest.mark.parametrize("key", sorted(KEYS))
+def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, tmp_path: Path) -> None:
+    value = {"port": "7", "chains": "bsv=files:/x"}.get(key, "a:b")
+    from_file = Settings.load(file=toml(tmp_path, f'{key} = "{value}"'))
+    assert Settings.load(environ={f"A2B_{key.upper()}": value}) == from_file != Settings.load()
+
+
+@pytest.mark.parametrize(
+    ("variable", "hint"),
+    [
+        ("A2B_DATABSE", "did you mean A2B_DATABASE?"),
+        ("A2B_CHAIN", "did you mean A2B_CHAINS?"),
+        ("A2B_PROT", "did you mean A2B_PORT?"),
+        ("A2B_port", "did you mean A2B_PORT?"),
+        ("A2B_ZZZZZZ", "known are A2B_DATA, A2B_DATABASE, A2B_SEARCH, A2B_CHAINS, A2B_HOST, A2B_PORT"),
+    ],
+)
+def test_unknown_variables_are_refused_by_name_with_a_suggestion(variable: str, hint: str) -> None:
+    assert refused(environ={variable: "x"}) == f"{variable} is not a setting; {hint}"
+
+
+@pytest.mark.parametrize("key", sorted(LATER))
+def test_settings_of_abilities_that_are_not_there_are_refused_rather_than_ignored(key: str, tmp_path: Path) -> None:
+    assert (
+        refused(environ={f"A2B_{key.upper()}": "x"}) == f"A2B_{key.upper()} is not used by this version; leave it out"
+    )
+    assert "is not used by this version" in refused(file=toml(tmp_path, f'{key} = "x"'))
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('prot = "1"', "did you mean port?"),
+        ("A2B_PORT = 1", "did you mean port?"),
+        ('[chains]\nbsv = "files:/x"', "chains in"),
+        ("port = true", "is bool, and wants a string"),
+        ("port = 1.5", "is float, and wants a string"),
+        ("port = ", "is not TOML"),
+    ],
+)
+def test_a_file_is_read_as_strictly_as_the_environment(text: str, hint: str, tmp_path: Path) -> None:
+    assert hint in refused(file=toml(tmp_path, text))
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    assert refused(file=tmp_path / "no.toml") == (
+        f"the settings file {tmp_path}/no.toml cannot be read: No such file or directory"
+    )
+    (tmp_path / "latin.toml").write_bytes(b'host = "\xe9"')
+    assert "is not TOML" in refused(file=tmp_path / "latin.toml")
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "80 80", "http", "٣", "1e3", "99999999999999999999"])
+def test_ports_are_whole_numbers_of_sixteen_bits(port: str) -> None:
+    assert "must be a whole number from 0 to 65535" in refused(flags={"port": port})
+
+
+def test_chains_are_names_and_urls_in_order() -> None:
+    settings = Settings.load(environ={"A2B_CHAINS": " bsv=files:/a%20b?network=mainnet\n\tdemo=files:x "})
+    assert not settings.sample
+    assert settings.chains == (ChainUrl("bsv", "files:/a%20b?network=mainnet"), ChainUrl("demo", "files:x"))
+
+
+@pytest.mark.parametrize("text", ["bsv", "=files:/x", "BSV=files:/x", "bsv=", "bsv=/x", "-=files:x", "a b=files:x"])
+def test_chains_that_are_not_written_as_name_and_url_are_refused(text: str) -> None:
+    assert "write name=URL" in refused(flags={"chains": text})
+
+
+def test_two_chains_of_one_name_are_refused() -> None:
+    assert "names 'bsv' twice" in refused(flags={"chains": "bsv=files:/a bsv=files:/b"})
+    assert "chains is empty" in refused(flags={"chains": "  "})
+
+
+def test_control_characters_are_refused_and_not_echoed() -> None:
+    assert refused(flags={"host": "a\x1b[31m"}) == "host holds a control character: 'a\\x1b[31m'"
+
+
+def test_a_data_folder_that_a_database_url_cannot_hold_is_refused() -> None:
+    assert "cannot be written in a database URL" in refused(flags={"data": "what?"})
+
+
+def test_secrets_are_masked_wherever_settings_are_shown() -> None:
+    settings = Settings.load(
+        {
+            "database": "postgresql+psycopg://a2b:hunter2@db/a2b?sslpassword=hunter2",
+            "chains": "bsv=http://rpc:hunter2@node:8332?token=hunter2&network=mainnet",
+        }
+    )
+    shown = settings.shown()
+    assert set(shown) == set(KEYS)
+    assert "hunter2" not in str(shown)
+    assert shown["database"] == "postgresql+psycopg://a2b:***@db/a2b?sslpassword=***"
+    assert shown["chains"] == "bsv=http://rpc:***@node:8332?token=***&network=mainnet"
+
+
+def test_a_refusal_does_not_tell_the_secret_either() -> None:
+    assert "hunter2" not in refused(flags={"chains": "BSV=http://rpc:hunter2@node"})
+
+
+PASSWORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=6).filter(
+    lambda text: "***" not in text
+)
+
+
+@given(PASSWORDS)
+def test_no_password_is_shown_whatever_it_is_made_of(password: str) -> None:
+    secret = f"~{password}~"
+    for url in (f"http://rpc:{secret}@node:8332/path", f"postgresql://u:{secret}@h/db?host=/run"):
+        assert secret not in masked(url)
+
+
+def test_a_url_without_secrets_is_shown_as_it_is() -> None:
+    for url in (
+        "sqlite:////srv/a2b.db",
+        "files:/blocks?network=mainnet&from=1",
+        "http://node:8332/",
+        "postgresql://h/d",
+    ):
+        assert masked(url) == url
+
+
+def test_reading_settings_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; from indexer.settings import Settings; Settings.load({}, {'A2B_PORT': '1'});"
+        "print([name for name in ('pydantic', 'sqlalchemy', 'numba', 'numpy', 'tomllib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "[]\n"
