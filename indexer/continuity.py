@@ -35,9 +35,9 @@ def check_event(event: Event, height: int, before: State | None, bodies: Mapping
         return
     if event.state is None:
         raise ContradictionError(f"{event.kind} without the state after it")
-    expected = _newcomer(event, height) if event.kind is EventKind.INSCRIBED else _successor(event, height, before)
     if event.kind is EventKind.INSCRIBED and before is not None:
         raise ContradictionError(f"{before.id} is inscribed a second time")
+    expected = _newcomer(event, height) if event.kind is EventKind.INSCRIBED else _successor(event, height, before)
     for name in State.__slots__:
         _expect(name, getattr(event.state, name), getattr(expected, name))
     _check_card(event, bodies)
