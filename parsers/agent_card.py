@@ -48,7 +48,7 @@ def read_agent(card: Json, fields: Fields) -> AgentCard:
 
     The order is that of importance: when a listing has more than 64 kB of text, the last texts are not indexed.
     """
-    _note_broken_rules(card, fields)
+    note_broken_rules(card, fields)
     version = protocol(card)
     name, url = fields.text(card, "name"), _url(card, fields, version)
     description, logo, provider = fields.text(card, "description"), read_logo(card, fields), read_provider(card, fields)
@@ -123,7 +123,7 @@ def merge_tags(own: Iterable[str], others: Iterable[str], fields: Fields, at: st
     return tuple(merged.values())[:MAX_TAGS]
 
 
-def _note_broken_rules(card: Json, fields: Fields) -> None:
+def note_broken_rules(card: Json, fields: Fields) -> None:
     """Law 12, asked of the card itself: what is indexed of it, and how much, has no say in its validity."""
     if not _is_text(card.get("name")):
         fields.error("card-name", "" if card.get("name") is None else "the name is blank or no text", "/name")

@@ -33,7 +33,7 @@ _PLACEHOLDER = re.compile(r"[<\[{$%].{0,200}|your.{0,200}|x{3,}|\*{3,}|\.{3}", r
 
 def read_config(config: Json, fields: Fields) -> ToolConfig:
     """Read an MCP config. Hard rules it breaks go to `fields.errors`: then it is not to be listed."""
-    named = _named(config, fields)
+    named = named_servers(config, fields)
     servers: list[Server] = []
     if not fields.errors:
         tools = {key: _tool_names(entry) for key, entry in named.items()}
@@ -59,7 +59,7 @@ def looks_secret(value: str) -> bool:
     return len(value) >= 12 and _SECRET.search(value) is not None
 
 
-def _named(config: Json, fields: Fields) -> dict[str, Json]:
+def named_servers(config: Json, fields: Fields) -> dict[str, Json]:
     """The entries of `mcpServers` that have a name, in the order written; what is no object counts as an empty one."""
     servers = config.get("mcpServers")
     if not isinstance(servers, dict):

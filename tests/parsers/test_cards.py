@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from parsers import cards
 from parsers.cards import AgentCard, Kind, Server, ToolConfig, examine, read, server_id
 from parsers.errors import CardError
 from parsers.fields import MAX_OF_A_CODE, MAX_WARNINGS, cut
@@ -583,6 +584,7 @@ def check(raw: bytes, kind: Kind | None) -> None:
     """What holds of every examination: a card or reasons, each with a sentence; all texts storable anywhere."""
     card, errors, warnings = examine(raw, kind)
     assert (card is None) == bool(errors)
+    assert cards.faults(raw, kind) == errors
     for reason in errors + warnings:
         assert reason.sentence
         assert reason.pointer == "" or reason.pointer.startswith("/")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from parsers.cards import AgentCard, Examination, Kind, ToolConfig, examine, read
+from parsers.cards import AgentCard, Examination, Kind, ToolConfig, examine, faults, read
 from parsers.money import plain
 
 SCHEMAS = {"0.1": "a2a-v0.1.0", "0.2": "a2a-v0.2.0", "0.3": "a2a-v0.3.0"}
@@ -247,3 +247,10 @@ def test_the_examples_of_the_specification_cost_what_they_say(sample: Path) -> N
     phrasebook = by_name["Polyglot Phrasebook"]
     assert isinstance(phrasebook, AgentCard)
     assert phrasebook.skills
+
+
+def test_faults_are_the_errors_of_reading_the_card(shared: Path) -> None:
+    for entry in lines(shared / "data" / "a2a-cards.jsonl"):
+        for kind in (None, Kind.AGENT, Kind.TOOL):
+            body = encoded(entry["card"])
+            assert faults(body, kind) == examine(body, kind).errors
