@@ -18,7 +18,7 @@ from overlay.catalogue import Catalogue
 from overlay.engines import BusyError
 from overlay.feed import Feed
 from overlay.ports import Services
-from overlay.services import House, diagnose, version
+from overlay.services import House, diagnose, version, writing_index
 from overlay.standing import Standing
 
 if TYPE_CHECKING:
@@ -157,7 +157,8 @@ class Runner:
             self._news.clear()
             reached = self.standing.reached()
             try:
-                carried = await asyncio.to_thread(feed.step, self._give_up)
+                with writing_index(self._house.settings):
+                    carried = await asyncio.to_thread(feed.step, self._give_up)
             except BusyError:
                 # another process serving the same data feeds the index, and its commits are seen here too
                 await asyncio.sleep(BUSY_SECONDS)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -167,6 +167,17 @@ def in_configured_order(settings: Settings, chains: Mapping[str, str]) -> dict[s
     return {name: chains[name] for name in dict.fromkeys([*names, *sorted(chains)])}
 
 
-def is_disk_full(error: OSError) -> bool:
-    """Whether nothing more fits on the disk, or in the quota."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+@contextmanager
+def writing_index(settings: Settings) -> Iterator[None]:
+    """Turn what a full or failing disk makes an engine raise into an EngineError that names the index."""
+    from overlay.engines import EngineError
+
+    try:
+        yield
+    except OSError as error:
+        raise EngineError(f"cannot write the index {settings.search}: {error.strerror or error}") from error
+    except ValueError as error:
+        # Tantivy's own words for trouble with a file; other ValueErrors are mistakes of this program
+        if "os error" not in str(error):
+            raise
+        raise EngineError(f"cannot write the index {settings.search}: {error}") from error

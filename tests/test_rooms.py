@@ -100,6 +100,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "aiohttp": ("overlay/",),
     "base58": ("parsers/address.py",),
     "bitcoinx": ("parsers/sigma.py",),
+    "httpx": ("overlay/remote.py",),
     "idna": ("parsers/locator.py",),
     "isal": ("overlay/middleware.py",),
     "jinja2": ("overlay/pages/",),
@@ -107,6 +108,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "multidict": ("overlay/",),
     "numba": ("parsers/compiled.py",),
     "numpy": ("parsers/block", "parsers/compiled.py", "parsers/watched.py", "indexer/chains/", "overlay/"),
+    "rich": ("overlay/bars.py", "overlay/terminal.py"),
     "sqlalchemy": ("indexer/store/",),
 }
 """Where each library may be imported: the files whose names begin so."""

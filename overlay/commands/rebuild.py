@@ -23,14 +23,14 @@ def add(commands: Commands) -> None:
 def rebuild(asked: Namespace) -> int:
     """All registrations, in batches."""
     from overlay.feed import Feed
-    from overlay.services import open_index, open_store
+    from overlay.services import open_index, open_store, writing_index
 
     told = settings(asked)
     store = open_store(told, make=False)
     try:
         engine = open_index(told, make=True)
         try:
-            with counting("rebuilding the index", "registrations") as tell:
+            with writing_index(told), counting("rebuilding the index", "registrations") as tell:
                 total = Feed(store, engine).rebuild(lambda done: tell(done, 0))
         finally:
             engine.close()

@@ -1,0 +1,319 @@
+"""From a node's block files to answers over HTTP, through the command that people start."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import jsonschema
+import pytest
+
+from overlay.schemas import SCHEMAS
+from tests.chainkit import ChainKit, agent
+from tests.fakes import MemoryChain
+from tests.indexing import Indexing
+from tests.running import Running, compiled
+
+__all__ = ["compiled"]
+
+SOON = 2.0
+"""Seconds that an end may take: what is promised to whoever stops the service."""
+
+
+def names(page: dict[str, Any]) -> list[str]:
+    return [item["name"] for item in page["items"]]
+
+
+def meets(value: Any, name: str) -> None:
+    jsonschema.validate(value, {"$ref": f"#/components/schemas/{name}", "components": {"schemas": SCHEMAS}})
+
+
+# -- the packaged sample, with nothing configured
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory, compiled: Path) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("up")
+    with Running("up", "--port", "0", cwd=folder, NUMBA_CACHE_DIR=str(compiled)) as running:
+        running.until_ready()
+        yield running
+
+
+@pytest.fixture(scope="module")
+def expected(sample: Path) -> dict[str, Any]:
+    stated: dict[str, Any] = json.loads((sample / "expected.json").read_text())
+    return stated
+
+
+def test_up_says_what_it_does_and_how_to_follow_a_node(up: Running) -> None:
+    assert "the packaged sample blocks" in up.out
+    assert 'A2B_CHAINS="bsv=files:/path/to/node/blocks?network=mainnet" a2b up' in up.out
+    assert "sqlite:///a2b-data/a2b.db" in up.out
+    assert "demo: block 125 of 125" in up.err
+
+
+def test_status_stands_at_the_tip_with_the_stated_hash(up: Running, expected: dict[str, Any]) -> None:
+    status = up.until(lambda: (found := up.get("/v1/status"))["stateHash"] and found)
+    meets(status, "Status")
+    [chain] = status["chains"]
+    assert (chain["name"], chain["chain"], chain["network"]) == ("demo", "bsv:regtest", "regtest")
+    assert (chain["state"], chain["height"], chain["tip"], chain["lag"]) == ("following", 125, 125, 0)
+    assert chain["source"].startswith("files:")
+    assert status["stateHash"] == {"demo": {"height": 125, "hash": expected["stateHashes"]["125"]}}
+    live = [each for each in expected["registrations"] if each["status"] == "live"]
+    assert status["listings"]["live"] == len(live)
+    assert status["listings"]["burned"] == len(expected["registrations"]) - len(live)
+    assert status["listings"]["rejected"] == len(expected["rejected"])
+    assert status["index"]["behind"] == 0
+
+
+def test_every_registration_is_listed_with_its_history_and_card(up: Running, expected: dict[str, Any]) -> None:
+    for stated in expected["registrations"]:
+        listing = up.get(f"/v1/listings/{stated['id']}")
+        meets(listing, "Listing")
+        assert (listing["status"], listing["cardSha256"]) == (stated["status"], stated["cardSha256"])
+        history = up.get(f"/v1/listings/{stated['id']}/history")["revisions"]
+        assert [each["kind"] for each in reversed(history)] == [each["kind"] for each in stated["revisions"]]
+        assert up.get(f"/v1/listings/{stated['id']}/card") == stated["card"]
+
+
+def test_every_live_listing_is_found_by_its_own_name(up: Running, expected: dict[str, Any]) -> None:
+    live = [each for each in expected["registrations"] if each["status"] == "live" and "name" in each["card"]]
+    assert live
+    for stated in live:
+        page = up.get(f"/v1/search?limit=100&q={quote(stated['card']['name'])}")
+        assert stated["id"] in [item["id"] for item in page["items"]], stated["card"]["name"]
+
+
+def test_a_typo_and_filters_lead_to_the_same_offer(up: Running) -> None:
+    page = up.get("/v1/search?q=dex+chrat&acceptedCurrency=USD&maxPrice=1&priceCurrency=USD")
+    meets(page, "Page")
+    assert page["items"]
+    for item in page["items"]:
+        assert "DEX" in item["name"]
+        assert any(offer["currency"] == "USD" and float(offer["amount"]) <= 1 for offer in item["offers"])
+    assert page["index"]["heights"] == {"demo": 125}
+
+
+def test_the_publisher_is_told_why(up: Running, expected: dict[str, Any]) -> None:
+    for rejected in expected["rejected"]:
+        found = up.get(f"/v1/diagnose/{rejected['outpoint']}")
+        meets(found, "Diagnosis")
+        assert rejected["reason"] in [reason["detail"] for each in found["records"] for reason in each["reasons"]]
+
+
+def test_an_unconfirmed_transaction_is_diagnosed_from_its_bytes(up: Running, sample: Path) -> None:
+    waiting = json.loads((sample / "mempool.json").read_text())
+    raw = next(value for each in waiting for value in each.values() if isinstance(value, str) and len(value) > 300)
+    found = up.get("/v1/diagnose", json.dumps({"rawTx": raw}).encode())
+    meets(found, "Diagnosis")
+    assert found["where"] == "raw"
+    assert found["records"]
+
+
+def test_the_change_feed_has_no_gaps(up: Running) -> None:
+    seen, since, more = [], 0, True
+    while more:
+        found = up.get(f"/v1/changes?since={since}&limit=7")
+        meets(found, "Changes")
+        seen += [change["seq"] for change in found["changes"]]
+        since, more = found["nextSince"], found["more"]
+    assert seen == list(range(1, len(seen) + 1))
+    assert up.get("/v1/status")["index"]["seq"] == seen[-1]
+
+
+def test_pages_and_documents_are_served(up: Running) -> None:
+    assert up.get("/healthz")["status"] == "ok"
+    assert up.get("/openapi.json")["openapi"].startswith("3.1")
+
+
+# -- a chain that lives
+
+
+class Node:
+    """What a node does to its folder, told by a test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.kit, self.folder = ChainKit(), folder / "blocks"
+        self.folder.mkdir()
+        self.written = 0
+
+    def write(self) -> None:
+        """Append the blocks that are new."""
+        self.kit.append(self.folder / "blk00000.dat", *self.kit.blocks[self.written :])
+        self.written = len(self.kit.blocks)
+
+    def up(self, folder: Path, compiled: Path, *more: str, **environ: Any) -> Running:
+        chains = f"live=files:{self.folder}?chain=bsv&network=regtest"
+        return Running(
+            "up", "--port", "0", *more, cwd=folder, A2B_CHAINS=chains, NUMBA_CACHE_DIR=str(compiled), **environ
+        )
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+async def replayed(node: Node, folder: Path) -> str | None:
+    """The state hash of the node's best chain, read from nothing."""
+    with Indexing(f"sqlite:///{folder}/replay.db", MemoryChain(*node.kit.blocks, name="live")) as indexing:
+        await indexing.catch_up()
+        return indexing.hashes([node.kit.tip.height], "live")[node.kit.tip.height]
+
+
+async def test_search_follows_the_chain_through_updates_a_reorg_a_kill_and_a_restart(
+    node: Node, tmp_path: Path, compiled: Path
+) -> None:
+    kit = node.kit
+    first = kit.inscribe(agent("Alpha Router"))
+    kit.mine(first)
+    node.write()
+    with node.up(tmp_path, compiled) as running:
+        running.until_ready()
+        assert names(running.get("/v1/search?q=router")) == ["Alpha Router"]
+
+        update = kit.update(first, agent("Beta Router"))
+        fork = kit.mine(update)
+        node.write()
+        running.until(lambda: names(running.get("/v1/search?q=router")) == ["Beta Router"])
+        assert running.get(f"/v1/listings/{first}")["updatedHeight"] == 3
+
+        other = kit.update(first, agent("Gamma Router"))
+        kit.mine(other, kit.inscribe(agent("Delta Router")), parent=kit["2"])
+        kit.mine()
+        node.write()
+        running.until(lambda: sorted(names(running.get("/v1/search?q=router"))) == ["Delta Router", "Gamma Router"])
+        [chain] = running.get("/v1/status")["chains"]
+        assert (chain["reorgs"], chain["height"], chain["hash"]) == (1, 4, kit.tip.hex)
+        reasons = [(change["op"], change["reason"]) for change in running.get("/v1/changes")["changes"]]
+        assert reasons == [
+            ("upsert", "inscribed"), ("upsert", "reinscribed"), ("revert", "reorg"), ("upsert", "reinscribed"),
+            ("upsert", "inscribed"),
+        ]  # fmt: skip
+
+        running.stop(signal.SIGKILL)
+    kit.mine(kit.update(update, agent("Epsilon Router")), parent=fork)
+    kit.mine_empty(2)
+    node.write()
+    with node.up(tmp_path, compiled) as running:
+        running.until_ready()
+        assert names(running.get("/v1/search?q=router")) == ["Epsilon Router"]
+        told = running.until(lambda: running.get("/v1/status")["stateHash"])
+        assert told == {"live": {"height": kit.tip.height, "hash": await replayed(node, tmp_path)}}
+        assert running.stop()[0] == 0
+    with node.up(tmp_path, compiled) as running:
+        running.until_ready()
+        assert running.get("/v1/status")["chains"][0]["height"] == kit.tip.height
+        assert "of 6;" not in running.err, "blocks were read again after a clean end"
+
+
+async def test_two_processes_share_the_work(node: Node, tmp_path: Path, compiled: Path) -> None:
+    node.kit.mine(node.kit.inscribe(agent("Alpha Router")))
+    node.write()
+    for name in ("index", "serve"):
+        (tmp_path / name).mkdir()
+    data = f"{tmp_path}/data"
+    chains = f"live=files:{node.folder}?chain=bsv&network=regtest"
+    shared = {"A2B_DATA": data, "NUMBA_CACHE_DIR": str(compiled)}
+    with (
+        Running("serve", "--port", "0", cwd=tmp_path / "serve", **shared) as serving,
+        Running("index", "--chains", chains, cwd=tmp_path / "index", **shared) as indexing,
+    ):
+        serving.until(lambda: names(serving.get("/v1/search?q=router")))
+        node.kit.mine(node.kit.inscribe(agent("Beta Router")))
+        node.write()
+        serving.until(lambda: len(names(serving.get("/v1/search?q=router"))) == 2)
+        serving.until(lambda: serving.get("/v1/status")["stateHash"].get("live", {}).get("height") == 3)
+        [chain] = serving.get("/v1/status")["chains"]
+        assert (chain["state"], chain["height"], chain["tip"]) == ("stored", 3, None)
+        assert serving.get("/v1/status")["stateHash"]["live"]["hash"] == await replayed(node, tmp_path)
+        assert indexing.stop()[0] == 0
+        assert serving.stop()[0] == 0
+
+
+# -- the end
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Node:
+    """A chain that takes some seconds to read: 9,000 registrations in 90 blocks."""
+    node = Node(tmp_path_factory.mktemp("long"))
+    node.kit = ChainKit(funds=9_000)
+    for number in range(90):
+        node.kit.mine(*[node.kit.inscribe(agent(f"Agent {number} {each}")) for each in range(100)], spends_fees=False)
+    node.write()
+    return node
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_at_once_while_it_is_catching_up(
+    number: int, long: Node, tmp_path: Path, compiled: Path
+) -> None:
+    with long.up(tmp_path, compiled) as running:
+        running.until(lambda: "live: block" in running.err)
+        assert running.get("/readyz").get("status") != "ready", "it had caught up: this test shows nothing"
+        code, seconds = running.stop(number)
+        assert code == 0, running.err
+        assert seconds < SOON
+        assert "Traceback" not in running.err
+
+
+def test_a_signal_ends_it_at_once_while_loops_are_being_compiled(node: Node, tmp_path: Path) -> None:
+    node.write()
+    with node.up(tmp_path, tmp_path / "cold") as running:
+        assert running.url
+        code, seconds = running.stop()
+        assert (code, "Traceback" in running.err) == (0, False)
+        assert seconds < SOON
+
+
+def test_a_signal_ends_it_at_once_while_it_waits(tmp_path: Path, compiled: Path) -> None:
+    with Running("up", "--port", "0", cwd=tmp_path, NUMBA_CACHE_DIR=str(compiled)) as running:
+        running.until_ready()
+        code, seconds = running.stop()
+        assert (code, running.err.count("Traceback")) == (0, 0)
+        assert seconds < SOON
+
+
+async def test_killed_at_any_moment_it_goes_on_to_the_same_state(long: Node, tmp_path: Path, compiled: Path) -> None:
+    for lines in (1, 2):
+        with long.up(tmp_path, compiled) as running:
+            running.until(lambda lines=lines: running.err.count("live: block") >= lines)
+            running.stop(signal.SIGKILL)
+    with long.up(tmp_path, compiled) as running:
+        running.until_ready()
+        told = running.until(lambda: running.get("/v1/status")["stateHash"])
+        assert told["live"] == {"height": 91, "hash": await replayed(long, tmp_path)}
+        assert running.get("/v1/search?limit=1")["total"] == 9_000
+
+
+def test_a_terminal_shows_a_bar_with_speeds(long: Node, tmp_path: Path, compiled: Path) -> None:
+    ours, theirs = pty.openpty()
+    seen = bytearray()
+
+    def watch() -> None:
+        while True:
+            try:
+                chunk = os.read(ours, 65_536)
+            except OSError:  # the other end is closed
+                return
+            seen.extend(chunk)
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    with long.up(tmp_path, compiled, err=theirs, TERM="xterm", COLUMNS="120") as running:
+        os.close(theirs)
+        running.until_ready()
+        assert running.stop()[0] == 0
+    watching.join()
+    os.close(ours)
+    assert b"blocks/s" in seen
+    assert b"live: following at block 91" in seen

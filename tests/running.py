@@ -1,0 +1,108 @@
+"""The `a2b` command as its users have it: a process of its own, with a folder and an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.conftest import ROOT
+
+LONG = 90.0
+"""Seconds after which a process that says nothing is given up: a cold start compiles, on a busy machine."""
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of compiled loops that all processes of the tests share."""
+    return tmp_path_factory.mktemp("numba")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process' environment without its settings, and with this checkout to import."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("A2B_", "NUMBA_"))}
+    return {**kept, "PYTHONPATH": str(ROOT), **more}
+
+
+def a2b(*arguments: str, cwd: Path, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "overlay", *arguments], cwd=cwd, env=environment(**more), capture_output=True,
+        input=stdin.decode(), text=True, timeout=LONG,
+    )  # fmt: skip
+
+
+class Running:
+    """A command that goes on until it is told to stop; what it says is in the files `out` and `err` of its folder."""
+
+    def __init__(self, *arguments: str, cwd: Path, err: IO[Any] | int | None = None, **more: str) -> None:
+        self.cwd = cwd
+        self._out, self._err = cwd / "out", cwd / "err"
+        with self._out.open("w") as out, self._err.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "overlay", *arguments], cwd=cwd, env=environment(**more), stdout=out,
+                stderr=errors if err is None else err, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+
+    @property
+    def out(self) -> str:
+        """Standard output so far."""
+        return self._out.read_text()
+
+    @property
+    def err(self) -> str:
+        """Standard error so far."""
+        return self._err.read_text()
+
+    def until(self, what: Callable[[], Any]) -> Any:
+        """Wait until `what` answers something true, and give that."""
+        end = time.monotonic() + LONG
+        while time.monotonic() < end:
+            if found := what():
+                return found
+            assert self.process.poll() is None, f"ended with {self.process.returncode}: {self.out}{self.err}"
+            time.sleep(0.02)
+        raise AssertionError(f"nothing after {LONG:.0f} s: {self.out}{self.err}")
+
+    @property
+    def url(self) -> str:
+        """Where it serves, once it does."""
+        line: str = self.until(lambda: [line for line in self.out.splitlines() if line.startswith("serving on ")])[0]
+        return line.removeprefix("serving on ")
+
+    def get(self, path: str, body: bytes | None = None) -> Any:
+        """The JSON at a path; of an error, the problem."""
+        try:
+            with urlopen(Request(f"{self.url}{path}", data=body), timeout=LONG) as answer:  # noqa: S310 - http only
+                return json.load(answer)
+        except HTTPError as error:
+            with error:
+                return json.load(error)
+
+    def until_ready(self) -> None:
+        """Wait until everything is indexed."""
+        self.until(lambda: self.get("/readyz").get("status") == "ready")
+
+    def stop(self, number: int = signal.SIGTERM) -> tuple[int, float]:
+        """Send a signal; the exit code, and how many seconds the end took."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        return self.process.wait(LONG), time.monotonic() - began
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
