@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from overlay.commands import check, diagnose, rebuild, run, search, show, snapshot, status
-from overlay.terminal import complain, survive_any_encoding
+from overlay.terminal import complain, say, survive_any_encoding
 
 EXIT_CODES = {
     "overlay.problems.NotFoundError": 1,
@@ -41,7 +41,8 @@ class _Version(Action):
     def __call__(self, parser: ArgumentParser, *_: object) -> NoReturn:
         from overlay.services import version
 
-        parser.exit(0, f"a2b {version()}\n")
+        say(f"a2b {version()}")
+        parser.exit()
 
 
 def parser() -> ArgumentParser:

@@ -45,13 +45,21 @@ def a2b(*arguments: str, cwd: Path, stdin: bytes = b"", **more: str) -> subproce
 class Running:
     """A command that goes on until it is told to stop; what it says is in the files `out` and `err` of its folder."""
 
-    def __init__(self, *arguments: str, cwd: Path, err: IO[Any] | int | None = None, **more: str) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        cwd: Path,
+        err: IO[Any] | int | None = None,
+        before: Callable[[], None] | None = None,
+        **more: str,
+    ) -> None:
         self.cwd = cwd
         self._out, self._err = cwd / "out", cwd / "err"
         with self._out.open("w") as out, self._err.open("w") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "overlay", *arguments], cwd=cwd, env=environment(**more), stdout=out,
                 stderr=errors if err is None else err, stdin=subprocess.DEVNULL,
+                preexec_fn=before,  # noqa: PLW1509 - what tests do there is one system call
             )  # fmt: skip
 
     @property

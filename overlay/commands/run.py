@@ -12,10 +12,10 @@ from indexer.settings import Settings
 from overlay.commands.options import UsageError, command, settings
 from overlay.services import compiled_before, make_data, version
 from overlay.terminal import is_terminal, log_lines, say
-from overlay.workers import Workers
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
+    from overlay.workers import Workers
 
 NODE = 'A2B_CHAINS="bsv=files:/path/to/node/blocks?network=mainnet" a2b up'
 
@@ -68,6 +68,8 @@ def _run(told: Settings, *, follow: bool, serve: bool, workers: int = 1) -> int:
         say("reading blocks is compiled at the first start: some ten seconds, once")
     sys.stdout.flush()
     log_lines()
+    from overlay.workers import Workers
+
     group = Workers(workers)
     try:
         _work(told, group, follow=follow, serve=serve)

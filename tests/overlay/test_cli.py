@@ -1,0 +1,612 @@
+"""The `a2b` command: what it prints, what it refuses, and the codes it ends with."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import resource
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.settings import Settings
+from overlay import cli, terminal
+from overlay.feed import Feed
+from overlay.services import build, open_chain
+from overlay.visible import visible_in_json
+from tests.chainkit import ChainKit, agent
+from tests.running import LONG, Running, a2b, compiled, environment
+
+__all__ = ["compiled"]
+
+HOSTILE = "\x1b[31mred\x1b]0;title\x07 \u202egnp.exe\u2066 [bold]x[/bold] :smile: \x9b2J tail"
+HARMLESS = "\\x1b[31mred\\x1b]0;title\\x07 \\u202egnp.exe\\u2066 [bold]x[/bold] :smile: \\x9b2J tail"
+STEERING = "\x1b\x07\x9b\u202e\u2066\x00"
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No settings of this machine, and a folder of one's own."""
+    for name in Settings.load().shown():
+        monkeypatch.delenv(f"A2B_{name.upper()}", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def command(*arguments: object) -> Done:
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(each) for each in arguments])
+        code = ended.value.code
+        assert isinstance(code, int)
+        return Done(code, *capsys.readouterr())
+
+    return command
+
+
+def index(data: Path, chains: str | None = None) -> Path:
+    """A data folder as `a2b up` leaves it."""
+
+    async def follow() -> None:
+        house = build(Settings.load({"data": str(data), "chains": chains}), follow=True, serve=True)
+        for chain in house.chains:
+            follower = house.follower(chain, lambda: None)
+            await follower.open()
+            await follower.catch_up()
+        assert house.engine is not None
+        Feed(house.store, house.engine).run()
+        house.close()
+
+    asyncio.run(follow())
+    return data
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample chain, indexed."""
+    return index(tmp_path_factory.mktemp("sample") / "data")
+
+
+@pytest.fixture(scope="module")
+def expected(sample: Path) -> dict[str, Any]:
+    stated: dict[str, Any] = json.loads((sample / "expected.json").read_text())
+    return stated
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A registry with one agent whose texts try to steer the terminal, and its id."""
+    kit, folder = ChainKit(), tmp_path_factory.mktemp("hostile")
+    skill = {"id": HOSTILE, "name": HOSTILE, "description": HOSTILE, "tags": [HOSTILE]}
+    card = agent(HOSTILE, description=HOSTILE, version=HOSTILE, skills=[skill], surprise=[HOSTILE])
+    price = {"id": HOSTILE, "amount": 1, "currency": HOSTILE, "interval": HOSTILE, "acceptedCurrencies": [HOSTILE]}
+    card["x-payment-config"] = [price]
+    listed = kit.inscribe(card)
+    kit.mine(listed, kit.inscribe(b"{" + HOSTILE.encode()))
+    kit.write(folder)
+    return index(folder / "data", f"bad=files:{folder}?chain=bsv&network=regtest"), str(listed)
+
+
+# -- asking the local data
+
+
+def test_search_finds_what_the_words_and_filters_say(run: Run, data: Path) -> None:
+    found = run("search", "dex", "chrat", "--data", data, "--type", "agent", "--currency", "usd", "--max-price", "1")
+    assert found.code == 0
+    assert "DEX Chart API" in found.out
+    assert found.out.endswith("listings\n")
+
+
+def test_search_prints_the_page_of_the_api_as_json(run: Run, data: Path) -> None:
+    found = run("search", "dex", "--data", data, "--limit", "1", "--json")
+    assert found.code == 0
+    assert found.json["limit"] == 1
+    assert len(found.json["items"]) == 1
+    assert found.json["total"] > 1
+
+
+def test_search_ends_with_one_when_there_is_nothing(run: Run, data: Path) -> None:
+    assert run("search", "zzyzzyzzyzzy", "--data", data) == Done(1, "0 listings\n", "")
+
+
+def test_every_option_of_search_narrows(run: Run, data: Path) -> None:
+    everything = run("search", "--data", data, "--json", "--limit", "100").json["total"]
+    for option, value in {
+        "--type": "tool", "--skill": "chart", "--currency": "BSV", "--interval": "month", "--max-price": "0.01",
+        "--tag": "charts", "--chain": "bsv:mainnet",
+    }.items():  # fmt: skip
+        found = run("search", "--data", data, "--json", option, value)
+        if option == "--chain":
+            assert (found.code, found.out) == (2, "")
+            assert "'bsv:mainnet' is not indexed here; known: demo (bsv:regtest)" in found.err
+        else:
+            assert found.json["total"] < everything, option
+
+
+def test_a_chain_is_named_by_name_or_caip2_without_asking_the_database(run: Run, data: Path, tmp_path: Path) -> None:
+    bare = {"data": tmp_path / "none", "search": f"tantivy:{data}/index"}
+    flags = [word for name, value in bare.items() for word in (f"--{name}", value)]
+    by_name = run("search", "dex", "--chain", "demo", "--json", *flags)
+    assert by_name.code == 0
+    assert run("search", "dex", "--chain", "bsv:regtest", "--json", *flags) == by_name
+    assert not (tmp_path / "none").exists()
+
+
+def test_sorting_by_name_can_be_reversed(run: Run, data: Path) -> None:
+    def names(*order: str) -> list[str]:
+        return [item["name"] for item in run("search", "--data", data, "--json", "--limit", "9", *order).json["items"]]
+
+    forward, backward = names("--sort", "name"), names("--sort=-name")
+    assert forward != backward
+    assert forward == sorted(forward, key=str.casefold)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "complaint"),
+    [
+        ("--limit", "many", "limit: 'many' is not a number"),
+        ("--sort", "size", "sort: 'size' is not one of"),
+        ("--type", "agents", "type: 'agents' is not one of"),
+        ("--max-price", "-1", "maxPrice: '-1' is not an amount"),
+        ("--chain", "eth", "chain: 'eth' is not indexed here"),
+    ],
+)
+def test_search_is_as_strict_as_the_api(option: str, value: str, complaint: str, run: Run, data: Path) -> None:
+    found = run("search", "--data", data, f"{option}={value}")
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith(f"a2b: {complaint}")
+
+
+def test_show_and_history_tell_of_one_listing(run: Run, data: Path, expected: dict[str, Any]) -> None:
+    for stated in expected["registrations"]:
+        item = run("show", stated["id"], "--data", data, "--json")
+        assert (item.code, item.json["cardSha256"]) == (0, stated["cardSha256"])
+        told = run("history", stated["id"], "--data", data, "--json").json["revisions"]
+        assert [each["kind"] for each in reversed(told)] == [each["kind"] for each in stated["revisions"]]
+        assert stated["id"] in run("show", stated["id"], "--data", data).out
+        shown = run("history", stated["id"], "--data", data).out
+        assert [line.split()[2] for line in shown.splitlines() if line.startswith("block")] == [
+            each["kind"] for each in told
+        ]
+
+
+@pytest.mark.parametrize("command", ["show", "history"])
+@pytest.mark.parametrize("name", ["00" * 32 + "_0", "nobody.example", "x\x1b[31m"])
+def test_what_nobody_knows_is_not_found(command: str, name: str, run: Run, data: Path) -> None:
+    found = run(command, name, "--data", data)
+    assert (found.code, found.out) == (1, "")
+    assert "no listing has the id" in found.err
+    assert "\x1b" not in found.err
+
+
+def test_a_bundle_shows_its_servers_and_each_of_them(run: Run, data: Path, expected: dict[str, Any]) -> None:
+    bundle = next(each for each in expected["registrations"] if len(each["card"].get("mcpServers", ())) > 1)
+    shown = run("show", bundle["id"], "--data", data)
+    keys = [line.split()[1] for line in shown.out.splitlines() if line.split()[0] == "server"]
+    assert len(keys) == len(bundle["card"]["mcpServers"])
+    for key in keys:
+        assert "(a stranger's: read it first)" in run("show", key, "--data", data).out
+
+
+def test_diagnose_says_yes_for_what_is_listed_and_no_with_a_reason_else(
+    run: Run, data: Path, expected: dict[str, Any]
+) -> None:
+    live = next(each for each in expected["registrations"] if each["status"] == "live")
+    good = run("diagnose", live["winner"], "--data", data)
+    assert good.code == 0
+    assert f"listed as {live['id']}" in good.out
+    for rejected in expected["rejected"]:
+        bad = run("diagnose", rejected["outpoint"], "--data", data)
+        assert bad.code == 1
+        assert rejected["reason"] in bad.out
+    assert run("diagnose", "00" * 32, "--data", data, "--json").json["found"] is False
+
+
+def test_diagnose_reads_raw_transactions_from_the_command_line_or_a_file(run: Run, data: Path, tmp_path: Path) -> None:
+    kit = ChainKit()
+    good = kit.raw(kit.inscribe(agent("New"))).hex()
+    bad = kit.raw(kit.inscribe(b"{}")).hex()
+    (tmp_path / "raw.hex").write_text(f"{good}\n")
+    assert run("diagnose", "--raw", good, "--data", data).code == 0
+    assert run("diagnose", "--raw", f"@{tmp_path}/raw.hex", "--data", data).code == 0
+    refused = run("diagnose", "--raw", bad, "--data", data, "--json")
+    assert (refused.code, refused.json["where"]) == (1, "raw")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "give a txid or an outpoint, or --raw"),
+        (["00" * 32, "--raw", "00"], "give a txid or an outpoint, or --raw"),
+        (["dex"], "'dex' is neither a txid"),
+        (["--raw", "xyz"], "the transaction is not hex"),
+        (["--raw", "00"], "these bytes are no transaction"),
+        (["--raw", "00" * (2 << 20) + "00"], "longer than 4,194,304 hex digits"),
+    ],
+)
+def test_diagnose_refuses_what_is_no_question(arguments: list[str], complaint: str, run: Run, data: Path) -> None:
+    found = run("diagnose", *arguments, "--data", data)
+    assert (found.code, found.out) == (2, "")
+    assert complaint in found.err
+
+
+def test_a_missing_raw_file_is_named(run: Run, data: Path) -> None:
+    assert run("diagnose", "--raw", "@nowhere.hex", "--data", data) == Done(
+        3, "", "a2b: nowhere.hex: No such file or directory\n"
+    )
+
+
+def test_check_answers_by_its_exit_code(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, bad, prices = (tmp_path / f"{name}.json" for name in ("good", "bad", "prices"))
+    good.write_text(json.dumps(agent("Echo")))
+    bad.write_text('{"name": "Echo"}')
+    prices.write_text('[{"amount": "1", "currency": "USD"}]')
+    found = run("check", good)
+    assert found.code == 0
+    assert "Echo  (agent)" in found.out
+    assert found.out.endswith("valid\n")
+    refused = run("check", bad)
+    assert refused.code == 1
+    assert "error: /skills: the card has no skills" in refused.out
+    assert run("check", good, "--type", "tool", "--json").json["ok"] is False
+    assert "offer" in run("check", prices).out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(good.read_bytes())))
+    assert run("check", "-").code == 0
+    assert run("check", tmp_path / "none.json").code == 3
+    assert run("check", good, "--type", "thing").code == 2
+
+
+def test_status_tells_heights_and_state_hash_from_the_database(run: Run, data: Path, expected: dict[str, Any]) -> None:
+    told = run("status", "--data", data, "--json").json
+    assert told["stateHash"]["demo"] == {"height": 125, "hash": expected["stateHashes"]["125"]}
+    assert told["chains"][0]["state"] == "stored"
+    shown = run("status", "--data", data)
+    assert shown.code == 0
+    assert expected["stateHashes"]["125"] in shown.out
+    assert "block 125" in shown.out
+
+
+def test_status_without_an_index_says_so(run: Run, data: Path, tmp_path: Path) -> None:
+    found = run("status", "--data", data, "--search", f"tantivy:{tmp_path}/none")
+    assert found.code == 0
+    assert "index: none" in found.out
+
+
+def test_an_index_that_was_lost_is_rebuilt_to_the_same_answers(run: Run, data: Path, tmp_path: Path) -> None:
+    other = f"tantivy:{tmp_path}/again"
+    done = run("rebuild", "--data", data, "--search", other)
+    assert done.code == 0
+    assert "indexed 38 registrations" in done.out
+    for words in ("dex", "watchtower", "bridge", ""):
+        ours = run("search", words, "--data", data, "--json", "--limit", "100").json
+        theirs = run("search", words, "--data", data, "--search", other, "--json", "--limit", "100").json
+        assert [item["id"] for item in ours["items"]] == [item["id"] for item in theirs["items"]]
+
+
+def test_a_snapshot_is_written_checked_and_searched_elsewhere(run: Run, data: Path, tmp_path: Path) -> None:
+    for name in ("one.jsonl.gz", "two.jsonl.gz"):
+        assert run("export", tmp_path / name, "--data", data).code == 0
+    assert (tmp_path / "one.jsonl.gz").read_bytes() == (tmp_path / "two.jsonl.gz").read_bytes()
+    taken = run("import", tmp_path / "one.jsonl.gz", "--data", tmp_path / "copy")
+    assert taken.code == 0
+    assert "every hash agrees" in taken.out
+    assert run("rebuild", "--data", tmp_path / "copy").code == 0
+    assert (
+        run("search", "dex", "--data", tmp_path / "copy", "--json").json["items"]
+        == run("search", "dex", "--data", data, "--json").json["items"]
+    )
+    again = run("import", tmp_path / "one.jsonl.gz", "--data", tmp_path / "copy")
+    assert again.code == 3
+    assert "holds blocks already" in again.err
+
+
+def test_a_snapshot_that_was_tampered_with_is_a_negative_answer(run: Run, data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "facts.jsonl"
+    run("export", file, "--data", data)
+    file.write_text(file.read_text().replace('"status":"live"', '"status":"burned"', 1))
+    found = run("import", file, "--data", tmp_path / "copy")
+    assert found.code == 1
+    assert "status is" in found.err
+    assert run("import", tmp_path / "none", "--data", tmp_path / "copy").code == 3
+
+
+# -- what is not there
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["search", "x"], ["show", "x"], ["history", "x"], ["diagnose", "00" * 32], ["status"], ["rebuild"],
+     ["export", "x.jsonl"]],
+    ids=lambda arguments: arguments[0],
+)  # fmt: skip
+def test_without_local_data_a_command_says_what_would_make_it_and_makes_nothing(
+    arguments: list[str], run: Run, tmp_path: Path
+) -> None:
+    found = run(*arguments)
+    assert (found.code, found.out) == (3, "")
+    assert "`a2b up` makes one" in found.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["search", "x"], ["show", "x"], ["history", "x"], ["diagnose", "00" * 32], ["status"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_an_overlay_that_does_not_answer_is_named(arguments: list[str], run: Run) -> None:
+    found = run(*arguments, "--url", "http://127.0.0.1:1")
+    assert (found.code, found.out) == (3, "")
+    assert "cannot ask http://127.0.0.1:1/" in found.err
+
+
+def test_a_url_that_is_none_is_refused(run: Run) -> None:
+    assert run("status", "--url", "nonsense").code == 3
+    assert run("status", "--url", "http://\x1b:99999999").code == 3
+
+
+# -- wrong usage
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["surch"], ["search", "--lmit", "1"], ["show"], ["serve", "--workers", "0"], ["serve", "--workers", "x"],
+     ["serve", "--workers", "2", "--port", "0"], ["up", "--port", "http"], ["up", "--chains", "bsv"],
+     ["search", "--config", "none.toml"], ["up", "--lim"], ["check"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_wrong_usage_ends_with_two_and_makes_nothing(arguments: list[str], run: Run, tmp_path: Path) -> None:
+    found = run(*arguments)
+    assert (found.code, found.out) == (2, "")
+    assert found.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_unknown_settings_end_with_two(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A2B_DATABSE", "x")
+    assert run("up") == Done(2, "", "a2b: A2B_DATABSE is not a setting; did you mean A2B_DATABASE?\n")
+
+
+def test_a_settings_file_is_read(run: Run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "a2b.toml").write_text(f'data = "{data}"\n')
+    assert run("search", "dex", "--config", "a2b.toml").code == 0
+
+
+def test_help_names_every_command_and_every_setting(run: Run) -> None:
+    told = run("--help")
+    assert told.code == 0
+    commands = ("up", "index", "serve", "search", "show", "history", "diagnose", "check", "status", "rebuild",
+                "export", "import")  # fmt: skip
+    for command in commands:
+        assert f"    {command} " in told.out
+        assert run(command, "--help").code == 0
+    up = run("up", "--help").out
+    for name in Settings.load().shown():
+        assert f"--{name}" in up
+        assert f"A2B_{name.upper()}" in up
+
+
+def test_version_is_that_of_the_package(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda name: {"a2b-registry": "7.8.9"}[name])
+    assert run("--version") == Done(0, "a2b 7.8.9\n", "")
+
+
+# -- trouble while running
+
+
+def test_a_second_up_on_the_same_data_says_so(tmp_path: Path, compiled: Path) -> None:
+    with Running("up", "--port", "0", cwd=tmp_path, NUMBA_CACHE_DIR=str(compiled)) as running:
+        assert running.url
+        second = a2b("up", "--port", "0", cwd=tmp_path)
+        assert second.returncode == 3
+        assert second.stderr.endswith("a2b: another indexer is writing to a2b-data/a2b.db; stop it first\n")
+        assert a2b("import", "x.jsonl", cwd=tmp_path).returncode == 3
+        assert running.stop()[0] == 0
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = a2b("up", "--port", str(port), cwd=tmp_path)
+    assert done.returncode == 3
+    assert f"a2b: cannot serve on 127.0.0.1 port {port}: Address already in use" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "complaint"),
+    [
+        (["--data", "{here}/file/data"], 3, "file/data: Not a directory"),
+        (["--database", "nonsense"], 3, "'nonsense' is no database URL"),
+        (["--database", "mysql://x"], 3, "'mysql' is not a database this program knows"),
+        (["--database", "sqlite:///{here}/none/a2b.db"], 3, "unable to open database file"),
+        (["--database", "postgresql://me:hunter2@127.0.0.1:1/x"], 3, "Connection refused"),
+        (["--chains", "bsv=files:{here}/none?network=mainnet"], 3, "cannot be read (No such file or directory)"),
+        (["--chains", "bsv=files:{here}"], 3, "which network is in"),
+        (["--chains", "bsv=http://node:8332"], 3, "'http' is not read by this version; use files:"),
+        (["--search", "sphinx:x"], 3, "names no index"),
+        (["--search", "tantivy:{here}/file/x"], 3, "Not a directory"),
+        (["--host", "256.1.1.1"], 3, "cannot serve on 256.1.1.1"),
+    ],
+)
+def test_trouble_at_the_start_is_one_clear_sentence(
+    flags: list[str], code: int, complaint: str, tmp_path: Path, compiled: Path
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    done = a2b(
+        "up", "--port", "0", *[flag.format(here=tmp_path) for flag in flags], cwd=tmp_path,
+        NUMBA_CACHE_DIR=str(compiled),
+    )  # fmt: skip
+    said = done.stderr.splitlines()[-1]
+    assert (done.returncode, said.startswith("a2b: ")) == (code, True), done.stderr
+    assert complaint in said
+    assert "Traceback" not in done.stderr
+    assert "hunter2" not in done.stderr + done.stdout
+
+
+def test_a_disk_that_takes_no_more_is_one_clear_sentence(tmp_path: Path, compiled: Path) -> None:
+    def allow_little() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
+
+    with Running("up", "--port", "0", cwd=tmp_path, NUMBA_CACHE_DIR=str(compiled), before=allow_little) as running:
+        assert running.process.wait(LONG) == 3
+        assert running.err.splitlines()[-1].startswith("a2b: cannot ")
+        assert "Traceback" not in running.err
+
+
+def test_several_workers_share_one_port_and_end_together(tmp_path: Path, data: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    with Running("serve", "--workers", "3", "--port", port, cwd=tmp_path, A2B_DATA=str(data)) as running:
+        running.until_ready()
+        children = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children").read_text().split()
+        assert len(children) == 2
+        for _ in range(20):
+            assert running.get("/v1/search?q=dex")["total"] > 0
+        assert running.stop()[0] == 0
+        assert not any(Path(f"/proc/{child}").exists() for child in children)
+
+
+# -- strangers' text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["search"], ["search", "--json"], ["show", "ID"], ["show", "ID", "--json"], ["history", "ID"],
+     ["history", "ID", "--json"], ["diagnose", "ID"], ["diagnose", "ID", "--json"], ["status"], ["status", "--json"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_nothing_that_a_stranger_wrote_steers_the_terminal(
+    arguments: list[str], run: Run, hostile: tuple[Path, str]
+) -> None:
+    data, listed = hostile
+    found = run(*[listed if each == "ID" else each for each in arguments], "--data", data)
+    assert found.code == 0
+    assert not set(STEERING) & set(found.out + found.err)
+
+
+def test_a_stranger_s_text_is_shown_letter_by_letter(run: Run, hostile: tuple[Path, str]) -> None:
+    data, listed = hostile
+    assert HARMLESS in run("search", "--data", data).out
+    assert run("show", listed, "--data", data).out.count(HARMLESS) >= 4
+    assert run("show", listed, "--data", data, "--json").json["name"] == HOSTILE
+
+
+def test_check_shows_a_file_as_harmlessly(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "card.json").write_text(json.dumps(agent(HOSTILE, **{HOSTILE: 1, "url": HOSTILE})))
+    for more in ([], ["--json"]):
+        found = run("check", "card.json", *more)
+        assert not set(STEERING) & set(found.out + found.err)
+
+
+LETTERS = st.sampled_from(STEERING) | st.characters()
+
+
+@given(st.dictionaries(st.text(LETTERS), st.text(LETTERS)))
+def test_json_for_a_terminal_reads_as_the_same_value(value: dict[str, str]) -> None:
+    text = visible_in_json(json.dumps(value, ensure_ascii=False, indent=2))
+    assert json.loads(text) == value
+    assert not set(STEERING) & set(text)
+
+
+def test_log_lines_are_harmless_and_keep_to_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    try:
+        terminal.log_lines()
+        logging.getLogger("test").error("refused: %s", f"{HOSTILE}\nINFO forged line")
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.endswith(f"ERROR refused: {HARMLESS}\\nINFO forged line\n")
+
+
+def test_a_terminal_of_another_encoding_shows_escapes_instead_of_failing(data: Path, tmp_path: Path) -> None:
+    done = a2b("search", "翻訳", "--data", str(data), cwd=tmp_path, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 0
+    assert "\\u" in done.stdout
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(data: Path, tmp_path: Path) -> None:
+    command = f"{sys.executable} -m overlay search --limit 100 --json --data {data} | head -c 10"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr, len(done.stdout)) == (0, "", 10)
+
+
+# -- what starts what
+
+
+def test_a_local_search_imports_neither_sqlalchemy_nor_pydantic_nor_numba(data: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from overlay.cli import main\n"
+        "try:\n"
+        f"    main(['search', 'dex', 'chrat', '--currency', 'usd', '--chain', 'demo', '--data', {str(data)!r}])\n"
+        "except SystemExit as ended:\n"
+        "    assert ended.code == 0\n"
+        "heavy = ('sqlalchemy', 'pydantic', 'numba', 'llvmlite', 'aiohttp', 'httpx', 'rich', 'bitcoinx', 'asyncio')\n"
+        "print([name for name in heavy if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_up_speaks_before_it_imports_what_takes_long(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from overlay import cli, services\n"
+        "from overlay.commands import run\n"
+        "class Enough(Exception): pass\n"
+        "def stop(*_, **__): raise Enough\n"
+        "run._work = stop\n"
+        "try:\n"
+        "    cli.main(['up'])\n"
+        "except Enough:\n"
+        "    heavy = ('sqlalchemy', 'pydantic', 'numba', 'llvmlite', 'aiohttp', 'tantivy')\n"
+        "    print([name for name in heavy if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    )
+    assert "serves    http://127.0.0.1:8080" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_module_and_command_are_the_same(tmp_path: Path) -> None:
+    assert a2b("--help", cwd=tmp_path).stdout.startswith("usage: a2b ")
+
+
+def test_a_chain_s_scheme_decides_who_reads_it(tmp_path: Path) -> None:
+    settings = Settings.load({"chains": f"demo=files:{tmp_path}?chain=bsv&network=regtest"})
+    assert open_chain(settings.chains[0]).name == "demo"
