@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from indexer.chains import Chain, SourceError, SourceUnavailableError
@@ -58,19 +58,22 @@ class _Batch:
     """Blocks read and not yet written."""
 
     readings: list[Reading] = field(default_factory=list)
-    events: int = 0
+    said: int = 0
     bytes: int = 0
     began: float = field(default_factory=time.monotonic)
 
     def add(self, reading: Reading, size: int) -> None:
         self.readings.append(reading)
-        self.events += len(reading.events)
+        self.said += len(reading.events)
         self.bytes += size
+
+    def events(self) -> Iterator[Event]:
+        return (event for reading in self.readings for event in reading.events)
 
     def is_full(self) -> bool:
         return (
             len(self.readings) >= BATCH_BLOCKS
-            or self.events >= BATCH_EVENTS
+            or self.said >= BATCH_EVENTS
             or self.bytes >= BATCH_BYTES
             or time.monotonic() - self.began >= BATCH_SECONDS
         )
@@ -126,28 +129,38 @@ class Follower:
             self.progress.state, self.progress.error = "following", ""
             return
         self.progress.tip = tip.height
-        at = await self._agree()
-        await self._retry_undecided(at)
-        at = await self._agree()
-        first = at.height + 1 if at else self._chain.first
-        if first <= tip.height:
+        at = await self._retry_undecided(await self._agree())
+        if (at.height + 1 if at else self._chain.first) <= tip.height:
             self.progress.state = "catching-up"
-            await self._read(first, tip.height)
+            await self._read(at, tip.height)
         self.progress.state, self.progress.error = "following", ""
 
     async def _agree(self) -> BlockRef | None:
         """The newest stored block that the source has too; what is above it is forgotten."""
-        newest = at = await asyncio.to_thread(self._store.newest, self._chain.name)
+        newest = await asyncio.to_thread(self._store.newest, self._chain.name)
+        if newest is None:
+            return None
+        at: BlockRef | None = newest
         while at is not None:
             theirs = await self._chain.ref(at.height)
             if theirs is not None and theirs.hash == at.hash:
                 break
-            if theirs is None and newest is not None and await self._is_merely_behind(at):
+            if theirs is None and await self._is_merely_behind(at):
                 return newest
+            self._check_final(newest.height - at.height + 1)
             at = await asyncio.to_thread(self._store.block, self._chain.name, at.height - 1)
-        if newest is not None and at != newest:
+        if at != newest:
             await self._reorganise(newest, at)
         return at
+
+    def _check_final(self, depth: int) -> None:
+        """Stop when the last `depth` stored blocks are not the source's, and that is more than may change."""
+        if self._chain.finality is not None and depth > self._chain.finality:
+            raise DeepReorgError(
+                f"{self._chain.name}: the source contradicts more than the last {self._chain.finality:,} stored blocks,"
+                " which are all that may change; if the source is right, give the chain a larger ?finality="
+                " or index into a new database"
+            )
 
     async def _is_merely_behind(self, at: BlockRef) -> bool:
         """Whether the source has no block at this height yet but agrees below: it is starting, not reorganising."""
@@ -160,12 +173,6 @@ class Follower:
     async def _reorganise(self, newest: BlockRef, at: BlockRef | None) -> None:
         above = at.height if at else -1
         depth = newest.height - above
-        if self._chain.finality is not None and depth > self._chain.finality:
-            raise DeepReorgError(
-                f"{self._chain.name}: the source contradicts the last {depth:,} stored blocks, more than the "
-                f"{self._chain.finality:,} that are allowed to change; if the source is right, give the chain "
-                f"?finality={depth} or index into a new database"
-            )
         await self._forget(at, above)
         self.progress.reorgs += 1
         log.warning("%s: %d blocks above %d are no longer in the best chain; forgotten", self._chain.name, depth, above)
@@ -181,21 +188,28 @@ class Follower:
         self.progress.height = ref.height if ref else None
         self.progress.hash = ref.hash if ref else b""
 
-    async def _read(self, first: int, last: int) -> None:
+    async def _read(self, at: BlockRef | None, last: int) -> None:
+        """Read and append what follows `at`, up to the height `last`."""
         batch = _Batch()
         try:
-            async for ref, data in self._chain.blocks(first, last):
+            async for ref, data in self._chain.blocks(at.height + 1 if at else self._chain.first, last):
+                if at is not None and ref.prev != at.hash:
+                    break  # the best chain has changed since it was compared
                 read = await self._read_one(ref, data)
                 if read is None:
                     break
+                at = ref
                 batch.add(read.reading, len(data))
                 self._follow_seats(read.reading.events)
                 if batch.is_full():
                     await self._write(batch)
                     batch = _Batch()
             await self._write(batch)
+            batch = _Batch()
         finally:
             self._registry.settle()
+            # what was not written has not happened: registrations are where they were
+            self._watched.add(event.spent for event in batch.events() if event.spent)
 
     async def _read_one(self, ref: BlockRef, data: memoryview) -> Read | None:
         """Read a block, looking up the values it turns out to need; None when the block is refused."""
@@ -240,19 +254,22 @@ class Follower:
         self._registry.settle()
         self.progress.blocks += len(batch.readings)
         self.progress.bytes += batch.bytes
-        self.progress.events += batch.events
+        self.progress.events += batch.said
         ref = batch.readings[-1].ref
         self._note_newest(ref)
         log.info(
             "%s: block %d of %d; %d blocks, %d events",
-            self._chain.name, ref.height, self.progress.tip or ref.height, len(batch.readings), batch.events,
+            self._chain.name, ref.height, self.progress.tip or ref.height, len(batch.readings), batch.said,
         )  # fmt: skip
         self._changed()
 
-    async def _retry_undecided(self, at: BlockRef | None) -> None:
-        """Law 3: ask again for the values that undecided updates wait for; with one found, read again from there."""
+    async def _retry_undecided(self, at: BlockRef | None) -> BlockRef | None:
+        """Law 3: ask again for the values that undecided updates wait for; with one found, read again from there.
+
+        `at` is the newest block stored; returned is what it is then.
+        """
         if at is None or (self._retried and time.monotonic() - self._retried < RETRY_SECONDS):
-            return
+            return at
         self._retried = time.monotonic()
         for revision in await asyncio.to_thread(self._store.undecided, self._chain.name):
             wanted = {Outpoint.parse(text) for reason in revision.event.reasons for text in reason.detail.split()}
@@ -260,7 +277,7 @@ class Follower:
             if ref is None or len(await self._look_up(wanted, ref)) < len(wanted):
                 continue
             log.info("%s: the values that block %d waited for are known; reading again", self._chain.name, ref.height)
-            await self._forget(
-                await asyncio.to_thread(self._store.block, self._chain.name, ref.height - 1), ref.height - 1
-            )
-            return
+            before = await asyncio.to_thread(self._store.block, self._chain.name, ref.height - 1)
+            await self._forget(before, ref.height - 1)
+            return before
+        return at

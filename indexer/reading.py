@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import Any
 
 from indexer.chains import Rules
@@ -17,6 +18,7 @@ from indexer.lineage import Landing, Line, Unknown, is_unspendable, positions
 from indexer.registry import Registry
 from indexer.verdict import Verdict, fields_of, of_arrival, of_newcomer
 from parsers import address, block, envelope, map_protocol, output, pointer, sigma, tx
+from parsers.envelope import is_json
 from parsers.errors import BlockError
 from parsers.output import OutputRecord
 from parsers.reasons import Reason
@@ -27,6 +29,9 @@ MAP_KEYS, MAP_CHARACTERS = 64, 4096
 
 REASONS = 16
 """Reasons kept for one event."""
+
+MISSING = 30
+"""Outpoints named in one undecided update; more are asked for when these are known."""
 
 Values = Mapping[Outpoint, int]
 
@@ -230,9 +235,8 @@ class _Tx:
 
     def undecided(self, state: State, spent: Outpoint, missing: Iterable[Outpoint]) -> None:
         """Law 3: where this registration went cannot be told yet."""
-        reason = Reason("values-unknown", " ".join(str(outpoint) for outpoint in missing)[:2000])
         after = replace(state, status=Status.UNDECIDED, outpoint=None, offset=0, satoshis=0)
-        self.note(EventKind.UNDECIDED, None, spent=spent, reasons=(reason,), owner=state.owner, state=after)
+        self.note(EventKind.UNDECIDED, None, spent=spent, reasons=(unknown(missing),), owner=state.owner, state=after)
 
     def burn(self, state: State, spent: Outpoint, landing: Landing, reason: Reason) -> None:
         """Law 3: the registration ends here."""
@@ -312,19 +316,19 @@ class _OutputTx(_Tx):
         places = self.positions((number, state.offset) for number, state, _ in leaving)
         self.vacate()
         seated: set[int] = set()
-        floors: list[int] = []
+        lost: list[Unknown] = []
         for (_, state, spent), at in zip(leaving, places, strict=True):
             if isinstance(at, Unknown):
                 self.undecided(state, spent, at.missing)
-                floors.append(at.at_least)
+                lost.append(at)
                 continue
             landing = self.line.land(at)
             if landing.burned:
-                self.burn(state, spent, landing, self._burn_reason(landing))
+                self.burn(state, spent, landing, self._burn_reason(landing, seated))
             else:
                 self._arrive(state, spent, landing)
                 seated.add(landing.vout or 0)
-        self._newcomers(seated, min(floors, default=None))
+        self._newcomers(seated, lost)
         self.split_pointer()
 
     def _arrive(self, state: State, spent: Outpoint, landing: Landing) -> None:
@@ -333,32 +337,40 @@ class _OutputTx(_Tx):
         verdict = of_arrival(state.kind, record)
         self.arrive(state, spent, landing, verdict, sigma.signer(self.tx, landing.vout))
 
-    def _burn_reason(self, landing: Landing) -> Reason:
+    def _burn_reason(self, landing: Landing, seated: set[int]) -> Reason:
         if landing.vout is None:
             return Reason("burned-fee")
         for vout in range(landing.vout):
-            if self.tx.outputs[vout].satoshis == 1 and may_speak(self.tx.outputs[vout].script):
+            made = self.tx.outputs[vout]
+            if made.satoshis == 1 and vout not in seated and may_speak(made.script):
                 verdict = of_newcomer(self.record(vout), elsewhere=False, alone=True)
                 if verdict and verdict.event is EventKind.INSCRIBED:
                     return Reason("burned-displaced", str(vout))
         return Reason("burned-merged")
 
-    def _newcomers(self, seated: set[int], floor: int | None) -> None:
+    def _newcomers(self, seated: set[int], lost: Sequence[Unknown]) -> None:
         speaking = [vout for vout, made in enumerate(self.tx.outputs) if vout not in seated and may_speak(made.script)]
-        bare = [
-            vout
-            for vout in speaking
-            if output.is_claim(fields_of(self.record(vout))) and not self.record(vout).inscription
-        ]
-        told = any(self.record(vout).inscription for vout in {*speaking, *seated})
+        bare = {vout for vout in {*speaking, *seated} if self._is_bare(self.record(vout))}
+        wanting = any(self._wants_map(self.record(vout)) for vout in {*speaking, *seated})
         for vout in speaking:
             record = self.record(vout)
             if record.pointer and not record.inscription:
                 self.point(vout, record.pointer)
-            elif vout not in bare or not told:
-                self._newcomer(vout, record, elsewhere=bool(bare), floor=floor)
+            elif vout not in bare or not wanting or record.near:
+                self._newcomer(vout, record, elsewhere=bool(bare), lost=lost)
 
-    def _newcomer(self, vout: int, record: OutputRecord, *, elsewhere: bool, floor: int | None) -> None:
+    @staticmethod
+    def _is_bare(record: OutputRecord) -> bool:
+        """Whether an output has an A2B MAP for which it has no envelope."""
+        return record.inscription is None and record.pointer is None and output.is_claim(fields_of(record))
+
+    @staticmethod
+    def _wants_map(record: OutputRecord) -> bool:
+        """Whether an output has a JSON envelope without MAP: with a bare one beside it, that is one near miss."""
+        said = record.inscription
+        return said is not None and is_json(said.content_type) and not fields_of(record)
+
+    def _newcomer(self, vout: int, record: OutputRecord, *, elsewhere: bool, lost: Sequence[Unknown]) -> None:
         if self.session.rules.envelope is None:
             return
         verdict = of_newcomer(record, elsewhere=elsewhere, alone=True)
@@ -366,9 +378,10 @@ class _OutputTx(_Tx):
             return
         if verdict.event is EventKind.REJECTED:
             self.reject(vout, verdict)
-        elif floor is not None and self.line.may_hold(vout, floor):
-            reason = Reason("values-unknown", " ".join(str(at) for at in sorted(self.session.wanted))[:2000])
-            self.note(EventKind.UNDECIDED, vout, card=verdict.card, reasons=(reason,), owner=self.owner(vout))
+        elif lost and self.line.may_hold(vout, lost[0].at_least):
+            # a registration may be here, so this is an update or a first record; the last one lost waits for the most
+            reasons = (unknown(lost[-1].missing),)
+            self.note(EventKind.UNDECIDED, vout, card=verdict.card, reasons=reasons, owner=self.owner(vout))
         else:
             self.inscribe(Landing(vout, 0, burned=False), verdict, sigma.signer(self.tx, vout))
 
@@ -424,8 +437,7 @@ class _WitnessTx(_Tx):
         if state is not None and spent is not None:
             self.undecided(state, spent, at.missing)
             return
-        reason = Reason("values-unknown", " ".join(str(outpoint) for outpoint in at.missing)[:2000])
-        self.note(EventKind.UNDECIDED, None, reasons=(reason,))
+        self.note(EventKind.UNDECIDED, None, reasons=(unknown(at.missing),))
 
     def _newcomer(self, landing: Landing, said: OutputRecord) -> None:
         verdict = of_newcomer(said, elsewhere=False, alone=False)
@@ -454,6 +466,11 @@ class _WitnessTx(_Tx):
             if may_speak(made.script) and (found := self.record(vout).pointer):
                 self.point(vout, found)
         self.split_pointer()
+
+
+def unknown(missing: Iterable[Outpoint]) -> Reason:
+    """The reason of an undecided update: the outpoints whose values it waits for."""
+    return Reason("values-unknown", " ".join(str(outpoint) for outpoint in islice(missing, MISSING)))
 
 
 def may_speak(script: bytes) -> bool:

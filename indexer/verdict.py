@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from indexer.facts import EventKind
@@ -24,7 +24,7 @@ _A2B_TYPE = re.compile(rb"\x04type(?:[\x03-\x4b]|\x4c.)a2b", re.DOTALL)
 """A MAP type that begins with a2b, wherever its bytes stand: enough to call a broken script meant for us."""
 
 _ARTICLES = {Kind.AGENT: "an agent", Kind.TOOL: "a tool"}
-_NUMBERS = ("no satoshi", "one satoshi", "two satoshis", "three satoshis", "four satoshis", "five satoshis")
+_NUMBERS = ("no satoshis", "one satoshi", "two satoshis", "three satoshis", "four satoshis", "five satoshis")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +89,21 @@ def of_newcomer(said: OutputRecord, *, elsewhere: bool, alone: bool) -> Verdict 
     """
     if said.inscription is None:
         return _of_bare(said)
+    verdict = _of_inscription(said, said.inscription, elsewhere=elsewhere)
+    if verdict is not None and alone and said.satoshis != 1:
+        reasons = (Reason("satoshis", _count(said.satoshis)), *verdict.reasons)
+        return replace(verdict, event=EventKind.REJECTED, reasons=reasons)
+    return verdict
+
+
+def _of_inscription(said: OutputRecord, inscription: Inscription, *, elsewhere: bool) -> Verdict | None:
     kind = kind_of(fields_of(said))
     named = is_claim(fields_of(said))
-    if not is_json(said.inscription.content_type):
-        return _rejected(Reason("content-type", said.inscription.content_type[:100])) if named else None
+    if not is_json(inscription.content_type):
+        return _rejected(Reason("content-type", inscription.content_type[:100])) if named else None
     if kind is None:
-        return _of_unnamed(said, said.inscription, named=named, elsewhere=elsewhere)
-    verdict = _of_card(said.inscription.body, kind, EventKind.INSCRIBED, EventKind.REJECTED, fields_of(said))
-    if alone and said.satoshis != 1:
-        return Verdict(
-            EventKind.REJECTED,
-            (Reason("satoshis", _count(said.satoshis)), *verdict.reasons),
-            verdict.card,
-            verdict.body,
-        )
-    return verdict
+        return _of_unnamed(said, inscription, named=named, elsewhere=elsewhere)
+    return _of_card(inscription.body, kind, EventKind.INSCRIBED, EventKind.REJECTED, fields_of(said))
 
 
 def _of_bare(said: OutputRecord) -> Verdict | None:
@@ -119,16 +119,19 @@ def _of_unnamed(said: OutputRecord, inscription: Inscription, *, named: bool, el
     """A JSON body whose MAP does not make it a registration: the nearest reason, if it is meant for us at all."""
     if named:
         return _rejected(Reason("map-type", fields_of(said)["type"]), inscription=inscription)
-    if elsewhere:
-        return _rejected(Reason("map-elsewhere"), inscription=inscription)
     type_ = fields_of(said).get("type")
+    if not fields_of(said) and (elsewhere or _is_card(inscription.body)):
+        return _rejected(_without_map(said, elsewhere=elsewhere), inscription=inscription)
     if type_ not in (None, "agent") or not _is_card(inscription.body):
         return None
-    if type_ == "agent":
-        return _rejected(Reason("map-app", fields_of(said).get("app", "")), inscription=inscription)
-    if said.map and said.map.commands and not fields_of(said):
-        return _rejected(Reason("map-command", " ".join(said.map.commands)[:100]), inscription=inscription)
-    return _rejected(Reason("no-map"), inscription=inscription)
+    reason = Reason("map-app", fields_of(said).get("app", "")) if type_ else Reason("no-map")
+    return _rejected(reason, inscription=inscription)
+
+
+def _without_map(said: OutputRecord, *, elsewhere: bool) -> Reason:
+    if said.map and said.map.commands:
+        return Reason("map-command", " ".join(said.map.commands)[:100])
+    return Reason("map-elsewhere") if elsewhere else Reason("no-map")
 
 
 def _is_card(body: bytes) -> bool:

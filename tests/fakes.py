@@ -80,7 +80,8 @@ class MemoryChain:
             self._best = self.branch(heaviest)
 
     def prefer(self, tip: Block) -> None:
-        """The best chain ends in this block, whatever the work of others."""
+        """The best chain ends in this block, whatever the work of others, until a heavier one arrives."""
+        self.arrive(tip)
         self._best = self.branch(tip.hash)
         self._news.set()
 

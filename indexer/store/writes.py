@@ -73,11 +73,12 @@ class Writer:
         return self._engine.url.render_as_string()
 
     def close(self) -> None:
-        """Let another process write."""
-        if not self._connection.closed:
-            # back in the pool it would keep PostgreSQL's lock
-            self._connection.detach()
-            self._connection.close()
+        """Let another process write; a transaction that is being written ends first."""
+        with self._turn:
+            if not self._connection.closed:
+                # back in the pool it would keep PostgreSQL's lock
+                self._connection.detach()
+                self._connection.close()
         if self._lock_file:
             self._lock_file.close()
 
