@@ -109,10 +109,15 @@ class Lexicon:
         """The word at a place."""
         return self.blob[self.starts[at] : self.starts[at + 1] - 1].decode()
 
+    def _raw(self, at: int) -> bytes:
+        """A word in UTF-8, which sorts as code points do."""
+        return self.blob[self.starts[at] : self.starts[at + 1] - 1]
+
     def find(self, word: str) -> int | None:
         """The place of a word, None when it is not here."""
-        at = bisect_left(range(len(self.surfaces)), word, key=self.word)
-        return at if at < len(self.surfaces) and self.word(at) == word else None
+        raw = word.encode()
+        at = bisect_left(range(len(self.surfaces)), raw, key=self._raw)
+        return at if at < len(self.surfaces) and self._raw(at) == raw else None
 
     def add(self, at: int, surface: int, term: int, levels: int) -> None:
         """Change the counts of a word in memory (never below 0); the file stays as it is."""
@@ -121,17 +126,20 @@ class Lexicon:
         self.levels[at] |= levels
 
     def near(self, length: int, bits: int, edits: int) -> list[str]:
-        """Words whose length and letters allow them to be within `edits` of a word with such a signature."""
-        top = len(self.lengths) - 1
-        low, high = self.lengths[max(0, length - edits)], self.lengths[min(top, length + edits + 1)]
-        differing = np.bitwise_count(self.signatures[low:high] ^ np.uint64(bits))
-        return [self.word(at) for at in self.by_length[low:high][differing <= 2 * edits].tolist()]
+        """Words whose length and letters allow them to be within `edits` of a word with such a signature: an edit that
+        changes the length changes one bit at most, any other two."""
+        found: list[str] = []
+        for size in range(max(0, length - edits), min(length + edits, len(self.lengths) - 2) + 1):
+            low, high = self.lengths[size], self.lengths[size + 1]
+            differing = np.bitwise_count(self.signatures[low:high] ^ np.uint64(bits))
+            found += map(self.word, self.by_length[low:high][differing <= 2 * edits - abs(size - length)].tolist())
+        return found
 
     def beginning(self, prefix: str, limit: int) -> list[tuple[int, str]]:
         """(count, word) of the commonest surfaces with that beginning; of equally common ones the first in order."""
         size = range(len(self.surfaces))
-        low = bisect_left(size, prefix, key=self.word)
-        high = bisect_left(size, prefix + "\U0010ffff", lo=low, key=self.word)
+        low = bisect_left(size, prefix.encode(), key=self._raw)
+        high = bisect_left(size, prefix.encode() + b"\xff", lo=low, key=self._raw)
         counts = self.surfaces[low:high].astype(np.int64)
         order = np.argsort(-counts, kind="stable")[:limit].tolist()
         return [(int(counts[at]), self.word(low + at)) for at in order if counts[at]]

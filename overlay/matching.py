@@ -15,23 +15,35 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from overlay.ranking import points, rarity, scale
+from overlay.ranking import LEVELS, points, rarity, scale
 from overlay.text import Compound, asked, edits, is_spelt, stem
 from overlay.vocabulary import Vocabulary
 
 SHORT = 3
 MOST_WORDS = 64  # of one question; a question of 32 words as typed may hold more, written together
 MOST_NEAR = 8
-MOST_COMPLETIONS = 12
+MOST_COMPLETIONS = 8
 _PARTS, _COMPLETED, _EDITED = 0.9, 0.7, (1.0, 0.6, 0.4)
 _UNKNOWN = 0.1  # rarity of a term of no current listing: it may stand in an older one
 
 
+class Gain(NamedTuple):
+    """What finding a choice of terms is worth; `flat`: at whatever level."""
+
+    worth: float
+    flat: bool = False
+
+
+Gains = dict[tuple[str, ...], Gain]
+
+
 class Choice(NamedTuple):
-    """Terms that together stand for a word; each adds points[level - 1]."""
+    """Terms that together stand for a word; each adds points[level - 1]. With `flat` all levels add the same, so they
+    need not be looked up."""
 
     terms: tuple[str, ...]
     points: tuple[int, ...]
+    flat: bool = False
 
 
 class Word(NamedTuple):
@@ -53,21 +65,22 @@ def plan(text: str, vocabulary: Vocabulary) -> Plan:
     gains = [_gains(each, vocabulary, last=each is compounds[-1]) for each in compounds]
     if not gains:
         return Plan((), all_first=True)
-    unit, bonus = scale([max(each.values()) for each in gains], long=len(gains) > SHORT)
+    unit, bonus = scale([max(gain.worth for gain in each.values()) for each in gains], long=len(gains) > SHORT)
     return Plan(tuple(_word(each, unit, bonus) for each in gains), all_first=len(gains) <= SHORT)
 
 
-def _word(gains: dict[tuple[str, ...], float], unit: float, bonus: float) -> Word:
-    return Word(
-        tuple(
-            Choice(terms, tuple(points(gain / len(terms), unit, bonus / len(terms)))) for terms, gain in gains.items()
-        )
-    )
+def _word(gains: Gains, unit: float, bonus: float) -> Word:
+    return Word(tuple(_choice(terms, gain, unit, bonus) for terms, gain in gains.items()))
 
 
-def _gains(compound: Compound, vocabulary: Vocabulary, *, last: bool) -> dict[tuple[str, ...], float]:
+def _choice(terms: tuple[str, ...], gain: Gain, unit: float, bonus: float) -> Choice:
+    found = points(gain.worth / len(terms), unit, bonus / len(terms))
+    return Choice(terms, (found[LEVELS // 2],) * LEVELS if gain.flat else tuple(found), gain.flat)
+
+
+def _gains(compound: Compound, vocabulary: Vocabulary, *, last: bool) -> Gains:
     """What finding each choice of terms is worth: its rarity, less when it is not what was written."""
-    found: dict[tuple[str, ...], float] = {}
+    found: Gains = {}
     if len(compound.parts) > 1:
         _add_parts(found, compound, vocabulary, last=last)
     else:
@@ -75,10 +88,10 @@ def _gains(compound: Compound, vocabulary: Vocabulary, *, last: bool) -> dict[tu
     return found
 
 
-def _add_single(found: dict[tuple[str, ...], float], compound: Compound, vocabulary: Vocabulary, *, last: bool) -> None:
+def _add_single(found: Gains, compound: Compound, vocabulary: Vocabulary, *, last: bool) -> None:
     (word,) = compound.parts
     term = stem(word)
-    found[(term,)] = _rarity((term,), vocabulary)
+    _keep(found, (term,), _rarity((term,), vocabulary))
     held = vocabulary.frequency(term) > 0
     if last and (len(word) >= 3 or not held):
         _add_completions(found, word, vocabulary)
@@ -87,10 +100,10 @@ def _add_single(found: dict[tuple[str, ...], float], compound: Compound, vocabul
             _keep(found, (other,), _EDITED[away] * _rarity((other,), vocabulary))
 
 
-def _add_parts(found: dict[tuple[str, ...], float], compound: Compound, vocabulary: Vocabulary, *, last: bool) -> None:
+def _add_parts(found: Gains, compound: Compound, vocabulary: Vocabulary, *, last: bool) -> None:
     parts = tuple(_nearest(part, vocabulary) for part in compound.parts)
     weight = _PARTS if compound.whole else 1.0
-    found[parts] = weight * _rarity(parts, vocabulary)
+    _keep(found, parts, weight * _rarity(parts, vocabulary))
     if compound.whole is None:
         return
     whole = stem(compound.whole)
@@ -99,10 +112,10 @@ def _add_parts(found: dict[tuple[str, ...], float], compound: Compound, vocabula
         _add_completions(found, compound.whole, vocabulary)
         for more in vocabulary.completions(compound.parts[-1], MOST_COMPLETIONS):
             terms = (*parts[:-1], stem(more))
-            _keep(found, terms, _COMPLETED * _PARTS * _rarity(terms, vocabulary))
+            _keep(found, terms, _COMPLETED * _PARTS * _rarity(terms, vocabulary), flat=True)
 
 
-def _add_completions(found: dict[tuple[str, ...], float], prefix: str, vocabulary: Vocabulary) -> None:
+def _add_completions(found: Gains, prefix: str, vocabulary: Vocabulary) -> None:
     """Words that begin as the last one does, as one group: a rare completion says no more than a common one."""
     if not is_spelt(prefix) and not prefix.isascii():
         return
@@ -110,7 +123,7 @@ def _add_completions(found: dict[tuple[str, ...], float], prefix: str, vocabular
     if terms:
         together = rarity(sum(map(vocabulary.frequency, terms)), vocabulary.listings)
         for term in terms:
-            _keep(found, (term,), _COMPLETED * together)
+            _keep(found, (term,), _COMPLETED * together, flat=True)
 
 
 def _near(word: str, most: int, vocabulary: Vocabulary) -> list[tuple[str, int]]:
@@ -140,5 +153,6 @@ def _rarity(terms: tuple[str, ...], vocabulary: Vocabulary) -> float:
     return sum(rarity(count, vocabulary.listings) if count else _UNKNOWN for count in counts) / len(terms)
 
 
-def _keep(found: dict[tuple[str, ...], float], terms: tuple[str, ...], gain: float) -> None:
-    found[terms] = max(gain, found.get(terms, 0.0))
+def _keep(found: Gains, terms: tuple[str, ...], worth: float, *, flat: bool = False) -> None:
+    if terms not in found or found[terms].worth < worth:
+        found[terms] = Gain(worth, flat)

@@ -6,6 +6,7 @@ The law itself stands in `parsers.matching`; what is here gives the same answers
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from parsers.money import decimal_key, plain
 
 if TYPE_CHECKING:
     from overlay.document import Document
-    from parsers.offers import Offer
 
 _DIGITS = 15
 _SPAN: int = 10**_DIGITS
@@ -53,27 +53,25 @@ def asks_price(query: Query) -> bool:
 
 
 def pack(document: Document) -> bytes:
-    """The offers of a listing as compact JSON: how many skills its card has, the ids of these and of others that offers
-    name, and the offers with their skills as places in that list (null: all of the card's)."""
+    """The offers of a listing in two lines of compact JSON: the offers, and their skills: how many skills the card has,
+    the ids of these and of others that offers name, and each offer's places in that list (null: all of the card's)."""
     names = dict.fromkeys(skill.id for skill in document.skills)
     own = len(names)
     for offer in document.offers:
         names.update(dict.fromkeys(offer.skill_ids or ()))
     place = {name: at for at, name in enumerate(names)}
-    rows = [_row(offer, place) for offer in document.offers]
-    return json.dumps([own, list(names), rows], ensure_ascii=False, separators=(",", ":")).encode()
+    skills = [None if each.skill_ids is None else [place[name] for name in each.skill_ids] for each in document.offers]
+    rows = [[each.id, each.currency, plain(each.amount), each.interval_key, each.accepted] for each in document.offers]
+    return f"{_compact(rows)}\n{_compact([own, list(names), skills])}".encode()
 
 
-def _row(offer: Offer, place: dict[str, int]) -> list[Any]:
-    skills = None if offer.skill_ids is None else [place[name] for name in offer.skill_ids]
-    return [offer.id, offer.currency, plain(offer.amount), offer.interval_key, offer.accepted, skills]
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def cheapest(packed: bytes, query: Query) -> Cheapest | None:
     """What `parsers.matching.cheapest` says of the listing that was packed."""
-    own, names, rows = json.loads(packed)
-    places = {at for at, name in enumerate(names) if name in query.skills} if query.skills else None
-    met = [row for row in rows if _meets(row, query, places, own)]
+    met = _meeting(packed, query)
     if not met:
         return None
     currency = query.price_currency or met[0][1]
@@ -81,10 +79,32 @@ def cheapest(packed: bytes, query: Query) -> Cheapest | None:
     return None if row is None else Cheapest(row[0], row[2], row[1], row[3])
 
 
-def _meets(row: list[Any], query: Query, places: set[int] | None, own: int) -> bool:
-    _, currency, amount, interval, accepted, skills = row
-    if places is not None and (min(places, default=own) >= own if skills is None else places.isdisjoint(skills)):
-        return False
+def meets(packed: bytes, query: Query) -> bool:
+    """Whether one offer of the listing that was packed meets all filters of a query that asks for one."""
+    return bool(_meeting(packed, query))
+
+
+def _meeting(packed: bytes, query: Query) -> list[list[Any]]:
+    """The offers that meet all filters, in card order."""
+    offers, _, skills = packed.decode().partition("\n")
+    rows: list[list[Any]] = json.loads(offers)
+    if query.skills:
+        own, names, named = json.loads(skills)
+        rows = list(_with_skills(rows, own, names, named, query))
+    return [row for row in rows if _meets(row, query)]
+
+
+def _with_skills(
+    rows: list[list[Any]], own: int, names: list[str], skills: list[list[int] | None], query: Query
+) -> Iterator[list[Any]]:
+    places = {at for at, name in enumerate(names) if name in query.skills}
+    for row, named in zip(rows, skills, strict=True):
+        if min(places, default=own) < own if named is None else not places.isdisjoint(named):
+            yield row
+
+
+def _meets(row: list[Any], query: Query) -> bool:
+    _, currency, amount, interval, accepted = row
     if query.currencies and not any(each in query.currencies for each in accepted):
         return False
     if query.intervals and interval not in query.intervals:
@@ -110,23 +130,24 @@ def price_key(found: Cheapest | None, id_: str) -> tuple[int | str, ...]:
     return (1, id_) if found is None else (0, found.currency, text_key(found.amount), id_)
 
 
-def meets(packed: bytes, query: Query) -> bool:
-    """Whether one offer of the listing that was packed meets all filters of a query that asks for one."""
-    own, names, rows = json.loads(packed)
-    places = {at for at, name in enumerate(names) if name in query.skills} if query.skills else None
-    return any(_meets(row, query, places, own) for row in rows)
-
-
 _ANY = Query()
 
 
 def usual(packed: bytes) -> str:
     """The cheapest offer when nothing is asked of offers: its members joined by NUL; empty without a price."""
     found = cheapest(packed, _ANY)
-    parts = () if found is None else (found.offer_id, found.amount, found.currency, found.interval)
-    return "\0".join(part.replace("\0", "\ufffd") for part in parts)
+    if found is None:
+        return ""
+    parts = (found.offer_id, found.amount, found.currency, found.interval)
+    only = "1" if len(json.loads(packed.split(b"\n")[0])) == 1 else ""
+    return "\0".join((*(part.replace("\0", "\ufffd") for part in parts), only))
 
 
-def from_usual(text: str) -> Cheapest | None:
-    """The inverse of `usual`."""
-    return Cheapest(*text.split("\0")) if text else None
+def shown(usual: str, packed: bytes, query: Query) -> Cheapest | None:
+    """The cheapest offer of a listing that meets the query; its only one must be what met it."""
+    if not usual:
+        return None
+    *parts, only = usual.split("\0")
+    if is_plain(query) or (only and asks_offer(query) and query.price_currency in {None, parts[2]}):
+        return Cheapest(*parts)
+    return cheapest(packed, query)

@@ -17,8 +17,8 @@ from overlay.text import stem, words
 if TYPE_CHECKING:
     from overlay.document import Document
 
-LEVELS = 9
-BEST = 2000  # points of a listing that says every word as loudly as can be; see engines/tantivy.py for why so few
+LEVELS = 5
+BEST = 2000  # points of a listing that says every word as loudly as can be; see engines/tantivy/schema.py, `recency`, for why so few
 NAME, TAG, SKILL, WORD, DESCRIPTION, EXAMPLE = 10, 5, 4, 4, 2, 1
 _SATURATION = 2.4  # BM25's k1 = 1.2 at the weight of a word in a description
 _BY_LENGTH = 0.6  # BM25's b
@@ -48,19 +48,17 @@ def texts(document: Document) -> Iterator[tuple[int, str]]:
 def weigh(document: Document) -> tuple[dict[str, int], set[str]]:
     """The level (1 to `LEVELS`) of every index term of a listing, and its words as written (folded, unstemmed)."""
     weights: dict[str, int] = {}
-    surfaces: set[str] = set()
     length = 0
     for weight, text in texts(document):
         for word in words(text):
             length += 1
             weights[word] = weights.get(word, 0) + weight
-    surfaces.update(weights)
     terms: dict[str, int] = {}
     for word, weight in weights.items():
         term = stem(word)
         terms[term] = terms.get(term, 0) + weight
     norm = _SATURATION * (1 - _BY_LENGTH + _BY_LENGTH * length / _USUAL_LENGTH)
-    return {term: math.ceil(LEVELS * weight / (weight + norm)) for term, weight in terms.items()}, surfaces
+    return {term: math.ceil(LEVELS * weight / (weight + norm)) for term, weight in terms.items()}, set(weights)
 
 
 def rarity(holding: int, listings: int) -> float:

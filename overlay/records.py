@@ -27,13 +27,12 @@ class Record(NamedTuple):
     cheapest: str
     offers: bytes
     item: bytes
-    words: str
+    words: bytes
 
     def pack(self) -> bytes:
         """To bytes. Raises ValueError when the record is larger than 16 MiB."""
         parts = (self.id.encode(), f"{self.newest}\0{self.listed:d}\0{self.cheapest}".encode(), self.offers, self.item)
-        words = self.words.encode()
-        data = b"".join((_HEAD.pack(*map(len, parts), len(words)), *parts, words))
+        data = b"".join((_HEAD.pack(*map(len, parts), len(self.words)), *parts, self.words))
         if len(data) > LARGEST:
             raise ValueError(f"the document of {self.id} takes {len(data):,} bytes, more than an index holds")
         return data
@@ -47,7 +46,7 @@ class Record(NamedTuple):
         c += b
         d += c
         newest, listed, cheapest = data[a:b].decode().split("\0", 2)
-        return cls(data[at:a].decode(), int(newest), listed == "1", cheapest, data[b:c], data[c:d], data[d:].decode())
+        return cls(data[at:a].decode(), int(newest), listed == "1", cheapest, data[b:c], data[c:d], data[d:])
 
 
 class Records:

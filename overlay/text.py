@@ -53,18 +53,25 @@ class Compound(NamedTuple):
 
 def words(text: str) -> Iterator[str]:
     """Every word of a text to index, in order, with repeats: parts, then wholes; characters and pairs of CJK runs."""
-    for segments in _compounds(text):
-        parts: list[str] = []
-        for segment in segments:
-            for part, cjk in _parts(segment):
-                if cjk:
-                    yield from part
-                    yield from (part[at : at + 2] for at in range(len(part) - 1))
-                else:
-                    parts.append(part)
-        yield from parts
-        if 1 < len(parts) <= MAX_PARTS:
-            yield "".join(parts)[:MAX_WORD]
+    for compound in _compounds(text):
+        if compound.isascii() and compound.isalnum() and (compound.islower() or compound[1:].islower()):
+            yield compound.lower()[:MAX_WORD]  # nine words in ten
+        else:
+            yield from _words_of(compound)
+
+
+def _words_of(compound: str) -> Iterator[str]:
+    parts: list[str] = []
+    for segment in _JOINER.split(compound):
+        for part, cjk in _parts(segment):
+            if cjk:
+                yield from part
+                yield from (part[at : at + 2] for at in range(len(part) - 1))
+            else:
+                parts.append(part)
+    yield from parts
+    if 1 < len(parts) <= MAX_PARTS:
+        yield "".join(parts)[:MAX_WORD]
 
 
 def asked(text: str) -> list[Compound]:
@@ -73,8 +80,9 @@ def asked(text: str) -> list[Compound]:
     A CJK run of up to four characters is one word whose parts are its pairs; every pair of a longer one is a word.
     """
     found: dict[tuple[str, ...], Compound] = {}
-    for segments in _compounds(text):
+    for compound in _compounds(text):
         parts: list[str] = []
+        segments = _JOINER.split(compound)
         for segment in segments:
             for part, cjk in _parts(segment):
                 if not cjk:
@@ -165,11 +173,9 @@ class _Digits(dict[int, int]):
 _DIGITS = _Digits()
 
 
-def _compounds(text: str) -> Iterator[list[str]]:
+def _compounds(text: str) -> list[str]:
     folded = fold(text)
-    pattern = _ASCII_COMPOUND if folded.isascii() else _COMPOUND
-    for compound in pattern.findall(folded):
-        yield _JOINER.split(compound)
+    return (_ASCII_COMPOUND if folded.isascii() else _COMPOUND).findall(folded)
 
 
 def _parts(segment: str) -> Iterator[tuple[str, bool]]:

@@ -9,7 +9,7 @@ The bulk lies in sorted arrays (`overlay.lexicon`), mapped from a file; words th
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from overlay.lexicon import Lexicon, empty, signature
 from overlay.text import stem
 
 MOST_CHECKED = 20_000  # words a mistyped one is compared with; a flood of look-alikes ends here
+_MOST_KNOWN = 20_000
 _END = "\U0010ffff"
 
 
@@ -74,7 +75,9 @@ class Vocabulary:
         self._base = lexicon or empty()
         self.listings = self._base.listings
         self._new: dict[str, list[int]] = {}  # surface count, term count, levels, signature
-        self._sorted: list[str] = []
+        self._by_length: dict[int, list[str]] = {}
+        self._in_order: list[str] | None = []
+        self._known: dict[str, tuple[int, int]] = {}  # counts looked up since the last change
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
@@ -87,11 +90,18 @@ class Vocabulary:
 
     def merged(self) -> Vocabulary:
         """The same counts with all words in the sorted arrays, without those that no listing has any more."""
-        return Vocabulary(self._base.merged(self._sorted, [self._new[word] for word in self._sorted], self.listings))
+        order = self._order()
+        return Vocabulary(self._base.merged(order, [self._new[word] for word in order], self.listings))
+
+    @property
+    def fresh(self) -> int:
+        """How many words wait outside the sorted arrays; a few thousand are looked through in no time."""
+        return len(self._new)
 
     def apply(self, listings: int, rows: Iterable[tuple[str, int, int, int]]) -> None:
         """Take a `Change`, given as its `listings` and `rows()`."""
         self.listings += listings
+        self._known.clear()
         for word, surface, term, levels in rows:
             at = self._base.find(word)
             if at is not None:
@@ -100,10 +110,17 @@ class Vocabulary:
             row = self._new.get(word)
             if row is None:
                 row = self._new[word] = [0, 0, 0, signature(word)]
-                insort(self._sorted, word)
+                self._in_order = None
+                if row[3]:
+                    self._by_length.setdefault(len(word), []).append(word)
             row[0] += surface
             row[1] += term
             row[2] |= levels
+
+    def _order(self) -> list[str]:
+        if self._in_order is None:
+            self._in_order = sorted(self._new)
+        return self._in_order
 
     def frequency(self, term: str) -> int:
         """In how many listings an index term stands."""
@@ -114,6 +131,14 @@ class Vocabulary:
         return self._term(term)[1]
 
     def _term(self, term: str) -> tuple[int, int]:
+        known = self._known.get(term)
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[term] = self._look_up(term)
+        return known
+
+    def _look_up(self, term: str) -> tuple[int, int]:
         row = self._new.get(term)
         if row is not None:
             return row[1], row[2]
@@ -133,11 +158,12 @@ class Vocabulary:
         return sorted(found, key=lambda near: (near.edits, -near.listings, near.word))
 
     def _near_new(self, length: int, bits: int, edits: int) -> list[str]:
-        most = 2 * edits
+        """As `Lexicon.near`, among the words outside the arrays."""
         return [
             word
-            for word, row in self._new.items()
-            if abs(len(word) - length) <= edits and row[3] and (row[3] ^ bits).bit_count() <= most
+            for size in range(length - edits, length + edits + 1)
+            for word in self._by_length.get(size, ())
+            if (self._new[word][3] ^ bits).bit_count() <= 2 * edits - abs(size - length)
         ]
 
     def _count(self, word: str) -> int:
@@ -150,9 +176,9 @@ class Vocabulary:
     def completions(self, prefix: str, limit: int) -> list[str]:
         """Words people write that begin with `prefix` (itself excluded), the commonest first, then by spelling."""
         found = self._base.beginning(prefix, limit + 1)
-        start = bisect_left(self._sorted, prefix)
-        stop = bisect_left(self._sorted, prefix + _END)
-        found += [(self._new[word][0], word) for word in self._sorted[start:stop] if self._new[word][0] > 0]
+        order = self._order()
+        new = order[bisect_left(order, prefix) : bisect_left(order, prefix + _END)]
+        found += [(self._new[word][0], word) for word in new if self._new[word][0] > 0]
         found.sort(key=lambda pair: (-pair[0], pair[1]))
         return [word for _, word in found if word != prefix][:limit]
 

@@ -6,6 +6,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -13,9 +14,10 @@ from uuid import uuid4
 import tantivy
 
 from overlay.engines import BusyError, Cursor, Suggestion
+from overlay.engines.tantivy.facts import is_listed
 from overlay.engines.tantivy.queries import Translator
 from overlay.engines.tantivy.run import counted
-from overlay.engines.tantivy.schema import is_listed, schema, to_fields
+from overlay.engines.tantivy.schema import schema, to_fields
 from overlay.engines.tantivy.search import search
 from overlay.engines.tantivy.state import State, read_state, read_words, write_change, write_state
 from overlay.engines.tantivy.suggest import suggest
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
 _VERSION = "tantivy-1"
 """The folder inside the index folder: a new layout gets a new name, and the old one is left to be rebuilt."""
 _HEAP = 24_000_000
-_MOST_UNCOUNTED, _SMALL_BATCH, _QUIET_UNCOUNTED = 400_000, 64, 20_000
+_SMALL_BATCH = 64  # registrations; larger ones are a rebuild, or catching up
+_QUIET_FRESH, _MOST_FRESH = 4_000, 100_000  # words outside the sorted arrays
+_QUIET_UNCOUNTED, _MOST_UNCOUNTED = 20_000, 400_000  # changed counts since the last file of words
 _ATTEMPTS = 3
 
 log = logging.getLogger(__name__)
@@ -55,7 +59,6 @@ class TantivyEngine:
         self._counting = threading.Lock()
         self._opened: list[Records] = []
         self._uncounted = 0
-        self._snapshot: tuple[str, int] | None = None
         self._index = _open(self._folder)
         self._stamp = self._seen()
         self._view = self._read_view(None)
@@ -85,7 +88,8 @@ class TantivyEngine:
             records = self._open_records(state.records, write=False)
         if before and before.state and before.state.generation == state.generation:
             return View(ask, state, before.vocabulary, records)
-        return View(ask, state, read_words(ask.schema, ask.searcher, self._folder, state), records)
+        vocabulary = read_words(ask.schema, ask.searcher, self._folder, state)
+        return View(ask, state, vocabulary if vocabulary.fresh <= _QUIET_FRESH else vocabulary.merged(), records)
 
     def _open_records(self, name: str, *, write: bool) -> Records:
         records = Records(self._folder / name, write=write)
@@ -114,7 +118,7 @@ class TantivyEngine:
 
     def suggest(self, text: str, limit: int) -> list[Suggestion]:
         """Completions of what is being typed, the best first."""
-        return suggest(self._current(), text, limit)
+        return suggest(self._current(), self._counting, text, limit)
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
         """The stored item of a current listing."""
@@ -123,7 +127,7 @@ class TantivyEngine:
     def count(self) -> int:
         """Number of current documents."""
         ask = self._current().ask
-        return counted(ask.searcher.search(ask.term("flag", "current"), 1))
+        return counted(ask.searcher.search(ask.term("fact", "current"), 1))
 
     def close(self) -> None:
         """Release files and locks."""
@@ -139,7 +143,7 @@ class TantivyEngine:
             writer.delete_all_documents()
             writer.commit()
             self._view, self._stamp = self._read_view(None), self._seen()
-            self._uncounted, self._snapshot = 0, None
+            self._uncounted = 0
             self._sweep(set())
 
     def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
@@ -149,13 +153,10 @@ class TantivyEngine:
                 self._view, self._stamp = self._read_view(self._view), self._seen()
             try:
                 self._replace(self._view, registrations, documents, cursor)
+                self._settle(len(registrations))
             except BaseException:
                 self._writer = None  # whatever was not committed is dropped with it
                 raise
-        if self._uncounted > _MOST_UNCOUNTED or (
-            len(registrations) < _SMALL_BATCH and self._uncounted > _QUIET_UNCOUNTED
-        ):
-            self._count_anew()
 
     def _replace(self, view: View, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
         writer = self._writing()
@@ -165,28 +166,22 @@ class TantivyEngine:
         for document in documents:
             _add(writer, records, document, kept, change)
         records.sync()
-        if self._snapshot:
-            writer.delete_documents_by_term("meta", "counts")
         uncounted = write_change(writer, state.generation, change)
         write_state(writer, state)
         writer.commit()
         with self._counting:
             view.vocabulary.apply(change.listings, change.rows())
-        self._index.reload()
-        self._stamp = self._seen()
-        ask = Translator(self._index.schema, self._index.searcher())
-        self._view = View(ask, state, view.vocabulary, records)
-        self._uncounted, self._snapshot = self._uncounted + uncounted, None
+        self._uncounted += uncounted
+        self._show(state, view.vocabulary, records)
 
     def _next(self, view: View, cursor: Cursor) -> tuple[State, Records]:
         """The state to commit, and the file its records go to."""
         before = view.state
         generation = before.generation + 1 if before else 1
         name = before.records if before else f"records-{uuid4().hex[:12]}"
-        words, counted = self._snapshot or ((before.words, before.counted) if before else ("", 0))
-        state = State(
-            epoch=cursor.epoch, seq=cursor.seq, generation=generation, records=name, words=words, counted=counted
-        )
+        state = State(epoch=cursor.epoch, seq=cursor.seq, generation=generation, records=name)
+        if before:
+            state = replace(state, words=before.words, counted=before.counted)
         if self._appending is None or self._appending[0] != name:
             self._appending = name, self._open_records(name, write=True)
         return state, self._appending[1]
@@ -201,18 +196,37 @@ class TantivyEngine:
                 ) from error
         return self._writer
 
+    def _settle(self, batch: int) -> None:
+        """Keep what waits outside files and arrays small, more so between small batches than during a rebuild."""
+        vocabulary = self._view.vocabulary
+        quiet = batch < _SMALL_BATCH
+        if vocabulary.fresh > (_QUIET_FRESH if quiet else _MOST_FRESH):
+            self._view = self._view._replace(vocabulary=vocabulary.merged())
+        if self._uncounted > (_QUIET_UNCOUNTED if quiet else _MOST_UNCOUNTED):
+            self._count_anew()
+
     def _count_anew(self) -> None:
-        """Write the words to a file, so that the next commit need not keep all changes since the last one."""
-        with self._committing:
-            state = self._view.state
-            if state is None:
-                return
-            name = f"words-{state.generation}-{uuid4().hex[:6]}"
-            vocabulary = self._view.vocabulary.merged()
-            vocabulary.save(self._folder / name)
-            self._view = self._view._replace(vocabulary=vocabulary)
-            self._uncounted, self._snapshot = 0, (name, state.generation)
-            self._sweep({name, state.words, state.records})
+        """Write the words to a file, so that the changes since the last one need not be kept and read one by one."""
+        before = self._view.state
+        if before is None:
+            return
+        vocabulary = self._view.vocabulary.merged()
+        name = f"words-{before.generation}-{uuid4().hex[:6]}"
+        vocabulary.save(self._folder / name)
+        state = replace(before, generation=before.generation + 1, words=name, counted=before.generation)
+        writer = self._writing()
+        writer.delete_documents_by_term("meta", "counts")
+        write_state(writer, state)
+        writer.commit()
+        self._show(state, vocabulary, self._view.records)
+        self._uncounted = 0
+        self._sweep({name, before.words, state.records})
+
+    def _show(self, state: State, vocabulary: Vocabulary, records: Records | None) -> None:
+        """Let searches see what was committed."""
+        self._index.reload()
+        self._stamp = self._seen()
+        self._view = View(Translator(self._index.schema, self._index.searcher()), state, vocabulary, records)
 
     def _sweep(self, kept: set[str]) -> None:
         """Remove files of words and records that no commit names any more; who has them open keeps them."""
@@ -252,8 +266,8 @@ def _forget(view: View, writer: tantivy.IndexWriter, registrations: Iterable[str
             kept[data] = place
             record = Record.unpack(data)
             if record.listed:
-                change.go(record.words.split())
-        writer.delete_documents_by_term("flag", f"registration:{registration}")
+                change.go(record.words.decode().split())
+        writer.delete_documents_by_term("fact", f"registration:{registration}")
     return kept
 
 
@@ -272,7 +286,7 @@ def _add(
         usual(offers),
         offers,
         document.item,
-        " ".join(sorted(surfaces)) if listed else "",
+        " ".join(sorted(surfaces)).encode() if listed else b"",
     ).pack()
     place = kept.get(data)
     writer.add_document(to_fields(document, levels, records.append(data) if place is None else place))

@@ -12,6 +12,7 @@ from overlay.records import Record
 Address = tantivy.DocAddress
 Key = tuple[Any, ...]
 Keyed = tuple[Key, Record]
+Located = tuple[Any, Address]
 
 
 class Found(NamedTuple):
@@ -23,50 +24,73 @@ class Found(NamedTuple):
 
 
 class Order(NamedTuple):
-    """An order of hits. `top` finds the first n of them in it. `first` makes the first part of a key from a value,
-    `key` the whole key; keys ascend in the natural order and descend when it is reversed."""
+    """An order of hits. `top` finds the first n of them in it, coarsely or finely (`run.Run.top`). `first` makes the
+    first part of a key from a value, `key` the whole key; keys ascend in the natural order and descend when it is
+    reversed. `ties` gives numbers that put hits of equal value in the natural order downwards, as far as they differ;
+    None when equal values are rare."""
 
-    top: Callable[[int], Found]
+    top: Callable[[int, bool], Found]
     first: Callable[[Any], Any]
     key: Callable[[Any, Record], Key]
     reverse: bool
+    ties: Callable[[list[Address]], list[int]] | None
 
 
 Read = Callable[[list[Address]], list[Record]]
 
 
+def first_wanted(start: int, limit: int) -> int:
+    """How many hits to ask for at first."""
+    return max(64, 2 * (start + limit))
+
+
 def page(order: Order, read: Read, start: int, limit: int) -> list[Keyed]:
     """Hits number `start` to `start + limit`: so many are fetched that no run of equal values is cut in two."""
     stop = start + limit
-    wanted = max(64, 2 * stop)
+    wanted, fine = first_wanted(start, limit), False
     while True:
-        found = order.top(wanted)
+        found = order.top(wanted, fine)
         if found.complete or found.values[-1] != found.values[stop - 1]:
             break
-        wanted *= 8
+        wanted, fine = wanted * 8 if fine else wanted, True
     low, high = _whole_ties(found.values, start, stop)
-    return _sorted(order, found, low, high, read)[start - low : stop - low]
+    hits = list(zip(found.values[low:high], found.addresses[low:high], strict=True))
+    start, stop = start - low, stop - low
+    if order.ties and len(hits) > limit:
+        hits, start, stop = _narrowed(order, order.ties, hits, start, stop)
+    return _sorted(order, hits, read)[start:stop]
+
+
+def _narrowed(
+    order: Order, ties: Callable[[list[Address]], list[int]], hits: list[Located], start: int, stop: int
+) -> tuple[list[Located], int, int]:
+    """Fewer hits to read for the same page: reading one costs as much as comparing a hundred numbers."""
+    numbers = ties([address for _, address in hits])
+    places = [(order.first(value), -number) for (value, _), number in zip(hits, numbers, strict=True)]
+    at = sorted(range(len(hits)), key=places.__getitem__, reverse=order.reverse)
+    low, high = _whole_ties([places[each] for each in at], start, stop)
+    return [hits[each] for each in at[low:high]], start - low, stop - low
 
 
 def page_after(order: Order, read: Read, after: Key, limit: int) -> list[Keyed]:
     """The `limit` hits that come strictly after a key."""
     wanted = 256
     while True:
-        found = order.top(wanted)
+        found = order.top(wanted, True)
         low = _before(order, found.values, after[0])
         high = len(found.values)
         if not found.complete:
-            high = _start_of_tie(found.values, high - 1)
-        rows = _sorted(order, found, low, max(low, high), read)
+            high = max(low, _start_of_tie(found.values, high - 1))
+        rows = _sorted(order, list(zip(found.values[low:high], found.addresses[low:high], strict=True)), read)
         later = [row for row in rows if (row[0] < after if order.reverse else row[0] > after)]
         if found.complete or len(later) >= limit:
             return later[:limit]
         wanted *= 8
 
 
-def _sorted(order: Order, found: Found, low: int, high: int, read: Read) -> list[Keyed]:
-    records = read(found.addresses[low:high])
-    rows = [(order.key(value, record), record) for value, record in zip(found.values[low:high], records, strict=True)]
+def _sorted(order: Order, hits: list[Located], read: Read) -> list[Keyed]:
+    records = read([address for _, address in hits])
+    rows = [(order.key(value, record), record) for (value, _), record in zip(hits, records, strict=True)]
     rows.sort(key=lambda row: row[0], reverse=order.reverse)
     return rows
 

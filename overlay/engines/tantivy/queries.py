@@ -9,9 +9,10 @@ from typing import cast
 import tantivy
 from tantivy import FieldType, Occur
 
-from overlay.engines.tantivy.schema import LISTED, NEVER, SLOTS
+from overlay.engines.tantivy.facts import LISTED, SLOTS, both, column, cost, mixed
+from overlay.engines.tantivy.schema import NEVER
 from overlay.matching import Choice, Plan, Word
-from overlay.prices import amount_key, asks_offer, asks_price
+from overlay.prices import amount_key, asks_price
 from overlay.query import Query
 from overlay.ranking import LEVELS
 from overlay.vocabulary import Vocabulary
@@ -48,54 +49,83 @@ class Translator:
         """The whole numbers that documents have in a field, which all of them must have."""
         return cast("list[int]", self.searcher.fast_field_values(name, addresses))
 
-    def admitted(self, query: Query) -> list[Part]:
-        """The filters; each adds no points. Never empty."""
-        return [tantivy.Query.const_score_query(part, 0.0) for part in (*self._standing(query), *self._plain(query))]
+    def admitted(self, query: Query, *, scored: bool) -> list[Part]:
+        """The filters; they add no points. With `scored`, words that only listed documents have are asked for too."""
+        plain = is_plain(query)
+        parts = [*self._standing(query), *self._exact(query, "plain" if plain else "fact"), *self._ranges(query)]
+        if plain and not scored and not any(True for _ in self._exact(query, "plain")):
+            parts.append(self.any_of("plain", [f"status:{each}" for each in sorted(LISTED)]))
+        return [tantivy.Query.const_score_query(part, 0.0) for part in parts] if scored else parts
 
     def _standing(self, query: Query) -> Iterator[Part]:
         """Which of a listing's documents: the current one, or the one of a height; and of what status."""
+        if is_plain(query):
+            return
         if query.as_of is not None:
-            yield self.term("flag", f"chain:{query.height_chain}")
+            yield self.term("fact", f"chain:{query.height_chain}")
             yield self.between("since", 0, query.as_of)
             yield self.between("until", query.as_of + 1, None)
-        elif frozenset(query.statuses) == frozenset(LISTED):
-            yield self.term("flag", "listed")
-            return
         else:
-            yield self.term("flag", "current")
+            yield self.term("fact", "current")
         if query.statuses:
-            yield self.any_of("status", query.statuses)
+            yield self.any_of("fact", [f"status:{each}" for each in query.statuses])
 
-    def _plain(self, query: Query) -> Iterator[Part]:
-        if query.kind is not None:
-            yield self.term("kind", query.kind)
-        if query.tags:
-            yield self.any_of("tag", query.tags)
-        for prefix, values in (("chain", query.chains), ("domain", query.domains), ("owner", query.owners)):
+    def _exact(self, query: Query, name: str) -> Iterator[Part]:
+        """What single facts say."""
+        kinds = () if query.kind is None else (query.kind,)
+        asked = (("kind", kinds), ("tag", query.tags), ("chain", query.chains), ("domain", query.domains))
+        for prefix, values in (*asked, ("owner", query.owners), *self._alone(query)):
             if values:
-                yield self.any_of("flag", [f"{prefix}:{value}" for value in values])
+                yield self.any_of(name, [f"{prefix}:{value}" for value in values])
         if query.verified is not None:
-            yield self.term("flag", "verified" if query.verified else "unverified")
+            yield self.term(name, "verified" if query.verified else "unverified")
         if query.from_height is not None or query.to_height is not None:
-            yield self.term("flag", f"chain:{query.height_chain}")
+            yield self.term(name, f"chain:{query.height_chain}")
+        if not query.skills and query.currencies and query.intervals and not asks_price(query):
+            yield self.any_of(name, [both(one, other) for one in query.currencies for other in query.intervals])
+
+    def _alone(self, query: Query) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The filter of offers, when there is only one: then any entry will do."""
+        asked = (("skill", query.skills), ("currency", query.currencies), ("interval", query.intervals))
+        given = tuple(pair for pair in asked if pair[1])
+        return given if len(given) == 1 and not asks_price(query) else ()
+
+    def _ranges(self, query: Query) -> Iterator[Part]:
+        """What numbers and numbered offers say."""
+        if query.from_height is not None or query.to_height is not None:
             yield self.between("height", query.from_height, query.to_height)
         if query.updated_since is not None:
             yield self.between("time", query.updated_since, None)
-        offers = self.offers(query)
-        if offers is not None:
-            yield offers
+        if asks_price(query):
+            yield self._priced(query)
+        elif query.skills and (query.currencies or query.intervals):
+            yield either(self._slotted(query))
 
-    def offers(self, query: Query) -> Part | None:
-        """Listings with one entry that meets all filters of offers (law 14); None without such filters."""
-        only = [name for name in ("skills", "currencies", "intervals") if getattr(query, name)]
-        if not asks_price(query) and not only:
-            return None
-        if not asks_price(query) and len(only) == 1:
-            return self.any_of({"skills": "skill", "currencies": "currency", "intervals": "interval"}[only[0]],
-                               getattr(query, only[0]))  # fmt: skip
-        if not only and query.price_currency is None:
-            return self._price("amount", query)
-        return either([self.slot(slot, query) for slot in self.slots(query)])
+    def _priced(self, query: Query) -> Part:
+        """Listings with one entry that meets a query for prices (law 14)."""
+        if query.price_currency is None and not (query.skills or query.currencies or query.intervals):
+            return self._amount("amount", query)
+        if query.price_currency is None or query.skills:
+            return either(self._slotted(query))
+        return self._costing(query, query.price_currency)
+
+    def _slotted(self, query: Query, *more: Part) -> list[Part]:
+        return [every([*more, self.slot(slot, query)]) for slot in self.slots(query)]
+
+    def _costing(self, query: Query, anchor: str) -> Part:
+        """By the columns of amounts. An entry with that anchor takes that currency, so asking for it says nothing more;
+        when only others are asked for, all slots have to be looked through."""
+        if query.currencies and anchor not in query.currencies:
+            return either(self._slotted(query))
+        parts = []
+        for interval in query.intervals or (None,):
+            name, alone = column(anchor, interval)
+            found = every([self.term("fact", cost(anchor, interval)), self._amount(name, query)])
+            if not alone:
+                several = self.term("fact", mixed(name))
+                found = either([without(found, several), *self._slotted(query, several)])
+            parts.append(found)
+        return either(parts)
 
     def slots(self, query: Query, *, anchored: bool = False) -> list[int]:
         """The numbers of the offers that may meet the query, over all listings; `anchored` to `price_currency` also
@@ -140,12 +170,12 @@ class Translator:
             own = self.any_of("offer", [f"*s{each}" for each in query.skills])
             parts.append(either([named, every([self.term("offer", f"{slot}*"), own])]))
         if asks_price(query):
-            parts.append(self._price(f"price{slot}", query))
+            parts.append(self._amount(f"price{slot}", query))
         if query.price_currency is not None and (anchored or asks_price(query)):
             parts.append(self.term("offer", f"{slot}a{query.price_currency}"))
         return every(parts)
 
-    def _price(self, name: str, query: Query) -> Part:
+    def _amount(self, name: str, query: Query) -> Part:
         low = None if query.min_price is None else amount_key(query.min_price)
         return self.between(name, low, None if query.max_price is None else amount_key(query.max_price))
 
@@ -155,29 +185,34 @@ class Translator:
         odd = [bound for bound in bounds if bound % 2]
         return either([self.between("amount", bound, bound) for bound in odd]) if odd else None
 
-    def words(self, plan: Plan, vocabulary: Vocabulary, *, listed: bool) -> list[Part]:
+    def words(self, plan: Plan, vocabulary: Vocabulary, query: Query) -> list[Part]:
         """One query a word: the points of the best choice that a document holds. Documents that a plain search does not
         find keep their terms apart, and the vocabulary does not know their levels."""
         kinds: list[Kind] = [("words", vocabulary.levels)]
-        if not listed:
+        if not is_plain(query):
             kinds.append(("others", lambda _: (1 << LEVELS) - 1))
         return [self._word(word, kinds) for word in plan.words]
 
     def _word(self, word: Word, kinds: list[Kind]) -> Part:
-        found: list[Part] = []
-        for choice in word.choices:
-            for kind in kinds:
-                if len(choice.terms) == 1:
-                    found += self._term_levels(*kind, choice, choice.terms[0])
-                else:
-                    found.append(every([best(list(self._term_levels(*kind, choice, term))) for term in choice.terms]))
-        return best(found)
+        return best([self._choice(choice, *kind) for choice in word.choices for kind in kinds])
+
+    def _choice(self, choice: Choice, name: str, levels: Callable[[str], int]) -> Part:
+        # A term stands in a document at one level, so adding up is taking the best, and Tantivy is faster at it.
+        return every([either(list(self._term_levels(name, levels, choice, term))) for term in choice.terms])
 
     def _term_levels(self, name: str, levels: Callable[[str], int], choice: Choice, term: str) -> Iterator[Part]:
+        if choice.flat and name == "words":
+            yield tantivy.Query.const_score_query(self.term("held", term), float(choice.points[LEVELS // 2]))
+            return
         present = levels(term)
         for level, points in enumerate(choice.points, 1):
             if present >> (level - 1) & 1:
                 yield tantivy.Query.const_score_query(self.term(name, f"{term}~{level}"), float(points))
+
+
+def is_plain(query: Query) -> bool:
+    """True for a plain search: it asks for the current documents of listings that are live or pending."""
+    return query.as_of is None and frozenset(query.statuses) == LISTED
 
 
 def every(parts: list[Part]) -> Part:
@@ -202,6 +237,3 @@ def best(parts: list[Part]) -> Part:
 def without(found: Part, excluded: Part) -> Part:
     """Documents that the first finds and the second does not."""
     return tantivy.Query.boolean_query([(Occur.Must, found), (Occur.MustNot, excluded)])
-
-
-__all__ = ["Part", "Translator", "asks_offer", "best", "either", "every", "without"]

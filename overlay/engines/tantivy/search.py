@@ -10,10 +10,10 @@ from overlay.engines.tantivy.pages import Key, Keyed, Order, page, page_after
 from overlay.engines.tantivy.prices import ByPrice
 from overlay.engines.tantivy.queries import Part, either, every, without
 from overlay.engines.tantivy.run import Run
-from overlay.engines.tantivy.schema import FACET_FIELDS, LISTED
+from overlay.engines.tantivy.schema import FACET_FIELDS
 from overlay.engines.tantivy.view import View
 from overlay.matching import plan
-from overlay.prices import cheapest, from_usual, is_plain, meets
+from overlay.prices import meets, shown
 from overlay.query import Cheapest, Hit, Hits, Query
 from overlay.ranking import BEST
 from overlay.records import Record
@@ -28,7 +28,7 @@ def search(view: View, counting: Lock, query: Query) -> Hits:
     """Answer a query; `counting` is held while the vocabulary is read."""
     if view.records is not None:
         for part, scored in _attempts(view, counting, query):
-            run = Run(view.ask.searcher, part, query, scored)
+            run = Run(view.ask.searcher, part, query, scored=scored)
             if run.total:
                 return _answer(view, run, query)
     return Hits((), 0, facets=dict.fromkeys(query.facets, ()) or None)
@@ -36,33 +36,28 @@ def search(view: View, counting: Lock, query: Query) -> Hits:
 
 def _attempts(view: View, counting: Lock, query: Query) -> list[tuple[Part, bool]]:
     """What to look for, until something is found, and whether it makes points: all words, then any of them."""
-    admitted = _admitted(view, query)
     if not query.text.strip():
-        return [(every(admitted), False)]
+        return [(every(_admitted(view, query, scored=False)), False)]
     with counting:
         planned = plan(query.text, view.vocabulary)
-        words = view.ask.words(planned, view.vocabulary, listed=_is_listed(query))
+        words = view.ask.words(planned, view.vocabulary, query)
     if not words:
         return []
+    admitted = _admitted(view, query, scored=True)
     any_word = (every([either(words), *admitted]), True)
     return [(every([*words, *admitted]), True), any_word] if planned.all_first and len(words) > 1 else [any_word]
 
 
-def _is_listed(query: Query) -> bool:
-    """True when only listed documents can match."""
-    return query.as_of is None and bool(query.statuses) and set(query.statuses) <= set(LISTED)
-
-
-def _admitted(view: View, query: Query) -> list[Part]:
+def _admitted(view: View, query: Query, *, scored: bool) -> list[Part]:
     """The filters, exact also where a bound has more digits than the keys of amounts."""
-    admitted = view.ask.admitted(query)
+    admitted = view.ask.admitted(query, scored=scored)
     doubtful = view.ask.doubtful(query)
     if doubtful is None:
         return admitted
     searcher = view.ask.searcher
     hits = searcher.search(every([*admitted, doubtful]), max(1, searcher.num_docs), count=False).hits
     wrong = [each for each in view.read([address for _, address in hits]) if not meets(each.offers, query)]
-    excluded = [view.ask.term("flag", f"id:{each.id}") for each in wrong]
+    excluded = [view.ask.term("fact", f"id:{each.id}") for each in wrong]
     return [without(every(admitted), either(excluded))] if excluded else admitted
 
 
@@ -84,7 +79,8 @@ def _rows(view: View, run: Run, query: Query) -> list[Keyed]:
             view.ask, query, run.part, run.total, view.read, partial(_cheapest, query=query), reverse=reverse
         )
         return prices.page(query.offset, query.limit) if after is None else prices.after(after, query.limit)
-    order = Order(run.top, *_KEYS[run.sort], reverse)
+    ties = partial(view.ask.numbers, "newest") if run.sort == "relevance" else None
+    order = Order(run.top, *_KEYS[run.sort], reverse, ties)
     if after is None:
         return page(order, view.read, query.offset, query.limit)
     return page_after(order, view.read, after, query.limit)
@@ -126,7 +122,7 @@ def _hit(key: Key, record: Record, query: Query, *, scored: bool) -> Hit:
 
 
 def _cheapest(record: Record, *, query: Query) -> Cheapest | None:
-    return from_usual(record.cheapest) if is_plain(query) else cheapest(record.offers, query)
+    return shown(record.cheapest, record.offers, query)
 
 
 def _facet(view: View, part: Part, name: str) -> tuple[tuple[str, int], ...]:

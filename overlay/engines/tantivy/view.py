@@ -33,16 +33,16 @@ class View(NamedTuple):
 
     def item(self, id_: str) -> bytes | None:
         """The stored item of a current listing."""
-        for record in self.read(self._addresses(every([self._flag(f"id:{id_}"), self._flag("current")]), 1)):
+        for record in self.read(self._addresses(every([self._fact(f"id:{id_}"), self._fact("current")]), 1)):
             return record.item
         return None
 
     def of_registration(self, registration: str) -> Iterator[tuple[int, bytes]]:
         """The places and bytes of the records of all documents of a registration."""
-        return self._stored(self._addresses(self._flag(f"registration:{registration}"), _MOST_DOCUMENTS))
+        return self._stored(self._addresses(self._fact(f"registration:{registration}"), _MOST_DOCUMENTS))
 
     def _addresses(self, part: Part, limit: int) -> list[Address]:
         return [address for _, address in self.ask.searcher.search(part, limit, count=False).hits]
 
-    def _flag(self, value: str) -> Part:
-        return self.ask.term("flag", value)
+    def _fact(self, value: str) -> Part:
+        return self.ask.term("fact", value)
