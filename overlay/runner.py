@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from indexer.chains import Chain, SourceError, SourceUnavailableError
+from indexer.chains import SourceError, SourceUnavailableError
 from indexer.follow import FIRST_PAUSE, LONGEST_PAUSE, Follower
 from overlay.catalogue import Catalogue
 from overlay.engines import BusyError
@@ -58,6 +58,9 @@ class Runner:
         self.standing = Standing(house.settings, house.store, house.engine, version())
         self._news = asyncio.Event()
         self._signalled = asyncio.Event()
+        self._followers = [house.follower(chain, self._news.set) for chain in house.chains]
+        for follower in self._followers:
+            self.standing.follow(follower.progress)
         self._stopping = threading.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
@@ -90,8 +93,8 @@ class Runner:
 
     def _start_all(self) -> None:
         house = self._house
-        for chain in house.chains:
-            self._start(self._follow(chain))
+        for follower in self._followers:
+            self._start(self._follow(follower))
         if house.engine is not None:
             self._start(self._carry(Feed(house.store, house.engine)))
             self._start(self.standing.keep_hashing())
@@ -127,10 +130,8 @@ class Runner:
 
     # -- following
 
-    async def _follow(self, chain: Chain) -> None:
+    async def _follow(self, follower: Follower) -> None:
         """One chain, from connecting on. Without anything else to do, a chain that stops ends the process."""
-        follower = self._house.follower(chain, self._news.set)
-        self.standing.follow(follower.progress)
         await self._connect(follower)
         await follower.run()
         if self._house.engine is None and all(each.state == "stopped" for each in self.standing.progress.values()):

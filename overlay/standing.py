@@ -49,7 +49,10 @@ class Standing:
         self.publish(self.reached())
 
     def follow(self, progress: Progress) -> None:
-        """Take what a follower tells of its chain from now on."""
+        """Take what a follower tells of its chain from now on; until it does, what is stored still holds."""
+        stored = self.progress.get(progress.name)
+        if stored is not None:
+            progress.caip2, progress.height, progress.hash = stored.caip2, stored.height, stored.hash
         self.progress[progress.name] = progress
 
     def reached(self) -> dict[str, int]:
@@ -81,6 +84,8 @@ class Standing:
         return None
 
     def _missing(self) -> str | None:
+        if not self.progress:
+            return "no chain is indexed yet"
         for each in self.progress.values():
             if each.state in ("starting", "catching-up"):
                 reached = "no block is indexed yet" if each.height is None else f"block {each.height:,} is indexed"

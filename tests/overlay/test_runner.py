@@ -1,0 +1,249 @@
+"""The loops of `a2b up`, in this process: readiness, status, sources that fail and come back, who feeds the index."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.chains import SourceError
+from indexer.follow import Progress
+from indexer.settings import Settings
+from indexer.store import Store, Writer, connect
+from overlay.engines import BusyError, EngineError
+from overlay.feed import Feed
+from overlay.runner import Runner
+from overlay.services import House, MissingError, in_configured_order, open_index, open_store, writing_index
+from overlay.standing import Standing
+from overlay.workers import WorkerError, Workers
+from tests.chainkit import ChainKit, agent
+from tests.fakes import MemoryChain
+from tests.indexing import Indexing
+
+PATIENCE = 30.0
+
+
+def settings(folder: Path, **flags: Any) -> Settings:
+    return Settings.load({"data": str(folder / "data"), "port": 0, "chains": "live=files:/nowhere", **flags})
+
+
+def house(folder: Path, *chains: MemoryChain, serve: bool = True, follow: bool = True) -> House:
+    told = settings(folder)
+    store = open_store(told, make=True)
+    return House(
+        settings=told, store=store, chains=chains, writer=Writer(store.engine) if follow else None,
+        engine=open_index(told, make=True) if serve else None,
+    )  # fmt: skip
+
+
+def mined(count: int = 1) -> ChainKit:
+    kit = ChainKit()
+    for number in range(count):
+        kit.mine(kit.inscribe(agent(f"Router {number}")))
+    return kit
+
+
+@asynccontextmanager
+async def running(told: House) -> AsyncIterator[tuple[Runner, asyncio.Task[None]]]:
+    runner = Runner(told)
+    task = asyncio.create_task(runner.run())
+    try:
+        yield runner, task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, SourceError):
+            await task
+        told.close()
+
+
+async def until(what: Callable[[], Any]) -> Any:
+    async with asyncio.timeout(PATIENCE):
+        while not (found := what()):  # noqa: ASYNC110 - what is waited for has no event of its own
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def test_a_source_that_does_not_answer_at_first_is_asked_again(tmp_path: Path) -> None:
+    chain = MemoryChain(*mined().blocks, name="live")
+
+    async def refuse() -> None:
+        chain.opened += 1
+        if chain.down:
+            await chain.tip()
+
+    chain.opened, chain.open = 0, refuse  # type: ignore[attr-defined, method-assign]
+    chain.down = "no route to the node"
+    async with running(house(tmp_path, chain)) as (runner, _):
+        progress = runner.standing.progress
+        await until(lambda: progress["live"].state == "unreachable")
+        assert runner.standing.ready() == "live is unreachable: no route to the node"
+        assert runner.standing.status()["chains"][0]["error"] == "no route to the node"
+        chain.down = ""
+        await until(lambda: runner.standing.ready() is None)
+        assert progress["live"].height == 2
+        assert "error" not in runner.standing.status()["chains"][0]
+
+
+async def test_a_source_that_fails_later_leaves_the_answers_standing(tmp_path: Path) -> None:
+    chain = MemoryChain(*mined().blocks, name="live")
+    async with running(house(tmp_path, chain)) as (runner, _):
+        await until(lambda: runner.standing.ready() is None)
+        chain.down = "gone"
+        chain.arrive()
+        await until(lambda: runner.standing.progress["live"].state == "unreachable")
+        assert runner.standing.ready() is None
+        assert runner.standing.heights() == {"live": 2}
+
+
+async def deep_reorg(chain: MemoryChain, kit: ChainKit) -> None:
+    block = kit["1"]
+    for _ in range(5):
+        block = kit.mine(parent=block)
+    chain.arrive(*kit.blocks)
+
+
+async def test_a_chain_that_must_be_looked_at_stops_while_the_answers_go_on(tmp_path: Path) -> None:
+    kit = mined(3)
+    chain = MemoryChain(*kit.blocks, name="live", finality=1)
+    async with running(house(tmp_path, chain)) as (runner, task):
+        await until(lambda: runner.standing.ready() is None)
+        await deep_reorg(chain, kit)
+        await until(lambda: runner.standing.progress["live"].state == "stopped")
+        assert not task.done()
+        assert "?finality=" in runner.standing.status()["chains"][0]["error"]
+
+
+async def test_without_anything_to_serve_a_chain_that_stops_ends_the_process(tmp_path: Path) -> None:
+    kit = mined(3)
+    chain = MemoryChain(*kit.blocks, name="live", finality=1)
+    async with running(house(tmp_path, chain, serve=False)) as (runner, task):
+        await until(lambda: runner.standing.progress["live"].state == "following")
+        await deep_reorg(chain, kit)
+        with pytest.raises(SourceError, match="contradicts more than the last 1 stored blocks"):
+            await task
+
+
+async def test_after_a_restart_it_is_ready_only_when_it_has_caught_up_again(tmp_path: Path) -> None:
+    kit = mined()
+    chain = MemoryChain(*kit.blocks, name="live")
+    async with running(house(tmp_path, chain)) as (runner, _):
+        await until(lambda: runner.standing.ready() is None)
+    kit.mine(kit.inscribe(agent("Newer")))
+    waiting, opened = asyncio.Event(), chain.open
+
+    async def slow() -> None:
+        await waiting.wait()
+        await opened()
+
+    chain.open = slow  # type: ignore[method-assign]
+    chain.arrive(*kit.blocks)
+    async with running(house(tmp_path, chain)) as (runner, _):
+        await asyncio.sleep(0.3)
+        assert runner.standing.ready() == "live is starting: block 2 is indexed"
+        assert runner.standing.chains() == {"live": "bsv:regtest"}
+        assert runner.standing.heights() == {"live": 2}
+        waiting.set()
+        await until(lambda: runner.standing.ready() is None)
+        assert runner.standing.heights() == {"live": 3}
+
+
+async def test_state_hashes_follow_each_tip(tmp_path: Path) -> None:
+    kit = mined()
+    chain = MemoryChain(*kit.blocks, name="live")
+    async with running(house(tmp_path, chain)) as (runner, _):
+        first = await until(lambda: runner.standing.status()["stateHash"])
+        assert first["live"]["height"] == 2
+        kit.mine(kit.inscribe(agent("Newer")))
+        chain.arrive(*kit.blocks)
+        second = await until(lambda: (told := runner.standing.status()["stateHash"]) != first and told)
+        assert second["live"]["height"] == 3
+        assert second["live"]["hash"] not in (None, first["live"]["hash"])
+
+
+async def test_an_undecided_update_leaves_the_hash_unknown(tmp_path: Path) -> None:
+    kit = ChainKit()
+    listed = kit.inscribe(agent("Router"))
+    kit.mine(listed)
+    unknown = (kit.fund(), 1_000_000)
+    chain = MemoryChain(*kit.blocks, name="live")
+    stranger = kit.spend([unknown[0], listed], [(1_000_000, b"\x51"), (1, b"\x51")])
+    chain.hidden.add(unknown[0])
+    kit.mine(stranger)
+    chain.arrive(*kit.blocks)
+    async with running(house(tmp_path, chain)) as (runner, _):
+        told = await until(lambda: runner.standing.status()["stateHash"])
+        assert told == {"live": {"height": 3, "hash": None}}
+        assert runner.standing.status()["listings"]["undecided"] == 1
+
+
+async def test_only_one_of_two_processes_feeds_an_index_and_the_other_takes_over(tmp_path: Path) -> None:
+    told = settings(tmp_path)
+    chain = MemoryChain(*mined().blocks, name="live")
+    (tmp_path / "data").mkdir()
+    with Indexing(told.database, chain) as source:
+        await source.catch_up()
+        busy = open_index(told, make=True)
+        Feed(source.store, busy).run()
+        async with running(house(tmp_path, follow=False)) as (runner, task):
+            await until(lambda: runner.standing.ready() is None)
+            with pytest.raises(BusyError):
+                Feed(source.store, open_index(told, make=False)).rebuild()
+            assert not task.done()
+
+
+def test_heights_are_told_only_once_the_index_has_them(tmp_path: Path) -> None:
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    standing = Standing(settings(tmp_path), Store(engine), None, "1")
+    progress = Progress("live", "bsv:regtest", "following", height=7, tip=9)
+    standing.follow(progress)
+    assert standing.heights() == {}
+    standing.publish({"live": 5})
+    assert standing.heights() == {"live": 5}
+    assert standing.status()["chains"][0]["lag"] == 2
+    engine.dispose()
+
+
+def test_chains_stand_in_configured_order_and_then_by_name(tmp_path: Path) -> None:
+    told = settings(tmp_path, chains="z=files:/z b=files:/b")
+    assert list(in_configured_order(told, {"a": "1", "b": "2", "c": "3", "z": "4"})) == ["z", "b", "a", "c"]
+
+
+def test_what_a_disk_refuses_names_the_index_and_mistakes_stay_mistakes(tmp_path: Path) -> None:
+    def failing(error: Exception) -> None:
+        with writing_index(settings(tmp_path)):
+            raise error
+
+    with pytest.raises(EngineError, match=r"cannot write the index tantivy:.*: No space left on device"):
+        failing(OSError(28, "No space left on device"))
+    with pytest.raises(EngineError, match="os error 28"):
+        failing(ValueError("An IO error occurred: 'No space left on device (os error 28)'"))
+    with pytest.raises(ValueError, match="our mistake"):
+        failing(ValueError("our mistake"))
+
+
+def test_asking_makes_nothing(tmp_path: Path) -> None:
+    for ask in (open_store, open_index):
+        with pytest.raises(MissingError):
+            ask(settings(tmp_path), make=False)
+    assert not list(tmp_path.iterdir())
+
+
+async def test_a_group_of_one_has_nobody_to_watch() -> None:
+    group = Workers(1)
+    assert (group.is_first, group.is_shared, group.children) == (True, False, [])
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(group.watch(), 0.8)
+    group.stop()
+
+
+async def test_a_worker_that_dies_ends_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Workers(1)
+    group.children = [4242]
+    monkeypatch.setattr("overlay.workers.os.waitpid", lambda pid, _: (pid, 9))
+    with pytest.raises(WorkerError, match="a worker ended with code -9"):
+        await group.watch()
+    assert group.children == []
