@@ -142,10 +142,10 @@ class Standing:
         return {"engine": self._engine.name, "seq": cursor.seq if cursor else 0, "behind": self._feed.behind()}
 
     async def keep_hashing(self) -> None:
-        """Compute state hashes in the background, once per tip, while a chain is not catching up."""
+        """Compute state hashes in the background, once per tip, but not on the way to it."""
         while True:
             for each in list(self.progress.values()):
-                if each.state != "catching-up":
+                if each.state not in ("starting", "catching-up"):
                     began = time.monotonic()
                     await asyncio.to_thread(self.hash, each)
                     await asyncio.sleep(HASH_PAUSE * (time.monotonic() - began))
