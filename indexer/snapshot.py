@@ -34,7 +34,11 @@ from parsers.tx import sha256d
 MAX_LINE = 4 << 20
 """Bytes of a line: a card of 1 MiB in base64 is 1.4 MB."""
 
-BATCH_LINES, BATCH_CARD_BYTES = 500, 8 << 20
+BATCH_LINES, BATCH_BYTES = 500, 8 << 20
+"""Lines and bytes held in memory before they are checked and stored: a block's events always together."""
+
+MAX_BLOCK_BYTES = 1 << 30
+"""Bytes of one block's lines: a million events."""
 
 Progress = Callable[[int, int], None]
 """Told (lines or blocks done, of how many); the latter is 0 while it is not known."""
@@ -149,11 +153,13 @@ class _Import:
         self._cards: list[bytes] = []
         self._last_card = b""
         self._blocks: list[tuple[BlockRef, list[Event]]] = []
-        self._waiting = 0
+        self._held = self._held_of_block = 0
         self._ended = False
 
     def run(self, source: Iterable[bytes]) -> Counts:
         for number, line in enumerate(source, 1):
+            self._held += len(line)
+            self._held_of_block += len(line)
             try:
                 self._take(*load(line), number)
             except (SnapshotError, ContradictionError) as error:
@@ -197,13 +203,12 @@ class _Import:
             raise SnapshotError(f"the card {digest.hex()} is out of order: cards come first, sorted by SHA-256")
         self._last_card = digest
         self._cards.append(body)
-        self._waiting += len(body)
-        if self._waiting >= BATCH_CARD_BYTES or len(self._cards) >= BATCH_LINES:
+        if self._held >= BATCH_BYTES or len(self._cards) >= BATCH_LINES:
             self._flush_cards()
 
     def _flush_cards(self) -> None:
         adopt.keep_cards(self._store.engine, self._cards)
-        self._cards, self._waiting = [], 0
+        self._cards, self._held = [], 0
 
     def _block(self, ref: BlockRef) -> None:
         head = self._heads.get(ref.chain)
@@ -216,14 +221,17 @@ class _Import:
             raise SnapshotError(
                 f"block {ref.height:,} ({ref.hash[::-1].hex()}) does not continue the chain {ref.chain}"
             )
-        if len(self._blocks) + sum(len(said) for _, said in self._blocks) >= BATCH_LINES:
+        if self._held >= BATCH_BYTES or len(self._blocks) + sum(len(said) for _, said in self._blocks) >= BATCH_LINES:
             self._flush()
+        self._held_of_block = 0
         self._tips[ref.chain] = ref
         self._blocks.append((ref, []))
 
     def _event(self, event: Event) -> None:
         if not self._blocks:
             raise SnapshotError("an event stands before the first block")
+        if self._held_of_block > MAX_BLOCK_BYTES:
+            raise SnapshotError(f"the events of a block take more than {MAX_BLOCK_BYTES:,} bytes")
         before = self._blocks[-1][1]
         if before and event.position <= before[-1].position:
             raise SnapshotError(f"event {event.position} stands after event {before[-1].position} of its block")

@@ -29,6 +29,9 @@ _FILTERS = (
     ("--limit", "limit", "NUMBER", "listings to show, at most 100 [20]", False),
 )
 
+LONGEST_NAME = 100
+"""Characters of a name in a list; `a2b show` tells all of it."""
+
 
 def add(commands: Commands) -> None:
     """The command that finds."""
@@ -107,15 +110,16 @@ def _show(found: Mapping[str, Any]) -> None:
 def card(item: Mapping[str, Any]) -> list[str]:
     """A listing in a few lines: each of a stranger's texts on a line of ours."""
     status = "" if item["status"] == "live" else f" [{item['status']}]"
-    lines = [f"{one(item['name'])}  ({item['type']}){status}{_price(item.get('cheapest'))}"]
+    lines = [f"{one(item['name'], LONGEST_NAME)}  ({item['type']}){status}{_price(item.get('cheapest'))}"]
     if item.get("summary"):
         lines.append(f"    {one(item['summary'])}")
     return [*lines, f"    {item['id']}", ""]
 
 
-def one(text: object) -> str:
-    """A stranger's text on one line: line feeds and tabs count as spaces."""
-    return " ".join(str(text).split())
+def one(text: object, longest: int | None = None) -> str:
+    """A stranger's text on one line: line feeds and tabs count as spaces; cut to `longest` characters."""
+    line = " ".join(str(text).split())
+    return line if longest is None or len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def _price(cheapest: Mapping[str, Any] | None) -> str:

@@ -400,6 +400,22 @@ def test_a_file_that_breaks_off_or_has_endless_lines_is_refused(
         list(lines(tmp_path / "long.jsonl"))
 
 
+def test_a_block_of_endless_events_is_refused(told: bytes, empty: Empty, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "MAX_BLOCK_BYTES", 1_500)
+    assert "the events of a block take more than 1,500 bytes" in empty.refuses(told.splitlines(keepends=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("BATCH_LINES", 1), ("BATCH_LINES", 4), ("BATCH_BYTES", 1), ("BATCH_BYTES", 999)]
+)
+def test_batches_of_any_size_give_the_same_facts(
+    name: str, value: int, told: bytes, empty: Empty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, name, value)
+    empty.take(told.splitlines(keepends=True))
+    assert exported(empty.store) == told
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),

@@ -517,6 +517,11 @@ def test_a_stranger_s_text_is_shown_letter_by_letter(run: Run, hostile: tuple[Pa
     assert run("show", listed, "--data", data, "--json").json["name"] == HOSTILE
 
 
+def test_a_name_without_end_does_not_fill_the_screen(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "card.json").write_text(json.dumps(agent("x" * 5_000)))
+    assert f"{'x' * 99}…  (agent)" in run("check", "card.json").out
+
+
 def test_check_shows_a_file_as_harmlessly(run: Run, tmp_path: Path) -> None:
     (tmp_path / "card.json").write_text(json.dumps(agent(HOSTILE, **{HOSTILE: 1, "url": HOSTILE})))
     for more in ([], ["--json"]):
