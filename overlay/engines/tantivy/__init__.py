@@ -14,7 +14,6 @@ from uuid import uuid4
 import tantivy
 
 from overlay.engines import BusyError, Cursor, Suggestion
-from overlay.engines.tantivy.facts import is_listed
 from overlay.engines.tantivy.queries import Translator
 from overlay.engines.tantivy.run import counted
 from overlay.engines.tantivy.schema import schema, to_fields
@@ -22,6 +21,7 @@ from overlay.engines.tantivy.search import search
 from overlay.engines.tantivy.state import State, read_state, read_words, write_change, write_state
 from overlay.engines.tantivy.suggest import suggest
 from overlay.engines.tantivy.view import View
+from overlay.facts import is_listed
 from overlay.prices import pack, usual
 from overlay.query import Hits, Query
 from overlay.ranking import weigh

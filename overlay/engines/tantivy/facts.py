@@ -1,4 +1,4 @@
-"""Facts about a document that filters ask for, as exact strings."""
+"""Facts that only Tantivy's fields need: what one offer says together, so that engines never mix two (law 14)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from overlay.document import Document
-    from parsers.offers import Offer
 
-LISTED = frozenset(("live", "pending"))
 SLOTS = 64  # offers of a listing that are indexed (law 12)
 SHARED = 64  # columns of amounts for what is not usual
 USUAL = frozenset(("USD", "EUR", "GBP", "JPY", "CNY", "BSV", "SAT", "SATS", "BTC", "LTC", "DOGE", "BCH", "ETH", "SOL"))
@@ -18,57 +16,12 @@ USUAL |= {"USDC", "USDT", "MNEE"}
 USUAL_INTERVALS = ("none", "PT1H", "P1D", "P1W", "P1M", "P1Y")
 
 
-def is_listed(document: Document) -> bool:
-    """True for what a plain search finds: current, and live or pending."""
-    return document.until_height is None and document.status in LISTED
-
-
-def tags(document: Document) -> Iterator[str]:
-    """The tags of a listing and of its skills."""
-    yield from document.tags
-    for skill in document.skills:
-        yield from skill.tags
-
-
-def facets(document: Document) -> dict[str, tuple[str, ...]]:
-    """What is counted, each value once."""
-    skills = [skill.id for skill in document.skills]
-    for offer in document.offers:
-        skills += offer.skill_ids or ()
-    values = {
-        "kind": [document.kind],
-        "chain": [document.chain],
-        "status": [document.status],
-        "skill": skills,
-        "currency": [currency for offer in document.offers for currency in offer.accepted],
-        "interval": [offer.interval_key for offer in document.offers],
-        "tag": [tag.casefold() for tag in tags(document)],
-    }
-    return {name: tuple(dict.fromkeys(each)) for name, each in values.items()}
-
-
-def facts(document: Document) -> Iterator[str]:
-    """Everything that is filtered by, but for ids."""
-    for name, values in facets(document).items():
-        for value in values:
-            yield f"{name}:{value}"
-    if document.caip2 != document.chain:
-        yield f"chain:{document.caip2}"
-    yield f"owner:{document.owner}"
-    if document.domain:
-        yield f"domain:{document.domain}"
-    yield "verified" if document.verified else "unverified"
-    if document.until_height is None:
-        yield "current"
-    yield from sorted(_joint(document.offers[:SLOTS]))
-
-
-def _joint(offers: tuple[Offer, ...]) -> set[str]:
+def joint_facts(document: Document) -> set[str]:
     """What one entry says together: currency and interval; an amount in a currency, or in one for an interval. And
     which columns of amounts hold those of several."""
     found: set[str] = set()
     keys: dict[str, set[str]] = {}
-    for offer in offers:
+    for offer in document.offers[:SLOTS]:
         found.update(both(currency, offer.interval_key) for currency in offer.accepted)
         for key in ((offer.currency, None), (offer.currency, offer.interval_key)):
             found.add(cost(*key))
@@ -110,7 +63,8 @@ def number(text: str) -> int:
 
 
 def slot_facts(document: Document) -> Iterator[str]:
-    """The facts of every offer under its number, so that those of one entry are never mixed with another's (law 14)."""
+    """The facts of every offer under its number k: `k`; `ka…`, `ki…`, `kc…` and `ks…` for its anchor, interval,
+    currencies and skills, or `k*` for all of the card's skills, which stand once as `*s…`."""
     for slot, offer in enumerate(document.offers[:SLOTS]):
         yield f"{slot}"
         yield f"{slot}a{offer.currency}"

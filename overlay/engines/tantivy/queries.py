@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import tantivy
 from tantivy import FieldType, Occur
 
-from overlay.engines.tantivy.facts import LISTED, SLOTS, both, column, cost, mixed
+from overlay.engines.tantivy.facts import SLOTS, both, column, cost, mixed
 from overlay.engines.tantivy.schema import NEVER
+from overlay.facts import LISTED, is_plain, standing, wanted
 from overlay.matching import Choice, Plan, Word
 from overlay.prices import amount_key, asks_price
 from overlay.query import Query
@@ -51,44 +52,31 @@ class Translator:
 
     def admitted(self, query: Query, *, scored: bool) -> list[Part]:
         """The filters; they add no points. With `scored`, words that only listed documents have are asked for too."""
-        plain = is_plain(query)
-        parts = [*self._standing(query), *self._exact(query, "plain" if plain else "fact"), *self._ranges(query)]
-        if plain and not scored and not any(True for _ in self._exact(query, "plain")):
-            parts.append(self.any_of("plain", [f"status:{each}" for each in sorted(LISTED)]))
+        name = "plain" if is_plain(query) else "fact"
+        exact = [*self._standing(query), *self._exact(query, name)]
+        if name == "plain" and not scored and not exact:
+            exact.append(self.any_of("plain", [f"status:{each}" for each in sorted(LISTED)]))
+        parts = [*exact, *self._ranges(query)]
         return [tantivy.Query.const_score_query(part, 0.0) for part in parts] if scored else parts
 
     def _standing(self, query: Query) -> Iterator[Part]:
         """Which of a listing's documents: the current one, or the one of a height; and of what status."""
         if is_plain(query):
             return
+        yield from (self.any_of("fact", group) for group in standing(query))
         if query.as_of is not None:
-            yield self.term("fact", f"chain:{query.height_chain}")
             yield self.between("since", 0, query.as_of)
             yield self.between("until", query.as_of + 1, None)
-        else:
-            yield self.term("fact", "current")
-        if query.statuses:
-            yield self.any_of("fact", [f"status:{each}" for each in query.statuses])
 
     def _exact(self, query: Query, name: str) -> Iterator[Part]:
-        """What single facts say."""
-        kinds = () if query.kind is None else (query.kind,)
-        asked = (("kind", kinds), ("tag", query.tags), ("chain", query.chains), ("domain", query.domains))
-        for prefix, values in (*asked, ("owner", query.owners), *self._alone(query)):
-            if values:
-                yield self.any_of(name, [f"{prefix}:{value}" for value in values])
-        if query.verified is not None:
-            yield self.term(name, "verified" if query.verified else "unverified")
-        if query.from_height is not None or query.to_height is not None:
-            yield self.term(name, f"chain:{query.height_chain}")
-        if not query.skills and query.currencies and query.intervals and not asks_price(query):
-            yield self.any_of(name, [both(one, other) for one in query.currencies for other in query.intervals])
-
-    def _alone(self, query: Query) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The filter of offers, when there is only one: then any entry will do."""
-        asked = (("skill", query.skills), ("currency", query.currencies), ("interval", query.intervals))
-        given = tuple(pair for pair in asked if pair[1])
-        return given if len(given) == 1 and not asks_price(query) else ()
+        """What single facts say; less of offers where facts that join two, or columns of amounts, say more."""
+        if not query.skills:
+            joint = bool(query.currencies and query.intervals) and not asks_price(query)
+            if joint:
+                yield self.any_of(name, [both(one, other) for one in query.currencies for other in query.intervals])
+            if joint or (asks_price(query) and query.price_currency is not None):
+                query = replace(query, currencies=(), intervals=())
+        yield from (self.any_of(name, group) for group in wanted(query))
 
     def _ranges(self, query: Query) -> Iterator[Part]:
         """What numbers and numbered offers say."""
@@ -208,11 +196,6 @@ class Translator:
         for level, points in enumerate(choice.points, 1):
             if present >> (level - 1) & 1:
                 yield tantivy.Query.const_score_query(self.term(name, f"{term}~{level}"), float(points))
-
-
-def is_plain(query: Query) -> bool:
-    """True for a plain search: it asks for the current documents of listings that are live or pending."""
-    return query.as_of is None and frozenset(query.statuses) == LISTED
 
 
 def every(parts: list[Part]) -> Part:

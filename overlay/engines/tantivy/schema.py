@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING
 
 import tantivy
 
-from overlay.engines.tantivy.facts import (
-    SLOTS,
-    column,
-    columns,
-    facets,
-    facts,
-    is_listed,
-    number,
-    slot_facts,
-    tags,
-)
+from overlay.engines.tantivy.facts import SLOTS, column, columns, joint_facts, number, slot_facts
+from overlay.facts import FACET_FIELDS, facets, facts, is_listed, tags
 from overlay.prices import amount_key
 from overlay.sorting import made, name_key, newest
 from overlay.text import words
@@ -25,15 +16,6 @@ if TYPE_CHECKING:
     from overlay.document import Document
 
 NEVER = 2**63 - 1  # the end of what still stands
-FACET_FIELDS = {
-    "type": "kind",
-    "skillId": "skill",
-    "acceptedCurrency": "currency",
-    "interval": "interval",
-    "tag": "tag",
-    "chain": "chain",
-    "status": "status",
-}
 _STEP = 2.0**-21
 
 
@@ -79,7 +61,7 @@ def to_fields(document: Document, levels: dict[str, int], place: int) -> tantivy
         _add_hints(found, document)
     else:
         found.add_text("others", text)
-    for fact in facts(document):
+    for fact in (*facts(document), *sorted(joint_facts(document))):
         found.add_text("fact", fact)
         if listed:
             found.add_text("plain", fact)

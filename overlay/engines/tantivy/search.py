@@ -10,8 +10,8 @@ from overlay.engines.tantivy.pages import Key, Keyed, Order, page, page_after
 from overlay.engines.tantivy.prices import ByPrice
 from overlay.engines.tantivy.queries import Part, either, every, without
 from overlay.engines.tantivy.run import Run
-from overlay.engines.tantivy.schema import FACET_FIELDS
 from overlay.engines.tantivy.view import View
+from overlay.facts import EXACT, FACET_FIELDS, MOST_VALUES
 from overlay.matching import plan
 from overlay.prices import meets, shown
 from overlay.query import Cheapest, Hit, Hits, Query
@@ -19,8 +19,6 @@ from overlay.ranking import BEST
 from overlay.records import Record
 from overlay.sorting import is_descending, is_key
 
-EXACT = 10_000
-MOST_VALUES = 50
 _SEGMENT_VALUES = 65_000
 
 

@@ -1,0 +1,102 @@
+"""Facts about a document that filters ask for, as exact strings, the same for every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from overlay.document import Document
+    from overlay.query import Query
+
+LISTED = frozenset(("live", "pending"))
+FACET_FIELDS = {
+    "type": "kind",
+    "skillId": "skill",
+    "acceptedCurrency": "currency",
+    "interval": "interval",
+    "tag": "tag",
+    "chain": "chain",
+    "status": "status",
+}
+"""The facets of a query and what they count."""
+MOST_VALUES = 50  # of a facet
+EXACT = 10_000  # the largest total that is told exactly
+
+
+def is_listed(document: Document) -> bool:
+    """True for what a plain search finds: current, and live or pending."""
+    return document.until_height is None and document.status in LISTED
+
+
+def is_plain(query: Query) -> bool:
+    """True for a plain search: it asks for the current documents of listings that are live or pending."""
+    return query.as_of is None and frozenset(query.statuses) == LISTED
+
+
+def tags(document: Document) -> Iterator[str]:
+    """The tags of a listing and of its skills."""
+    yield from document.tags
+    for skill in document.skills:
+        yield from skill.tags
+
+
+def facets(document: Document) -> dict[str, tuple[str, ...]]:
+    """What is counted, each value once."""
+    skills = [skill.id for skill in document.skills]
+    for offer in document.offers:
+        skills += offer.skill_ids or ()
+    values = {
+        "kind": [document.kind],
+        "chain": [document.chain],
+        "status": [document.status],
+        "skill": skills,
+        "currency": [currency for offer in document.offers for currency in offer.accepted],
+        "interval": [offer.interval_key for offer in document.offers],
+        "tag": [tag.casefold() for tag in tags(document)],
+    }
+    return {name: tuple(dict.fromkeys(each)) for name, each in values.items()}
+
+
+def facts(document: Document) -> Iterator[str]:
+    """Everything that is filtered by, but for ids, numbers and what offers say together."""
+    for name, values in facets(document).items():
+        for value in values:
+            yield f"{name}:{value}"
+    if document.caip2 != document.chain:
+        yield f"chain:{document.caip2}"
+    yield f"owner:{document.owner}"
+    if document.domain:
+        yield f"domain:{document.domain}"
+    yield "verified" if document.verified else "unverified"
+    if document.until_height is None:
+        yield "current"
+
+
+def wanted(query: Query) -> Iterator[tuple[str, ...]]:
+    """The facts a query asks for; of each group one must hold. What is asked of offers holds of some offer each, which
+    need not be the same one."""
+    named = (
+        ("kind", () if query.kind is None else (query.kind,)),
+        ("tag", query.tags),
+        ("chain", query.chains),
+        ("domain", query.domains),
+        ("owner", query.owners),
+        ("skill", query.skills),
+        ("currency", query.currencies),
+        ("interval", query.intervals),
+    )
+    for name, values in named:
+        if values:
+            yield tuple(f"{name}:{value}" for value in values)
+    if query.verified is not None:
+        yield ("verified" if query.verified else "unverified",)
+    if query.from_height is not None or query.to_height is not None:
+        yield (f"chain:{query.height_chain}",)
+
+
+def standing(query: Query) -> Iterator[tuple[str, ...]]:
+    """As `wanted`: of what status a document is, and that it is the current one, or of the chain `as_of` is about."""
+    yield ("current",) if query.as_of is None else (f"chain:{query.height_chain}",)
+    if query.statuses:
+        yield tuple(f"status:{status}" for status in query.statuses)
