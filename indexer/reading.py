@@ -285,9 +285,10 @@ class _Tx:
         self.keep(verdict)
         self.note(EventKind.INSCRIBED, vout, card=verdict.card, owner=owner, signer=signer, state=state)
 
-    def reject(self, vout: int, verdict: Verdict) -> None:
-        """Law 7: it looks meant for us, and is not accepted."""
-        self.note(EventKind.REJECTED, vout, card=verdict.card, reasons=verdict.reasons, owner=self.owner(vout))
+    def reject(self, vout: int | None, verdict: Verdict) -> None:
+        """Law 7: it looks meant for us, and is not accepted. `vout` is None where its satoshi went to the fee."""
+        owner = self.owner(vout) if vout is not None else None
+        self.note(EventKind.REJECTED, vout, card=verdict.card, reasons=verdict.reasons, owner=owner)
 
     def keep(self, verdict: Verdict) -> None:
         if verdict.card is not None and verdict.body is not None:
@@ -405,18 +406,16 @@ class _WitnessTx(_Tx):
         places = self.positions((number, offset) for number, offset, _, _ in wants)
         self.vacate()
         for (number, offset, state, spent), at in zip(wants, places, strict=True):
-            said = self._said(number, speaks=offset == 0 and number in spoken, alone=not spoken)
+            said = self._said(number, speaks=offset == 0 and number in spoken)
             self._follow(state, spent, at, said)
         self._pointers()
 
-    def _said(self, number: int, *, speaks: bool, alone: bool) -> OutputRecord:
-        """What one input says: its envelope, with the MAP inside it or else that of the first OP_RETURN output.
-
-        `alone`: no input brings an envelope, so that the OP_RETURN's MAP is for the registrations that are moved.
-        """
+    def _said(self, number: int, *, speaks: bool) -> OutputRecord:
+        """What is said of a satoshi: the envelope of its input, with the MAP inside it, or else the MAP of the first
+        OP_RETURN output, which is also for registrations that are moved without an envelope."""
         if speaks:
             return output.read(self.tx, 0, witness=self.tx.inputs[number].witness)
-        data = next((made.script for made in self.tx.outputs if is_unspendable(made.script)), b"") if alone else b""
+        data = next((made.script for made in self.tx.outputs if is_unspendable(made.script)), b"")
         return OutputRecord(0, 0, data, map=map_protocol.read(data))
 
     def _follow(self, state: State | None, spent: Outpoint | None, at: int | Unknown, said: OutputRecord) -> None:
@@ -443,14 +442,13 @@ class _WitnessTx(_Tx):
         verdict = of_newcomer(said, elsewhere=False, alone=False)
         if verdict is None:
             return
-        vout = landing.vout if landing.vout is not None else 0
         if verdict.event is not EventKind.REJECTED:
             refusal = self._refusal(landing)
             if refusal is None:
                 self.inscribe(landing, verdict, None)
                 return
             verdict = replace(verdict, event=EventKind.REJECTED, reasons=(refusal,))
-        self.reject(vout, verdict)
+        self.reject(landing.vout, verdict)
 
     def _refusal(self, landing: Landing) -> Reason | None:
         if landing.vout is None:

@@ -109,7 +109,8 @@ def _of_inscription(said: OutputRecord, inscription: Inscription, *, elsewhere: 
 def _of_bare(said: OutputRecord) -> Verdict | None:
     """An output without a valid envelope: a broken one, or a MAP that wants one."""
     named = is_claim(fields_of(said))
-    broken = said.near_json and "envelope-in-push" not in said.near
+    # a body that runs past the script may have swallowed its MAP
+    broken = said.near_json and "body-truncated" in said.near
     if said.near and (named or broken or _A2B_TYPE.search(said.script)):
         return _rejected(*(Reason(code) for code in said.near))
     return _rejected(Reason("no-envelope")) if named else None

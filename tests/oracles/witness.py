@@ -36,6 +36,10 @@ class WitnessRegistry(Registry):
         for serial, words in said.items():
             if serial not in known:
                 self._consider(serial, tx, outs, words, place)
+        for vout, out in enumerate(tx.outs):
+            pointer = say(out.script, self.network).pointer
+            if pointer:
+                self.pointers.append({"outpoint": f"{tx.txid}_{vout}", **place, **pointer})
 
     def _first_satoshi(self, spent: str) -> int | None:
         held = self._held[spent]
@@ -65,8 +69,10 @@ class WitnessRegistry(Registry):
             reasons = _no_kind(said)
         else:
             reasons = faults(said.envelope.body, kind)
-        if kind and not reasons and vout is not None:
-            if _unspendable(tx.outs[vout].script):
+        if kind and not reasons:
+            if vout is None:
+                reasons = ["to the fee"]
+            elif _unspendable(tx.outs[vout].script):
                 reasons = ["into an output that cannot be spent"]
             elif any(each["id"] == f"{tx.txid}_{vout}" for each in self.registrations):
                 reasons = ["another registration of this transaction has the same outpoint"]

@@ -1,0 +1,50 @@
+"""What story tests of the indexer share: index what a mint has mined, and let an oracle read it too."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.chainkit import ChainKit
+from tests.fakes import MemoryChain
+from tests.indexing import Indexing
+from tests.oracles.registry import Registry
+from tests.oracles.witness import WitnessRegistry
+
+Look = Callable[[ChainKit], Awaitable[Indexing]]
+
+
+@pytest.fixture
+def look(tmp_path: Path) -> Iterator[Look]:
+    """Index the best chain of a mint; an independent reader must find the same, story by story."""
+    with ExitStack() as stack:
+        count = 0
+
+        async def index(kit: ChainKit) -> Indexing:
+            nonlocal count
+            count += 1
+            chain = MemoryChain(*kit.blocks, coin=kit.chain)
+            indexing = stack.enter_context(Indexing(f"sqlite:///{tmp_path}/{count}.db", chain))
+            await indexing.catch_up()
+            compare(indexing, kit)
+            return indexing
+
+        yield index
+
+
+def compare(indexing: Indexing, kit: ChainKit) -> None:
+    """Registrations, revisions, pointers, near misses and state hashes are those of the oracle."""
+    oracle = WitnessRegistry() if kit.coin.segwit else Registry()
+    for block in kit.branch():
+        oracle.add_block(block.raw)
+    told = indexing.told()
+    for each in told["registrations"]:
+        for revision in each["revisions"]:
+            del revision["signer"]  # the oracle leaves signatures to the parsers' own tests
+    assert told["registrations"] == oracle.registrations
+    assert told["pointers"] == oracle.pointers
+    assert sorted(map(str, told["rejected"])) == sorted(map(str, oracle.rejected))
+    assert indexing.hashes(oracle.state_hashes) == oracle.state_hashes
