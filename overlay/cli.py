@@ -22,6 +22,7 @@ EXIT_CODES = {
     "overlay.commands.options.UsageError": 2,
     "overlay.problems.BadRequestError": 2,
     "overlay.remote.RefusedError": 2,
+    "overlay.problems.ProblemError": 3,
     "overlay.remote.RemoteError": 3,
     "overlay.services.MissingError": 3,
     "overlay.runner.AddressError": 3,

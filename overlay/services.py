@@ -145,10 +145,15 @@ def build(settings: Settings, *, follow: bool, serve: bool) -> House:
 
 def diagnose(settings: Settings, store: Store, what: str | bytes) -> dict[str, Any]:
     """CONTRACT's Diagnosis of a txid or outpoint, or of raw transaction bytes, which are read as one of the first
-    chain. Raises ValueError for text that is neither, ParseError for bytes that are no transaction."""
+    chain. Raises ValueError for text that is neither, ParseError for bytes that are no transaction, ProblemError (503)
+    for bytes while no chain is known."""
     from indexer.diagnosis import Diagnoser
+    from overlay.problems import ProblemError
 
-    diagnoser = Diagnoser(store, lambda: networks(settings, store))
+    known = networks(settings, store)
+    if isinstance(what, bytes) and not known:
+        raise ProblemError(503, "no chain is indexed yet, so there is none to read the transaction for")
+    diagnoser = Diagnoser(store, lambda: known)
     return diagnoser.by_name(what) if isinstance(what, str) else diagnoser.by_raw(what)
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from indexer.settings import Settings
 from overlay import cli, terminal
 from overlay.feed import Feed
-from overlay.services import build, open_chain
+from overlay.services import build, open_chain, open_store
 from overlay.visible import visible_in_json
 from tests.chainkit import ChainKit, agent
 from tests.running import LONG, Running, a2b, compiled, environment
@@ -252,6 +252,14 @@ def test_diagnose_refuses_what_is_no_question(arguments: list[str], complaint: s
     found = run("diagnose", *arguments, "--data", data)
     assert (found.code, found.out) == (2, "")
     assert complaint in found.err
+
+
+def test_a_raw_transaction_cannot_be_read_before_any_chain_is_known(run: Run) -> None:
+    open_store(Settings.load({"data": "new"}), make=True).engine.dispose()
+    found = run("diagnose", "--raw", ChainKit().blocks[0].raw[81:].hex(), "--data", "new")
+    assert (found.code, found.err) == (
+        3, "a2b: no chain is indexed yet, so there is none to read the transaction for\n",
+    )  # fmt: skip
 
 
 def test_a_missing_raw_file_is_named(run: Run, data: Path) -> None:
