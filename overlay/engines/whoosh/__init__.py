@@ -1,1 +1,243 @@
-"""The Whoosh engine: the same answers from pure Python, where no compiled engine can be installed."""
+"""The Whoosh engine: the same answers from pure Python, for small registries and where Tantivy has no build.
+
+Whoosh holds the words; what filters and orders look at is decoded once and kept. A few thousand listings are its size.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from overlay.engines import BusyError, Cursor, EngineError, Suggestion
+from overlay.engines.whoosh.library import (
+    CLEAR,
+    INDEX,
+    SCHEMA,
+    TOC,
+    DurableStorage,
+    EmptyIndexError,
+    FileIndex,
+    LockError,
+    SegmentWriter,
+    few_segments,
+)
+from overlay.engines.whoosh.row import Row
+from overlay.engines.whoosh.search import search
+from overlay.engines.whoosh.suggest import hints, suggest
+from overlay.engines.whoosh.view import State, View, state_name
+from overlay.query import Hits, Query
+from overlay.ranking import weigh
+from overlay.text import words
+from overlay.vocabulary import Change, Vocabulary
+
+if TYPE_CHECKING:
+    from overlay.document import Document
+
+_VERSION = "whoosh-1"
+"""The folder inside the index folder: a new layout gets a new name, and the old one is left to be rebuilt."""
+_BUFFER = 32  # megabytes of postings, by Whoosh's estimate, before it sorts on the disk
+_ATTEMPTS = 5
+
+log = logging.getLogger(__name__)
+
+
+class WhooshEngine:
+    """See `overlay.engines.Engine`. One process writes, others may read the same folder and see each commit.
+
+    A search takes milliseconds, so who serves others meanwhile asks in a thread (`slow`).
+    """
+
+    name = "whoosh"
+    slow = True
+
+    def __init__(self, path: str) -> None:
+        """Open the index in a folder, making it when there is none. Raises OSError when that cannot be done."""
+        self._folder = Path(path) / _VERSION
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._storage = DurableStorage(self._folder)
+        self._writing = threading.Lock()
+        self._looking = threading.RLock()  # Whoosh's readers are not made for several threads at a time
+        self._index = _open(self._storage)
+        self._view = self._read(None)
+
+    def _read(self, before: View | None) -> View:
+        """The newest commit; one whose files are damaged has no state, and wants a rebuild."""
+        for _ in range(_ATTEMPTS):
+            try:
+                view = View.read(self._storage, self._folder, before)
+                if view.generation == self._index.latest_generation():
+                    return view
+                view.close()  # its files may have been removed while they were read
+            except Exception:  # damage shows as any error: Whoosh unpickles and unpacks without checking
+                log.warning("the index in %s is damaged or was just replaced", self._folder, exc_info=True)
+        return View([], self._index.latest_generation(), None, Vocabulary())
+
+    def _current(self) -> View:
+        """The newest view, also when another process wrote it; to be used while `_looking` is held."""
+        if self._index.latest_generation() != self._view.generation:
+            self._show()
+        return self._view
+
+    def _show(self) -> None:
+        """Let searches see what was committed."""
+        with self._looking:
+            before = self._view
+            self._view = self._read(before)
+            before.close()
+
+    def cursor(self) -> Cursor | None:
+        """Where this index stands; does not wait for a search that is under way."""
+        if self._looking.acquire(blocking=False):
+            try:
+                self._current()
+            finally:
+                self._looking.release()
+        state = self._view.state
+        return state.cursor if state else None
+
+    def search(self, query: Query) -> Hits:
+        """Answer a query."""
+        with self._looking:
+            return search(self._current(), query)
+
+    def suggest(self, text: str, limit: int) -> list[Suggestion]:
+        """Completions of what is being typed, the best first."""
+        with self._looking:
+            return suggest(self._current(), text, limit)
+
+    def get(self, id: str) -> bytes | None:  # noqa: A002
+        """The stored item of a current listing."""
+        with self._looking:
+            found = self._current().current(id)
+        return found["item"] if found else None
+
+    def count(self) -> int:
+        """Number of current documents."""
+        with self._looking:
+            state = self._current().state
+        return state.current if state else 0
+
+    def close(self) -> None:
+        """Release files."""
+        with self._looking:
+            self._view.close()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._writing, self._writer() as writer:
+            (self._folder / state_name(writer.generation)).unlink(missing_ok=True)
+            writer.commit(mergetype=CLEAR)
+        self._show()
+        self._sweep()
+
+    def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
+        """Forget all documents of `registrations`, add `documents`, and remember `cursor`."""
+        with self._writing, self._writer() as writer:
+            before, change = self._before(writer), Change()
+            current = before.current if before else 0
+            current -= self._forget(writer, registrations, change)
+            current += sum(_add(writer, document, change) for document in documents)
+            counted = self._count(writer.generation, before, change)
+            state = State(epoch=cursor.epoch, seq=cursor.seq, current=current, words=counted)
+            state.save(self._folder / state_name(writer.generation))
+            self._storage.flush(state_name(writer.generation))
+            writer.commit(mergetype=few_segments)
+        self._show()
+        self._sweep()
+
+    @contextmanager
+    def _writer(self) -> Iterator[Any]:
+        """A writer that the block commits; what it did not commit is dropped. Raises BusyError."""
+        try:
+            writer = SegmentWriter(self._index, limitmb=_BUFFER)
+        except LockError:
+            raise BusyError(f"another process writes to {self._folder}") from None
+        try:
+            yield writer
+        finally:
+            if not writer.is_closed:
+                writer.cancel()
+
+    def _before(self, writer: Any) -> State | None:
+        """The state to go on from. Raises EngineError when there is none and yet there are documents."""
+        with self._looking:
+            state = self._current().state
+        if state is None and writer.segments:
+            raise EngineError(f"the index in {self._folder} is damaged: rebuild it")
+        return state
+
+    def _forget(self, writer: Any, registrations: Iterable[str], change: Change) -> int:
+        """Delete all documents of registrations; how many were current."""
+        current = 0
+        with self._looking:
+            for registration in dict.fromkeys(registrations):
+                for document, _ in self._view.postings("registration", registration):
+                    row = self._view.row(document)
+                    current += row.until is None
+                    if row.listed:
+                        change.go(self._view.stored(document)["words"].split())
+                    writer.delete_document(document)
+        return current
+
+    def _count(self, generation: int, before: State | None, change: Change) -> str:
+        """Write the words as counted after a change to a new file, unless nothing changed; the file that holds."""
+        rows = change.rows()
+        if before and not rows and not change.listings:
+            return before.words
+        vocabulary = Vocabulary.load(self._folder / before.words) if before else Vocabulary()
+        vocabulary.apply(change.listings, rows)
+        name = f"words-{generation}"
+        vocabulary.merged().save(self._folder / name)
+        return name
+
+    def _sweep(self) -> None:
+        """Remove files that no commit names any more, also those of a writer that was killed."""
+        with self._looking:
+            view = self._view
+        kept = {state_name(view.generation), view.state.words if view.state else ""}
+        for pattern in ("state-*", "words-*", f"_{INDEX}_*.toc.*"):
+            for path in self._folder.glob(pattern):
+                if path.name not in kept:
+                    path.unlink(missing_ok=True)
+
+
+def open_engine(path: str) -> WhooshEngine:
+    """Open the index in a folder."""
+    return WhooshEngine(path)
+
+
+def _open(storage: DurableStorage) -> Any:
+    """The index in a folder; one whose table of contents cannot be read is made anew, for it can be rebuilt."""
+    try:
+        return FileIndex(storage, SCHEMA, INDEX)
+    except OSError:
+        raise
+    except Exception as error:  # Whoosh unpickles and unpacks without checking
+        if not isinstance(error, EmptyIndexError):
+            log.warning("the index in %s cannot be read, and is made anew", storage.folder, exc_info=True)
+        newest = TOC._latest_generation(storage, INDEX)  # noqa: SLF001  there is no index yet to ask
+        TOC(SCHEMA, [], newest + 1).write(storage, INDEX)
+        return FileIndex(storage, SCHEMA, INDEX)
+
+
+def _add(writer: Any, document: Document, change: Change) -> bool:
+    """Add a document; whether it is the current one of its listing."""
+    levels, surfaces = weigh(document)
+    row = Row.of(document)
+    if row.listed:
+        change.come(surfaces, levels)
+    writer.add_document(
+        registration=[document.registration],
+        id=[document.id],
+        terms=[term for term, level in levels.items() for _ in range(level)],
+        hints=list(hints(document)) if row.listed else [],
+        names=list(dict.fromkeys(words(document.name))) if row.listed else [],
+        row=row.kept(),
+        words=" ".join(sorted(surfaces)) if row.listed else "",
+        item=document.item,
+    )
+    return row.until is None

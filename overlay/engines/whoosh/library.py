@@ -1,0 +1,86 @@
+"""The library Whoosh, made fit for use: quiet on Pythons newer than itself, durable, with few segments.
+
+Whoosh 2.7.4 is from 2016, in pure Python. Pythons from 3.11 on warn when they compile it (escape sequences, `is` with a
+number); all of its modules that are needed are therefore imported here, once, with warnings off.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from whoosh.codec import whoosh3  # noqa: F401  Whoosh itself imports it when it first writes
+    from whoosh.fields import ID, KEYWORD, STORED, Schema
+    from whoosh.filedb.filestore import FileStorage
+    from whoosh.index import TOC, EmptyIndexError, FileIndex
+    from whoosh.matching import wrappers  # noqa: F401  imported when documents were deleted
+    from whoosh.reading import SegmentReader, TermNotFound
+    from whoosh.writing import CLEAR, LockError, SegmentWriter
+
+__all__ = ["CLEAR", "INDEX", "SCHEMA", "TOC", "DurableStorage", "EmptyIndexError", "FileIndex", "LockError",
+           "SegmentReader", "SegmentWriter", "TermNotFound", "few_segments"]  # fmt: skip
+
+INDEX = "listings"
+
+SCHEMA = Schema(
+    registration=ID(),
+    id=ID(),
+    terms=KEYWORD(),  # index terms; the weight of a posting is the level
+    hints=KEYWORD(),
+    names=KEYWORD(),
+    row=STORED(),
+    words=STORED(),
+    item=STORED(),
+)
+
+
+class DurableStorage(FileStorage):  # type: ignore[misc]
+    """Files in a folder. A table of contents gets its name only after all it speaks of is on the disk."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self._written: set[str] = set()
+
+    def create_file(self, name: str, **options: Any) -> Any:
+        """A new file, and note to flush it."""
+        self._written.add(name)
+        return super().create_file(name, **options)
+
+    def rename_file(self, oldname: str, newname: str, safe: bool = False) -> None:
+        """Give a file its final name; with a table of contents, that is the commit."""
+        for name in self._written:
+            self.flush(name)
+        self._written.clear()
+        super().rename_file(oldname, newname, safe=safe)
+        self.flush(".")
+
+    def flush(self, name: str) -> None:
+        """Wait until a file, or the folder (`.`), is on the disk."""
+        try:
+            opened = os.open(self._fpath(name), os.O_RDONLY)
+        except FileNotFoundError:
+            return  # a part that has been put into the file of its segment
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def few_segments(writer: Any, segments: list[Any]) -> list[Any]:
+    """Whoosh's merge policy: segments no larger than all smaller ones together join the new one, so that n documents
+    lie in log2(n) segments at most, and each is copied as often. Empty ones go. Gives those that stay."""
+    size, kept = writer.doc_count(), []
+    for segment in sorted(segments, key=lambda each: each.doc_count()):
+        live = segment.doc_count()
+        if 0 < live <= size or 0 < live < segment.deleted_count():
+            reader = SegmentReader(writer.storage, writer.schema, segment)
+            writer.add_reader(reader)
+            reader.close()
+            size += live
+        elif live:
+            kept.append(segment)
+    return kept

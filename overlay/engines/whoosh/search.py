@@ -1,0 +1,162 @@
+"""A `Query` in, `Hits` out: Whoosh finds the words, plain Python filters, counts and orders what it found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from overlay.engines.whoosh.row import Row
+from overlay.engines.whoosh.view import View
+from overlay.facts import EXACT, FACET_FIELDS, MOST_VALUES, standing, wanted
+from overlay.matching import Choice, Word, plan
+from overlay.prices import asks_offer, meets, price_key, shown
+from overlay.query import Hit, Hits, Query
+from overlay.ranking import BEST
+from overlay.sorting import is_descending, is_key
+
+Key = tuple[Any, ...]
+Points = dict[int, int]
+"""Documents, and how many points they make."""
+
+
+class Found(NamedTuple):
+    """A document that meets the query."""
+
+    document: int
+    row: Row
+    points: int
+
+
+def search(view: View, query: Query) -> Hits:
+    """Answer a query."""
+    for points, scored in _attempts(view, query):
+        found = list(_admitted(view, query, points))
+        if found:
+            return _answer(view, query, found, scored=scored)
+    return Hits((), 0, facets=dict.fromkeys(query.facets, ()) or None)
+
+
+def _attempts(view: View, query: Query) -> Iterator[tuple[Points, bool]]:
+    """The documents to look at until some are admitted, and whether they have points: all words, then any."""
+    if not query.text.strip():
+        yield dict.fromkeys(view.documents(), 0), False
+        return
+    planned = plan(query.text, view.vocabulary)
+    words = [_word(view, word) for word in planned.words]
+    if planned.all_first and len(words) > 1:
+        every = set(words[0]).intersection(*words[1:])
+        yield {document: sum(points[document] for points in words) for document in every}, True
+    together: Points = {}
+    for points in words:
+        for document, more in points.items():
+            together[document] = together.get(document, 0) + more
+    yield together, True
+
+
+def _word(view: View, word: Word) -> Points:
+    """The points of the best choice that each document holds."""
+    best: Points = {}
+    for choice in word.choices:
+        for document, points in _choice(view, choice).items():
+            if points > best.get(document, 0):
+                best[document] = points
+    return best
+
+
+def _choice(view: View, choice: Choice) -> Points:
+    """The documents that hold all terms of a choice."""
+    first, *others = [view.levels(term) for term in choice.terms]
+    found = {document: choice.points[level - 1] for document, level in first.items()}
+    for levels in others:
+        found = {
+            document: points + choice.points[levels[document] - 1]
+            for document, points in found.items()
+            if document in levels
+        }
+    return found
+
+
+def _admitted(view: View, query: Query, points: Points) -> Iterator[Found]:
+    """Those that meet all filters."""
+    groups = [frozenset(group) for group in (*standing(query), *wanted(query))]
+    tests = list(_tests(query))
+    for document, made in points.items():
+        row = view.row(document)
+        if any(map(row.facts.isdisjoint, groups)) or not all(test(row) for test in tests):
+            continue
+        yield Found(document, row, made)
+
+
+def _tests(query: Query) -> Iterator[Callable[[Row], bool]]:
+    """What numbers and offers must meet."""
+    if query.as_of is not None:
+        yield lambda row: _stood(row, query)
+    if query.from_height is not None or query.to_height is not None:
+        yield lambda row: row.height is not None and _between(row.height, query.from_height, query.to_height)
+    if query.updated_since is not None:
+        yield lambda row: row.time is not None and _between(row.time, query.updated_since, None)
+    if asks_offer(query):
+        yield lambda row: meets(row.offers, query)
+
+
+def _stood(row: Row, query: Query) -> bool:
+    height = query.as_of
+    return row.since is not None and height is not None and row.since <= height < (row.until or height + 1)
+
+
+def _between(value: int, low: int | None, high: int | None) -> bool:
+    return (low is None or value >= low) and (high is None or value <= high)
+
+
+def _answer(view: View, query: Query, found: list[Found], *, scored: bool) -> Hits:
+    page = _page(found, query, scored=scored) if query.limit > 0 else []
+    ranked = scored and query.sort == "relevance"
+    return Hits(
+        tuple(_hit(view, each, key, query, -key[0] / BEST if ranked else 0.0) for key, each in page),
+        min(len(found), EXACT),
+        at_least=len(found) > EXACT,
+        facets={name: _facet(found, FACET_FIELDS[name]) for name in query.facets} or None,
+    )
+
+
+def _page(found: list[Found], query: Query, *, scored: bool) -> list[tuple[Key, Found]]:
+    sort = "updated" if query.sort == "relevance" and not scored else query.sort
+    reverse = is_descending(query) != (sort in _DOWNWARD)
+    keyed = [(_KEYS[sort](each, query), each) for each in found]
+    keyed.sort(key=lambda pair: pair[0], reverse=reverse)
+    if sort == "price":
+        keyed.sort(key=lambda pair: pair[0][0] == 1)  # without a price: last, in either direction
+    after = query.after
+    if after is None or not is_key(sort, after):
+        return keyed[query.offset : query.offset + query.limit]
+    later = (pair for pair in keyed if _is_later(pair[0], after, by_price=sort == "price", reverse=reverse))
+    return [pair for pair, _ in zip(later, range(query.limit), strict=False)]
+
+
+def _is_later(key: Key, after: Key, *, by_price: bool, reverse: bool) -> bool:
+    if by_price and key[0] != after[0]:
+        return bool(key[0] > after[0])
+    return key < after if reverse else key > after
+
+
+_DOWNWARD = {"relevance", "updated", "created"}
+_KEYS: dict[str, Callable[[Found, Query], Key]] = {
+    "relevance": lambda each, _: (-each.points, -each.row.newest, each.row.id),
+    "updated": lambda each, _: (-each.row.newest, each.row.id),
+    "created": lambda each, _: (-each.row.made, each.row.id),
+    "name": lambda each, _: (each.row.name,),
+    "price": lambda each, query: price_key(shown(each.row.usual, each.row.offers, query), each.row.id),
+}
+"""Keys ascend in the natural order of a sort; each ends in the id, so none are equal."""
+
+
+def _hit(view: View, each: Found, key: Key, query: Query, score: float) -> Hit:
+    item: bytes = view.stored(each.document)["item"]
+    return Hit(each.row.id, item, score, shown(each.row.usual, each.row.offers, query), key)
+
+
+def _facet(found: list[Found], name: str) -> tuple[tuple[str, int], ...]:
+    """The commonest values; each listing counts once."""
+    counts = Counter(value for each in found for value in each.row.facets[name])
+    return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_VALUES])
