@@ -11,6 +11,9 @@ TIMEOUT_SECONDS = 30.0
 MAX_ANSWER = 64 << 20
 """Bytes of an answer that are read: a history of ten thousand revisions is 8 MB."""
 
+MAX_DETAIL = 2_000
+"""Characters of an overlay's complaint that are passed on."""
+
 
 class RemoteError(Exception):
     """The overlay could not be asked, or did not answer as one: the message says which."""
@@ -84,7 +87,8 @@ def _value(url: str, status: int, body: bytes) -> Any:
         raise RemoteError(f"{url} answers {status}, and not with JSON: is it an overlay?") from None
     if status < 400 and isinstance(value, dict):
         return value
-    detail = str(value.get("detail") or value.get("error")) if isinstance(value, dict) else f"status {status}"
+    told = (value.get("detail") or value.get("error")) if isinstance(value, dict) else None
+    detail = str(told or f"status {status}")[:MAX_DETAIL]
     if status == 404:
         raise NotThereError(detail)
     if 400 <= status < 500 and status != 429:

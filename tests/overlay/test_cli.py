@@ -10,7 +10,9 @@ import resource
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -340,6 +342,75 @@ def test_a_snapshot_that_was_tampered_with_is_a_negative_answer(run: Run, data: 
     assert found.code == 1
     assert "status is" in found.err
     assert run("import", tmp_path / "none", "--data", tmp_path / "copy").code == 3
+
+
+# -- asking a running overlay
+
+
+@pytest.fixture(scope="module")
+def served(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an overlay over the same data."""
+    with Running("serve", "--port", "0", cwd=tmp_path_factory.mktemp("served"), A2B_DATA=str(data)) as running:
+        running.until_ready()
+        yield running.url
+
+
+def test_a_running_overlay_gives_the_same_answers(
+    run: Run, data: Path, served: str, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    live = next(each for each in expected["registrations"] if each["status"] == "live")
+    listed, raw = live["id"], ChainKit()
+    (tmp_path / "card.json").write_text(json.dumps(agent("Echo")))
+    for question in (
+        ["search", "dex", "chrat", "--currency", "usd", "--sort", "price"], ["show", listed], ["history", listed],
+        ["diagnose", live["winner"]], ["diagnose", "--raw", raw.raw(raw.inscribe(agent("New"))).hex()],
+    ):  # fmt: skip
+        ours, theirs = run(*question, "--data", data), run(*question, "--url", served)
+        assert ours == theirs, question
+        assert ours.code == 0
+    assert run("check", "card.json", "--url", served, "--type", "agent") == run("check", "card.json")
+    told = run("status", "--url", served, "--json")
+    assert (told.code, told.json["chains"][0]["height"]) == (0, 125)
+
+
+def test_a_running_overlay_s_refusals_are_told_apart(run: Run, served: str) -> None:
+    assert run("show", "00" * 32 + "_0", "--url", served).code == 1
+    refused = run("search", "--limit", "x", "--url", f"{served}/")
+    assert refused == Done(2, "", "a2b: limit: 'x' is not a number\n")
+    assert run("diagnose", "--raw", "00", "--url", served).code == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "complaint"),
+    [
+        (200, b"<html>", 3, "answers 200, and not with JSON: is it an overlay?"),
+        (200, b"[]", 3, "answers 200: status 200"),
+        (503, b'{"detail": "starting"}', 3, "answers 503: starting"),
+        (429, b'{"error": "slow down"}', 3, "answers 429: slow down"),
+        (400, b'{"detail": "no \\u001b[31m"}', 2, "no \\x1b[31m"),
+        (404, b"{}", 1, "status 404"),
+        (200, b"[" * 100_000, 3, "not with JSON"),
+    ],
+)
+def test_answers_of_something_else_are_trouble_not_tracebacks(
+    status: int, body: bytes, code: int, complaint: str, run: Run
+) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        found = run("status", "--url", f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert (found.code, found.out) == (code, "")
+    assert complaint in found.err
 
 
 # -- what is not there
