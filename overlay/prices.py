@@ -16,14 +16,14 @@ from parsers.money import decimal_key, plain
 if TYPE_CHECKING:
     from overlay.document import Document
 
-_DIGITS = 15
-_SPAN: int = 10**_DIGITS
-_BASE = 4000  # the smallest exponent that `decimal_key` writes for an amount is well above this
+AMOUNT_BITS = 51
+_DIGITS, _DIGIT_BITS = 12, 40
+_BASE = 4499  # below the smallest exponent that `decimal_key` writes for an amount
 
 
 def amount_key(amount: Decimal) -> int:
-    """A 64-bit number that orders amounts: exact and even up to 15 significant digits; odd, and the same for all
-    amounts that share these 15, beyond. Comparing with an even key is therefore always right.
+    """A number of 51 bits that orders amounts: exact and even up to 12 significant digits; odd, and the same for all
+    amounts that share these 12, beyond. Comparing with an even key is therefore always right.
     """
     return key_number(decimal_key(amount))
 
@@ -34,7 +34,7 @@ def key_number(key: str) -> int:
     if not digits:
         return 0
     head = int(digits[:_DIGITS].ljust(_DIGITS, "0"))
-    return 2 * ((exponent - _BASE) * _SPAN + head) + (len(digits) > _DIGITS)
+    return 2 * ((exponent - _BASE << _DIGIT_BITS) + head) + (len(digits) > _DIGITS)
 
 
 def is_plain(query: Query) -> bool:
@@ -105,7 +105,7 @@ def _with_skills(
 
 def _meets(row: list[Any], query: Query) -> bool:
     _, currency, amount, interval, accepted = row
-    if query.currencies and not any(each in query.currencies for each in accepted):
+    if query.currencies and currency not in query.currencies and frozenset(query.currencies).isdisjoint(accepted):
         return False
     if query.intervals and interval not in query.intervals:
         return False

@@ -10,23 +10,24 @@ if TYPE_CHECKING:
     from overlay.document import Document
 
 SLOTS = 64  # offers of a listing that are indexed (law 12)
-SHARED = 64  # columns of amounts for what is not usual
 USUAL = frozenset(("USD", "EUR", "GBP", "JPY", "CNY", "BSV", "SAT", "SATS", "BTC", "LTC", "DOGE", "BCH", "ETH", "SOL"))
 USUAL |= {"USDC", "USDT", "MNEE"}
 USUAL_INTERVALS = ("none", "PT1H", "P1D", "P1W", "P1M", "P1Y")
+_CLASSES, _NAMED = 4096, 128  # 12 bits; the first are for what is usual
+COLUMNS = 8
 
 
 def joint_facts(document: Document) -> set[str]:
     """What one entry says together: currency and interval; an amount in a currency, or in one for an interval. And
-    which columns of amounts hold those of several."""
+    which classes of amounts hold those of several."""
     found: set[str] = set()
-    keys: dict[str, set[str]] = {}
+    kinds: dict[int, set[str]] = {}
     for offer in document.offers[:SLOTS]:
         found.update(both(currency, offer.interval_key) for currency in offer.accepted)
         for key in ((offer.currency, None), (offer.currency, offer.interval_key)):
             found.add(cost(*key))
-            keys.setdefault(column(*key)[0], set()).add(cost(*key))
-    return found | {mixed(name) for name, several in keys.items() if len(several) > 1}
+            kinds.setdefault(price_class(*key), set()).add(cost(*key))
+    return found | {mixed(each) for each, several in kinds.items() if len(several) > 1}
 
 
 def both(currency: str, interval: str) -> str:
@@ -39,22 +40,26 @@ def cost(anchor: str, interval: str | None) -> str:
     return f"cost:{anchor}" if interval is None else f"cost:{anchor}|{interval}"
 
 
-def mixed(name: str) -> str:
-    """A listing has amounts of several kinds in a column."""
-    return f"mixed:{name}"
+def mixed(price_class: int) -> str:
+    """A listing has amounts of several kinds in a class."""
+    return f"mixed:{price_class}"
 
 
-def column(anchor: str, interval: str | None = None) -> tuple[str, bool]:
-    """The column of the amounts in a currency, or in a currency for an interval; and whether it holds nothing else."""
-    if anchor in USUAL and (interval is None or interval in USUAL_INTERVALS):
-        return f"cost {anchor} {interval or 'any'}", True
-    return f"cost {number(cost(anchor, interval)) % SHARED}", False
+def price_class(anchor: str, interval: str | None = None) -> int:
+    """The class of the amounts in a currency, or in a currency for an interval. From `_NAMED` on, several may share one
+    (one listing of a thousand has two that do)."""
+    named = _USUAL_CLASSES.get((anchor, interval))
+    return _NAMED + number(cost(anchor, interval)) % (_CLASSES - _NAMED) if named is None else named
 
 
-def columns() -> Iterator[str]:
-    """All columns of amounts."""
-    yield from (column(anchor, interval)[0] for anchor in sorted(USUAL) for interval in (None, *USUAL_INTERVALS))
-    yield from (f"cost {at}" for at in range(SHARED))
+def is_shared(price_class: int) -> bool:
+    """Whether a class may hold amounts of several kinds."""
+    return price_class >= _NAMED
+
+
+_USUAL_CLASSES = {
+    pair: at for at, pair in enumerate(((a, i) for a in sorted(USUAL) for i in (None, *USUAL_INTERVALS)), 1)
+}
 
 
 def number(text: str) -> int:

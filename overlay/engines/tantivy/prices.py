@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
+from decimal import Decimal
 from typing import NamedTuple
 
+from overlay.engines.tantivy.facts import number
 from overlay.engines.tantivy.pages import Address, Key, Keyed, Read
 from overlay.engines.tantivy.queries import Part, Translator, every
-from overlay.prices import key_number, price_key
+from overlay.engines.tantivy.schema import FIRST
+from overlay.prices import amount_key, key_number, price_key
 from overlay.query import Cheapest, Query
 from overlay.records import Record
 
@@ -33,7 +36,7 @@ class ByPrice:
     ) -> None:
         self._ask, self._admitted, self._total, self._read, self._find = ask, admitted, total, read, find
         self._reverse = reverse
-        self._lowest = _lowest(ask, query, admitted, total)
+        self._lowest = _lowest(ask, query, admitted, total, read, find)
         self._names = _names(self._lowest, read, find)
         self._priced = sorted(self._lowest.values(), key=self._place, reverse=reverse)
 
@@ -97,10 +100,13 @@ class ByPrice:
         return rows
 
 
-def _lowest(ask: Translator, query: Query, admitted: Part, total: int) -> dict[int, Lowest]:
-    """By place: the lowest amount among offers that meet the query, in the currency law 14 names."""
+def _lowest(ask: Translator, query: Query, admitted: Part, total: int, read: Read, find: Find) -> dict[int, Lowest]:
+    """By place: the lowest amount among offers that meet the query, in the currency law 14 names. Listings with more
+    offers than have columns are read."""
     found: dict[int, Lowest] = {}
     for slot in ask.slots(query, anchored=True):
+        if slot >= FIRST:
+            break
         offers = every([admitted, ask.slot(slot, query, anchored=True)])
         hits = ask.searcher.search(offers, max(1, total), count=False, order_by_field=f"price{slot}").hits
         addresses = [address for _, address in hits]
@@ -110,6 +116,13 @@ def _lowest(ask: Translator, query: Query, admitted: Part, total: int) -> dict[i
             before = found.get(place)
             if before is None or (before.anchor == anchor and amount < before.amount):
                 found[place] = Lowest(anchor, amount, address)
+    long = every([admitted, ask.term("offer", f"{FIRST}")])
+    addresses = [address for _, address in ask.searcher.search(long, max(1, total), count=False).hits]
+    for place, address, record in zip(ask.numbers("place", addresses), addresses, read(addresses), strict=True):
+        cheapest = find(record)
+        found.pop(place, None)
+        if cheapest is not None:
+            found[place] = Lowest(number(cheapest.currency), amount_key(Decimal(cheapest.amount)), address)
     return found
 
 

@@ -9,11 +9,11 @@ from typing import cast
 import tantivy
 from tantivy import FieldType, Occur
 
-from overlay.engines.tantivy.facts import SLOTS, both, column, cost, mixed
-from overlay.engines.tantivy.schema import NEVER
+from overlay.engines.tantivy.facts import SLOTS, both, cost, is_shared, mixed, price_class
+from overlay.engines.tantivy.schema import NEVER, classed, cost_column
 from overlay.facts import LISTED, is_plain, standing, wanted
 from overlay.matching import Choice, Plan, Word
-from overlay.prices import amount_key, asks_price
+from overlay.prices import AMOUNT_BITS, amount_key, asks_price
 from overlay.query import Query
 from overlay.ranking import LEVELS
 from overlay.vocabulary import Vocabulary
@@ -92,7 +92,7 @@ class Translator:
     def _priced(self, query: Query) -> Part:
         """Listings with one entry that meets a query for prices (law 14)."""
         if query.price_currency is None and not (query.skills or query.currencies or query.intervals):
-            return self._amount("amount", query)
+            return self._amount(cost_column(0), 0, query)
         if query.price_currency is None or query.skills:
             return either(self._slotted(query))
         return self._costing(query, query.price_currency)
@@ -107,10 +107,11 @@ class Translator:
             return either(self._slotted(query))
         parts = []
         for interval in query.intervals or (None,):
-            name, alone = column(anchor, interval)
-            found = every([self.term("fact", cost(anchor, interval)), self._amount(name, query)])
-            if not alone:
-                several = self.term("fact", mixed(name))
+            found = self.term("fact", cost(anchor, interval))
+            kind = price_class(anchor, interval)
+            found = every([found, self._amount(cost_column(kind), kind, query)])
+            if is_shared(kind) and self.searcher.doc_freq("fact", mixed(kind)):
+                several = self.term("fact", mixed(kind))
                 found = either([without(found, several), *self._slotted(query, several)])
             parts.append(found)
         return either(parts)
@@ -158,20 +159,22 @@ class Translator:
             own = self.any_of("offer", [f"*s{each}" for each in query.skills])
             parts.append(either([named, every([self.term("offer", f"{slot}*"), own])]))
         if asks_price(query):
-            parts.append(self._amount(f"price{slot}", query))
+            parts.append(self._amount("numbered", slot, query))
         if query.price_currency is not None and (anchored or asks_price(query)):
             parts.append(self.term("offer", f"{slot}a{query.price_currency}"))
         return every(parts)
 
-    def _amount(self, name: str, query: Query) -> Part:
-        low = None if query.min_price is None else amount_key(query.min_price)
-        return self.between(name, low, None if query.max_price is None else amount_key(query.max_price))
+    def _amount(self, name: str, upper: int, query: Query) -> Part:
+        """Listings with an amount in range, of one class or one number."""
+        low = 0 if query.min_price is None else amount_key(query.min_price)
+        high = (1 << AMOUNT_BITS) - 1 if query.max_price is None else amount_key(query.max_price)
+        return self.between(name, classed(upper, low), classed(upper, high))
 
     def doubtful(self, query: Query) -> Part | None:
         """Listings whose amounts agree with a bound in more digits than keys hold; None when there can be none."""
         bounds = [amount_key(bound) for bound in (query.min_price, query.max_price) if bound is not None]
-        odd = [bound for bound in bounds if bound % 2]
-        return either([self.between("amount", bound, bound) for bound in odd]) if odd else None
+        odd = [classed(0, bound) for bound in bounds if bound % 2]
+        return either([self.between(cost_column(0), bound, bound) for bound in odd]) if odd else None
 
     def words(self, plan: Plan, vocabulary: Vocabulary, query: Query) -> list[Part]:
         """One query a word: the points of the best choice that a document holds. Documents that a plain search does not

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import tantivy
 
-from overlay.engines.tantivy.facts import SLOTS, column, columns, joint_facts, number, slot_facts
+from overlay.engines.tantivy.facts import COLUMNS, SLOTS, joint_facts, number, price_class, slot_facts
 from overlay.facts import FACET_FIELDS, facets, facts, is_listed, tags
-from overlay.prices import amount_key
+from overlay.prices import AMOUNT_BITS, amount_key
 from overlay.sorting import made, name_key, newest
 from overlay.text import words
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from overlay.document import Document
 
 NEVER = 2**63 - 1  # the end of what still stands
+FIRST = 4  # offers of a listing that have columns of their own
 _STEP = 2.0**-21
 
 
@@ -26,10 +27,13 @@ def schema() -> tantivy.Schema:
     without levels, `plain` their facts; `others` and `fact` hold terms and facts of all documents. So what a plain
     search looks for stands by itself, and neither old nor burned documents cost it anything.
 
-    `offer` holds the facts of each offer by its number. Joining 64 of them for facts that are common costs a
-    millisecond, so what is asked most has its own place: facts that join currency and interval, and columns of amounts
-    by their currency, or by currency and interval. Usual ones have a column each; of the others several may share one,
-    and a listing in which that happens says so: only there the numbered offers are looked through.
+    `offer` holds the facts of each offer by its number, `numbered` its amount. Joining 64 of them for facts that are
+    common costs a millisecond, so what is asked most has its own place: facts that join currency and interval, and
+    columns of amounts by class: all (class 0), by their currency, by currency and interval. Classes that are not usual
+    may be shared, and a listing in which that happens says so: only there the numbered offers are looked through.
+
+    Columns are few because Tantivy takes longer to open one the more there are (a hundred doubled it): a class, or a
+    number, stands in the upper bits of a value. The first offers have columns of their own for sorting.
     """
     builder = tantivy.SchemaBuilder()
     for name in ("words", "held", "others", "names"):
@@ -38,12 +42,12 @@ def schema() -> tantivy.Schema:
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
     for name in (*FACET_FIELDS.values(), "name"):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic", fast=True)
-    for name in ("place", "newest", "made", "height", "time", "since", "until", "amount"):
+    for name in ("place", "newest", "made", "height", "time", "since", "until"):
         builder.add_unsigned_field(name, fast=True)
-    for slot in range(SLOTS):
+    for slot in range(FIRST):
         builder.add_unsigned_field(f"price{slot}", fast=True)
         builder.add_unsigned_field(f"anchor{slot}", fast=True)
-    for name in columns():
+    for name in ("numbered", *(f"cost{at}" for at in range(COLUMNS))):
         builder.add_unsigned_field(name, fast=True)
     builder.add_float_field("recency", fast=True)
     builder.add_bytes_field("body", stored=True)
@@ -104,11 +108,22 @@ def _add_offers(found: tantivy.Document, document: Document) -> None:
         found.add_text("offer", fact)
     for slot, offer in enumerate(document.offers[:SLOTS]):
         key = amount_key(offer.amount)
-        found.add_unsigned("amount", key)
-        found.add_unsigned(f"price{slot}", key)
-        found.add_unsigned(f"anchor{slot}", number(offer.currency))
-        found.add_unsigned(column(offer.currency)[0], key)
-        found.add_unsigned(column(offer.currency, offer.interval_key)[0], key)
+        found.add_unsigned("numbered", classed(slot, key))
+        for each in (0, price_class(offer.currency), price_class(offer.currency, offer.interval_key)):
+            found.add_unsigned(cost_column(each), classed(each, key))
+        if slot < FIRST:
+            found.add_unsigned(f"price{slot}", key)
+            found.add_unsigned(f"anchor{slot}", number(offer.currency))
+
+
+def cost_column(price_class: int) -> str:
+    """The column in which the amounts of a class stand."""
+    return f"cost{price_class % COLUMNS}"
+
+
+def classed(upper: int, key: int) -> int:
+    """The value of an amount in a class, or of a number."""
+    return upper << AMOUNT_BITS | key
 
 
 def _add_hints(found: tantivy.Document, document: Document) -> None:
