@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parsers.tx import Outpoint
 from tests.chainkit import COIN, ChainKit, agent, tool
-from tests.chainkit_scripts import body_of, inscription, map_tape, p2pkh, pointer_script, push
+from tests.chainkit_scripts import body_of, inscription, map_tape, p2pkh, pointer_script, push, pushes
+from tests.fakes import MemoryChain
 from tests.indexer.conftest import Look
 from tests.indexing import Indexing
 
@@ -434,3 +436,21 @@ async def test_a_pointer_beside_a_card_is_a_pointer_too(kit: ChainKit, look: Loo
     indexing = await look(kit)
     assert indexing.live() == {str(made.outpoint(0))}
     assert [each["outpoint"] for each in indexing.told()["pointers"]] == [str(made.outpoint(1))]
+
+
+async def test_a_split_pointer_is_one_pointer_at_its_first_output(tmp_path: Path) -> None:
+    kit = ChainKit("doge", funds=4)
+    whole = b"agents.example " + b"\x07" * 32
+    parts = [(0, b"\x6a" + pushes("a2b", f"{number}/2", part)) for number, part in ((1, whole[:20]), (2, whole[20:]))]
+    good = kit.spend([kit.fund()], [(9, p2pkh("bob")), *parts])
+    bad = kit.spend([kit.fund()], [(9, p2pkh("bob")), *parts[:1]])
+    kit.mine(good, bad)
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks, coin="doge")) as indexing:
+        await indexing.catch_up()
+        found = indexing.told()["pointers"]
+    assert [(each["outpoint"], each["domain"], each["form"], each["valid"]) for each in found] == [
+        (str(good.outpoint(1)), "agents.example", "split", True),
+        (str(bad.outpoint(1)), "", "split", False),
+    ]
+    assert found[0]["hash"] == "07" * 32
+    assert found[1]["reason"] == "the parts of the split pointer do not make one pointer: found 1/2"
