@@ -15,7 +15,6 @@ from indexer.facts import EventKind
 from parsers import cards
 from parsers.cards import Kind
 from parsers.envelope import Inscription, is_json
-from parsers.errors import CardError
 from parsers.output import OutputRecord, family, is_claim, kind_of
 from parsers.reasons import Reason
 from parsers.strict_json import MAX_BYTES
@@ -75,10 +74,8 @@ def _kind_change(kind: Kind, fields: Mapping[str, str]) -> Reason | None:
 def _of_card(body: bytes, kind: Kind, good: EventKind, bad: EventKind, fields: Mapping[str, str]) -> Verdict:
     digest = sha256(body).digest()
     kept = body if len(body) <= MAX_BYTES else None
-    try:
-        cards.read(body, kind)
-    except CardError as error:
-        return Verdict(bad, error.reasons, digest, kept)
+    if broken := cards.faults(body, kind):
+        return Verdict(bad, broken, digest, kept)
     return Verdict(good, (), digest, kept, fields, kind)
 
 
@@ -136,11 +133,7 @@ def _without_map(said: OutputRecord, *, elsewhere: bool) -> Reason:
 
 
 def _is_card(body: bytes) -> bool:
-    try:
-        cards.read(body)
-    except CardError:
-        return False
-    return True
+    return not cards.faults(body)
 
 
 def _rejected(*reasons: Reason, inscription: Inscription | None = None) -> Verdict:
