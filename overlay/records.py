@@ -7,11 +7,12 @@ before the index that points to it commits, so a crash leaves at worst bytes nob
 from __future__ import annotations
 
 import os
+from itertools import accumulate
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-_HEAD = Struct("<5I")
+_HEAD = Struct("<4IQ?")  # where the id, the cheapest, the offers and the item end
 _LENGTH_BITS = 24
 LARGEST = (1 << _LENGTH_BITS) - 1
 
@@ -31,8 +32,9 @@ class Record(NamedTuple):
 
     def pack(self) -> bytes:
         """To bytes. Raises ValueError when the record is larger than 16 MiB."""
-        parts = (self.id.encode(), f"{self.newest}\0{self.listed:d}\0{self.cheapest}".encode(), self.offers, self.item)
-        data = b"".join((_HEAD.pack(*map(len, parts), len(self.words)), *parts, self.words))
+        parts = (self.id.encode(), self.cheapest.encode(), self.offers, self.item)
+        ends = accumulate(map(len, parts), initial=_HEAD.size)
+        data = b"".join((_HEAD.pack(*list(ends)[1:], self.newest, self.listed), *parts, self.words))
         if len(data) > LARGEST:
             raise ValueError(f"the document of {self.id} takes {len(data):,} bytes, more than an index holds")
         return data
@@ -40,13 +42,8 @@ class Record(NamedTuple):
     @classmethod
     def unpack(cls, data: bytes) -> Record:
         """From bytes that `pack` made."""
-        a, b, c, d, _ = _HEAD.unpack_from(data)
-        at = _HEAD.size
-        b += (a := a + at)
-        c += b
-        d += c
-        newest, listed, cheapest = data[a:b].decode().split("\0", 2)
-        return cls(data[at:a].decode(), int(newest), listed == "1", cheapest, data[b:c], data[c:d], data[d:])
+        a, b, c, d, newest, listed = _HEAD.unpack_from(data)
+        return cls(data[_HEAD.size : a].decode(), newest, listed, data[a:b].decode(), data[b:c], data[c:d], data[d:])
 
 
 class Records:

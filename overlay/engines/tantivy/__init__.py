@@ -53,6 +53,7 @@ class TantivyEngine:
         """Open the index in a folder, making it when there is none. Raises OSError when that cannot be done."""
         self._folder = Path(path) / _VERSION
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._meta = self._folder / "meta.json"
         self._writer: tantivy.IndexWriter | None = None
         self._appending: tuple[str, Records] | None = None
         self._committing = threading.Lock()
@@ -64,7 +65,7 @@ class TantivyEngine:
         self._view = self._read_view(None)
 
     def _seen(self) -> tuple[int, int]:
-        found = (self._folder / "meta.json").stat()
+        found = self._meta.stat()
         return found.st_mtime_ns, found.st_ino
 
     def _read_view(self, before: View | None) -> View:

@@ -14,24 +14,25 @@ _FIELDS = {"updated": "newest", "created": "made", "name": "name"}
 
 
 class Run:
-    """`part` is what to find, `scored` whether it makes points."""
+    """`part` is what to find; `words` make points, if there are any. The points of one word tie in long rows."""
 
-    def __init__(self, searcher: tantivy.Searcher, part: tantivy.Query, query: Query, *, scored: bool) -> None:
+    def __init__(self, searcher: tantivy.Searcher, part: tantivy.Query, query: Query, words: int) -> None:
         self.part = part
         # Without words all listings are equally relevant, and the newest come first.
-        self.sort = "updated" if query.sort == "relevance" and not scored else query.sort
+        self.sort = "updated" if query.sort == "relevance" and not words else query.sort
         self._searcher = searcher
         self._down = is_descending(query)
         paged = query.sort != "price" and query.limit > 0 and not query.after
         self._first = first_wanted(query.offset, query.limit) if paged else 1
-        result = self._search(self._first, fine=False)
+        self._fine = words == 1
+        result = self._search(self._first, fine=self._fine)
         self.total = counted(result)
         self._found = self._kept(result)
 
     def top(self, number: int, fine: bool) -> Found:
         """The first hits in the order asked for. `fine`: the later ones first among those of equal points, as far as
-        Tantivy can tell them apart; that costs 0.1 to 0.2 ms, and is not needed while ties are short."""
-        if number == self._first and not fine:
+        Tantivy can tell them apart; that costs a third more, and is not needed while ties are short."""
+        if number == self._first and fine <= self._fine:
             return self._found
         return self._kept(self._search(number, fine=fine))
 

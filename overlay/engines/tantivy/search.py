@@ -25,25 +25,25 @@ _SEGMENT_VALUES = 65_000
 def search(view: View, counting: Lock, query: Query) -> Hits:
     """Answer a query; `counting` is held while the vocabulary is read."""
     if view.records is not None:
-        for part, scored in _attempts(view, counting, query):
-            run = Run(view.ask.searcher, part, query, scored=scored)
+        for part, words in _attempts(view, counting, query):
+            run = Run(view.ask.searcher, part, query, words)
             if run.total:
                 return _answer(view, run, query)
     return Hits((), 0, facets=dict.fromkeys(query.facets, ()) or None)
 
 
-def _attempts(view: View, counting: Lock, query: Query) -> list[tuple[Part, bool]]:
-    """What to look for, until something is found, and whether it makes points: all words, then any of them."""
+def _attempts(view: View, counting: Lock, query: Query) -> list[tuple[Part, int]]:
+    """What to look for, until something is found, and the number of words in it: all words, then any of them."""
     if not query.text.strip():
-        return [(every(_admitted(view, query, scored=False)), False)]
+        return [(every(_admitted(view, query, scored=False)), 0)]
     with counting:
         planned = plan(query.text, view.vocabulary)
         words = view.ask.words(planned, view.vocabulary, query)
     if not words:
         return []
     admitted = _admitted(view, query, scored=True)
-    any_word = (every([either(words), *admitted]), True)
-    return [(every([*words, *admitted]), True), any_word] if planned.all_first and len(words) > 1 else [any_word]
+    any_word = (every([either(words), *admitted]), len(words))
+    return [(every([*words, *admitted]), len(words)), any_word] if planned.all_first and len(words) > 1 else [any_word]
 
 
 def _admitted(view: View, query: Query, *, scored: bool) -> list[Part]:
