@@ -1,1 +1,381 @@
 """What every search engine answers: the same listings in the same order, whatever holds the index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from overlay.document import Document
+from overlay.engines import Engine
+from parsers.cards import Skill
+from tests.contracts.listed import ask, found, ids, listing, price, put
+
+TEXTS = {
+    "camel": {"skills": ("getDexChart",)},
+    "snake": {"skills": ("web_search",)},
+    "payments": {"name": "Payment gateway"},
+    "weather": {"description": "The weather of tomorrow"},
+    "chinese": {"name": "支付网关与发票翻译服务"},
+    "japanese": {"name": "実時間の翻訳エージェント"},
+    "korean": {"name": "실시간 번역 에이전트"},
+    "russian": {"name": "Перевод документов"},
+    "arabic": {"name": "ترجمة الوثائق"},
+    "wide": {"name": "ＦＵＬＬｗｉｄｔｈ ｂｏｏｋ"},
+    "accents": {"name": "Übersetzung für Café Straße"},
+    "ticker": {"name": "USDCX swaps", "description": "for BSVUSD"},
+    "id": {"description": "see b08538c9a1 for more"},
+    "tagged": {"tags": ("Astronomy",)},
+    "exemplified": {"skills": (Skill("x", "X", "", (), ("Ask about volcanoes",)),)},
+    "said": {"words": ("acme.example",)},
+}
+
+
+def place(engine: Engine) -> None:
+    put(engine, *(listing(id_, **{"name": "One", **more}) for id_, more in TEXTS.items()))
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("getDexChart", "camel"),
+        ("dex chart", "camel"),
+        ("getdexchart", "camel"),
+        ("web_search", "snake"),
+        ("web search", "snake"),
+        ("websearch", "snake"),
+        ("web-search", "snake"),
+        ("PAYMENTS", "payments"),
+        ("paymet", "payments"),  # a letter left out
+        ("paymnet", "payments"),  # two swapped count as one
+        ("paymentt", "payments"),
+        ("gatewax", "payments"),
+        ("astronmoy", "tagged"),
+        ("asrtonmoy", "tagged"),  # two errors in nine letters
+        ("weat", "weather"),  # the beginning of the last word
+        ("tomorrow weat", "weather"),
+        ("支付", "chinese"),
+        ("发票翻译", "chinese"),
+        ("翻訳", "japanese"),
+        ("번역", "korean"),
+        ("перевод", "russian"),
+        ("ДОКУМЕНТОВ", "russian"),
+        ("документв", "russian"),
+        ("ترجمه", "arabic"),
+        ("تَرْجَمَة", "arabic"),
+        ("fullwidth", "wide"),
+        ("ＢＯＯＫ", "wide"),
+        ("cafe", "accents"),
+        ("ubersetzung", "accents"),
+        ("STRASSE", "accents"),
+        ("usdcx", "ticker"),
+        ("b08538c9a1", "id"),
+        ("volcanoes", "exemplified"),
+        ("volcano", "exemplified"),
+        ("acme.example", "said"),
+    ],
+)
+def test_a_listing_is_found_by_what_it_says(engine: Engine, text: str, meant: str) -> None:
+    place(engine)
+    assert found(engine, text) == {meant}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "chekc",  # too far from anything
+        "pamet",  # two errors, five letters
+        "asrtonmio",  # three errors
+        "b08538c9a2",  # an id is no word that could be mistyped
+        "USDCY",  # nor is a ticker
+        "支汇",
+        "xyzzyx",
+        "!!!",
+        "\x01\x02",
+        "…",
+    ],
+)
+def test_nothing_is_found_by_what_no_listing_says(engine: Engine, text: str) -> None:
+    place(engine)
+    assert found(engine, text) == set()
+
+
+def test_a_word_that_is_said_means_itself_and_not_its_neighbours(engine: Engine) -> None:
+    put(engine, listing("1", "Payment"), listing("2", "Payments"), listing("3", "Paymant"))
+    assert found(engine, "payment well") == {"1", "2"}
+    assert found(engine, "paymant well") == {"3"}
+    assert found(engine, "paymint well") == {"1", "2", "3"}
+
+
+def test_a_word_that_left_with_its_last_listing_is_meant_no_more(engine: Engine) -> None:
+    put(engine, listing("1", "Paymant"), listing("2", "Payment"))
+    assert found(engine, "paymant well") == {"1"}
+    put(engine, listing("1", "Gone"), seq=2)
+    assert found(engine, "paymant well") == {"2"}
+
+
+def test_up_to_three_words_all_of_them_drive_out_some_of_them(engine: Engine) -> None:
+    put(engine, listing("1", "red green blue"), listing("2", "red green"), listing("3", "blue"), listing("4", "black"))
+    assert found(engine, "red green blue") == {"1"}
+    assert found(engine, "red green") == {"1", "2"}
+    assert found(engine, "green black") == {"1", "2", "4"}
+    assert found(engine, "red blue black") == {"1", "2", "3", "4"}
+    assert ids(ask(engine, "red green blue black")) == ["1", "2", "4", "3"]
+
+
+def test_of_more_words_listings_that_hold_more_come_first(engine: Engine) -> None:
+    put(
+        engine,
+        listing("1", "Alpha alpha alpha"),
+        listing("2", "alpha beta gamma delta"),
+        listing("3", "alpha beta gamma epsilon"),
+        listing("4", "beta gamma"),
+        listing("5", "omega"),
+    )
+    assert ids(ask(engine, "alpha beta gamma delta")) == ["2", "3", "4", "1"]
+
+
+def test_all_words_drive_out_some_only_among_those_admitted(engine: Engine) -> None:
+    put(engine, listing("1", "red green", owner="bob"), listing("2", "red"), listing("3", "green"))
+    assert found(engine, "red green", owners="alice") == {"2", "3"}
+
+
+def test_a_name_says_more_than_a_tag_and_a_tag_more_than_a_description(engine: Engine) -> None:
+    put(
+        engine,
+        listing("1", "Other", description="a chess player"),
+        listing("2", "Other", tags=("chess",)),
+        listing("3", "Chess"),
+    )
+    assert ids(ask(engine, "chess")) == ["3", "2", "1"]
+
+
+def test_filters_hold_on_the_same_offer(engine: Engine) -> None:
+    offers = (price("5", "USD", "month", skills=["a"], id="x"), price("1", "BSV", None, skills=["b"], id="y"))
+    put(engine, listing("both", skills=("a", "b", "c"), offers=offers), listing("none", skills=("a", "c")))
+    assert found(engine, skills="a") == {"both", "none"}
+    assert found(engine, skills="a", intervals="P1M") == {"both"}
+    assert found(engine, skills="a", currencies="BSV") == set()
+    assert found(engine, skills="b", intervals="P1M") == set()
+    assert found(engine, currencies="BSV", intervals="P1M") == set()
+    assert found(engine, currencies="USD", max_price="2", price_currency="USD") == set()
+    assert found(engine, intervals="P1M", max_price="2") == set()
+    assert found(engine, max_price="2") == {"both"}
+    assert found(engine, min_price="2", skills="b") == set()
+    assert found(engine, skills="c") == {"both", "none"}
+    assert found(engine, skills="c", max_price="9") == set()
+    assert found(engine, price_currency="EUR") == {"both", "none"}
+    assert found(engine, skills=("b", "zzz"), currencies=("BSV", "EUR"), intervals=("none", "P1D")) == {"both"}
+
+
+def test_a_price_is_compared_in_the_anchor_and_accepted_in_others(engine: Engine) -> None:
+    put(engine, listing("1", offers=[price("5", "USD", None, "BSV"), price("9", "EUR", "P1M", "USD", "JPY")]))
+    assert found(engine, currencies="BSV", max_price="5", price_currency="USD") == {"1"}
+    assert found(engine, currencies="BSV", max_price="5", price_currency="BSV") == set()
+    assert found(engine, currencies="JPY", max_price="5", price_currency="USD") == set()
+    assert found(engine, currencies="JPY", intervals="P1M", min_price="9", price_currency="EUR") == {"1"}
+    assert found(engine, currencies="JPY", intervals="none") == set()
+
+
+def test_the_cheapest_is_of_the_offers_that_meet_the_filters(engine: Engine) -> None:
+    offers = [price("20", interval="P1M", id="a"), price("0.5", "BSV", id="b"), price("2.50", id="c", skills=["s"]),
+              price("2.5", id="d", interval="PT1H")]  # fmt: skip
+    put(engine, listing("1", skills=("s", "t"), offers=offers))
+
+    def cheapest(**query: object) -> tuple[str, str, str, str] | None:
+        (hit,) = ask(engine, **query).hits
+        each = hit.cheapest
+        return each and (each.offer_id, each.amount, each.currency, each.interval)
+
+    assert cheapest() == ("c", "2.5", "USD", "none")
+    assert cheapest(skills="t") == ("d", "2.5", "USD", "PT1H")
+    assert cheapest(price_currency="BSV") == ("b", "0.5", "BSV", "none")
+    assert cheapest(currencies="USD", intervals="P1M") == ("a", "20", "USD", "P1M")
+    assert cheapest(min_price="3") == ("a", "20", "USD", "P1M")
+    assert cheapest(max_price="1") == ("b", "0.5", "BSV", "none")
+    assert cheapest(price_currency="EUR") is None
+
+
+def test_amounts_that_differ_in_the_ninetieth_digit_are_told_apart(engine: Engine) -> None:
+    less, more = "0." + "1" * 89 + "1", "0." + "1" * 89 + "2"
+    put(engine, listing("1", offers=[price(less, id="x")]), listing("2", offers=[price(more, id="x")]))
+    assert found(engine, max_price=less) == {"1"}
+    assert found(engine, min_price=more) == {"2"}
+    assert found(engine, min_price=less, max_price=more, price_currency="USD") == {"1", "2"}
+    assert ids(ask(engine, sort="price")) == ["1", "2"]
+    assert ids(ask(engine, sort="price", descending=True)) == ["2", "1"]
+
+
+def test_amounts_from_the_smallest_to_the_largest_are_ordered_and_bounded(engine: Engine) -> None:
+    amounts = ["0", "1e-400", "1.5e-400", "1e-8", "1", "1.00000000000000001", "2", "9e399", "9.9e400"]
+    put(engine, *(listing(str(at), offers=[price(each, id="x")]) for at, each in enumerate(amounts)))
+    assert ids(ask(engine, sort="price")) == [str(at) for at in range(len(amounts))]
+    for at, each in enumerate(amounts):
+        assert found(engine, max_price=each) == {str(below) for below in range(at + 1)}
+        assert found(engine, min_price=each, currencies="USD") == {str(above) for above in range(at, len(amounts))}
+    assert found(engine, max_price="1e499") == {str(at) for at in range(len(amounts))}
+
+
+def test_each_filter_leaves_what_meets_it(engine: Engine) -> None:
+    put(
+        engine,
+        listing("1", kind="tool", owner="bob", domain="a.example", verified=True, tags=("Straße",), height=10),
+        listing("2", chain="ltc", caip2="bip122:12a7", height=20),
+        listing("3", skills=(Skill("s", "S", "", ("Deep",)),), height=30),
+        listing("4", height=None, status="pending"),
+        listing("5", status="burned", height=40),
+    )
+    assert found(engine) == {"1", "2", "3", "4"}
+    assert found(engine, kind="tool") == {"1"}
+    assert found(engine, kind="agent") == {"2", "3", "4"}
+    assert found(engine, owners=("bob", "eve")) == {"1"}
+    assert found(engine, domains="a.example") == found(engine, verified=True) == {"1"}
+    assert found(engine, verified=False) == {"2", "3", "4"}
+    assert found(engine, tags="strasse") == {"1"}
+    assert found(engine, tags=("deep", "x")) == {"3"}
+    assert found(engine, chains="ltc") == found(engine, chains="bip122:12a7") == {"2"}
+    assert found(engine, statuses="burned") == {"5"}
+    assert found(engine, statuses=("live", "burned")) == {"1", "2", "3", "5"}
+    assert found(engine, statuses=()) == {"1", "2", "3", "4", "5"}
+    assert found(engine, height_chain="bsv", from_height=10, to_height=30) == {"1", "3"}
+    assert found(engine, height_chain="bsv:mainnet", from_height=11) == {"3"}
+    assert found(engine, height_chain="ltc", to_height=20) == {"2"}
+    assert found(engine, updated_since=1_700_000_000 + 600 * 20) == {"2", "3"}
+
+
+def versions() -> Iterator[Document]:
+    yield listing("1", "First alpha", height=10, until_height=20, said="old")
+    yield listing("1", "Second alpha", height=20, said="new", created_height=10)
+    yield listing("2", "Burned alpha", height=15, until_height=25, said="lived")
+    yield listing("2", "Burned alpha", height=25, status="burned", said="burned")
+    yield listing("3", "Pending alpha", height=None, status="pending")
+    yield listing("4", "Elsewhere alpha", height=12, chain="ltc", caip2="bip122:12a7")
+
+
+@pytest.mark.parametrize(
+    ("height", "said"),
+    [(9, {}), (10, {"1": "old"}), (15, {"1": "old", "2": "lived"}), (19, {"1": "old", "2": "lived"}),
+     (20, {"1": "new", "2": "lived"}), (24, {"1": "new", "2": "lived"}), (25, {"1": "new"}), (10**6, {"1": "new"})],
+)  # fmt: skip
+@pytest.mark.parametrize("text", ["", "alpha", "alhpa"])
+def test_the_registry_is_shown_as_it_stood(engine: Engine, height: int, said: dict[str, str], text: str) -> None:
+    put(engine, *versions())
+    hits = ask(engine, text, as_of=height, height_chain="bsv").hits
+    assert {hit.id: hit.item.decode().split('"said": "')[1][:-2] for hit in hits} == said
+
+
+def test_what_was_superseded_is_found_at_its_height_only(engine: Engine) -> None:
+    put(engine, *versions())
+    assert found(engine, "first") == set()
+    assert found(engine, "second") == {"1"}
+    assert found(engine, "first", as_of=10, height_chain="bsv") == {"1"}
+    assert found(engine, as_of=30, height_chain="bsv", statuses="burned") == {"2"}
+    assert engine.count() == 4
+    assert b'"said": "new"' in (engine.get("1") or b"")
+    assert b'"said": "burned"' in (engine.get("2") or b"")
+
+
+def test_equals_stand_newest_first_and_then_by_id(engine: Engine) -> None:
+    same = [listing(id_, "Twins", height=5) for id_ in ("b", "a", "c")]
+    put(
+        engine,
+        *same,
+        listing("z", "Twins", height=9),
+        listing("y", "Twins", height=None),
+        listing("0", "Twins", height=4),
+    )
+    order = ["y", "z", "a", "b", "c", "0"]
+    for text in ("", "twins", "twin", "twnis", "twi"):
+        assert ids(ask(engine, text)) == order
+        assert ids(ask(engine, text, descending=False)) == order[::-1]
+    for sort in ("updated", "created"):
+        assert ids(ask(engine, sort=sort)) == order
+        assert ids(ask(engine, sort=sort, descending=False)) == order[::-1]
+    assert ids(ask(engine, sort="name")) == ["0", "a", "b", "c", "y", "z"]
+    assert ids(ask(engine, sort="name", descending=True)) == ["z", "y", "c", "b", "a", "0"]
+
+
+def test_names_are_ordered_without_regard_to_case_accents_and_width(engine: Engine) -> None:
+    put(engine, *(listing(id_, name) for id_, name in (("1", "émile"), ("2", "Zoe"), ("3", "ＡＤＡ"), ("4", "Emil"))))
+    assert ids(ask(engine, sort="name")) == ["3", "4", "1", "2"]
+
+
+def test_prices_are_ordered_within_their_currency_and_the_unpriced_stand_last_either_way(engine: Engine) -> None:
+    put(
+        engine,
+        listing("1", offers=[price("2")]),
+        listing("2", offers=[price("10")]),
+        listing("3"),
+        listing("4", offers=[price("1"), price("0.1", "BSV")]),
+        listing("5", offers=[price("3", "BSV")]),
+        listing("6", offers=[price("2.0")]),
+        listing("7"),
+    )
+    assert ids(ask(engine, sort="price")) == ["5", "4", "1", "6", "2", "3", "7"]
+    assert ids(ask(engine, sort="price", descending=True)) == ["2", "6", "1", "4", "5", "7", "3"]
+    assert ids(ask(engine, sort="price", price_currency="BSV")) == ["4", "5", "1", "2", "3", "6", "7"]
+    assert ids(ask(engine, sort="price", currencies="USD", max_price="2", price_currency="USD")) == ["4", "1", "6"]
+
+
+SORTS = [(sort, way) for sort in ("relevance", "price", "updated", "created", "name") for way in (None, True, False)]
+
+
+@pytest.mark.parametrize(("sort", "descending"), SORTS)
+@pytest.mark.parametrize("text", ["", "alpha"])
+def test_pages_by_offset_and_by_key_lead_through_all_once(
+    engine: Engine, sort: str, descending: bool | None, text: str
+) -> None:
+    put(
+        engine,
+        *(listing(f"{at:02}", "alpha beta" if at % 3 else "alpha", height=None if at % 7 == 6 else at // 5,
+                  offers=[price(str(at % 4), ("USD", "BSV")[at % 2])] if at % 5 else ()) for at in range(23)),
+    )  # fmt: skip
+    query = {"sort": sort, "descending": descending}
+    whole = ids(ask(engine, text, limit=100, **query))
+    assert len(set(whole)) == 23
+    by_offset = [id_ for start in range(0, 30, 4) for id_ in ids(ask(engine, text, limit=4, offset=start, **query))]
+    assert by_offset == whole
+    after, by_key = None, []
+    while hits := ask(engine, text, limit=4, after=after, **query).hits:
+        by_key += [hit.id for hit in hits]
+        after = hits[-1].sort_key
+    assert by_key == whole
+
+
+def test_a_limit_of_nothing_still_counts(engine: Engine) -> None:
+    put(engine, listing("1", "alpha"), listing("2", "alpha"))
+    hits = ask(engine, "alpha", limit=0, facets="type")
+    assert (hits.hits, hits.total, hits.facets) == ((), 2, {"type": (("agent", 2),)})
+    assert ids(ask(engine, "alpha", offset=10_000)) == []
+    assert ask(engine, "alpha", offset=10_000).total == 2
+
+
+def test_facets_count_listings_of_the_set_that_was_ranked(engine: Engine) -> None:
+    skills = (Skill("s", "S", "", ("deep", "Wide")), Skill("t"))
+    offers = [price("1", "USD", "P1M", "BSV", skills=["s"]), price("2", "USD", "month", skills=["u"])]
+    put(
+        engine,
+        listing("1", "alpha beta", kind="tool", skills=skills, tags=("wide", "a"), offers=offers),
+        listing("2", "alpha", chain="ltc", caip2="bip122:12a7", status="pending", tags=("WIDE",)),
+        listing("3", "beta", tags=("never",)),
+    )
+    facets = ("type", "skillId", "acceptedCurrency", "interval", "tag", "chain", "status")
+    assert ask(engine, "alpha", facets=facets).facets == {
+        "type": (("agent", 1), ("tool", 1)),
+        "skillId": (("s", 1), ("t", 1), ("u", 1)),
+        "acceptedCurrency": (("BSV", 1), ("USD", 1)),
+        "interval": (("P1M", 1),),
+        "tag": (("wide", 2), ("a", 1), ("deep", 1)),
+        "chain": (("bsv", 1), ("ltc", 1)),
+        "status": (("live", 1), ("pending", 1)),
+    }
+    assert ask(engine, "alpha beta", facets="type").facets == {"type": (("tool", 1),)}
+    assert ask(engine, "zzz", facets=("type", "tag")).facets == {"type": (), "tag": ()}
+    assert ask(engine, "alpha").facets is None
+
+
+def test_of_many_values_the_fifty_commonest_are_told(engine: Engine) -> None:
+    put(engine, *(listing(str(at), tags=[f"t{number:02}" for number in range(at, 70)]) for at in range(3)))
+    facets = ask(engine, facets="tag").facets
+    assert facets is not None
+    assert facets["tag"] == tuple((f"t{number:02}", 3) for number in range(2, 52))

@@ -1,1 +1,271 @@
-"""A search that is slow and obvious: every listing is looked at, every word compared with every other."""
+"""A search that is slow and obvious: every listing is looked at, every word compared with every other.
+
+The rules are written down again from the design (issue 2, "search semantics"; laws 13 and 14), with a plain table for
+edit distance and flat price rows. Only cutting text into words is the analyser's, since both sides must cut alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from overlay.document import Document
+from overlay.query import Query
+from overlay.text import Compound, asked, edits, fold, is_spelt, stem, words
+from parsers.matching import Filter
+from parsers.offers import Offer
+from tests.oracles.prices import row_meets, rows
+
+Readings = list[tuple[str, ...]]
+"""What a word of a question may stand for: terms that must all be held, in several ways."""
+
+
+def distance(one: str, other: str) -> int:
+    """Insertions, deletions, substitutions and transpositions of neighbours, none of whose letters is edited again."""
+    table = {(row, 0): row for row in range(len(one) + 1)} | {(0, column): column for column in range(len(other) + 1)}
+    for row, left in enumerate(one, 1):
+        for column, right in enumerate(other, 1):
+            ways = [
+                table[row - 1, column] + 1,
+                table[row, column - 1] + 1,
+                table[row - 1, column - 1] + (left != right),
+            ]
+            if row > 1 and column > 1 and left == other[column - 2] and one[row - 2] == right:
+                ways.append(table[row - 2, column - 2] + 1)
+            table[row, column] = min(ways)
+    return table[len(one), len(other)]
+
+
+def text_of(document: Document) -> set[str]:
+    """Every word of a listing, as written (folded)."""
+    texts = [document.name, document.description, *document.tags, *document.words]
+    for skill in document.skills:
+        texts += [skill.id, skill.name, skill.description, *skill.tags, *skill.examples]
+    return {word for text in texts for word in words(text)}
+
+
+def is_shown(document: Document) -> bool:
+    """Whether a plain search may find a document; only such are counted, and proposed for mistyped words."""
+    return document.until_height is None and document.status in {"live", "pending"}
+
+
+class Counts:
+    """In how many listings each word and each term stands."""
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self.surfaces: Counter[str] = Counter()
+        self.terms: Counter[str] = Counter()
+        for document in filter(is_shown, documents):
+            found = text_of(document)
+            self.surfaces.update(found)
+            self.terms.update({stem(word) for word in found})
+
+    def begun(self, prefix: str) -> list[str]:
+        """The eight commonest words that begin so, without the beginning itself."""
+        found = [word for word in self.surfaces if word.startswith(prefix) and word != prefix]
+        return sorted(found, key=lambda word: (-self.surfaces[word], word))[:8]
+
+    def near(self, word: str, most: int) -> list[str]:
+        """The terms of the eight nearest words of letters in use, of equally near ones the commonest."""
+        used = {other for other in self.surfaces.keys() | self.terms.keys() if is_spelt(other)}
+        away = {other: distance(word, other) for other in used} if most else {}
+        order = sorted(
+            (away[other], -max(self.surfaces[other], self.terms[other]), other) for other in away if away[other] <= most
+        )
+        terms = dict.fromkeys(stem(other) for _, _, other in order if self.terms[stem(other)])
+        return list(terms)[:8]
+
+
+def readings(compound: Compound, counts: Counts, *, last: bool) -> Readings:
+    """What a word of a question may stand for."""
+    if len(compound.parts) > 1:
+        return _of_parts(compound, counts, last=last)
+    (word,) = compound.parts
+    found: Readings = [(stem(word),)]
+    held = counts.terms[stem(word)] > 0
+    if last and (len(word) >= 3 or not held) and (is_spelt(word) or word.isascii()):
+        found += [(stem(more),) for more in counts.begun(word)]
+    if not held:
+        found += [(term,) for term in counts.near(word, edits(compound))]
+    return found
+
+
+def _of_parts(compound: Compound, counts: Counts, *, last: bool) -> Readings:
+    parts = [_meant(part, counts) for part in compound.parts]
+    found: Readings = [tuple(parts)]
+    if compound.whole is None:
+        return found
+    found.append((stem(compound.whole),))
+    if last:
+        found += [(*parts[:-1], stem(more)) for more in counts.begun(compound.parts[-1])]
+        if is_spelt(compound.whole) or compound.whole.isascii():
+            found += [(stem(more),) for more in counts.begun(compound.whole)]
+    return found
+
+
+def _meant(part: str, counts: Counts) -> str:
+    if counts.terms[stem(part)]:
+        return stem(part)
+    near = counts.near(part, edits(Compound(part, (part,), None)))
+    return near[0] if near else stem(part)
+
+
+def _holds(document: Document, alternatives: Readings) -> bool:
+    terms = {stem(word) for word in text_of(document)}
+    return any(terms.issuperset(reading) for reading in alternatives)
+
+
+def _with_text(documents: list[Document], text: str, counts: Counts) -> list[Document]:
+    """Those that hold all words of up to three, if there are any; else those that hold any."""
+    compounds = asked(text)
+    meant = [readings(each, counts, last=number == len(compounds)) for number, each in enumerate(compounds, 1)]
+    every = [document for document in documents if all(_holds(document, each) for each in meant)]
+    if 0 < len(meant) <= 3 and every:
+        return every
+    return [document for document in documents if any(_holds(document, each) for each in meant)]
+
+
+def _is_admitted(document: Document, query: Query) -> bool:
+    """Every filter but the text, one after the other."""
+    chain = {document.chain, document.caip2}
+    if query.as_of is None:
+        stands = document.until_height is None
+    else:
+        until = document.until_height
+        stands = (
+            query.height_chain in chain
+            and document.from_height is not None
+            and document.from_height <= query.as_of
+            and (until is None or query.as_of < until)
+        )
+    tags = {tag.casefold() for tag in document.tags}
+    for skill in document.skills:
+        tags |= {tag.casefold() for tag in skill.tags}
+    return (
+        stands
+        and (not query.statuses or document.status in query.statuses)
+        and query.kind in {None, document.kind}
+        and (not query.tags or bool(tags & set(query.tags)))
+        and (not query.chains or bool(chain & set(query.chains)))
+        and (not query.domains or document.domain in query.domains)
+        and (not query.owners or document.owner in query.owners)
+        and query.verified in {None, document.verified}
+        and _is_in_heights(document, query)
+        and (query.updated_since is None or _time(document) >= query.updated_since)
+        and any(row_meets(row, _filter(query)) for row in rows(document.skills, document.offers))
+    )
+
+
+def _time(document: Document) -> float:
+    return float("-inf") if document.updated_time is None else document.updated_time
+
+
+def _is_in_heights(document: Document, query: Query) -> bool:
+    if query.from_height is None and query.to_height is None:
+        return True
+    height = document.updated_height
+    if height is None or query.height_chain not in {document.chain, document.caip2}:
+        return False
+    low = height if query.from_height is None else query.from_height
+    high = height if query.to_height is None else query.to_height
+    return low <= height <= high
+
+
+def _filter(query: Query) -> Filter:
+    return Filter(
+        query.skills, query.currencies, query.intervals, query.min_price, query.max_price, query.price_currency
+    )
+
+
+def cheapest(document: Document, query: Query) -> Offer | None:
+    """The lowest of the offers that meet the query, reading the list from the top."""
+    best: Offer | None = None
+    currency = query.price_currency
+    for offer in document.offers:
+        table = rows(document.skills, [offer])
+        if any(row.amount is not None and row_meets(row, _filter(query)) for row in table):
+            currency = currency or offer.currency
+            if offer.currency == currency and (best is None or offer.amount < best.amount):
+                best = offer
+    return best
+
+
+def _values(document: Document, facet: str) -> set[str]:
+    skills = {skill.id for skill in document.skills}
+    tags = set(document.tags)
+    for skill in document.skills:
+        tags |= set(skill.tags)
+    for offer in document.offers:
+        skills |= set(offer.skill_ids or ())
+    found: dict[str, set[str]] = {
+        "type": {document.kind},
+        "chain": {document.chain},
+        "status": {document.status},
+        "skillId": skills,
+        "acceptedCurrency": {currency for offer in document.offers for currency in offer.accepted},
+        "interval": {offer.interval_key for offer in document.offers},
+        "tag": {tag.casefold() for tag in tags},
+    }
+    return found[facet]
+
+
+def ordered(documents: Sequence[Document], query: Query) -> list[str]:
+    """The ids in the order of a field; without text, relevance is the order of updates."""
+    sort = "updated" if query.sort == "relevance" else query.sort
+    if sort == "price":
+        return _by_price(documents, query)
+    keys: dict[str, Callable[[Document], Any]] = {
+        "updated": lambda each: (*_latest(each.updated_time, each.updated_height), each.id),
+        "created": lambda each: (*_latest(each.created_time, each.created_height), each.id),
+        "name": lambda each: (fold(each.name).casefold()[:100].replace("\n", " "), each.id),
+    }
+    down = query.sort in {"relevance", "updated", "created"}
+    reverse = query.descending is not None and query.descending != down
+    return [each.id for each in sorted(documents, key=keys[sort], reverse=reverse)]
+
+
+def _latest(time: int | None, height: int | None) -> tuple[bool, int, int]:
+    """What is unconfirmed comes first, then the later the earlier."""
+    return (True, -time, -(height or 0)) if time is not None else (False, 0, 0)
+
+
+def _by_price(documents: Sequence[Document], query: Query) -> list[str]:
+    priced: list[tuple[str, Decimal, str]] = []
+    unpriced: list[str] = []
+    for each in documents:
+        offer = cheapest(each, query)
+        if offer is None:
+            unpriced.append(each.id)
+        else:
+            priced.append((offer.currency, offer.amount, each.id))
+    reverse = bool(query.descending)
+    return [id_ for *_, id_ in sorted(priced, reverse=reverse)] + sorted(unpriced, reverse=reverse)
+
+
+@dataclass
+class Oracle:
+    """Documents in a list."""
+
+    documents: list[Document] = field(default_factory=list)
+
+    def replace(self, registrations: Iterable[str], documents: Iterable[Document]) -> None:
+        """As an engine's."""
+        gone = set(registrations)
+        self.documents = [each for each in self.documents if each.registration not in gone] + list(documents)
+
+    def found(self, query: Query) -> list[Document]:
+        """The documents that are the answer, in no special order."""
+        admitted = [each for each in self.documents if _is_admitted(each, query)]
+        if not query.text.strip():
+            return admitted
+        return _with_text(admitted, query.text, Counts(self.documents))
+
+    def facets(self, query: Query) -> dict[str, tuple[tuple[str, int], ...]] | None:
+        """The fifty commonest values of each facet asked for, of equally common ones the first by value."""
+        found = self.found(query)
+        counts = {name: Counter(value for each in found for value in _values(each, name)) for name in query.facets}
+        order = {name: sorted(each.items(), key=lambda pair: (-pair[1], pair[0])) for name, each in counts.items()}
+        return {name: tuple(pairs[:50]) for name, pairs in order.items()} or None

@@ -64,7 +64,7 @@ def _named(view: View, typed: list[str], last: list[str], limit: int) -> list[Su
     found = {document for word in last for document, _ in view.postings("names", word)}
     for word in typed:
         found &= {document for document, _ in view.postings("names", word)}
-    newest = sorted(found, key=lambda document: -view.row(document).newest)[:limit]
+    newest = sorted(found, key=lambda document: (-view.row(document).newest, view.row(document).id))[:limit]
     names = (json.loads(view.stored(document)["item"]).get("name", "") for document in newest)
     return [
         Suggestion(str(name), "listing", view.row(document).id) for name, document in zip(names, newest, strict=True)

@@ -78,8 +78,8 @@ class View:
 
     def close(self) -> None:
         """Close the files."""
-        for leaf in self.leaves:
-            leaf.reader.close()
+        while self.leaves:
+            self.leaves.pop().reader.close()
 
     def documents(self) -> Iterator[int]:
         """All documents."""

@@ -1,0 +1,24 @@
+"""Every search engine, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from overlay.engines import ENGINES, Engine, open_engine
+
+
+@pytest.fixture(params=list(ENGINES))
+def engine_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a new index."""
+    return f"{request.param}:{tmp_path / 'index'}"
+
+
+@pytest.fixture
+def engine(engine_url: str) -> Iterator[Engine]:
+    """A new index."""
+    opened = open_engine(engine_url)
+    yield opened
+    opened.close()

@@ -1,0 +1,91 @@
+"""Listings made in a line, and questions put to an engine in one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from overlay.document import Document
+from overlay.engines import Cursor, Engine
+from overlay.query import Hits, Query
+from parsers.cards import Skill
+from parsers.offers import Offer, interval_key
+
+EPOCH = "epoch"
+
+
+def price(amount: str, currency: str = "USD", interval: str | None = None, *others: str, **more: Any) -> Offer:
+    """An offer; `others` are accepted too, `skills` names those it is for."""
+    skills = more.pop("skills", None)
+    return Offer(
+        number=more.pop("number", 0),
+        id=more.pop("id", f"{amount} {currency} {interval}"),
+        name="",
+        currency=currency,
+        amount=Decimal(amount),
+        interval=interval,
+        interval_key=interval_key(interval),
+        accepted=(currency, *others),
+        skill_ids=None if skills is None else tuple(skills),
+        address="",
+        deposit_pct=None,
+        price_feed_url="",
+        slippage_pct=None,
+        description="",
+    )
+
+
+def listing(id_: str, name: str = "Nameless", **more: Any) -> Document:
+    """A document; heights and times go with its number if its id has one. `skills` may be ids."""
+    number = int("".join(filter(str.isdigit, id_[:9])) or 0)
+    skills = tuple(each if isinstance(each, Skill) else Skill(each) for each in more.pop("skills", ()))
+    offers = tuple(more.pop("offers", ()))
+    height = more.pop("height", 100 + number)
+    time = more.pop("time", None if height is None else 1_700_000_000 + 600 * height)
+    given: dict[str, Any] = {
+        "id": id_, "registration": id_.partition("#")[0], "kind": "agent", "status": "live", "chain": "bsv",
+        "caip2": "bsv:mainnet", "owner": "alice", "from_height": height, "until_height": None,
+        "updated_height": height, "updated_time": time, "created_height": height, "created_time": time,
+        "name": name, "skills": skills, "offers": offers,
+    }  # fmt: skip
+    item = {"id": id_, "name": name, "said": more.pop("said", "")}
+    return Document(**(given | more), item=json.dumps(item).encode())
+
+
+def put(engine: Engine, *documents: Document, seq: int = 1) -> None:
+    """Let an engine hold these documents of these registrations."""
+    engine.replace([document.registration for document in documents], documents, Cursor(EPOCH, seq))
+
+
+def ask(engine: Engine, text: str = "", **query: Any) -> Hits:
+    """Ask an engine; one value may stand for a tuple of one."""
+    names = ("skills", "currencies", "intervals", "tags", "chains", "domains", "owners", "statuses", "facets")
+    for name in names:
+        if isinstance(query.get(name), str):
+            query[name] = (query[name],)
+    for name in ("min_price", "max_price"):
+        if isinstance(query.get(name), str):
+            query[name] = Decimal(query[name])
+    return engine.search(Query(text=text, **query))
+
+
+def ids(hits: Hits) -> list[str]:
+    """The ids found, in order; checks that what is said of them fits together."""
+    assert all(json.loads(hit.item)["id"] == hit.id for hit in hits.hits)
+    assert hits.total >= len(hits.hits)
+    return [hit.id for hit in hits.hits]
+
+
+def found(engine: Engine, text: str = "", **query: Any) -> set[str]:
+    """Which listings are found."""
+    hits = ask(engine, text, **{"limit": 100, **query})
+    listed = ids(hits)
+    assert len(listed) == len(set(listed)) == hits.total
+    return set(listed)
+
+
+def names(documents: Sequence[Document]) -> set[str]:
+    """The ids of documents."""
+    return {document.id for document in documents}

@@ -1,0 +1,247 @@
+"""Whatever is listed and whatever is asked, all engines answer alike, and as the oracle says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from overlay.document import Document
+from overlay.engines import ENGINES, Cursor, Engine, open_engine
+from overlay.query import FACETS, SORTS, Hit, Hits, Query
+from parsers.cards import Skill
+from parsers.offers import interval_key
+from tests.contracts.listed import EPOCH, listing, price
+from tests.oracles.search import Oracle, cheapest, ordered
+
+WORDS = [
+    "payment", "payments", "paymant", "pay", "gateway", "translation", "translations", "transaltion", "getDexChart",
+    "dex", "chart", "web_search", "web-searches", "search", "node.js", "USDCX", "b08538c9", "支付网关", "网关", "翻訳サービス",
+    "번역", "платежи", "платеж", "ترجمة", "ＦＵＬＬ", "café", "cafe", "Straße", "deadbeef", "a", "of", "x1", "'s", "Q&A", "C++",
+]  # fmt: skip
+TYPOS = [
+    "paymnet",
+    "gatewya",
+    "tarnslatoin",
+    "trasnlation",
+    "serach",
+    "chrat",
+    "getDexChrat",
+    "websearch",
+    "плаетжи",
+    "pa",
+]
+SKILLS = ["a", "b", "getDexChart", "s:1"]
+CURRENCIES = ["USD", "BSV", "ODD|1", "ODD"]
+INTERVALS = [None, "month", "P1M", "P1D", "every|2nd"]
+TAGS = ["pay", "Deep", "支付", "ß"]
+AMOUNTS = ["0", "1e-400", "0.5", "1", "1.00", "2", "1" * 90, "1" * 89 + "2", "9.99e400"]
+BOUNDS = [*AMOUNTS, "1e450", "0.1", "10"]
+
+texts = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+skills = st.builds(
+    lambda id_, name, tags, text: Skill(id_, name, text, tuple(tags), (text,)),
+    st.sampled_from(SKILLS), st.sampled_from(["", *WORDS]), st.lists(st.sampled_from(TAGS), max_size=2), texts,
+)  # fmt: skip
+offers = st.builds(
+    lambda amount, currency, interval, others, named: price(
+        amount, currency, interval, *(each for each in dict.fromkeys(others) if each != currency), skills=named
+    ),
+    st.sampled_from(AMOUNTS),
+    st.sampled_from(CURRENCIES),
+    st.sampled_from(INTERVALS),
+    st.lists(st.sampled_from(CURRENCIES), max_size=2),
+    st.none() | st.lists(st.sampled_from([*SKILLS, "other"]), max_size=2, unique=True),
+)
+heights = st.none() | st.integers(1, 4)
+CHAINS = [("bsv", "bsv:mainnet"), ("ltc", "bip122:12a7")]
+
+
+@st.composite
+def registrations(draw: st.DrawFn, id_: str) -> list[Document]:
+    """The documents of a registration: one or two listings, now and before."""
+    chain, caip2 = draw(st.sampled_from(CHAINS))
+    found = []
+    for key in draw(st.sampled_from([("",), ("",), ("",), ("#a", "#b")])):
+        times: list[int | None] = [1, *draw(st.lists(st.integers(2, 4), max_size=2, unique=True).map(sorted))]
+        for since, until in pairwise([*times, None]):
+            found.append(draw(_documents(id_ + key, since, until, chain, caip2)))
+        if draw(st.integers(0, 5)) == 0:
+            found[-1] = draw(_documents(id_ + key, None, None, chain, caip2))
+    return found
+
+
+@st.composite
+def _documents(draw: st.DrawFn, id_: str, since: int | None, until: int | None, chain: str, caip2: str) -> Document:
+    priced = draw(st.lists(offers, max_size=4))
+    return listing(
+        id_,
+        draw(texts),
+        height=since,
+        until_height=until,
+        created_height=draw(heights),
+        time=None if since is None else draw(st.integers(1, 3)),
+        kind=draw(st.sampled_from(["agent", "tool"])),
+        status=draw(st.sampled_from(["live", "live", "live", "pending", "burned"])),
+        chain=chain,
+        caip2=caip2,
+        owner=draw(st.sampled_from(["alice", "bob"])),
+        domain=draw(st.sampled_from(["", "a.example"])),
+        verified=draw(st.booleans()),
+        description=draw(texts),
+        tags=tuple(draw(st.lists(st.sampled_from(TAGS), max_size=2, unique=True))),
+        words=tuple(draw(st.lists(st.sampled_from(WORDS), max_size=1))),
+        skills=draw(st.lists(skills, max_size=3, unique_by=lambda each: each.id)),
+        offers=[replace(each, number=number, id=f"o{number}") for number, each in enumerate(priced)],
+    )
+
+
+Change = tuple[str, list[Document]]
+changes = st.sampled_from("abcdefgh").flatmap(
+    lambda id_: st.tuples(st.just(id_), st.just([]) | registrations(id_) | registrations(id_))
+)
+
+
+def some(values: Sequence[str]) -> st.SearchStrategy[tuple[str, ...]]:
+    return st.just(()) | st.just(()) | st.lists(st.sampled_from(values), max_size=2, unique=True).map(tuple)
+
+
+asked = st.lists(st.sampled_from(WORDS + TYPOS), max_size=5).map(" ".join)
+sometimes_price = st.none() | st.none() | st.sampled_from(BOUNDS).map(Decimal)
+sometimes_height = st.none() | st.none() | st.integers(0, 5)
+queries = st.builds(
+    Query,
+    text=asked | st.just("") | st.text(max_size=12),
+    kind=st.sampled_from([None, None, "agent", "tool"]),
+    skills=some(SKILLS),
+    currencies=some(CURRENCIES),
+    intervals=some([interval_key(each) for each in INTERVALS]),
+    min_price=sometimes_price,
+    max_price=sometimes_price,
+    price_currency=st.none() | st.sampled_from(CURRENCIES),
+    tags=some([tag.casefold() for tag in TAGS]),
+    chains=some(["bsv", "bip122:12a7"]),
+    domains=some(["a.example"]),
+    owners=some(["alice", "eve"]),
+    statuses=st.sampled_from(
+        [("live", "pending"), ("live", "pending"), ("burned",), ("pending", "live", "burned"), ()]
+    ),
+    verified=st.sampled_from([None, None, None, True, False]),
+    height_chain=st.sampled_from(["bsv", "bsv:mainnet", "ltc"]),
+    from_height=sometimes_height,
+    to_height=sometimes_height,
+    as_of=sometimes_height,
+    updated_since=sometimes_height,
+    sort=st.sampled_from(SORTS),
+    descending=st.sampled_from([None, True, False]),
+    limit=st.just(1000),
+    facets=st.just(FACETS),
+)
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Engine]]:
+    with ExitStack() as stack:
+        opened = [open_engine(f"{name}:{tmp_path_factory.mktemp(name)}") for name in ENGINES]
+        for each in opened:
+            stack.callback(each.close)
+        yield opened
+
+
+def hold(engines: list[Engine], history: list[Change]) -> Oracle:
+    """Let all engines, and the oracle, live through the same changes, in several commits."""
+    oracle = Oracle()
+    for engine in engines:
+        engine.clear()
+    for seq, together in enumerate((history[at : at + 3] for at in range(0, len(history), 3)), 1):
+        newest = dict(together)
+        documents = [document for each in newest.values() for document in each]
+        oracle.replace(newest, documents)
+        for engine in engines:
+            engine.replace(list(newest), documents, Cursor(EPOCH, seq))
+    return oracle
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.lists(changes, max_size=10), st.lists(queries, min_size=4, max_size=10))
+def test_engines_agree_with_each_other_and_with_the_oracle(
+    engines: list[Engine], history: list[Change], questions: list[Query]
+) -> None:
+    oracle = hold(engines, history)
+    for query in questions:
+        first, *others = [engine.search(query) for engine in engines]
+        check(first, query, oracle)
+        for other in others:
+            assert other == first
+
+
+def check(hits: Hits, query: Query, oracle: Oracle) -> None:
+    """Hold an answer against the oracle's."""
+    expected = {document.id: document for document in oracle.found(query)}
+    assert {hit.id for hit in hits.hits} == set(expected)
+    assert (hits.total, hits.at_least, len(hits.hits)) == (len(expected), False, len(expected))
+    assert hits.facets == oracle.facets(query)
+    for hit in hits.hits:
+        assert hit.item == expected[hit.id].item
+        check_cheapest(hit, expected[hit.id], query)
+    if query.sort == "relevance" and query.text.strip():
+        check_ties(hits, expected, query)
+    else:
+        assert [hit.id for hit in hits.hits] == ordered(list(expected.values()), query)
+
+
+def check_cheapest(hit: Hit, document: Document, query: Query) -> None:
+    offer = cheapest(document, query)
+    if offer is None:
+        assert hit.cheapest is None
+        return
+    assert hit.cheapest is not None
+    told = (hit.cheapest.offer_id, Decimal(hit.cheapest.amount), hit.cheapest.currency, hit.cheapest.interval)
+    assert told == (offer.id, offer.amount, offer.currency, offer.interval_key)
+    assert "e" not in hit.cheapest.amount.lower()
+
+
+def check_ties(hits: Hits, expected: dict[str, Document], query: Query) -> None:
+    """Scores go one way, and equal ones are in the order of updates, the same way."""
+    scores = [hit.score for hit in hits.hits]
+    assert scores == sorted(scores, reverse=query.descending is not False)
+    assert all(0 < score <= 1 for score in scores)
+    order = ordered(list(expected.values()), query)
+    for one, other in pairwise(hits.hits):
+        assert one.score != other.score or order.index(one.id) < order.index(other.id)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(changes, min_size=3, max_size=8), queries, st.integers(1, 4), st.integers(0, 5))
+def test_a_page_is_a_part_of_the_whole_on_every_engine(
+    engines: list[Engine], history: list[Change], query: Query, limit: int, offset: int
+) -> None:
+    hold(engines, history)
+    whole = engines[0].search(query).hits
+    for engine in engines:
+        assert engine.search(replace(query, limit=limit, offset=offset)).hits == whole[offset : offset + limit]
+        after = whole[offset].sort_key if offset < len(whole) else None
+        later = engine.search(replace(query, limit=limit, after=after)).hits
+        assert later == (whole[offset + 1 :][:limit] if after else whole[:limit])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(changes, max_size=8), st.sampled_from(WORDS + TYPOS) | st.text(max_size=3), st.integers(0, 5))
+def test_an_index_with_a_past_completes_as_one_made_anew(
+    engines: list[Engine], history: list[Change], text: str, limit: int
+) -> None:
+    oracle = hold(engines, history)
+    answers: list[Any] = [{each.text for each in engine.suggest(text, 100)} for engine in engines]
+    anew: list[Change] = [("abcdefgh", oracle.documents)]
+    hold(engines, anew)
+    assert answers == [{each.text for each in engine.suggest(text, 100)} for engine in engines]
+    first, *others = [engine.suggest(text, limit) for engine in engines]
+    assert len(first) <= limit
+    assert all(other == first for other in others)

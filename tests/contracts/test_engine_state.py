@@ -1,0 +1,271 @@
+"""What every search engine keeps: all of a change or nothing of it, over restarts, kills and other processes."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from overlay.document import Document
+from overlay.engines import BusyError, Cursor, Engine, Suggestion, open_engine
+from parsers.cards import Skill
+from tests.contracts.listed import EPOCH, ask, found, ids, listing, price, put
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_new_index_knows_nothing_and_says_so(engine: Engine) -> None:
+    assert engine.cursor() is None
+    assert engine.count() == 0
+    assert engine.get("1") is None
+    assert engine.suggest("a", 5) == []
+    assert ids(ask(engine)) == ids(ask(engine, "anything at all", sort="price", facets="tag")) == []
+
+
+def test_replacing_forgets_all_documents_of_a_registration_and_no_others(engine: Engine) -> None:
+    tools = [listing(f"tool#{key}", "alpha", kind="tool") for key in "abc"]
+    put(engine, *tools, listing("other", "alpha"), listing("tool2", "alpha"))
+    assert (engine.count(), engine.cursor()) == (5, Cursor(EPOCH, 1))
+    assert found(engine, "alpha") == {"tool#a", "tool#b", "tool#c", "other", "tool2"}
+    put(engine, tools[1], seq=2)
+    assert found(engine, "alpha") == {"tool#b", "other", "tool2"}
+    assert engine.get("tool#a") is None
+    assert engine.get("tool#b") == tools[1].item
+    assert (engine.count(), engine.cursor()) == (3, Cursor(EPOCH, 2))
+    engine.replace(["tool", "nobody", "tool"], [], Cursor("another", 0))
+    assert found(engine, "alpha") == {"other", "tool2"}
+    assert (engine.count(), engine.cursor()) == (2, Cursor("another", 0))
+
+
+def test_a_replaced_document_is_found_by_its_new_words_only(engine: Engine) -> None:
+    put(engine, listing("1", "alpha", tags=("one",)), listing("2", "alpha"))
+    put(engine, listing("1", "omega", tags=("two",)), seq=2)
+    assert found(engine, "alpha") == {"2"}
+    assert found(engine, "omega") == {"1"}
+    assert found(engine, tags="one") == set()
+    assert ask(engine, facets="tag").facets == {"tag": (("two", 1),)}
+    assert ids(ask(engine, sort="name")) == ["2", "1"]
+
+
+def test_the_cursor_moves_without_documents(engine: Engine) -> None:
+    engine.replace([], [], Cursor("e", 7))
+    assert (engine.cursor(), engine.count()) == (Cursor("e", 7), 0)
+    put(engine, listing("1", "alpha"), seq=8)
+    engine.replace([], [], Cursor("e", 9))
+    assert (engine.cursor(), found(engine, "alpha")) == (Cursor("e", 9), {"1"})
+
+
+def test_clearing_forgets_everything(engine: Engine, engine_url: str) -> None:
+    put(engine, listing("1", "alpha", skills=("skill",)))
+    engine.clear()
+    assert engine.cursor() is None
+    assert (engine.count(), engine.get("1"), found(engine), engine.suggest("skill", 3)) == (0, None, set(), [])
+    put(engine, listing("2", "omega"))
+    assert (found(engine), found(engine, "alpha"), found(engine, "omgea")) == ({"2"}, set(), {"2"})
+    engine.clear()
+    engine.close()
+    assert open_engine(engine_url).cursor() is None
+
+
+def test_an_index_that_is_opened_again_answers_the_same(engine: Engine, engine_url: str) -> None:
+    for seq in range(1, 6):
+        put(
+            engine,
+            *(listing(f"{seq}-{at}", f"payment alpha{at}", offers=[price(str(at))]) for at in range(seq)),
+            seq=seq,
+        )
+    put(engine, listing("5-0", "gone"), seq=6)
+    questions = [
+        ("", {}),
+        ("payment", {}),
+        ("paymet alpha3", {}),
+        ("alph", {}),
+        ("", {"sort": "price", "max_price": "2"}),
+    ]
+    before = [ask(engine, text, **query) for text, query in questions]
+    assert all(hits.hits for hits in before)
+    engine.close()
+    again = open_engine(engine_url)
+    assert again.cursor() == Cursor(EPOCH, 6)
+    assert again.count() == 15
+    assert [ask(again, text, **query) for text, query in questions] == before
+    put(again, listing("new", "payment"), seq=7)
+    assert found(again, "paymnet new") == found(again, "payment")
+    again.close()
+
+
+def test_a_change_that_fails_leaves_everything_as_it_was(engine: Engine) -> None:
+    put(engine, listing("1", "alpha"), listing("2", "beta"))
+
+    def broken() -> Iterator[Document]:
+        yield listing("1", "omega")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        engine.replace(["1", "2"], broken(), Cursor(EPOCH, 2))
+    assert engine.cursor() == Cursor(EPOCH, 1)
+    assert (found(engine), found(engine, "alpha"), found(engine, "omega")) == ({"1", "2"}, {"1"}, set())
+    put(engine, listing("3", "gamma"), seq=3)
+    assert found(engine) == {"1", "2", "3"}
+    assert found(engine, "omgea") == set()
+
+
+def test_while_one_writes_others_read_the_old_state_and_cannot_write(engine: Engine, engine_url: str) -> None:
+    put(engine, listing("1", "alpha"))
+    other = open_engine(engine_url)
+
+    def watching() -> Iterator[Document]:
+        yield listing("2", "alpha")
+        for each in (engine, other):
+            assert found(each, "alpha") == {"1"}
+            assert each.cursor() == Cursor(EPOCH, 1)
+        with pytest.raises(BusyError):
+            put(other, listing("3", "alpha"), seq=9)
+
+    engine.replace(["2"], watching(), Cursor(EPOCH, 2))
+    for each in (engine, other):
+        assert found(each, "alpha") == {"1", "2"}
+        assert (each.cursor(), each.count()) == (Cursor(EPOCH, 2), 2)
+    other.close()
+
+
+def test_other_processes_see_every_commit(engine: Engine, engine_url: str) -> None:
+    reader = open_engine(engine_url)
+    assert reader.cursor() is None
+    for seq in range(1, 30):
+        put(engine, listing(f"{seq % 7}", f"alpha word{seq}"), seq=seq)
+        assert reader.cursor() == Cursor(EPOCH, seq)
+        assert found(reader, f"word{seq}") == {f"{seq % 7}"}
+        assert reader.count() == min(seq, 7)
+    engine.clear()
+    assert (reader.cursor(), found(reader)) == (None, set())
+    reader.close()
+
+
+def test_completions_are_tags_skills_and_names_that_hold_what_is_typed(engine: Engine) -> None:
+    skills = (Skill("web_search", "Web search"), Skill("translate"))
+    put(
+        engine,
+        listing("1", "Searching for payments", skills=skills, tags=("payments",)),
+        listing("2", "Payment gateway", tags=("payments", "cards")),
+        listing("3", "Burned payments", status="burned", tags=("paid",)),
+    )
+    assert engine.suggest("pay", 9) == [
+        Suggestion("payments", "tag"), Suggestion("Payment gateway", "listing", "2"),
+        Suggestion("Searching for payments", "listing", "1"),
+    ]  # fmt: skip
+    assert engine.suggest("web sea", 9) == engine.suggest("sea", 9)[:1] == [Suggestion("Web search", "skill")]
+    assert engine.suggest("TRANS", 9) == [Suggestion("translate", "skill")]
+    assert engine.suggest("pay", 1) == [Suggestion("payments", "tag")]
+    assert engine.suggest("pay", 0) == engine.suggest("", 9) == engine.suggest("xyz", 9) == engine.suggest("!", 9) == []
+
+
+def test_completions_go_with_their_last_listing(engine: Engine) -> None:
+    put(engine, listing("1", "One", tags=("payments",)), listing("2", "Two", tags=("payday",)))
+    put(engine, listing("1", "One"), seq=2)
+    assert engine.suggest("pay", 9) == [Suggestion("payday", "tag")]
+
+
+HOSTILE = [
+    "payment AND NOT gateway", "+payment -gateway", '"payment gateway"', '"payment', "name:payment", "pay*", "p?yment",
+    "payment~2", "payment^9", "(payment", "[* TO *]", "{a TO b}", "/pay.*/", "(.*)+", "(a+)+$", "\\", "\\payment\\",
+    "a||b", "!payment", "payment\0gateway", "\x1b[31m payment", "\u202epayment", "payment\ngateway", "\ufeffpayment",
+    "'; DROP", "<script>payment</script>", "%00", "payment~", "~1", "words:payment~5", "\0", " ", "\u3000", "_", "-.-",
+    "a" * 512, "ａ" * 170, "🙂", "🙂 payment", "́", "اَ", "i̇", "ß", "ﬁ", "Ǆ", "1" * 300, "a.b.c.d.e.f.g.h.i.j",
+    "-" * 512, "支" * 170, "x " * 256, "payment " * 64,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_is_a_query_language(engine: Engine, text: str) -> None:
+    put(engine, listing("1", "payment gateway"), listing("2", "weather"), listing("3", owner=text))
+    hits = found(engine, text)
+    assert hits == {"1", "2", "3"} if not text.strip() else hits <= {"1"}
+    assert ("1" in hits) == ("pay" in text and "p?" not in text) or not text.strip()
+    assert {each.kind for each in engine.suggest(text, 5)} <= {"listing"}
+    put(engine, listing("4", text, tags=(text,), domain=text), seq=2)
+    assert found(engine, tags=text.casefold()) == found(engine, domains=text) == {"4"}
+    assert found(engine, owners=text) == {"3"}
+
+
+def test_thirty_two_words_are_looked_for(engine: Engine) -> None:
+    words = [f"word{chr(97 + at // 6)}{chr(97 + at % 6)}" for at in range(32)]
+    put(engine, *(listing(f"{at:02}", " ".join(words[: at + 1])) for at in range(32)), listing("99", "none of them"))
+    hits = ids(ask(engine, " ".join(words), limit=100))
+    assert hits == [f"{at:02}" for at in reversed(range(32))]
+
+
+def test_a_listing_that_floods_offers_and_skills_is_filtered_exactly(engine: Engine) -> None:
+    skills = tuple(f"skill-{at}" for at in range(256))
+    named = [[skill for number, skill in enumerate(skills) if number % 64 != at] for at in range(64)]
+    offers = [
+        price(str(at + 1), f"C{at % 8}", ("P1D", "P1M", None)[at % 3], f"X{at}", id=str(at), skills=named[at])
+        for at in range(64)
+    ]
+    put(engine, listing("spam", "spam", skills=skills, offers=offers), listing("plain", skills=("skill-1",)))
+    assert found(engine, skills="skill-0", currencies="X0") == set()
+    assert found(engine, skills="skill-0", currencies="X1") == {"spam"}
+    assert (
+        found(engine, skills="skill-63", currencies="X63") == found(engine, currencies="X63", intervals="P1M") == set()
+    )
+    assert found(engine, skills=("skill-63", "skill-62"), currencies="X63", intervals="P1D") == {"spam"}
+    assert found(engine, skills="skill-8", price_currency="C0", max_price="1") == {"spam"}
+    assert found(engine, skills="skill-64", price_currency="C0", max_price="1") == set()
+    assert found(engine, skills="skill-64", price_currency="C0", max_price="9") == {"spam"}
+    assert found(engine, skills="skill-1") == {"spam", "plain"}
+    (hit,) = ask(engine, skills="skill-0", price_currency="C0").hits[:1]
+    assert hit.cheapest is not None
+    assert hit.cheapest.amount == "9"
+
+
+def test_long_ids_owners_and_currencies_are_told_apart(engine: Engine) -> None:
+    long = "https://example.org/" + "a" * 2_000
+    put(engine, *(listing(long + end, "alpha", owner=long + end, domain=end * 250) for end in "xy"))
+    assert engine.get(long + "x") is not None
+    assert engine.get(long) is None
+    assert found(engine, owners=long + "y") == found(engine, domains="y" * 250) == {long + "y"}
+    put(engine, listing(long + "x", "beta"), seq=2)
+    assert found(engine, "alpha") == {long + "y"}
+
+
+WRITER = """
+import sys
+from overlay.engines import Cursor, open_engine
+from tests.contracts.listed import listing, price
+engine = open_engine(sys.argv[1])
+start = (engine.cursor() or Cursor("epoch", 0)).seq
+for seq in range(start + 1, start + 10_000):
+    documents = [listing(str(at), f"alpha version{seq}", said=str(seq), offers=[price(str(seq))]) for at in range(40)]
+    engine.replace([each.registration for each in documents], documents, Cursor("epoch", seq))
+    print(seq, flush=True)
+"""
+
+
+def test_killed_at_any_instant_an_index_holds_one_whole_state(engine_url: str) -> None:
+    chance = random.Random(engine_url.partition(":")[0])
+    told = 0
+    for _ in range(5):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, engine_url], cwd=ROOT, stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        told = int(writer.stdout.readline())
+        time.sleep(chance.uniform(0, 0.5))
+        os.kill(writer.pid, signal.SIGKILL)
+        told = max([told, *map(int, writer.stdout.read().split())])
+        writer.stdout.close()
+        writer.wait()
+        engine = open_engine(engine_url)
+        cursor = engine.cursor()
+        assert cursor is not None
+        assert cursor.seq in {told, told + 1}
+        assert found(engine, f"version{cursor.seq}") == found(engine, "alpha") == {str(at) for at in range(40)}
+        assert found(engine, min_price=str(cursor.seq), max_price=str(cursor.seq)) == found(engine)
+        assert engine.count() == 40
+        engine.close()
+    assert told >= 5
