@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,21 +22,12 @@ from tests.oracles.search import Oracle, cheapest, ordered
 
 WORDS = [
     "payment", "payments", "paymant", "pay", "gateway", "translation", "translations", "transaltion", "getDexChart",
-    "dex", "chart", "web_search", "web-searches", "search", "node.js", "USDCX", "b08538c9", "支付网关", "网关", "翻訳サービス",
-    "번역", "платежи", "платеж", "ترجمة", "ＦＵＬＬ", "café", "cafe", "Straße", "deadbeef", "a", "of", "x1", "'s", "Q&A", "C++",
+    "dex", "chart", "web_search", "web-searches", "search", "node.js", "USDCX", "b08538c9", "支付网关", "网关",
+    "翻訳サービス", "번역", "платежи", "платеж", "ترجمة", "ＦＵＬＬ", "café", "cafe", "Straße", "deadbeef", "a", "of",
+    "x1", "'s", "Q&A", "C++",
 ]  # fmt: skip
-TYPOS = [
-    "paymnet",
-    "gatewya",
-    "tarnslatoin",
-    "trasnlation",
-    "serach",
-    "chrat",
-    "getDexChrat",
-    "websearch",
-    "плаетжи",
-    "pa",
-]
+TYPOS = ["paymnet", "gatewya", "tarnslatoin", "trasnlation", "serach", "chrat", "getDexChrat", "websearch", "плаетжи",
+         "pa"]  # fmt: skip
 SKILLS = ["a", "b", "getDexChart", "s:1"]
 CURRENCIES = ["USD", "BSV", "ODD|1", "ODD"]
 INTERVALS = [None, "month", "P1M", "P1D", "every|2nd"]
@@ -169,7 +159,7 @@ def hold(engines: list[Engine], history: list[Change]) -> Oracle:
     return oracle
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(changes, max_size=10), st.lists(queries, min_size=4, max_size=10))
 def test_engines_agree_with_each_other_and_with_the_oracle(
     engines: list[Engine], history: list[Change], questions: list[Query]
@@ -218,7 +208,7 @@ def check_ties(hits: Hits, expected: dict[str, Document], query: Query) -> None:
         assert one.score != other.score or order.index(one.id) < order.index(other.id)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(changes, min_size=3, max_size=8), queries, st.integers(1, 4), st.integers(0, 5))
 def test_a_page_is_a_part_of_the_whole_on_every_engine(
     engines: list[Engine], history: list[Change], query: Query, limit: int, offset: int
@@ -232,16 +222,22 @@ def test_a_page_is_a_part_of_the_whole_on_every_engine(
         assert later == (whole[offset + 1 :][:limit] if after else whole[:limit])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(changes, max_size=8), st.sampled_from(WORDS + TYPOS) | st.text(max_size=3), st.integers(0, 5))
 def test_an_index_with_a_past_completes_as_one_made_anew(
     engines: list[Engine], history: list[Change], text: str, limit: int
 ) -> None:
     oracle = hold(engines, history)
-    answers: list[Any] = [{each.text for each in engine.suggest(text, 100)} for engine in engines]
-    anew: list[Change] = [("abcdefgh", oracle.documents)]
-    hold(engines, anew)
-    assert answers == [{each.text for each in engine.suggest(text, 100)} for engine in engines]
+    before = [completed(engine, text) for engine in engines]
+    for engine in engines:
+        engine.clear()
+        engine.replace([], oracle.documents, Cursor(EPOCH, 1))
+    assert before == [completed(engine, text) for engine in engines]
     first, *others = [engine.suggest(text, limit) for engine in engines]
     assert len(first) <= limit
     assert all(other == first for other in others)
+
+
+def completed(engine: Engine, text: str) -> set[tuple[str, str, str | None]]:
+    """All completions; of two spellings of a tag, whichever is commoner is shown."""
+    return {(each.text.casefold(), each.kind, each.id) for each in engine.suggest(text, 1000)}

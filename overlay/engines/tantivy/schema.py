@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import tantivy
 
 from overlay.engines.tantivy.facts import COLUMNS, SLOTS, joint_facts, number, price_class, slot_facts
-from overlay.facts import FACET_FIELDS, facets, facts, is_listed, tags
+from overlay.facts import FACET_FIELDS, facets, facts, is_listed
 from overlay.prices import AMOUNT_BITS, amount_key
 from overlay.sorting import made, name_key, newest
-from overlay.text import words
+from overlay.suggesting import hints, name_words
 
 if TYPE_CHECKING:
     from overlay.document import Document
@@ -127,10 +127,7 @@ def classed(upper: int, key: int) -> int:
 
 
 def _add_hints(found: tantivy.Document, document: Document) -> None:
-    """What is completed while typing: the words of names, and every skill name and tag under each of its words."""
-    found.add_text("names", " ".join(dict.fromkeys(words(document.name))))
-    hints = {("skill", skill.name or skill.id) for skill in document.skills} | {("tag", tag) for tag in tags(document)}
-    for kind, text in sorted(hints):
-        shown = text[:100].replace("\0", "")
-        for word in dict.fromkeys(words(shown)):
-            found.add_text("hint", f"{word}\0{kind}\0{shown}")
+    """What is completed while typing."""
+    found.add_text("names", " ".join(name_words(document)))
+    for hint in hints(document):
+        found.add_text("hint", hint)

@@ -1,54 +1,59 @@
-"""Completions while typing: names of listings, skills and tags that hold the words typed, the last as a beginning."""
+"""What completions look up in Tantivy."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Lock
 
 from overlay.engines import Suggestion
+from overlay.engines.tantivy.pages import Found, Key, Order, page
 from overlay.engines.tantivy.queries import every
 from overlay.engines.tantivy.view import View
-from overlay.text import asked, words
-
-_MOST_WORDS, _MOST_BEGINNINGS, _MOST_HINTS = 8, 12, 60
+from overlay.records import Record
+from overlay.suggesting import suggest as complete
 
 
 def suggest(view: View, counting: Lock, text: str, limit: int) -> list[Suggestion]:
-    """Tags and skills by how many listings have them, then the newest listings; at most `limit` in all."""
-    typed = [part for compound in asked(text)[:_MOST_WORDS] for part in compound.parts]
-    if not typed or limit <= 0 or view.records is None:
-        return []
-    with counting:
-        last = [typed[-1], *view.vocabulary.completions(typed[-1], _MOST_BEGINNINGS)]
-    hints = _hints(view, typed[:-1], last, limit)
-    named = _named(view, typed[:-1], last, limit)
-    room = max(limit - len(named), (limit + 1) // 2)
-    return (hints[:room] + named)[:limit]
+    """Completions of what is being typed; `counting` is held while the vocabulary is read."""
+    return complete(Hints(view, counting), text, limit) if view.records is not None else []
 
 
-def _hints(view: View, typed: list[str], last: list[str], limit: int) -> list[Suggestion]:
-    """Skills and tags that hold a word that was begun, the commonest first; none that no listing has any more."""
-    terms = []
-    for word in last:
-        terms += view.ask.searcher.terms_with_prefix("hint", f"{word}\0", limit=_MOST_HINTS)
-    found: dict[tuple[str, str], Suggestion] = {}
-    for term, _ in sorted(terms, key=lambda pair: (-pair[1], pair[0])):
-        _, kind, shown = term.split("\0")
-        folded = list(words(shown))
-        if all(any(word.startswith(part) for word in folded) for part in typed) and _exists(view, term):
-            found.setdefault((kind, shown.casefold()), Suggestion(shown, kind))
-        if len(found) == limit:
-            break
-    return list(found.values())
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """See `overlay.suggesting.Hinting`."""
+
+    view: View
+    counting: Lock
+
+    def completions(self, beginning: str, limit: int) -> list[str]:
+        """The commonest words that begin so."""
+        with self.counting:
+            return self.view.vocabulary.completions(beginning, limit)
+
+    def beginning(self, prefix: str, limit: int) -> list[tuple[str, int]]:
+        """The commonest hints that begin so."""
+        return self.view.ask.searcher.terms_with_prefix("hint", prefix, limit=limit)
+
+    def is_given(self, hint: str) -> bool:
+        """Whether a listing has a hint."""
+        return bool(self.view.ask.searcher.search(self.view.ask.term("hint", hint), 1, count=False).hits)
+
+    def named(self, every: list[str], either: list[str], limit: int) -> list[tuple[str, bytes]]:
+        """The newest listings with such names."""
+        order = Order(self._newest(every, either), lambda newest: -newest, _key, reverse=False, ties=None)
+        return [(record.id, record.item) for _, record in page(order, self.view.read, 0, limit)]
+
+    def _newest(self, words: list[str], last: list[str]) -> Callable[[int, bool], Found]:
+        ask = self.view.ask
+        part = every([*(ask.term("names", word) for word in words), ask.any_of("names", last)])
+
+        def top(number: int, _: bool) -> Found:
+            hits = ask.searcher.search(part, number, count=False, order_by_field="newest").hits
+            return Found([value for value, _ in hits], [address for _, address in hits], len(hits) < number)
+
+        return top
 
 
-def _exists(view: View, term: str) -> bool:
-    return bool(view.ask.searcher.search(view.ask.term("hint", term), 1, count=False).hits)
-
-
-def _named(view: View, typed: list[str], last: list[str], limit: int) -> list[Suggestion]:
-    """The newest listings in whose names all words stand."""
-    part = every([*(view.ask.term("names", word) for word in typed), view.ask.any_of("names", last)])
-    hits = view.ask.searcher.search(part, limit, count=False, order_by_field="newest").hits
-    records = view.read([address for _, address in hits])
-    return [Suggestion(str(json.loads(each.item).get("name", "")), "listing", each.id) for each in records]
+def _key(newest: int, record: Record) -> Key:
+    return -newest, record.id

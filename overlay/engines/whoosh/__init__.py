@@ -27,11 +27,11 @@ from overlay.engines.whoosh.library import (
 )
 from overlay.engines.whoosh.row import Row
 from overlay.engines.whoosh.search import search
-from overlay.engines.whoosh.suggest import hints, suggest
+from overlay.engines.whoosh.suggest import Hints
 from overlay.engines.whoosh.view import State, View, state_name
 from overlay.query import Hits, Query
 from overlay.ranking import weigh
-from overlay.text import words
+from overlay.suggesting import hints, name_words, suggest
 from overlay.vocabulary import Change, Vocabulary
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class WhooshEngine:
     def suggest(self, text: str, limit: int) -> list[Suggestion]:
         """Completions of what is being typed, the best first."""
         with self._looking:
-            return suggest(self._current(), text, limit)
+            return suggest(Hints(self._current()), text, limit)
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
         """The stored item of a current listing."""
@@ -235,7 +235,7 @@ def _add(writer: Any, document: Document, change: Change) -> bool:
         id=[document.id],
         terms=[term for term, level in levels.items() for _ in range(level)],
         hints=list(hints(document)) if row.listed else [],
-        names=list(dict.fromkeys(words(document.name))) if row.listed else [],
+        names=name_words(document) if row.listed else [],
         row=row.kept(),
         words=" ".join(sorted(surfaces)) if row.listed else "",
         item=document.item,
