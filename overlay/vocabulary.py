@@ -146,7 +146,8 @@ class Vocabulary:
         return (0, 0) if at is None else (int(self._base.terms[at]), int(self._base.levels[at]))
 
     def similar(self, word: str, edits: int) -> list[Near]:
-        """Words in use within `edits` of a word, the nearest first, then the commonest, then by spelling."""
+        """Words in use within `edits` of a word of 5 to 24 letters, the nearest first, then the commonest, then by
+        spelling."""
         found = []
         bits = signature(word)
         for other in (*self._base.near(len(word), bits, edits)[:MOST_CHECKED], *self._near_new(len(word), bits, edits)):

@@ -109,6 +109,9 @@ FENCES: dict[str, tuple[str, ...]] = {
     "numba": ("parsers/compiled.py",),
     "numpy": ("parsers/block", "parsers/compiled.py", "parsers/watched.py", "indexer/chains/", "overlay/"),
     "rich": ("overlay/bars.py", "overlay/terminal.py"),
+    "rapidfuzz": ("overlay/vocabulary.py",),
     "sqlalchemy": ("indexer/store/",),
+    "tantivy": ("overlay/engines/tantivy/",),
+    "whoosh": ("overlay/engines/whoosh/",),
 }
 """Where each library may be imported: the files whose names begin so."""

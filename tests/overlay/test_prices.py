@@ -1,0 +1,99 @@
+"""Offers as an index holds them say what the law says of the offers themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay.document import Document
+from overlay.prices import AMOUNT_BITS, amount_key, asks_offer, cheapest, meets, pack, shown, usual
+from overlay.query import Query
+from parsers import matching
+from parsers.cards import Skill
+from parsers.intervals import interval_key
+from parsers.offers import Offer
+from tests.bench.listings import listings
+
+MODEL = next(each for each in listings() if each.offers)
+CURRENCIES = ("USD", "BSV", "ODD")
+SKILLS = ("search", "pay", "x")
+amounts = st.decimals(0, 10, places=1) | st.sampled_from(
+    [Decimal("1e400"), Decimal("1e-400"), Decimal("1.0000000000001"), Decimal("1.0000000000002"), Decimal("1.00")]
+)
+any_amount = st.builds(
+    lambda digits, exponent: Decimal((0, tuple(map(int, str(digits))), exponent)),
+    st.integers(0, 10**100 - 1),
+    st.integers(-400, 400),
+)
+
+
+@st.composite
+def offers(draw: st.DrawFn) -> Offer:
+    currency = draw(st.sampled_from(CURRENCIES))
+    interval = draw(st.sampled_from((None, "P1M", "month", "P1D")))
+    skills = draw(st.none() | st.lists(st.sampled_from(SKILLS), max_size=2, unique=True).map(tuple))
+    return replace(
+        MODEL.offers[0],
+        id=draw(st.sampled_from(("a", "b", "c"))),
+        currency=currency,
+        amount=draw(amounts),
+        interval=interval,
+        interval_key=interval_key(interval),
+        accepted=tuple(dict.fromkeys((currency, *draw(st.lists(st.sampled_from(CURRENCIES), max_size=2))))),
+        skill_ids=skills,
+    )
+
+
+documents = st.builds(
+    lambda skills, given: replace(MODEL, skills=tuple(Skill(each) for each in skills), offers=tuple(given)),
+    st.lists(st.sampled_from(SKILLS), max_size=3, unique=True),
+    st.lists(offers(), max_size=4),
+)
+
+
+def some(values: tuple[str, ...]) -> st.SearchStrategy[tuple[str, ...]]:
+    return st.just(()) | st.lists(st.sampled_from(values), min_size=1, max_size=2).map(tuple)
+
+
+queries = st.builds(
+    Query,
+    skills=some(SKILLS),
+    currencies=some(CURRENCIES),
+    intervals=some(("none", "P1M", "P1D")),
+    min_price=st.none() | amounts,
+    max_price=st.none() | amounts,
+    price_currency=st.none() | st.sampled_from(CURRENCIES),
+)
+
+
+def law(query: Query) -> matching.Filter:
+    prices = (query.min_price, query.max_price, query.price_currency)
+    return matching.Filter(query.skills, query.currencies, query.intervals, *prices)
+
+
+@given(documents, queries)
+def test_packed_offers_meet_a_filter_and_are_cheapest_as_the_law_says(document: Document, query: Query) -> None:
+    packed = pack(document)
+    best = matching.cheapest(matching.entries(document), law(query))
+    found = cheapest(packed, query)
+    assert (found is None) == (best is None)
+    if found and best:
+        assert (found.offer_id, found.currency, found.interval) == (best.id, best.currency, best.interval_key)
+        assert Decimal(found.amount) == best.amount
+    if asks_offer(query):
+        assert meets(packed, query) == matching.meets(document, law(query))
+    if matching.meets(document, law(query)):
+        assert shown(usual(packed), packed, query) == found
+
+
+@given(any_amount, any_amount)
+def test_keys_of_amounts_order_them_and_say_when_they_cannot(one: Decimal, other: Decimal) -> None:
+    first, second = amount_key(one), amount_key(other)
+    assert 0 <= first < 1 << AMOUNT_BITS
+    if first != second:
+        assert (first < second) == (one < other)
+    elif first % 2 == 0:
+        assert one == other

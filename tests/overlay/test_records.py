@@ -1,0 +1,45 @@
+"""The file of records gives back what was put in, and says when it is too short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay.records import LARGEST, Record, Records
+
+records = st.builds(
+    Record, st.text(), st.integers(0, 2**63 - 1), st.booleans(), st.text(), st.binary(), st.binary(), st.binary()
+)
+
+
+@given(records)
+def test_a_packed_record_is_unpacked_the_same(record: Record) -> None:
+    assert Record.unpack(record.pack()) == record
+
+
+def test_what_was_appended_is_read_at_its_place_also_by_others(tmp_path: Path) -> None:
+    file = Records(tmp_path / "records", write=True)
+    other = Records(tmp_path / "records", write=False)
+    given_data = [b"one", b"", b"three" * 1000]
+    places = [file.append(data) for data in given_data]
+    file.sync()
+    assert [file.read(place) for place in places] == [other.read(place) for place in places] == given_data
+    file.close()
+    other.close()
+
+
+def test_a_file_that_was_cut_short_is_noticed(tmp_path: Path) -> None:
+    file = Records(tmp_path / "records", write=True)
+    place = file.append(b"something")
+    (tmp_path / "records").write_bytes(b"some")
+    with pytest.raises(ValueError, match="rebuild the index"):
+        file.read(place)
+    file.close()
+
+
+def test_a_record_that_is_too_large_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="the document of big takes"):
+        Record("big", 0, True, "", b"", bytes(LARGEST), b"").pack()

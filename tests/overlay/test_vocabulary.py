@@ -1,0 +1,121 @@
+"""The vocabulary: what is near, what begins so, and that it follows listings that come and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from overlay.lexicon import Lexicon, signature
+from overlay.text import is_spelt, stem
+from overlay.vocabulary import Change, Vocabulary
+from tests.oracles.search import distance
+
+LETTERS = st.text("abcdé", min_size=1, max_size=10)
+ASKED = st.text("abcdé", min_size=5, max_size=10)
+LISTING = st.frozensets(LETTERS, max_size=6)
+
+
+def vocabulary_of(listings: list[frozenset[str]]) -> Vocabulary:
+    vocabulary, change = Vocabulary(), Change()
+    for listing in listings:
+        change.come(listing, {stem(word): 1 for word in listing})
+    vocabulary.apply(change.listings, change.rows())
+    return vocabulary
+
+
+def counted(listings: list[frozenset[str]]) -> Counter[str]:
+    return Counter(word for listing in listings for word in listing)
+
+
+@given(st.lists(LISTING, max_size=8), st.lists(LISTING, max_size=8), ASKED, st.integers(1, 2))
+@settings(max_examples=200)
+def test_near_words_are_all_the_words_within_so_many_edits(
+    early: list[frozenset[str]], late: list[frozenset[str]], word: str, edits: int
+) -> None:
+    vocabulary = vocabulary_of(early).merged()
+    change = Change()
+    for listing in late:
+        change.come(listing, {stem(each): 1 for each in listing})
+    vocabulary.apply(change.listings, change.rows())
+    counts = counted([*early, *late])
+    wanted = {
+        (other, distance(word, other), counts[other])
+        for other in counts
+        if 4 <= len(other) <= 26 and is_spelt(other) and distance(word, other) <= edits
+    }
+    found = vocabulary.similar(word, edits)
+    assert {(near.word, near.edits, near.listings) for near in found if counts[near.word]} == wanted
+    assert found == sorted(found, key=lambda near: (near.edits, -near.listings, near.word))
+
+
+@given(st.text("abcdefghij", min_size=4, max_size=26), st.text("abcdefghij", min_size=4, max_size=26))
+def test_signatures_never_differ_by_more_than_edits_allow(one: str, other: str) -> None:
+    away = distance(one, other)
+    differing = (signature(one) ^ signature(other)).bit_count()
+    assert differing <= 2 * away - abs(len(one) - len(other))
+
+
+@given(st.lists(LISTING, max_size=8), st.text("abcdé", max_size=3), st.integers(1, 5), st.booleans())
+def test_completions_are_the_commonest_words_with_that_beginning(
+    listings: list[frozenset[str]], prefix: str, limit: int, merged: bool
+) -> None:
+    vocabulary = vocabulary_of(listings)
+    counts = counted(listings)
+    wanted = sorted((-n, word) for word, n in counts.items() if word.startswith(prefix) and word != prefix)
+    found = (vocabulary.merged() if merged else vocabulary).completions(prefix, limit)
+    assert found == [word for _, word in wanted[:limit]]
+
+
+@given(st.lists(st.tuples(st.booleans(), LISTING), max_size=20), st.sets(st.integers(0, 19)))
+def test_counts_follow_listings_that_come_and_go_however_often_the_arrays_are_renewed(
+    steps: list[tuple[bool, frozenset[str]]], renewals: set[int]
+) -> None:
+    vocabulary, present = Vocabulary(), []
+    for number, (comes, listing) in enumerate(steps):
+        change = Change()
+        if comes:
+            present.append(listing)
+            change.come(listing, {stem(word): 1 for word in listing})
+        elif present:
+            change.go(present.pop())
+        vocabulary.apply(change.listings, change.rows())
+        if number in renewals:
+            vocabulary = vocabulary.merged()
+    surfaces = counted(present)
+    terms = counted([frozenset(map(stem, listing)) for listing in present])
+    assert vocabulary.counts() == {word: (surfaces[word], terms[word]) for word in {*surfaces, *terms}}
+    assert vocabulary.listings == len(present)
+    assert all(vocabulary.frequency(term) == count for term, count in terms.items())
+
+
+@given(st.lists(LISTING, max_size=8))
+@settings(max_examples=25)
+def test_a_saved_vocabulary_is_the_same_when_loaded(
+    tmp_path_factory: pytest.TempPathFactory, listings: list[frozenset[str]]
+) -> None:
+    path = tmp_path_factory.mktemp("words") / "words"
+    saved = vocabulary_of(listings).merged()
+    saved.save(path)
+    loaded = Vocabulary.load(path)
+    assert (loaded.counts(), loaded.listings) == (saved.counts(), saved.listings)
+    loaded.apply(1, [("neue", 1, 1, 1)])  # the file stays as it is
+    assert Vocabulary.load(path).counts() == saved.counts()
+
+
+def test_a_file_that_is_no_vocabulary_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "words").write_bytes(b"something else" * 100)
+    with pytest.raises(ValueError, match="does not hold words"):
+        Lexicon.load(tmp_path / "words")
+
+
+def test_levels_are_remembered_for_terms_that_stay() -> None:
+    vocabulary, change = Vocabulary(), Change()
+    change.come(["payment"], {"payment": 3})
+    change.come(["payment"], {"payment": 5})
+    vocabulary.apply(change.listings, change.rows())
+    assert vocabulary.levels("payment") == vocabulary.merged().levels("payment") == 0b10100
+    assert vocabulary.levels("gateway") == 0
