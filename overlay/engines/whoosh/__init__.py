@@ -18,6 +18,7 @@ from overlay.engines.whoosh.library import (
     INDEX,
     SCHEMA,
     TOC,
+    Codec,
     DurableStorage,
     EmptyIndexError,
     FileIndex,
@@ -153,7 +154,7 @@ class WhooshEngine:
     def _writer(self) -> Iterator[Any]:
         """A writer that the block commits; what it did not commit is dropped. Raises BusyError."""
         try:
-            writer = SegmentWriter(self._index, limitmb=_BUFFER)
+            writer = SegmentWriter(self._index, codec=Codec(), limitmb=_BUFFER)
         except LockError:
             raise BusyError(f"another process writes to {self._folder}") from None
         try:
