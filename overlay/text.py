@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 MAX_WORD = 64  # characters; longer words are cut, on both sides alike
@@ -53,25 +54,26 @@ class Compound(NamedTuple):
 
 def words(text: str) -> Iterator[str]:
     """Every word of a text to index, in order, with repeats: parts, then wholes; characters and pairs of CJK runs."""
-    for compound in _compounds(text):
-        if compound.isascii() and compound.isalnum() and (compound.islower() or compound[1:].islower()):
-            yield compound.lower()[:MAX_WORD]  # nine words in ten
-        else:
-            yield from _words_of(compound)
+    return chain.from_iterable(map(_words_of, _compounds(text)))
 
 
-def _words_of(compound: str) -> Iterator[str]:
+@lru_cache(maxsize=16_384)  # nine words in ten are among the commonest
+def _words_of(compound: str) -> tuple[str, ...]:
+    if compound.isascii() and compound.isalnum() and (compound.islower() or compound[1:].islower()):
+        return (compound.lower()[:MAX_WORD],)
+    found: list[str] = []
     parts: list[str] = []
     for segment in _JOINER.split(compound):
         for part, cjk in _parts(segment):
             if cjk:
-                yield from part
-                yield from (part[at : at + 2] for at in range(len(part) - 1))
+                found += part
+                found += (part[at : at + 2] for at in range(len(part) - 1))
             else:
                 parts.append(part)
-    yield from parts
+    found += parts
     if 1 < len(parts) <= MAX_PARTS:
-        yield "".join(parts)[:MAX_WORD]
+        found.append("".join(parts)[:MAX_WORD])
+    return tuple(found)
 
 
 def asked(text: str) -> list[Compound]:
