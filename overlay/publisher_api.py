@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from asyncio import to_thread
-from typing import Any
 
 from aiohttp import web
 
+from overlay import bodies
 from overlay import check as checks
 from overlay.answers import SERVICES, body, json_answer
 from overlay.params import CHECK, pairs, read
@@ -27,7 +26,7 @@ async def diagnose(request: web.Request) -> web.Response:
 
 async def diagnose_raw(request: web.Request) -> web.Response:
     """The step trace of a transaction handed in."""
-    raw = _raw(await body(request, MAX_RAW_BYTES))
+    raw = bytes.fromhex(bodies.read(bodies.RawTransaction, await body(request, MAX_RAW_BYTES)).rawTx)
     try:
         return json_answer(await to_thread(request.app[SERVICES].diagnose, raw))
     except ParseError as error:
@@ -50,28 +49,6 @@ def _what(text: str) -> str:
     except ValueError:
         detail = f"{text[:100]!a} is neither a txid (64 hex digits) nor an outpoint (<txid>_<output number>)"
         raise BadRequestError((Fault("not-a-transaction-id", detail, "what"),)) from None
-
-
-def _raw(document: bytes) -> bytes:
-    """The bytes that `{"rawTx": hex}` says."""
-    try:
-        asked = json.loads(document)
-    except (ValueError, RecursionError):
-        raise _bad("not-json", 'the body is not JSON; send {"rawTx": "<hex>"}', "") from None
-    text = _member(asked)
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        raise _bad("not-hex", "rawTx is not hex", "/rawTx") from None
-
-
-def _member(asked: Any) -> str:
-    if not isinstance(asked, dict) or not isinstance(asked.get("rawTx"), str) or not asked["rawTx"]:
-        raise _bad("missing", 'the body is not {"rawTx": "<hex>"}', "/rawTx")
-    if unknown := [name for name in asked if name != "rawTx"]:
-        raise _bad("unknown-member", f"{unknown[0][:60]!a} is not a member here, only rawTx is", "")
-    text: str = asked["rawTx"]
-    return text
 
 
 def _bad(code: str, detail: str, pointer: str) -> BadRequestError:

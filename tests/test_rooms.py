@@ -108,6 +108,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "multidict": ("overlay/",),
     "numba": ("parsers/compiled.py",),
     "numpy": ("parsers/block", "parsers/compiled.py", "parsers/watched.py", "indexer/chains/", "overlay/"),
+    "pydantic": ("overlay/bodies.py",),
     "rich": ("overlay/bars.py", "overlay/terminal.py"),
     "rapidfuzz": ("overlay/vocabulary.py",),
     "sqlalchemy": ("indexer/store/",),
