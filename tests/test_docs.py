@@ -13,7 +13,20 @@ from overlay.routes import ROUTES
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text()
-COMMANDS = ("up", "index", "serve", "search", "show", "history", "diagnose", "check", "status", "rebuild", "export", "import")
+COMMANDS = (
+    "up",
+    "index",
+    "serve",
+    "search",
+    "show",
+    "history",
+    "diagnose",
+    "check",
+    "status",
+    "rebuild",
+    "export",
+    "import",
+)
 
 
 def block(label: str) -> str:
@@ -66,14 +79,12 @@ def test_every_command_is_documented_and_exists(command: str) -> None:
     assert f"`a2b {command}" in README
     helped = subprocess.run([sys.executable, "-m", "overlay", command, "--help"], capture_output=True, text=True)
     assert helped.returncode == 0, helped.stderr
-    assert "Usage:" in helped.stdout
+    assert helped.stdout.startswith(f"usage: a2b {command}")
 
 
 def test_no_command_exists_that_is_not_documented() -> None:
     helped = subprocess.run([sys.executable, "-m", "overlay", "--help"], capture_output=True, text=True, check=True)
-    shown = set(re.findall(r"^│ ([a-z-]+) ", helped.stdout, re.MULTILINE)) or set(
-        re.findall(r"^  ([a-z-]+)  ", helped.stdout, re.MULTILINE)
-    )
+    shown = set(re.findall(r"^    ([a-z]+)(?: |$)", helped.stdout, re.MULTILINE))
     assert shown == set(COMMANDS)
 
 
