@@ -62,9 +62,14 @@ class Records:
             view = view[os.write(self._file, view) :]
         return end << _LENGTH_BITS | len(data)
 
-    def sync(self) -> None:
-        """Flush to the disk."""
+    def sync(self) -> int:
+        """Flush to the disk; the size of the file in bytes."""
         os.fsync(self._file)
+        return self.size()
+
+    def size(self) -> int:
+        """Bytes in the file."""
+        return os.fstat(self._file).st_size
 
     def read(self, place: int) -> bytes:
         """The bytes of a record. Raises OSError when the file cannot be read, ValueError when it ends before them."""

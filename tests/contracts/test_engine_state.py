@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,6 +116,32 @@ def test_a_change_that_fails_leaves_everything_as_it_was(engine: Engine) -> None
     put(engine, listing("3", "gamma"), seq=3)
     assert found(engine) == {"1", "2", "3"}
     assert found(engine, "omgea") == set()
+
+
+def test_a_damaged_index_answers_as_before_or_wants_a_rebuild(
+    engine: Engine, engine_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(engine, *(listing(f"1-{at}", "payment") for at in range(9)))
+    put(engine, *(listing(f"2-{at}", "payment") for at in range(9)), listing("1-0", "gone"), seq=2)
+    whole = found(engine, "payment")
+    engine.close()
+    scheme, _, folder = engine_url.partition(":")
+    files = [path for path in sorted(Path(folder).rglob("*")) if path.is_file() and path.stat().st_size]
+    assert len(files) > 3
+    damages = [(path.relative_to(folder), share) for path in files for share in (None, 0, 0.5, 0.99)]
+    for number, (path, share) in enumerate(damages):
+        copy = Path(shutil.copytree(folder, f"{folder}-{number}"))
+        if share is None:
+            (copy / path).unlink()
+        else:
+            os.truncate(copy / path, int(share * (copy / path).stat().st_size))
+        opened = open_engine(f"{scheme}:{copy}")
+        assert opened.cursor() is None or found(opened, "payment") == whole
+        ask(opened, "payment", facets="type")
+        opened.clear()
+        put(opened, listing("3", "payment"), seq=3)
+        assert (found(opened, "paymnet"), opened.cursor()) == ({"3"}, Cursor(EPOCH, 3))
+        opened.close()
 
 
 def test_while_one_writes_others_read_the_old_state_and_cannot_write(engine: Engine, engine_url: str) -> None:

@@ -87,6 +87,8 @@ class TantivyEngine:
             records = before.records
         else:
             records = self._open_records(state.records, write=False)
+            if records.size() < state.size:
+                raise ValueError(f"{state.records} holds {records.size():,} of {state.size:,} bytes")
         if before and before.state and before.state.generation == state.generation:
             return View(ask, state, before.vocabulary, records)
         vocabulary = read_words(ask.schema, ask.searcher, self._folder, state)
@@ -166,7 +168,7 @@ class TantivyEngine:
         kept = _forget(view, writer, registrations, change)
         for document in documents:
             _add(writer, records, document, kept, change)
-        records.sync()
+        state = replace(state, size=records.sync())
         uncounted = write_change(writer, state.generation, change)
         write_state(writer, state)
         writer.commit()

@@ -22,12 +22,14 @@ _MOST_COUNTS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """`generation` counts commits. `words` holds the counts as of generation `counted`; empty: there is no file yet."""
+    """`generation` counts commits. The file `records` has `size` bytes at least. `words` holds the counts as of
+    generation `counted`; empty: there is no file yet."""
 
     epoch: str
     seq: int
     generation: int
     records: str
+    size: int = 0
     words: str = ""
     counted: int = 0
 

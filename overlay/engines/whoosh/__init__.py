@@ -20,9 +20,9 @@ from overlay.engines.whoosh.library import (
     TOC,
     Codec,
     DurableStorage,
-    EmptyIndexError,
     FileIndex,
     LockError,
+    ReadStorage,
     SegmentWriter,
     few_segments,
 )
@@ -69,7 +69,7 @@ class WhooshEngine:
         """The newest commit; one whose files are damaged has no state, and wants a rebuild."""
         for _ in range(_ATTEMPTS):
             try:
-                view = View.read(self._storage, self._folder, before)
+                view = View.read(self._folder, before)
                 if view.generation == self._index.latest_generation():
                     return view
                 view.close()  # its files may have been removed while they were read
@@ -213,16 +213,25 @@ def open_engine(path: str) -> WhooshEngine:
 
 def _open(storage: DurableStorage) -> Any:
     """The index in a folder; one whose table of contents cannot be read is made anew, for it can be rebuilt."""
+    newest = TOC._latest_generation(storage, INDEX)  # noqa: SLF001  there is no index yet to ask
+    if newest < 0 or not _is_readable(Path(storage.folder)):
+        TOC(SCHEMA, [], newest + 1).write(storage, INDEX)
+    return FileIndex(storage, SCHEMA, INDEX)
+
+
+def _is_readable(folder: Path) -> bool:
+    """Whether Whoosh can read its table of contents. Raises OSError when the file itself cannot be read."""
+    storage = ReadStorage(folder)
     try:
-        return FileIndex(storage, SCHEMA, INDEX)
+        FileIndex(storage, SCHEMA, INDEX)
     except OSError:
         raise
-    except Exception as error:  # Whoosh unpickles and unpacks without checking
-        if not isinstance(error, EmptyIndexError):
-            log.warning("the index in %s cannot be read, and is made anew", storage.folder, exc_info=True)
-        newest = TOC._latest_generation(storage, INDEX)  # noqa: SLF001  there is no index yet to ask
-        TOC(SCHEMA, [], newest + 1).write(storage, INDEX)
-        return FileIndex(storage, SCHEMA, INDEX)
+    except Exception:  # Whoosh unpickles and unpacks without checking
+        log.warning("the index in %s cannot be read, and is made anew", folder, exc_info=True)
+        return False
+    finally:
+        storage.abandon()
+    return True
 
 
 def _add(writer: Any, document: Document, change: Change) -> bool:

@@ -16,13 +16,13 @@ with warnings.catch_warnings():
     from whoosh.codec.whoosh3 import W3Codec
     from whoosh.fields import ID, KEYWORD, STORED, Schema
     from whoosh.filedb.filestore import FileStorage
-    from whoosh.index import TOC, EmptyIndexError, FileIndex
+    from whoosh.index import TOC, FileIndex
     from whoosh.matching import wrappers  # noqa: F401  imported when documents were deleted
     from whoosh.reading import SegmentReader, TermNotFound
     from whoosh.writing import CLEAR, LockError, SegmentWriter
 
-__all__ = ["CLEAR", "INDEX", "SCHEMA", "TOC", "Codec", "DurableStorage", "EmptyIndexError", "FileIndex", "LockError",
-           "SegmentReader", "SegmentWriter", "TermNotFound", "few_segments"]  # fmt: skip
+__all__ = ["CLEAR", "INDEX", "SCHEMA", "TOC", "Codec", "DurableStorage", "FileIndex", "LockError",
+           "ReadStorage", "SegmentReader", "SegmentWriter", "TermNotFound", "few_segments"]  # fmt: skip
 
 INDEX = "listings"
 
@@ -74,6 +74,25 @@ class DurableStorage(FileStorage):  # type: ignore[misc]
             os.fsync(opened)
         finally:
             os.close(opened)
+
+
+class ReadStorage(FileStorage):  # type: ignore[misc]
+    """Files to read. It knows which, since Whoosh leaves those open that turn out to be damaged."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self._opened: list[Any] = []
+
+    def open_file(self, name: str, **options: Any) -> Any:
+        """Open a file."""
+        self._opened.append(super().open_file(name, **options))
+        return self._opened[-1]
+
+    def abandon(self) -> None:
+        """Close what is still open."""
+        for opened in self._opened:
+            if not opened.is_closed:
+                opened.close()
 
 
 def few_segments(writer: Any, segments: list[Any]) -> list[Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from overlay.engines import Cursor
-from overlay.engines.whoosh.library import INDEX, SCHEMA, TOC, DurableStorage, SegmentReader, TermNotFound
+from overlay.engines.whoosh.library import INDEX, SCHEMA, TOC, ReadStorage, SegmentReader, TermNotFound
 from overlay.engines.whoosh.row import Row
 from overlay.vocabulary import Vocabulary
 
@@ -66,15 +66,17 @@ class View:
         self._levels: dict[str, dict[int, int]] = {}
 
     @classmethod
-    def read(cls, storage: DurableStorage, folder: Path, before: View | None) -> View:
-        """The newest commit. Raises OSError, ValueError or another error of Whoosh's when its files are damaged."""
-        toc = TOC.read(storage, INDEX, schema=SCHEMA)
-        state = State.load(folder / state_name(toc.generation))
-        if before and before.state and state and before.state.words == state.words:
-            vocabulary = before.vocabulary
-        else:
-            vocabulary = Vocabulary.load(folder / state.words) if state else Vocabulary()
-        return cls(list(_open(storage, toc.segments, before)), toc.generation, state, vocabulary)
+    def read(cls, folder: Path, before: View | None) -> View:
+        """The newest commit. Raises OSError, ValueError or whatever comes of unpickling when its files are damaged."""
+        storage = ReadStorage(folder)
+        try:
+            toc = TOC.read(storage, INDEX, schema=SCHEMA)
+            state = State.load(folder / state_name(toc.generation))
+            words = _words(folder, state, before)
+            return cls(list(_open(storage, toc.segments, before)), toc.generation, state, words)
+        except BaseException:
+            storage.abandon()
+            raise
 
     def close(self) -> None:
         """Close the files."""
@@ -141,7 +143,15 @@ class View:
         return None
 
 
-def _open(storage: DurableStorage, segments: list[Any], before: View | None) -> Iterator[Leaf]:
+def _words(folder: Path, state: State | None, before: View | None) -> Vocabulary:
+    if state is None:
+        return Vocabulary()
+    if before and before.state and before.state.words == state.words:
+        return before.vocabulary
+    return Vocabulary.load(folder / state.words)
+
+
+def _open(storage: ReadStorage, segments: list[Any], before: View | None) -> Iterator[Leaf]:
     """Segments never change but for what is deleted of them, so rows that were looked at are kept."""
     known = {leaf.reader.segment().segment_id(): leaf.rows for leaf in before.leaves} if before else {}
     base = 0
