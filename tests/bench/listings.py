@@ -18,7 +18,12 @@ from overlay.document import Document
 from parsers.cards import Skill
 from parsers.offers import Offer
 
-_NOUNS = (
+
+def _listed(text: str) -> list[str]:
+    return text.split()
+
+
+_NOUNS = _listed(
     "agent assistant search payment invoice wallet token contract chart database document image video audio speech "
     "translation summary report weather calendar email message customer support code repository issue pipeline deploy "
     "cloud server storage file folder spreadsheet table query schema browser page form scraper crawler news article "
@@ -30,16 +35,16 @@ _NOUNS = (
     "dataset model embedding vector prompt memory knowledge graph ontology workflow trigger webhook event stream log "
     "metric alert dashboard forecast anomaly cluster segment campaign keyword advert product catalog order shipment "
     "warehouse supplier factory energy solar carbon climate soil crop animal genome protein molecule star satellite"
-).split()
-_VERBS = (
+)
+_VERBS = _listed(
     "search create analyze translate summarize convert extract monitor schedule verify sign send fetch update delete "
     "compare classify detect generate transcribe index crawl query plan book pay quote swap trade audit test deploy "
     "review explain draft edit share export import validate enrich route rank recommend track notify archive"
-).split()
-_ADJECTIVES = (
+)
+_ADJECTIVES = _listed(
     "fast secure open private real-time autonomous multilingual local-first decentralized verified lightweight smart "
     "intelligent scalable reliable simple modern unified custom interactive trusted global instant accurate minimal"
-).split()
+)
 _ELSEWHERE = (
     "支付网关与发票翻译服务",
     "実時間の翻訳エージェント",
@@ -51,7 +56,10 @@ _ELSEWHERE = (
 _CURRENCIES = ("USD", "BSV", "EUR", "MNEE", "USDC", "SAT", "GBP", "JPY")
 _WEIGHTS = (40, 25, 10, 8, 8, 4, 3, 2)
 _INTERVALS = (("none", None), ("P1M", "P1M"), ("P1D", "P1D"), ("P1Y", "P1Y"), ("PT1H", "PT1H"))
-_SYLLABLES = "ba be bi bo ca co da de di do fa fi ga go ka ki la le li lo ma me mi mo na ne no pa pe ra re ri ro sa se si so ta te ti to va ve vi xa zo zen qui tra plo gri sta flu".split()  # noqa: E501
+_SYLLABLES = _listed(
+    "ba be bi bo ca co da de di do fa fi ga go ka ki la le li lo ma me mi mo na ne "
+    "no pa pe ra re ri ro sa se si so ta te ti to va ve vi xa zo zen qui tra plo gri sta flu"
+)
 
 
 def offers_of(documents: Iterator[Document], count: int) -> list[Document]:
@@ -164,7 +172,8 @@ def _listing(chance: random.Random, number: int, sentences: list[str]) -> Docume
     }  # fmt: skip
     return Document(
         id=item["id"], registration=item["id"], kind=item["type"], status="live", chain="bsv", caip2="bsv:mainnet",
-        owner=item["owner"], domain=f"{txid[:8]}.example" if chance.random() < 0.5 else "", verified=chance.random() < 0.2,
+        owner=item["owner"], domain=f"{txid[:8]}.example" if chance.random() < 0.5 else "",
+        verified=chance.random() < 0.2,
         from_height=height, until_height=None, updated_height=height, updated_time=1_231_006_505 + height * 600,
         created_height=height - 1000, created_time=1_231_006_505 + (height - 1000) * 600,
         name=name, description=item["description"], tags=tuple(item["tags"]), skills=skills, offers=offers,

@@ -13,12 +13,12 @@ from uuid import uuid4
 
 import tantivy
 
-from overlay.engines import BusyError, Cursor, Suggestion
+from overlay.engines import BusyError, Cursor, EngineError, Suggestion
 from overlay.engines.tantivy.queries import Translator
 from overlay.engines.tantivy.run import counted
 from overlay.engines.tantivy.schema import schema, to_fields
 from overlay.engines.tantivy.search import search
-from overlay.engines.tantivy.state import State, read_state, read_words, write_change, write_state
+from overlay.engines.tantivy.state import State, read_changes, read_state, read_words, write_change, write_state
 from overlay.engines.tantivy.suggest import suggest
 from overlay.engines.tantivy.view import View
 from overlay.facts import is_listed
@@ -89,10 +89,19 @@ class TantivyEngine:
             records = self._open_records(state.records, write=False)
             if records.size() < state.size:
                 raise ValueError(f"{state.records} holds {records.size():,} of {state.size:,} bytes")
-        if before and before.state and before.state.generation == state.generation:
-            return View(ask, state, before.vocabulary, records)
-        vocabulary = read_words(ask.schema, ask.searcher, self._folder, state)
-        return View(ask, state, vocabulary if vocabulary.fresh <= _QUIET_FRESH else vocabulary.merged(), records)
+        return View(ask, state, self._words(before, state, ask), records)
+
+    def _words(self, before: View | None, state: State, ask: Translator) -> Vocabulary:
+        """The vocabulary of a commit: the one before, brought up to date, unless it was written anew since."""
+        if before and before.state and before.state.words == state.words and before.state.records == state.records:
+            vocabulary = before.vocabulary
+            changes = read_changes(ask.schema, ask.searcher, before.state.generation)
+            with self._counting:
+                for listings, rows in changes:
+                    vocabulary.apply(listings, rows)
+        else:
+            vocabulary = read_words(ask.schema, ask.searcher, self._folder, state)
+        return vocabulary if vocabulary.fresh <= _QUIET_FRESH else vocabulary.merged()
 
     def _open_records(self, name: str, *, write: bool) -> Records:
         records = Records(self._folder / name, write=write)
@@ -144,7 +153,7 @@ class TantivyEngine:
         with self._committing:
             writer = self._writing()
             writer.delete_all_documents()
-            writer.commit()
+            self._commit(writer)
             self._view, self._stamp = self._read_view(None), self._seen()
             self._uncounted = 0
             self._sweep(set())
@@ -171,7 +180,7 @@ class TantivyEngine:
         state = replace(state, size=records.sync())
         uncounted = write_change(writer, state.generation, change)
         write_state(writer, state)
-        writer.commit()
+        self._commit(writer)
         with self._counting:
             view.vocabulary.apply(change.listings, change.rows())
         self._uncounted += uncounted
@@ -188,6 +197,12 @@ class TantivyEngine:
         if self._appending is None or self._appending[0] != name:
             self._appending = name, self._open_records(name, write=True)
         return state, self._appending[1]
+
+    def _commit(self, writer: tantivy.IndexWriter) -> None:
+        try:
+            writer.commit()
+        except ValueError as error:
+            raise EngineError(f"the index in {self._folder} cannot be written: {error}") from error
 
     def _writing(self) -> tantivy.IndexWriter:
         if self._writer is None:
@@ -220,7 +235,7 @@ class TantivyEngine:
         writer = self._writing()
         writer.delete_documents_by_term("meta", "counts")
         write_state(writer, state)
-        writer.commit()
+        self._commit(writer)
         self._show(state, vocabulary, self._view.records)
         self._uncounted = 0
         self._sweep({name, before.words, state.records})

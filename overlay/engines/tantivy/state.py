@@ -18,6 +18,7 @@ from overlay.engines import Cursor
 from overlay.vocabulary import Change, Vocabulary
 
 _MOST_COUNTS = 1_000_000
+_GENERATION = "made"  # the field of numbers that listings are sorted by, used for the commit here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +49,24 @@ def read_state(schema: tantivy.Schema, searcher: tantivy.Searcher) -> State | No
 def read_words(schema: tantivy.Schema, searcher: tantivy.Searcher, folder: Path, state: State) -> Vocabulary:
     """The vocabulary as of a commit. Raises OSError or ValueError when its file is missing or damaged."""
     vocabulary = Vocabulary.load(folder / state.words) if state.words else Vocabulary()
-    changes = _bodies(schema, searcher, "counts", _MOST_COUNTS)
-    for _, listings, rows in sorted(change for change in changes if change[0] > state.counted):
+    for listings, rows in read_changes(schema, searcher, state.counted):
         vocabulary.apply(listings, rows)
     return vocabulary
 
 
-def _bodies(schema: tantivy.Schema, searcher: tantivy.Searcher, kind: str, limit: int) -> list[Any]:
-    hits = searcher.search(tantivy.Query.term_query(schema, "meta", kind, "basic"), limit).hits
+def read_changes(schema: tantivy.Schema, searcher: tantivy.Searcher, since: int) -> list[tuple[int, list[Any]]]:
+    """What commits after a generation changed in the counts, in their order, as `Vocabulary.apply` takes it."""
+    later = tantivy.Query.range_query(schema, _GENERATION, tantivy.FieldType.Unsigned, since + 1, None)
+    changes = sorted(_bodies(schema, searcher, "counts", _MOST_COUNTS, later))
+    return [(listings, rows) for _, listings, rows in changes]
+
+
+def _bodies(
+    schema: tantivy.Schema, searcher: tantivy.Searcher, kind: str, limit: int, *more: tantivy.Query
+) -> list[Any]:
+    part = tantivy.Query.term_query(schema, "meta", kind, "basic")
+    part = tantivy.Query.boolean_query([(tantivy.Occur.Must, each) for each in (part, *more)])
+    hits = searcher.search(part, limit).hits
     return [json.loads(bytes(searcher.doc(address).get_first("body") or b"null")) for _, address in hits]
 
 
@@ -69,12 +80,13 @@ def write_change(writer: tantivy.IndexWriter, generation: int, change: Change) -
     """Keep what a commit changes in the counts; how many strings it touches."""
     rows = change.rows()
     if rows or change.listings:
-        _add(writer, "counts", [generation, change.listings, rows])
+        _add(writer, "counts", [generation, change.listings, rows], generation)
     return len(rows)
 
 
-def _add(writer: tantivy.IndexWriter, kind: str, value: Any) -> None:
+def _add(writer: tantivy.IndexWriter, kind: str, value: Any, generation: int = 0) -> None:
     document = tantivy.Document()
+    document.add_unsigned(_GENERATION, generation)
     document.add_text("meta", kind)
     document.add_bytes("body", json.dumps(value, separators=(",", ":")).encode())
     writer.add_document(document)
