@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -136,13 +137,20 @@ queries = st.builds(
 )
 
 
+@contextmanager
+def opened(paths: pytest.TempPathFactory) -> Iterator[list[Engine]]:
+    """A new index of every kind."""
+    with ExitStack() as stack:
+        made = [open_engine(f"{name}:{paths.mktemp(name)}") for name in ENGINES]
+        for each in made:
+            stack.callback(each.close)
+        yield made
+
+
 @pytest.fixture(scope="module")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Engine]]:
-    with ExitStack() as stack:
-        opened = [open_engine(f"{name}:{tmp_path_factory.mktemp(name)}") for name in ENGINES]
-        for each in opened:
-            stack.callback(each.close)
-        yield opened
+    with opened(tmp_path_factory) as made:
+        yield made
 
 
 def hold(engines: list[Engine], history: list[Change]) -> Oracle:
@@ -220,6 +228,50 @@ def test_a_page_is_a_part_of_the_whole_on_every_engine(
         after = whole[offset].sort_key if offset < len(whole) else None
         later = engine.search(replace(query, limit=limit, after=after)).hits
         assert later == (whole[offset + 1 :][:limit] if after else whole[:limit])
+
+
+Crowd = tuple[list[Engine], Oracle]
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
+    """Many listings that are all but equal, so that pages begin and end amid ties."""
+    documents = [
+        listing(
+            f"{number * 7919 % 1000:03}",
+            ("alpha", "alpha beta", "beta alpha", "gamma")[number % 4],
+            height=None if number % 11 == 0 else number % 3,
+            created_height=number % 2,
+            offers=[price(AMOUNTS[number % 9], CURRENCIES[number % 3], id="o")] if number % 5 else (),
+            tags=(f"t{number % 60}",),
+        )
+        for number in range(700)
+    ]
+    with opened(tmp_path_factory) as made:
+        for seq, at in enumerate(range(0, len(documents), 100)):
+            for engine in made:
+                engine.replace([], documents[at : at + 100], Cursor(EPOCH, seq))
+        yield made, Oracle(documents)
+
+
+@pytest.mark.parametrize("descending", [None, True, False])
+@pytest.mark.parametrize("sort", SORTS)
+@pytest.mark.parametrize("text", ["", "alhpa", "beta gamma", "alpha beta"])
+@pytest.mark.parametrize("narrow", [{}, {"max_price": Decimal(1)}, {"currencies": ("BSV",), "price_currency": "BSV"}])
+def test_engines_agree_amid_ties(
+    crowd: Crowd, sort: str, descending: bool | None, text: str, narrow: dict[str, Any]
+) -> None:
+    engines, oracle = crowd
+    query = Query(text=text, sort=sort, descending=descending, limit=1000, facets=FACETS, **narrow)
+    whole = engines[0].search(query)
+    check(whole, query, oracle)
+    for engine in engines:
+        assert engine.search(query) == whole
+        for start in (0, 5, 60, 100, 128, 199, whole.total - 3):
+            part = replace(query, limit=9, offset=max(0, start))
+            assert engine.search(part).hits == whole.hits[part.offset :][:9]
+            after = replace(query, limit=9, after=whole.hits[part.offset % len(whole.hits)].sort_key)
+            assert engine.search(after).hits == whole.hits[part.offset % len(whole.hits) + 1 :][:9]
 
 
 @settings(max_examples=30, deadline=None)

@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -174,6 +176,33 @@ def test_other_processes_see_every_commit(engine: Engine, engine_url: str) -> No
     engine.clear()
     assert (reader.cursor(), found(reader)) == (None, set())
     reader.close()
+
+
+def test_threads_see_whole_states_while_one_replaces_them(engine: Engine) -> None:
+    def version(seq: int) -> list[Document]:
+        return [listing(str(at), f"alpha word{seq}", said=str(seq), tags=(f"t{seq}",)) for at in range(20)]
+
+    put(engine, *version(0))
+    stop = threading.Event()
+
+    def look() -> int:
+        looks = 0
+        while not stop.is_set():
+            hits = ask(engine, "alpha", limit=100, facets="tag")
+            assert len(hits.hits) == hits.total == 20
+            assert len({hit.item.partition(b'"said"')[2] for hit in hits.hits}) == len((hits.facets or {})["tag"]) == 1
+            assert engine.suggest("t", 3) is not None
+            assert engine.get("7") is not None
+            looks += 1
+        return looks
+
+    with ThreadPoolExecutor(3) as pool:
+        looking = [pool.submit(look) for _ in range(3)]
+        for seq in range(1, 12):
+            put(engine, *version(seq), seq=seq)
+        stop.set()
+        assert all(each.result() for each in looking)
+    assert found(engine, "word11") == {str(at) for at in range(20)}
 
 
 def test_completions_are_tags_skills_and_names_that_hold_what_is_typed(engine: Engine) -> None:
