@@ -55,7 +55,9 @@ def read_block(
 ) -> Read:
     """Read a block. Raises BlockError when it is not what its header says, or cannot be a block at all."""
     flagged = _flag(data, rules, watched)
-    session = Session(ref.height, rules, network, _seats(registry, flagged.values()), values)
+    # where registrations are is always watched, so that the store need not be asked about other outpoints
+    spent = {prevout for prevout in _prevouts(flagged.values()) if prevout in watched}
+    session = Session(ref.height, rules, network, _seats(registry, spent), values)
     for index in spend_order(flagged):
         session.read(index, flagged[index])
     if session.events:
@@ -65,7 +67,7 @@ def read_block(
 
 def read_alone(raw: Transaction, height: int, rules: Rules, network: str, registry: Registry, values: Values) -> Read:
     """Read one transaction as if the block at `height` held nothing else: for diagnosis and the mempool."""
-    session = Session(height, rules, network, _seats(registry, [raw]), values)
+    session = Session(height, rules, network, _seats(registry, _prevouts([raw])), values)
     session.read(0, raw)
     ref = BlockRef("", height, b"", b"", 0, b"")
     return Read(Reading(ref, tuple(session.events), session.cards), frozenset(session.wanted))
@@ -77,11 +79,12 @@ def _flag(data: memoryview | bytes, rules: Rules, watched: block.Watched) -> dic
     flagged: dict[int, Transaction] = {}
     fresh: Sequence[block.Candidate] = found
     while fresh:
-        born = block.Watched()
         for candidate in fresh:
             raw = bytes(data[candidate.offset : candidate.offset + candidate.size])
             flagged[candidate.tx_index] = tx.read(raw, segwit=rules.segwit)
-            born.add(_holdable(flagged[candidate.tx_index], rules))
+        born = block.Watched(
+            outpoint for candidate in fresh for outpoint in _holdable(flagged[candidate.tx_index], rules)
+        )
         if not len(born):
             break
         spending = block.spending(data, born, segwit=rules.segwit)
@@ -98,9 +101,12 @@ def _holdable(transaction: Transaction, rules: Rules) -> Iterator[Outpoint]:
             yield transaction.outpoint(vout)
 
 
-def _seats(registry: Registry, transactions: Iterable[Transaction]) -> dict[Outpoint, list[State]]:
-    prevouts = {spent.prevout for transaction in transactions for spent in transaction.inputs}
-    return {outpoint: list(states) for outpoint, states in registry.at(prevouts).items()}
+def _prevouts(transactions: Iterable[Transaction]) -> Iterator[Outpoint]:
+    return (spent.prevout for transaction in transactions for spent in transaction.inputs)
+
+
+def _seats(registry: Registry, outpoints: Iterable[Outpoint]) -> dict[Outpoint, list[State]]:
+    return {outpoint: list(states) for outpoint, states in registry.at(outpoints).items()}
 
 
 def spend_order(flagged: Mapping[int, Transaction]) -> list[int]:

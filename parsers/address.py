@@ -7,6 +7,7 @@ of any other kind, P2PK among them, has no address and no owner.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from parsers.envelope import Inscription
@@ -120,6 +121,7 @@ def key_hash(address: str) -> bytes | None:
     return raw[1:] if len(raw) == 21 and raw[0] in (0x00, 0x6F) else None
 
 
+@lru_cache(maxsize=4096)
 def _hashed(hash160: bytes, version: int, kind: int, prefixes: Prefixes) -> str:
     if prefixes.cashaddr:
         return cashaddr(prefixes.cashaddr, kind, hash160)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 OP_FALSE = OP_0 = 0x00
@@ -47,6 +48,7 @@ class Op(NamedTuple):
 _ONE_BYTE: tuple[bytes | None, ...] = tuple(
     b"" if opcode == OP_0 else bytes((opcode - OP_1 + 1,)) if OP_1 <= opcode <= OP_16 else None for opcode in range(256)
 )
+_SHORT = 4096
 _new = tuple.__new__  # half the time of Op(...), which goes through a Python-level __new__
 
 
@@ -55,6 +57,16 @@ def ops(script: bytes) -> Iterator[Op]:
 
     Never raises: a push that runs past the end comes as a last Op that is `truncated` and ends at the script's end.
     """
+    return iter(_walked(script)) if len(script) <= _SHORT else _walk(script)
+
+
+@lru_cache(maxsize=4)
+def _walked(script: bytes) -> tuple[Op, ...]:
+    """The opcodes of a short script: envelope, tapes and lock are looked for in the same one, in turn."""
+    return tuple(_walk(script))
+
+
+def _walk(script: bytes) -> Iterator[Op]:
     at, end = 0, len(script)
     while at < end:
         start = at

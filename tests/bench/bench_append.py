@@ -1,0 +1,201 @@
+"""How fast blocks are read and appended to SQLite, beside plain `sqlite3` writing rows of the same size, in one run.
+
+`python -m tests.bench.bench_append [--profile]`. Two chains as block files: 2,000 small blocks of five payments and one
+registration each, and 20 blocks of 1,000 registrations. The whole path is files, walker, parsers, follower and store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import cProfile
+import logging
+import pstats
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sqlalchemy import insert
+from sqlalchemy.dialects import sqlite
+
+from indexer.chains.files import create
+from indexer.facts import Reading
+from indexer.follow import Follower
+from indexer.store import Store, Writer, connect
+from indexer.store.rows import event_row
+from indexer.store.tables import blocks, cards, changes, events
+from indexer.store.writes import _block_row, _changes
+from tests.chainkit import ChainKit, agent
+from tests.chainkit_scripts import body_of, inscription, p2pkh
+
+FIELDS = {"app": "bench", "type": "a2b-agent"}
+SMALL_BLOCKS, PAYMENTS = 2_000, 5
+FULL_BLOCKS, REGISTRATIONS = 20, 1_000
+ROUNDS = 3
+OWNERS = 500
+TABLES = (blocks, cards, events, changes)
+
+
+class Run(NamedTuple):
+    """What one run took: seconds of the whole path, of `Writer.append`, and of plain sqlite3 with the same rows."""
+
+    whole: float
+    append: float
+    plain: float
+
+
+def card(number: int) -> bytes:
+    """An agent card of about 600 bytes."""
+    skills = [{"id": f"skill-{n}", "name": f"Skill {n}", "description": "Does one thing well. " * 3} for n in range(4)]
+    return body_of(agent(f"Agent {number}", description="Benchmarked. " * 8, skills=skills))
+
+
+def small_blocks(folder: Path) -> None:
+    """A chain of many blocks with little in each."""
+    kit = ChainKit(funds=1)
+    coin = kit.fund()
+    for number in range(SMALL_BLOCKS):
+        txs = []
+        for _ in range(PAYMENTS):
+            paid = kit.spend([coin], [(kit.satoshis(coin) - 20, p2pkh("a")), (10, p2pkh("b"))])
+            coin = paid.outpoint(0)
+            txs.append(paid)
+        made = kit.spend(
+            [coin], [(1, inscription(card(number), FIELDS, "alice")), (kit.satoshis(coin) - 20, p2pkh("a"))]
+        )
+        coin = made.outpoint(1)
+        kit.mine(*txs, made)
+    kit.write(folder)
+
+
+def full_blocks(folder: Path) -> None:
+    """A chain of few blocks with many registrations in each."""
+    kit = ChainKit(funds=FULL_BLOCKS)
+    for number in range(FULL_BLOCKS):
+        coin, txs = kit.fund(), []
+        for each in range(REGISTRATIONS):
+            script = inscription(card(number * REGISTRATIONS + each), FIELDS, f"owner {each % OWNERS}")
+            made = kit.spend([coin], [(1, script), (kit.satoshis(coin) - 20, p2pkh("a"))])
+            coin = made.outpoint(1)
+            txs.append(made)
+        kit.mine(*txs)
+    kit.write(folder)
+
+
+class Timed(Writer):
+    """A writer that adds up how long it took, and with `rows` keeps what it was given, row by row."""
+
+    seconds = 0.0
+    rows: list[list[list[tuple[Any, ...]]]] | None = None
+
+    def append(self, chain: str, readings: Sequence[Reading]) -> None:
+        """Append, and keep the time."""
+        start = time.perf_counter()
+        super().append(chain, readings)
+        self.seconds += time.perf_counter() - start
+        if self.rows is not None:
+            self.rows.append([_tuples(table, rows) for table, rows in zip(TABLES, _rows(readings), strict=True)])
+
+
+def index(folder: Path, path: Path, *, keep_rows: bool = False) -> tuple[float, Timed]:
+    """Index a folder into a new database: seconds from the first look to the tip, and the writer."""
+    engine = connect(f"sqlite:///{path}")
+    writer = Timed(engine)
+    writer.rows = [] if keep_rows else None
+    follower = Follower(create("bench", f"files:{folder}"), Store(engine), writer)
+
+    async def follow() -> float:
+        await follower.open()
+        start = time.perf_counter()
+        await follower.catch_up()
+        return time.perf_counter() - start
+
+    took = asyncio.run(follow())
+    writer.close()
+    engine.dispose()
+    return took, writer
+
+
+def plain(path: Path, batches: Sequence[list[list[tuple[Any, ...]]]]) -> float:
+    """Seconds that sqlite3's executemany takes for the same rows into the same tables, a transaction a batch."""
+    connect(f"sqlite:///{path}").dispose()
+    statements = [str(insert(table).compile(dialect=sqlite.dialect())) for table in TABLES]
+    with closing(sqlite3.connect(path)) as connection:
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-32768"):
+            connection.execute(f"PRAGMA {pragma}")
+        start = time.perf_counter()
+        for batch in batches:
+            for statement, rows in zip(statements, batch, strict=True):
+                connection.executemany(statement, rows)
+            connection.commit()
+        return time.perf_counter() - start
+
+
+_seq = iter(range(1, 1 << 62))
+
+
+def _rows(batch: Sequence[Reading]) -> tuple[list[dict[str, Any]], ...]:
+    return (
+        [_block_row(reading.ref) for reading in batch],
+        [{"sha256": digest, "body": body} for reading in batch for digest, body in reading.cards.items()],
+        [event_row(reading.ref, event) for reading in batch for event in reading.events],
+        [{**change, "seq": next(_seq)} for reading in batch for change in _changes(reading)],
+    )
+
+
+def _tuples(table: Any, rows: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [tuple(row.get(column.name) for column in table.columns) for row in rows]
+
+
+def best(folder: Path, scratch: Path) -> Run:
+    """The fastest of several runs, each number by itself."""
+    rows = index(folder, scratch / "rows.db", keep_rows=True)[1].rows
+    assert rows is not None
+    plains = [plain(scratch / f"plain{number}.db", rows) for number in range(ROUNDS)]
+    rows.clear()  # a large heap makes the garbage collector slow
+    runs = [index(folder, scratch / f"{number}.db") for number in range(ROUNDS)]
+    return Run(min(took for took, _ in runs), min(writer.seconds for _, writer in runs), min(plains))
+
+
+def main() -> None:
+    """Print the table."""
+    logging.disable(logging.CRITICAL)
+    print(f"{'chain':<34}{'whole path':>16}{'append alone':>16}{'plain sqlite3':>16}{'append/plain':>14}")
+    for title, build, count, unit in (
+        (f"{SMALL_BLOCKS:,} small blocks", small_blocks, SMALL_BLOCKS, "blocks/s"),
+        (
+            f"{FULL_BLOCKS} blocks of {REGISTRATIONS:,} registrations",
+            full_blocks,
+            FULL_BLOCKS * REGISTRATIONS,
+            "regs/s",
+        ),
+    ):
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as scratch:
+            build(Path(folder))
+            if "--profile" in sys.argv:
+                profile(Path(folder), Path(scratch))
+                continue
+            took = best(Path(folder), Path(scratch))
+            rates = [f"{count / seconds:,.0f} {unit}" for seconds in took]
+            print(f"{title:<34}{rates[0]:>16}{rates[1]:>16}{rates[2]:>16}{took.append / took.plain:>13.1f}x")
+
+
+def profile(folder: Path, scratch: Path) -> None:
+    """Where the time goes, in one thread."""
+    index(folder, scratch / "0.db")
+
+    async def here(function: Any, *arguments: Any) -> Any:
+        return function(*arguments)
+
+    asyncio.to_thread = here
+    profiler = cProfile.Profile()
+    profiler.runcall(index, folder, scratch / "1.db")
+    pstats.Stats(profiler).sort_stats("tottime").print_stats(35)
+
+
+if __name__ == "__main__":
+    main()
