@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from overlay.document import Document
 from overlay.query import Hits, Query
+
+if TYPE_CHECKING:
+    from overlay.document import Document
 
 
 class EngineError(Exception):
