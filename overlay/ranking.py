@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LEVELS = 5
 BEST = 2000
-"""Points of a listing that says every word as loudly as can be; engines/tantivy/schema.py (`recency`) says why so few."""
+"""Points of a listing that says every word as loudly as can be; `recency` of the Tantivy engine says why so few."""
 NAME, TAG, SKILL, WORD, DESCRIPTION, EXAMPLE = 10, 5, 4, 4, 2, 1
 _SATURATION = 2.4  # BM25's k1 = 1.2 at the weight of a word in a description
 _BY_LENGTH = 0.6  # BM25's b
