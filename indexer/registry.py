@@ -44,18 +44,11 @@ class Registry:
         for event in events:
             if event.state is None:
                 continue
-            if event.spent in self._pending:
-                self._leave(event.spent, event.state.id)
+            if event.spent:
+                self._pending.pop(event.spent, None)  # all that were there leave with it
             self._moved.add(event.state.id)
             if event.state.outpoint:
                 self._pending.setdefault(event.state.outpoint, []).append(event.state)
-
-    def _leave(self, outpoint: Outpoint, id_: str) -> None:
-        stayed = [state for state in self._pending[outpoint] if state.id != id_]
-        if stayed:
-            self._pending[outpoint] = stayed
-        else:
-            del self._pending[outpoint]
 
     def settle(self) -> None:
         """Forget what is pending: the store has it now, or never will."""

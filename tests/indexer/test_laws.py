@@ -186,6 +186,24 @@ async def test_what_looks_like_an_update_behind_a_coin_is_a_newcomer_and_burns_t
     assert indexing.live() == {str(second)}
 
 
+async def test_one_newcomer_displaces_all_that_end_behind_it(kit: ChainKit, look: Look) -> None:
+    one, two, three = (kit.inscribe(agent(each)) for each in ("One", "Two", "Three"))
+    script = inscription(body_of(agent("New")), AGENT, "alice")
+    made = kit.spend(
+        [one, kit.fund(), two, three],
+        [(1, p2pkh("a")), (5, p2pkh("b")), (1, script), (COIN - 5, p2pkh("c")), (1, p2pkh("d"))],
+    )
+    kit.mine(one, two, three, made)
+    indexing = await look(kit)
+    assert indexing.registration(two)["revisions"][1]["reason"] == "into the change: another satoshi took output 2"
+    assert indexing.live() == {str(one), str(made.outpoint(2)), str(three)}
+    merged = kit.spend([made.outpoint(0), made.outpoint(4), kit.fund()], [(0, script), (7, p2pkh("x")), (1, script)])
+    kit.mine(merged)
+    indexing = await look(kit)
+    reasons = [indexing.registration(each)["revisions"][-1]["reason"] for each in (one, three)]
+    assert reasons == ["into an output of more than one satoshi"] * 2
+
+
 async def test_an_update_of_another_displaces_nobody(kit: ChainKit, look: Look) -> None:
     one, two = kit.inscribe(agent("One")), kit.inscribe(agent("Two"))
     script = inscription(body_of(agent("One again")), AGENT, "alice")

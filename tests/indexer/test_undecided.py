@@ -8,7 +8,7 @@ import pytest
 
 from indexer import follow
 from indexer.diagnosis import Diagnoser, Network
-from indexer.reading import MAP_CHARACTERS, MAP_KEYS, MISSING, merge
+from indexer.session import MAP_CHARACTERS, MAP_KEYS, MISSING, merge
 from parsers.tx import Outpoint
 from tests.chainkit import COIN, ChainKit, agent
 from tests.chainkit_scripts import body_of, inscription, p2pkh
