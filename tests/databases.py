@@ -17,6 +17,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from indexer.store import Store, Writer, connect
+
 _HURRY = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=40", "listen_addresses=")
 
 
@@ -103,3 +105,19 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path}/a2b.db"
     cluster: Cluster = request.getfixturevalue("postgresql")
     return cluster.new()
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Store]:
+    """The reads of an empty database."""
+    engine = connect(database_url)
+    yield Store(engine)
+    engine.dispose()
+
+
+@pytest.fixture
+def writer(store: Store) -> Iterator[Writer]:
+    """The one writer of that database."""
+    writer = Writer(store.engine)
+    yield writer
+    writer.close()

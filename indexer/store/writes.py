@@ -75,10 +75,10 @@ class Writer:
     def close(self) -> None:
         """Let another process write; a transaction that is being written ends first."""
         with self._turn:
-            if not self._connection.closed:
+            if not (self._connection.closed or self._connection.invalidated):
                 # back in the pool it would keep PostgreSQL's lock
                 self._connection.detach()
-                self._connection.close()
+            self._connection.close()
         if self._lock_file:
             self._lock_file.close()
 
@@ -89,8 +89,8 @@ class Writer:
         with self._turn:
             try:
                 if self._connection.invalidated:
-                    self._connection.close()
-                    self._connection = self._connect()
+                    broken, self._connection = self._connection, self._connect()
+                    broken.close()
                 with self._connection.begin():
                     yield self._connection
             except DBAPIError as error:

@@ -1,4 +1,4 @@
-"""Every search engine, one after the other."""
+"""Every search engine and every database, one after the other."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from overlay.engines import ENGINES, Engine, open_engine
+from tests.databases import store, writer
+
+__all__ = ["store", "writer"]
 
 
 @pytest.fixture(params=list(ENGINES))

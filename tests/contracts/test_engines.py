@@ -114,6 +114,23 @@ def test_a_word_that_left_with_its_last_listing_is_meant_no_more(engine: Engine)
     assert found(engine, "paymant well") == {"2"}
 
 
+def test_a_beginning_means_the_eight_commonest_words_that_begin_so(engine: Engine) -> None:
+    put(engine, *(listing(f"{at}{copy}", f"inv{at}x") for at in range(10) for copy in "xy"[: 1 + (at > 1)]))
+    assert {id_[0] for id_ in found(engine, "inv")} == set("23456789")
+    assert found(engine, "inv well") == set()
+    put(engine, listing("i", "in"), seq=2)
+    assert found(engine, "in") == {"i"}  # a short word that is said means itself
+    assert {id_[0] for id_ in found(engine, "i")} == {"i", *"2345678"}  # as common as 9, and before it
+
+
+def test_a_mistyped_word_means_the_eight_nearest_of_them_the_commonest(engine: Engine) -> None:
+    put(engine, *(listing(str(at), f"transpor{chr(98 + at)}") for at in range(10)), listing("y", "transpork"))
+    assert found(engine, "transporz well") == {*"0123456", "9", "y"}
+    put(engine, *(listing(f"far{at}", "transporttz") for at in range(5)), seq=2)
+    assert found(engine, "transporz well") == {*"0123456", "9", "y"}
+    assert found(engine, "transportzt well") == {f"far{at}" for at in range(5)}
+
+
 def test_up_to_three_words_all_of_them_drive_out_some_of_them(engine: Engine) -> None:
     put(engine, listing("1", "red green blue"), listing("2", "red green"), listing("3", "blue"), listing("4", "black"))
     assert found(engine, "red green blue") == {"1"}

@@ -1,0 +1,115 @@
+"""Facts told in words that can be read: block `4a`, registration `a` moved to `a2`. For tests of what keeps facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from indexer.facts import BlockRef, Event, EventKind, Reading, State, Status
+from parsers.cards import Kind
+from parsers.reasons import Reason
+from parsers.tx import Outpoint
+
+CARD = b"\xca" * 32
+
+
+def name(text: str) -> bytes:
+    """32 bytes that can be read: `4a`, `alice`."""
+    return text.encode().ljust(32, b"\0")
+
+
+def ref(label: str, prev: str = "", chain: str = "demo") -> BlockRef:
+    """Block `4a`: height 4, of fork a."""
+    height = int(label.rstrip("abcdefgh"))
+    return BlockRef(chain, height, name(label), name(prev or str(height - 1)), 1_700_000_000 + height, b"h" * 80)
+
+
+def at(text: str, vout: int = 0) -> Outpoint:
+    return Outpoint(name(text), vout)
+
+
+def state(id_: str, where: str | None, height: int, **more: object) -> State:
+    seat = at(where) if where else None
+    made = State(
+        id=str(at(id_)),
+        kind=Kind.AGENT,
+        status=Status.LIVE if where else Status.BURNED,
+        outpoint=seat,
+        offset=0,
+        satoshis=1 if where else 0,
+        owner="alice" if where else None,
+        map={"app": "test", "type": "a2b-agent"},
+        card=CARD,
+        winner=at(id_),
+        updated_height=height,
+        created_height=height,
+    )
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def born(id_: str, position: int = 0, height: int = 2, **more: object) -> Event:
+    """A registration by that name appears."""
+    return Event(
+        kind=EventKind.INSCRIBED,
+        position=position,
+        tx_index=position + 1,
+        txid=name(id_),
+        outpoint=at(id_),
+        card=CARD,
+        owner="alice",
+        state=state(id_, id_, height, **more),
+    )
+
+
+def moved(id_: str, source: str, target: str, position: int = 0, height: int = 2) -> Event:
+    """It goes from one transaction's output to another's."""
+    return Event(
+        kind=EventKind.MOVED,
+        position=position,
+        tx_index=position + 1,
+        txid=name(target),
+        outpoint=at(target),
+        spent=at(source),
+        owner="bob",
+        state=state(id_, target, height, owner="bob"),
+    )
+
+
+def burned(id_: str, source: str, target: str, position: int = 0, height: int = 2) -> Event:
+    return Event(
+        kind=EventKind.BURNED,
+        position=position,
+        tx_index=position + 1,
+        txid=name(target),
+        outpoint=None,
+        spent=at(source),
+        reasons=(Reason("burned-fee"),),
+        state=state(id_, None, height),
+    )
+
+
+def near_miss(txid: str, position: int = 0) -> Event:
+    return Event(
+        kind=EventKind.REJECTED,
+        position=position,
+        tx_index=position + 1,
+        txid=name(txid),
+        outpoint=at(txid),
+        valid=False,
+        reasons=(Reason("satoshis", "two satoshis"), Reason("card-json")),
+    )
+
+
+def undecided(id_: str, source: str, target: str) -> Event:
+    return replace(
+        burned(id_, source, target),
+        kind=EventKind.UNDECIDED,
+        valid=False,
+        reasons=(Reason("values-unknown", str(at("else"))),),
+        state=state(id_, None, 2, status=Status.UNDECIDED),
+    )
+
+
+def says(
+    label: str, *said: Event, prev: str = "", chain: str = "demo", cards: dict[bytes, bytes] | None = None
+) -> Reading:
+    return Reading(ref(label, prev, chain), said, cards or {})
