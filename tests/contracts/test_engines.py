@@ -100,6 +100,32 @@ def test_nothing_is_found_by_what_no_listing_says(engine: Engine, text: str) -> 
     assert found(engine, text) == set()
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("lino", set()),  # under five letters nothing is forgiven
+        ("tige", set()),
+        ("tigre", {"tiger"}),
+        ("tigers", {"tiger"}),
+        ("itgre", set()),  # up to eight letters one error
+        ("elephnat", {"elephant"}),
+        ("elpehnat", set()),
+        ("crocodiel", {"crocodile"}),  # from nine letters two
+        ("corcodiel", {"crocodile"}),
+        ("corcoidel", set()),
+        ("CROCODIEL", {"crocodile"}),
+        ("TIGRE", set()),  # up to six capitals are a ticker
+        ("crocodi1e", set()),  # and a digit makes an id
+        ("deadbeaf", set()),  # as do eight letters that all are hexadecimal
+        ("крокодли", {"крокодил"}),
+    ],
+)
+def test_longer_words_are_forgiven_more_errors(engine: Engine, typed: str, meant: set[str]) -> None:
+    said = ("lion", "tiger", "elephant", "crocodile", "deadbeef", "крокодил")
+    put(engine, *(listing(word, word) for word in said))
+    assert found(engine, f"{typed} well") == meant
+
+
 def test_a_word_that_is_said_means_itself_and_not_its_neighbours(engine: Engine) -> None:
     put(engine, listing("1", "Payment"), listing("2", "Payments"), listing("3", "Paymant"))
     assert found(engine, "payment well") == {"1", "2"}
