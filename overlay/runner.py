@@ -17,6 +17,7 @@ from indexer.follow import FIRST_PAUSE, LONGEST_PAUSE, Follower
 from overlay.catalogue import Catalogue
 from overlay.engines import BusyError
 from overlay.feed import Feed
+from overlay.memory import few_arenas, give_back
 from overlay.ports import Services
 from overlay.services import House, diagnose, version, writing_index
 from overlay.standing import Standing
@@ -28,6 +29,9 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
 """How often a process that only serves looks for what another one has written."""
+
+BULK = 2_000
+"""Changes carried over without a pause, after which the memory they took is given back."""
 
 BUSY_SECONDS = 1.0
 """How often a process tries to become the one that feeds the index."""
@@ -72,6 +76,7 @@ class Runner:
     async def run(self) -> None:
         """Work until SIGTERM or SIGINT. Raises SourceError, StoreError, EngineError, AddressError or OSError when it
         cannot go on."""
+        few_arenas()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
@@ -154,6 +159,7 @@ class Runner:
 
     async def _carry(self, feed: Feed) -> None:
         """Keep the index in step: woken by every write, one batch at a time."""
+        since_quiet = 0
         while True:
             self._news.clear()
             reached = self.standing.reached()
@@ -164,8 +170,12 @@ class Runner:
                 # another process serving the same data feeds the index, and its commits are seen here too
                 await asyncio.sleep(BUSY_SECONDS)
                 continue
+            since_quiet += carried
             if not carried:
                 self.standing.publish(reached)
+                if since_quiet >= BULK:
+                    await asyncio.to_thread(give_back)
+                since_quiet = 0
                 await self._news.wait()
 
     def _give_up(self, _done: int) -> None:
