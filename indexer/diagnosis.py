@@ -12,6 +12,7 @@ from indexer.reading import read_alone
 from indexer.registry import Registry
 from indexer.store import Revision, Store
 from parsers import tx
+from parsers.errors import ParseError, TransactionError
 from parsers.reasons import Reason
 from parsers.tx import Outpoint, Transaction
 
@@ -85,13 +86,21 @@ class Diagnoser:
         return self._of_block(outpoint.txid, revisions)
 
     def by_raw(self, raw: bytes) -> dict[str, Any]:
-        """Diagnose a raw transaction. Raises ParseError when the bytes are none."""
-        chain, network = next(iter(self._networks().items()))
-        transaction = tx.read_exactly(raw, segwit=network.rules.segwit)
+        """Diagnose a raw transaction, for the first chain on which it can be one. Raises ParseError when it is none."""
+        chain, network, transaction = self._parse(raw)
         revisions = self._store.said_by(transaction.txid)
         if revisions:
             return self._of_block(transaction.txid, revisions)
         return self._of_raw(transaction, chain, network)
+
+    def _parse(self, raw: bytes) -> tuple[str, Network, Transaction]:
+        refused: ParseError = TransactionError("no chain is followed that it could be a transaction of")
+        for chain, network in self._networks().items():
+            try:
+                return chain, network, tx.read_exactly(raw, segwit=network.rules.segwit)
+            except ParseError as error:
+                refused = error
+        raise refused
 
     def _of_block(self, txid: bytes, revisions: list[Revision]) -> dict[str, Any]:
         where = revisions[0]
@@ -105,20 +114,21 @@ class Diagnoser:
             ),
             *_steps(revisions[0].event),
         ]
-        listed = self._listed(past.event for past in revisions)
-        steps += self._outcome(revisions[0].event, listed)
+        listed = self._listed(revisions)
+        steps += self._outcome(revisions[0], listed)
         return {
             "txid": txid[::-1].hex(), "found": True, "where": "block", "height": where.height,
             "blockHash": where.hash[::-1].hex(), "confirmations": depth, "source": where.chain,
             "steps": steps, "records": records, "listed": listed,
         }  # fmt: skip
 
-    def _outcome(self, event: Event, listed: list[str]) -> list[dict[str, Any]]:
+    def _outcome(self, revision: Revision, listed: list[str]) -> list[dict[str, Any]]:
+        event = revision.event
         if event.pointer is not None and event.valid:
             return [_step("listed", "the pointer is recorded; its card has not been fetched", ok=False)]
         if event.state is None or not event.valid:
             return []
-        now = self._now(event.state.id)
+        now = self._now(revision)
         if now is None or event.outpoint is None:
             return []
         if now.status is Status.BURNED:
@@ -128,16 +138,19 @@ class Diagnoser:
         steps = [_step("newest", "no later card has been inscribed")] if event.card is not None else []
         return [*steps, _step("listed", f"listed as {', '.join(listed)}", ok=bool(listed))]
 
-    def _now(self, id_: str) -> State | None:
-        history = self._store.history(id_)
+    def _now(self, revision: Revision) -> State | None:
+        """The registration that a revision is about, as it stands now on the same chain."""
+        if revision.event.state is None:
+            return None
+        history = [past for past in self._store.history(revision.event.state.id) if past.chain == revision.chain]
         return history[-1].event.state if history else None
 
-    def _listed(self, events: Iterable[Event]) -> list[str]:
-        """The live registrations whose newest card or place these events decide."""
+    def _listed(self, revisions: Iterable[Revision]) -> list[str]:
+        """The live registrations whose newest card or place these revisions decide."""
         found = []
-        for event in events:
-            now = self._now(event.state.id) if event.state else None
-            if now and now.status is Status.LIVE and event.outpoint in (now.winner, now.outpoint):
+        for past in revisions:
+            now = self._now(past)
+            if now and now.status is Status.LIVE and past.event.outpoint in (now.winner, now.outpoint):
                 found.append(now.id)
         return list(dict.fromkeys(found))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from indexer import follow
@@ -26,11 +26,12 @@ from tests.indexing import Indexing, Reader
 from tests.oracles.registry import read_chain
 from tests.strategies import History, histories
 
-EXAMPLES = 800 if os.environ.get("A2B_SLOW_TESTS") == "1" else 40
+EXAMPLES = 2_000 if os.environ.get("A2B_SLOW_TESTS") == "1" else 100
 
 law = settings(
     max_examples=EXAMPLES,
     deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],  # Phase.explain takes minutes here
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
 
