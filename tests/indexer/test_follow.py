@@ -230,6 +230,25 @@ async def test_a_source_that_is_merely_behind_takes_nothing_back(url: str, kit: 
             assert indexing.facts() == before
 
 
+class Forgetful(MemoryChain):
+    """A node that begins again from nothing just after it has told its tip."""
+
+    async def tip(self) -> BlockRef | None:
+        tip = await super().tip()
+        self._best = []
+        return tip
+
+
+async def test_a_source_that_loses_its_blocks_between_two_questions_takes_nothing_back(url: str, kit: ChainKit) -> None:
+    kit.mine(kit.inscribe(agent()))
+    with Indexing(url, MemoryChain(*kit.blocks)) as indexing:
+        await indexing.catch_up()
+        before = indexing.facts()
+    with Indexing(url, Forgetful(*kit.blocks)) as indexing:
+        await indexing.catch_up()
+        assert indexing.facts() == before
+
+
 async def test_a_shorter_chain_that_differs_is_a_reorg(url: str, kit: ChainKit) -> None:
     kit.mine_empty(4)
     chain = MemoryChain(*kit.blocks)

@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 from tests.indexing import Indexing, Reader
 from tests.oracles.registry import read_chain
 
-KILLS = int(os.environ.get("A2B_KILLS", "32"))
+KILLS = int(os.environ.get("A2B_KILLS", "28"))
 STAGES = 4
 BLOCKS_A_STAGE = 60
 SEED = 20_240

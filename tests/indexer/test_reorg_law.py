@@ -1,7 +1,7 @@
 """The law of reorgs: any history of forks ends as a fresh replay of the final best chain, and as the oracle says.
 
 Blocks arrive in any order and in batches of any size, the indexer is started again at any moment, and its writes may
-be of one block or of many. `A2B_SLOW_TESTS=1` tries twenty times as many histories.
+be of one block or of many. `A2B_SLOW_TESTS=1` tries many times as many histories.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.indexing import Indexing, Reader
 from tests.oracles.registry import read_chain
 from tests.strategies import History, histories
 
-EXAMPLES = 2_000 if os.environ.get("A2B_SLOW_TESTS") == "1" else 100
+EXAMPLES = 2_000 if os.environ.get("A2B_SLOW_TESTS") == "1" else 70
 
 law = settings(
     max_examples=EXAMPLES,
