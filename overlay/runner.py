@@ -6,7 +6,9 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 import threading
+from asyncio.subprocess import DEVNULL
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -19,7 +21,7 @@ from overlay.engines import BusyError
 from overlay.feed import Feed
 from overlay.memory import few_arenas, give_back
 from overlay.ports import Services
-from overlay.services import House, diagnose, version, writing_index
+from overlay.services import House, compiled_before, diagnose, version, writing_index
 from overlay.standing import Standing
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ class Runner:
             self.standing.follow(follower.progress)
         self._stopping = threading.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._compiling = asyncio.Lock()
         self._beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
     def also(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -137,6 +140,8 @@ class Runner:
 
     async def _follow(self, follower: Follower) -> None:
         """One chain, from connecting on. Without anything else to do, a chain that stops ends the process."""
+        async with self._compiling:
+            await compile_aside()
         await self._connect(follower)
         await follower.run()
         if self._house.engine is None and all(each.state == "stopped" for each in self.standing.progress.values()):
@@ -233,3 +238,19 @@ def _reason(error: Exception) -> str:
     """asyncio's own text repeats the address; names that cannot be resolved have negative numbers."""
     number = getattr(error, "errno", None) or 0
     return os.strerror(number) if number > 0 else str(getattr(error, "strerror", None) or error)
+
+
+async def compile_aside() -> None:
+    """Have a process of its own compile the loops that read blocks: the compiler's 90 MB go with it.
+
+    Where there is no cache to share, or it fails, this process compiles at the first block.
+    """
+    if "NUMBA_CACHE_DIR" not in os.environ or compiled_before():
+        return
+    command = (sys.executable, "-c", "from parsers import block; block.prepare()")
+    child = await asyncio.create_subprocess_exec(*command, stdout=DEVNULL, stderr=DEVNULL)
+    try:
+        await child.wait()
+    finally:
+        if child.returncode is None:
+            child.kill()

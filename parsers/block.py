@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from parsers import block_loop as loop
 from parsers.errors import BlockError
-from parsers.tx import sha256d
+from parsers.tx import Outpoint, sha256d
 from parsers.watched import Buffer, Watched, address
 
 __all__ = [
-    "Buffer", "Candidate", "Candidates", "Watched", "check", "header", "merkle_root", "spending", "tx_count",
+    "Buffer", "Candidate", "Candidates", "Watched", "check", "header", "merkle_root", "prepare", "spending", "tx_count",
     "tx_offsets", "txids", "worth_reading",
 ]  # fmt: skip
 
@@ -102,6 +102,15 @@ def _start(data: Buffer) -> tuple[int, int]:
     if count * _SMALLEST_TX > len(data) - start:
         raise BlockError(f"{count:,} transactions do not fit in {len(data) - start:,} bytes", HEADER)
     return count, start
+
+
+def prepare() -> None:
+    """Compile every loop, or load it as an earlier process compiled it, by walking a block of one coinbase."""
+    coinbase = b"\1\0\0\0\1" + bytes(36) + bytes(5) + b"\1" + bytes(8) + b"\1\x51" + bytes(4)
+    tiny, somebody = bytes(HEADER) + b"\1" + coinbase, Watched([Outpoint(bytes(32), 1)])
+    worth_reading(tiny, somebody)
+    spending(tiny, somebody)
+    merkle_root(tiny)
 
 
 def worth_reading(data: Buffer, watched: Watched, *, segwit: bool = False, witness: bool = False) -> Candidates:
