@@ -15,14 +15,14 @@ from overlay.commands import check, diagnose, rebuild, run, search, show, snapsh
 from overlay.terminal import complain, say, survive_any_encoding
 
 EXIT_CODES = {
-    "overlay.problems.NotFoundError": 1,
+    "overlay.api.problems.NotFoundError": 1,
     "overlay.remote.NotThereError": 1,
     "indexer.snapshot_fields.SnapshotError": 1,
     "indexer.settings.SettingsError": 2,
     "overlay.commands.options.UsageError": 2,
-    "overlay.problems.BadRequestError": 2,
+    "overlay.api.problems.BadRequestError": 2,
     "overlay.remote.RefusedError": 2,
-    "overlay.problems.ProblemError": 3,
+    "overlay.api.problems.ProblemError": 3,
     "overlay.remote.RemoteError": 3,
     "overlay.services.MissingError": 3,
     "overlay.runner.AddressError": 3,

@@ -203,7 +203,7 @@ class Runner:
     async def _serve(self) -> web.AppRunner:
         from aiohttp import web
 
-        from overlay.app import create_app, create_runner
+        from overlay.api.app import create_app, create_runner
 
         settings = self._house.settings
         runner = create_runner(create_app(self.services()))

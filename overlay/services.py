@@ -148,7 +148,7 @@ def diagnose(settings: Settings, store: Store, what: str | bytes) -> dict[str, A
     chain. Raises ValueError for text that is neither, ParseError for bytes that are no transaction, ProblemError (503)
     for bytes while no chain is known."""
     from indexer.diagnosis import Diagnoser
-    from overlay.problems import ProblemError
+    from overlay.api.problems import ProblemError
 
     known = networks(settings, store)
     if isinstance(what, bytes) and not known:

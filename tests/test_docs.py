@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from indexer.settings import KEYS, PREFIX
-from overlay.routes import ROUTES
+from overlay.api.routes import ROUTES
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text()

@@ -69,8 +69,8 @@ def _pairs(asked: Namespace) -> list[tuple[str, str]]:
 
 
 def _local(told: Settings, asked: list[tuple[str, str]]) -> Any:
-    from overlay.asked import from_pairs
-    from overlay.page import page
+    from overlay.api.asked import from_pairs
+    from overlay.api.page import page
     from overlay.services import open_index
 
     engine = open_index(told, make=False)
@@ -84,7 +84,7 @@ def _local(told: Settings, asked: list[tuple[str, str]]) -> Any:
 
 def _chains(engine: Engine, told: Settings) -> dict[str, str]:
     """The chains that the index itself knows, by name: asked of it, so that no database is needed."""
-    from overlay.params import STATUSES
+    from overlay.api.params import STATUSES
     from overlay.query import Query
     from overlay.services import in_configured_order
 

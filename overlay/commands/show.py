@@ -60,8 +60,8 @@ def history(asked: Namespace) -> int:
 
 
 def _listing(told: Settings, id_: str) -> dict[str, Any]:
+    from overlay.api.listing_api import one as listing
     from overlay.catalogue import Catalogue
-    from overlay.listing_api import one as listing
     from overlay.services import open_store
 
     store = open_store(told, make=False)
@@ -72,8 +72,8 @@ def _listing(told: Settings, id_: str) -> dict[str, Any]:
 
 
 def _revisions(told: Settings, id_: str) -> dict[str, Any]:
+    from overlay.api.listing_api import revisions
     from overlay.catalogue import Catalogue
-    from overlay.listing_api import revisions
     from overlay.services import open_store
 
     store = open_store(told, make=False)

@@ -6,7 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
-from overlay.answers import OPENAPI, REVALIDATE, json_bytes, not_modified, unchanged, weak_etag
+from overlay.api.answers import OPENAPI, REVALIDATE, json_bytes, not_modified, unchanged, weak_etag
 from overlay.compact import encode
 from overlay.pages.rendering import html_answer, page_etag, render
 

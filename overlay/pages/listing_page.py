@@ -7,12 +7,12 @@ from typing import Any
 
 from aiohttp import web
 
-from overlay import listing_api
-from overlay.answers import REVALIDATE, SERVICES, not_modified, unchanged
+from overlay.api import listing_api
+from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged
+from overlay.api.problems import NotFoundError
 from overlay.compact import encode
 from overlay.pages.rendering import html_answer, page_etag, render, wants_json
 from overlay.ports import Store
-from overlay.problems import NotFoundError
 
 
 async def listing(request: web.Request) -> web.Response:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from overlay.answers import REVALIDATE, SERVICES, not_modified, unchanged, weak_etag
+from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged, weak_etag
 from overlay.visible import visible
 
 _POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

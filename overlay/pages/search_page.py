@@ -10,13 +10,13 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from overlay import search_api
-from overlay.answers import REVALIDATE, SERVICES, not_modified, unchanged
-from overlay.asked import Asked, from_pairs
-from overlay.page import next_cursor
+from overlay.api import search_api
+from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged
+from overlay.api.asked import Asked, from_pairs
+from overlay.api.page import next_cursor
+from overlay.api.params import KINDS, MAX_OFFSET, SORT_WORDS, pairs
+from overlay.api.problems import Fault, ProblemError
 from overlay.pages.rendering import html_answer, page_etag, render, wants_json
-from overlay.params import KINDS, MAX_OFFSET, SORT_WORDS, pairs
-from overlay.problems import Fault, ProblemError
 from overlay.query import Hit, Hits
 
 Pairs = Sequence[tuple[str, str]]

@@ -30,7 +30,7 @@ from aiohttp import web
 
 from indexer.facts import State, Status
 from overlay import items
-from overlay.app import create_app, create_runner
+from overlay.api.app import create_app, create_runner
 from overlay.compact import encode
 from overlay.document import Document
 from overlay.engines import Cursor, Engine, Suggestion

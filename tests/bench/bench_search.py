@@ -21,8 +21,8 @@ from pathlib import Path
 from overlay.document import Document
 from overlay.engines import Cursor, Engine, open_engine
 from overlay.query import FACETS, Query
-from overlay.ranking import weigh
-from overlay.vocabulary import Change, Vocabulary
+from overlay.search.ranking import weigh
+from overlay.search.vocabulary import Change, Vocabulary
 from tests.bench.listings import listings, offers_of
 
 ROOT = Path(__file__).parents[2]

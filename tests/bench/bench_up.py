@@ -40,7 +40,10 @@ def card(document: Document) -> dict[str, Any]:
         "version": "1.0.0",
         "capabilities": {},
         "skills": [
-            {"id": s.id, "name": s.name, "description": s.description, "tags": list(s.tags), "examples": list(s.examples)}
+            {
+                "id": s.id, "name": s.name, "description": s.description,
+                "tags": list(s.tags), "examples": list(s.examples),
+            }
             for s in document.skills
         ],
         "x-payment-config": [

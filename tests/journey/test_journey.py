@@ -15,7 +15,7 @@ from urllib.parse import quote
 import jsonschema
 import pytest
 
-from overlay.schemas import SCHEMAS
+from overlay.api.schemas import SCHEMAS
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing

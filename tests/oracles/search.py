@@ -14,7 +14,7 @@ from typing import Any
 
 from overlay.document import Document
 from overlay.query import Query
-from overlay.text import Compound, asked, edits, fold, is_spelt, stem, words
+from overlay.search.text import Compound, asked, edits, fold, is_spelt, stem, words
 from parsers.matching import Filter
 from parsers.offers import Offer
 from tests.oracles.prices import row_meets, rows

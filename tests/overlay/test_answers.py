@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
+from overlay.api.routes import ROUTES
 from overlay.ports import Services
-from overlay.routes import ROUTES
 from tests.overlay.calls import TOWER, engine_of, problem
 from tests.overlay.conftest import Serve
 

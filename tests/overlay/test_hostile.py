@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
-from overlay.app import create_app
+from overlay.api.app import create_app
+from overlay.api.routes import ROUTES
 from overlay.ports import Services
-from overlay.routes import ROUTES
 from tests.overlay.calls import engine_of, problem, raw, talk
 
 

@@ -11,12 +11,12 @@ import pytest
 from aiohttp import ClientSession
 from jsonschema import Draft202012Validator
 
-from overlay.app import create_app
-from overlay.openapi import document
-from overlay.params import CHANGES, CHECK, SEARCH, SUGGEST
+from overlay.api.app import create_app
+from overlay.api.openapi import document
+from overlay.api.params import CHANGES, CHECK, SEARCH, SUGGEST
+from overlay.api.routes import ROUTES
+from overlay.api.schemas import SCHEMAS
 from overlay.ports import Services
-from overlay.routes import ROUTES
-from overlay.schemas import SCHEMAS
 from tests.overlay.fakes import FakeEngine, FakeStore
 
 TABLES = {

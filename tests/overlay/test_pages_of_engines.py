@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from overlay.asked import from_pairs
+from overlay.api.asked import from_pairs
+from overlay.api.page import page
+from overlay.api.params import SEARCH, pairs
+from overlay.api.problems import BadRequestError
 from overlay.engines import ENGINES, Cursor, Engine, open_engine
-from overlay.page import page
-from overlay.params import SEARCH, pairs
-from overlay.problems import BadRequestError
 from tests.overlay.fakes import CAIP2, CHAIN, FakeEngine, sample_services
 
 CHAINS = {CHAIN: CAIP2}

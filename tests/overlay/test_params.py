@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay import cursors, values
-from overlay.asked import Asked, from_pairs
-from overlay.params import CHANGES, SEARCH, SUGGEST, pairs, read
-from overlay.problems import BadRequestError, Fault
+from overlay.api import cursors, values
+from overlay.api.asked import Asked, from_pairs
+from overlay.api.params import CHANGES, SEARCH, SUGGEST, pairs, read
+from overlay.api.problems import BadRequestError, Fault
 from overlay.query import FACETS, Query
 
 CHAINS = {"bsv": "bsv:mainnet", "ltc": "bip122:12a765e31ffd4059bada1e25190f6e98", "demo": "bsv:mainnet"}

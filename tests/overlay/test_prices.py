@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.document import Document
-from overlay.prices import AMOUNT_BITS, amount_key, asks_offer, cheapest, meets, pack, shown, usual
 from overlay.query import Query
+from overlay.search.prices import AMOUNT_BITS, amount_key, asks_offer, cheapest, meets, pack, shown, usual
 from parsers import matching
 from parsers.cards import Skill
 from parsers.intervals import interval_key

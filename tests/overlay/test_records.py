@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.records import LARGEST, Record, Records
+from overlay.search.records import LARGEST, Record, Records
 
 records = st.builds(
     Record, st.text(), st.integers(0, 2**63 - 1), st.booleans(), st.text(), st.binary(), st.binary(), st.binary()

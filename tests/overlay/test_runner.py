@@ -142,8 +142,7 @@ async def test_after_a_restart_it_is_ready_only_when_it_has_caught_up_again(tmp_
     chain.open = slow  # type: ignore[method-assign]
     chain.arrive(*kit.blocks)
     async with running(house(tmp_path, chain)) as (runner, _):
-        await asyncio.sleep(0.3)
-        assert runner.standing.ready() == "live is starting: block 2 is indexed"
+        await until(lambda: runner.standing.ready() == "live is starting: block 2 is indexed")
         assert runner.standing.chains() == {"live": "bsv:regtest"}
         assert runner.standing.heights() == {"live": 2}
         waiting.set()

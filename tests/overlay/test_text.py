@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.text import MAX_PARTS, MAX_WORD, Compound, asked, edits, fold, stem, words
+from overlay.search.text import MAX_PARTS, MAX_WORD, Compound, asked, edits, fold, stem, words
 
 
 def parts_of(text: str) -> list[str]:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlay.lexicon import Lexicon, signature
-from overlay.text import is_spelt, stem
-from overlay.vocabulary import Change, Vocabulary
+from overlay.search.lexicon import Lexicon, signature
+from overlay.search.text import is_spelt, stem
+from overlay.search.vocabulary import Change, Vocabulary
 from tests.oracles.search import distance
 
 LETTERS = st.text("abcdé", min_size=1, max_size=10)

@@ -21,13 +21,13 @@ from overlay.engines.tantivy.search import search
 from overlay.engines.tantivy.state import State, read_changes, read_state, read_words, write_change, write_state
 from overlay.engines.tantivy.suggest import suggest
 from overlay.engines.tantivy.view import View
-from overlay.facts import is_listed
-from overlay.prices import pack, usual
 from overlay.query import Hits, Query
-from overlay.ranking import weigh
-from overlay.records import Record, Records
-from overlay.sorting import newest
-from overlay.vocabulary import Change, Vocabulary
+from overlay.search.facts import is_listed
+from overlay.search.prices import pack, usual
+from overlay.search.ranking import weigh
+from overlay.search.records import Record, Records
+from overlay.search.sorting import newest
+from overlay.search.vocabulary import Change, Vocabulary
 
 if TYPE_CHECKING:
     from overlay.document import Document

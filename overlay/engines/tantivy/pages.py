@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import tantivy
 
-from overlay.records import Record
+from overlay.search.records import Record
 
 Address = tantivy.DocAddress
 Key = tuple[Any, ...]

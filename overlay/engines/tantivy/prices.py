@@ -11,9 +11,9 @@ from overlay.engines.tantivy.facts import number
 from overlay.engines.tantivy.pages import Address, Key, Keyed, Read
 from overlay.engines.tantivy.queries import Part, Translator, every
 from overlay.engines.tantivy.schema import FIRST
-from overlay.prices import amount_key, key_number, price_key
 from overlay.query import Cheapest, Query
-from overlay.records import Record
+from overlay.search.prices import amount_key, key_number, price_key
+from overlay.search.records import Record
 
 Find = Callable[[Record], Cheapest | None]
 """The cheapest offer of a record under the query."""

@@ -11,12 +11,12 @@ from tantivy import FieldType, Occur
 
 from overlay.engines.tantivy.facts import SLOTS, both, cost, is_shared, mixed, price_class
 from overlay.engines.tantivy.schema import NEVER, classed, cost_column
-from overlay.facts import LISTED, is_plain, standing, wanted
-from overlay.matching import Choice, Plan, Word
-from overlay.prices import AMOUNT_BITS, amount_key, asks_price
 from overlay.query import Query
-from overlay.ranking import LEVELS
-from overlay.vocabulary import Vocabulary
+from overlay.search.facts import LISTED, is_plain, standing, wanted
+from overlay.search.matching import Choice, Plan, Word
+from overlay.search.prices import AMOUNT_BITS, amount_key, asks_price
+from overlay.search.ranking import LEVELS
+from overlay.search.vocabulary import Vocabulary
 
 Part = tantivy.Query
 Kind = tuple[str, Callable[[str], int]]

@@ -8,7 +8,7 @@ import tantivy
 
 from overlay.engines.tantivy.pages import Found, first_wanted
 from overlay.query import Query
-from overlay.sorting import is_descending
+from overlay.search.sorting import is_descending
 
 _FIELDS = {"updated": "newest", "created": "made", "name": "name"}
 

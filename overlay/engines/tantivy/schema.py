@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import tantivy
 
 from overlay.engines.tantivy.facts import COLUMNS, SLOTS, joint_facts, number, price_class, slot_facts
-from overlay.facts import FACET_FIELDS, facets, facts, is_listed
-from overlay.prices import AMOUNT_BITS, amount_key
-from overlay.sorting import made, name_key, newest
-from overlay.suggesting import hints, name_words
+from overlay.search.facts import FACET_FIELDS, facets, facts, is_listed
+from overlay.search.prices import AMOUNT_BITS, amount_key
+from overlay.search.sorting import made, name_key, newest
+from overlay.search.suggesting import hints, name_words
 
 if TYPE_CHECKING:
     from overlay.document import Document

@@ -11,13 +11,13 @@ from overlay.engines.tantivy.prices import ByPrice
 from overlay.engines.tantivy.queries import Part, either, every, without
 from overlay.engines.tantivy.run import Run
 from overlay.engines.tantivy.view import View
-from overlay.facts import EXACT, FACET_FIELDS, MOST_VALUES
-from overlay.matching import plan
-from overlay.prices import meets, shown
 from overlay.query import Cheapest, Hit, Hits, Query
-from overlay.ranking import BEST
-from overlay.records import Record
-from overlay.sorting import is_descending, is_key
+from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES
+from overlay.search.matching import plan
+from overlay.search.prices import meets, shown
+from overlay.search.ranking import BEST
+from overlay.search.records import Record
+from overlay.search.sorting import is_descending, is_key
 
 _SEGMENT_VALUES = 65_000
 

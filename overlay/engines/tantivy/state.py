@@ -15,7 +15,7 @@ from typing import Any
 import tantivy
 
 from overlay.engines import Cursor
-from overlay.vocabulary import Change, Vocabulary
+from overlay.search.vocabulary import Change, Vocabulary
 
 _MOST_COUNTS = 1_000_000
 _GENERATION = "made"  # the field of numbers that listings are sorted by, used for the commit here

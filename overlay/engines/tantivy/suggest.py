@@ -10,8 +10,8 @@ from overlay.engines import Suggestion
 from overlay.engines.tantivy.pages import Found, Key, Order, page
 from overlay.engines.tantivy.queries import every
 from overlay.engines.tantivy.view import View
-from overlay.records import Record
-from overlay.suggesting import suggest as complete
+from overlay.search.records import Record
+from overlay.search.suggesting import suggest as complete
 
 
 def suggest(view: View, counting: Lock, text: str, limit: int) -> list[Suggestion]:
@@ -21,7 +21,7 @@ def suggest(view: View, counting: Lock, text: str, limit: int) -> list[Suggestio
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """See `overlay.suggesting.Hinting`."""
+    """See `overlay.search.suggesting.Hinting`."""
 
     view: View
     counting: Lock

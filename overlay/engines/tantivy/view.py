@@ -8,8 +8,8 @@ from typing import NamedTuple
 from overlay.engines.tantivy.pages import Address
 from overlay.engines.tantivy.queries import Part, Translator, every
 from overlay.engines.tantivy.state import State
-from overlay.records import Record, Records
-from overlay.vocabulary import Vocabulary
+from overlay.search.records import Record, Records
+from overlay.search.vocabulary import Vocabulary
 
 _MOST_DOCUMENTS = 1_000_000  # of one registration
 

@@ -31,9 +31,9 @@ from overlay.engines.whoosh.search import search
 from overlay.engines.whoosh.suggest import Hints
 from overlay.engines.whoosh.view import State, View, state_name
 from overlay.query import Hits, Query
-from overlay.ranking import weigh
-from overlay.suggesting import hints, name_words, suggest
-from overlay.vocabulary import Change, Vocabulary
+from overlay.search.ranking import weigh
+from overlay.search.suggesting import hints, name_words, suggest
+from overlay.search.vocabulary import Change, Vocabulary
 
 if TYPE_CHECKING:
     from overlay.document import Document

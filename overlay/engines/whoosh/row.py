@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from overlay.facts import facets, facts, is_listed
-from overlay.prices import pack, usual
-from overlay.sorting import made, name_key, newest
+from overlay.search.facts import facets, facts, is_listed
+from overlay.search.prices import pack, usual
+from overlay.search.sorting import made, name_key, newest
 
 if TYPE_CHECKING:
     from overlay.document import Document
 
 
 class Row(NamedTuple):
-    """One document. `newest`, `made` and `name` are from `overlay.sorting`, `facts` and `facets` from `overlay.facts`,
-    `usual` and `offers` from `overlay.prices`; `since` and `until` are the heights it holds for."""
+    """One document. `newest`, `made` and `name` are from `search.sorting`, `facts` and `facets` from `search.facts`,
+    `usual` and `offers` from `search.prices`; `since` and `until` are the heights it holds for."""
 
     id: str
     newest: int

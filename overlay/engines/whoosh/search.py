@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from overlay.engines.whoosh.row import Row
 from overlay.engines.whoosh.view import View
-from overlay.facts import EXACT, FACET_FIELDS, MOST_VALUES, standing, wanted
-from overlay.matching import Choice, Word, plan
-from overlay.prices import asks_offer, meets, price_key, shown
 from overlay.query import Hit, Hits, Query
-from overlay.ranking import BEST
-from overlay.sorting import is_descending, is_key
+from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, standing, wanted
+from overlay.search.matching import Choice, Word, plan
+from overlay.search.prices import asks_offer, meets, price_key, shown
+from overlay.search.ranking import BEST
+from overlay.search.sorting import is_descending, is_key
 
 Key = tuple[Any, ...]
 Points = dict[int, int]

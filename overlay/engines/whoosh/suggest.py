@@ -9,7 +9,7 @@ from overlay.engines.whoosh.view import View
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """See `overlay.suggesting.Hinting`."""
+    """See `overlay.search.suggesting.Hinting`."""
 
     view: View
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from overlay.engines import Cursor
 from overlay.engines.whoosh.library import INDEX, SCHEMA, TOC, ReadStorage, SegmentReader, TermNotFound
 from overlay.engines.whoosh.row import Row
-from overlay.vocabulary import Vocabulary
+from overlay.search.vocabulary import Vocabulary
 
 _MOST_TERMS = 2_000  # whose postings are kept decoded
 

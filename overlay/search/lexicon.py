@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from overlay.text import is_spelt
+from overlay.search.text import is_spelt
 
 Counts = npt.NDArray[np.uint32]
 Bits = npt.NDArray[np.uint64]

@@ -8,8 +8,8 @@ from decimal import Decimal
 from json.encoder import encode_basestring  # the C encoder of one string, which is all a cheapest offer needs
 from typing import Any
 
-from overlay import cursors
-from overlay.asked import Asked
+from overlay.api import cursors
+from overlay.api.asked import Asked
 from overlay.compact import encode
 from overlay.engines import Cursor
 from overlay.query import Cheapest, Hit, Hits

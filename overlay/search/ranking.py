@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from overlay.text import stem, words
+from overlay.search.text import stem, words
 
 if TYPE_CHECKING:
     from overlay.document import Document

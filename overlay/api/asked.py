@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from overlay import cursors
-from overlay.params import MAX_OFFSET, SEARCH, STATUSES, read
-from overlay.problems import BadRequestError, Fault
+from overlay.api import cursors
+from overlay.api.params import MAX_OFFSET, SEARCH, STATUSES, read
+from overlay.api.problems import BadRequestError, Fault
+from overlay.api.values import shown
 from overlay.query import Query
-from overlay.sorting import is_key
-from overlay.values import shown
+from overlay.search.sorting import is_key
 
 NEWEST_OR_BEST_FIRST = frozenset({"relevance", "updated", "created"})
 DEFAULT_STATUSES = ("live", "pending")

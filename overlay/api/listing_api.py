@@ -11,10 +11,10 @@ from urllib.parse import quote, unquote
 from aiohttp import web
 
 from overlay import items
-from overlay.answers import REVALIDATE, SERVICES, json_bytes, not_modified, unchanged, weak_etag
+from overlay.api.answers import REVALIDATE, SERVICES, json_bytes, not_modified, unchanged, weak_etag
+from overlay.api.problems import NotFoundError
 from overlay.compact import encode
 from overlay.ports import Listing, Store
-from overlay.problems import NotFoundError
 from overlay.revisions import revision
 from parsers import cards
 from parsers.tx import Outpoint

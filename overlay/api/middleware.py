@@ -13,8 +13,8 @@ from aiohttp.typedefs import Handler
 from isal import igzip
 from multidict import CIMultiDict
 
-from overlay.answers import problem_answer
-from overlay.problems import ProblemError
+from overlay.api.answers import problem_answer
+from overlay.api.problems import ProblemError
 
 log = logging.getLogger("overlay.http")
 

@@ -6,12 +6,12 @@ from asyncio import to_thread
 
 from aiohttp import web
 
-from overlay.answers import REVALIDATE, SERVICES, json_answer, json_bytes, not_modified, unchanged, weak_etag
-from overlay.asked import Asked, from_pairs
-from overlay.page import page
-from overlay.params import SUGGEST, pairs, read
+from overlay.api.answers import REVALIDATE, SERVICES, json_answer, json_bytes, not_modified, unchanged, weak_etag
+from overlay.api.asked import Asked, from_pairs
+from overlay.api.page import page
+from overlay.api.params import SUGGEST, pairs, read
+from overlay.api.problems import BadRequestError
 from overlay.ports import Services
-from overlay.problems import BadRequestError
 from overlay.query import Hits
 
 

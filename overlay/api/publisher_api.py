@@ -6,11 +6,11 @@ from asyncio import to_thread
 
 from aiohttp import web
 
-from overlay import bodies
 from overlay import check as checks
-from overlay.answers import SERVICES, body, json_answer
-from overlay.params import CHECK, pairs, read
-from overlay.problems import BadRequestError, Fault
+from overlay.api import bodies
+from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.params import CHECK, pairs, read
+from overlay.api.problems import BadRequestError, Fault
 from parsers.errors import ParseError
 from parsers.tx import Outpoint
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from aiohttp import web
 
-from overlay.answers import SERVICES, json_answer
-from overlay.params import CHANGES, pairs, read
+from overlay.api.answers import SERVICES, json_answer
+from overlay.api.params import CHANGES, pairs, read
+from overlay.api.problems import BadRequestError, ProblemError
 from overlay.ports import Change, Store
-from overlay.problems import BadRequestError, ProblemError
 
 
 async def changes(request: web.Request) -> web.Response:

@@ -8,12 +8,12 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 
-from overlay.answers import OPENAPI, SERVICES, problem_answer
-from overlay.middleware import dress, edge
-from overlay.openapi import document
+from overlay.api.answers import OPENAPI, SERVICES, problem_answer
+from overlay.api.middleware import dress, edge
+from overlay.api.openapi import document
+from overlay.api.problems import ProblemError
+from overlay.api.routes import ROUTES
 from overlay.ports import Services
-from overlay.problems import ProblemError
-from overlay.routes import ROUTES
 
 MAX_LINE = 64 * 1024  # a URL of 8 kB, aiohttp's own limit, is too small for 64 repeated percent-encoded filters
 

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
-from overlay import values
-from overlay.problems import BadRequestError, Fault
+from overlay.api import values
+from overlay.api.problems import BadRequestError, Fault
+from overlay.api.values import ValueRefusedError, shown
 from overlay.query import FACETS, SORTS
-from overlay.values import ValueRefusedError, shown
 
 MAX_LIMIT, MAX_OFFSET = 100, 10_000
 MAX_PAIRS, MAX_REPEATS = 200, 64

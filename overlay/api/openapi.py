@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
-from overlay.params import Parameter
-from overlay.problems import TYPE as PROBLEM_TYPE
-from overlay.routes import JSON, Route
-from overlay.schemas import SCHEMAS, ref
+from overlay.api.params import Parameter
+from overlay.api.problems import TYPE as PROBLEM_TYPE
+from overlay.api.routes import JSON, Route
+from overlay.api.schemas import SCHEMAS, ref
 
 _PATH_PARAMETERS = {
     "id": "A listing's id, percent-encoded as one path segment (`#` as %23, `/` as %2F, `%` as %25).",

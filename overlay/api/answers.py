@@ -9,10 +9,10 @@ from typing import Any
 
 from aiohttp import web
 
+from overlay.api.problems import TYPE as PROBLEM_TYPE
+from overlay.api.problems import ProblemError
 from overlay.compact import encode
 from overlay.ports import Services
-from overlay.problems import TYPE as PROBLEM_TYPE
-from overlay.problems import ProblemError
 
 SERVICES: web.AppKey[Services] = web.AppKey("services", Services)
 OPENAPI: web.AppKey[dict[str, Any]] = web.AppKey("openapi", dict)

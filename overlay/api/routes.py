@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from overlay import listing_api, pages, publisher_api, search_api, status_api
-from overlay.params import CHANGES, CHECK, SEARCH, SUGGEST, Parameter
+from overlay import pages
+from overlay.api import listing_api, publisher_api, search_api, status_api
+from overlay.api.params import CHANGES, CHECK, SEARCH, SUGGEST, Parameter
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from overlay.text import fold
+from overlay.search.text import fold
 
 if TYPE_CHECKING:
     from overlay.document import Document

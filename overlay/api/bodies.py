@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from overlay.problems import BadRequestError, Fault
+from overlay.api.problems import BadRequestError, Fault
 
 _CODES = {
     "json_invalid": "not-json",

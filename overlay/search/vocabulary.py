@@ -4,7 +4,7 @@ Counted are the listings that a plain search finds (current, live or pending), s
 is never proposed. Two kinds of strings are kept side by side: surfaces, the folded words people write, and terms, the
 stems that an index holds. Both engines count alike, so they resolve a question into the same terms.
 
-The bulk lies in sorted arrays (`overlay.lexicon`), mapped from a file; words that came since lie in a small dict.
+The bulk lies in sorted arrays (`search.lexicon`), mapped from a file; words that came since lie in a small dict.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import OSA
 
-from overlay.lexicon import Lexicon, empty, signature
-from overlay.text import stem
+from overlay.search.lexicon import Lexicon, empty, signature
+from overlay.search.text import stem
 
 MOST_CHECKED = 20_000  # words a mistyped one is compared with; a flood of look-alikes ends here
 _MOST_KNOWN = 20_000

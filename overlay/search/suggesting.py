@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from overlay.engines import Suggestion
-from overlay.facts import tags
-from overlay.text import asked, words
+from overlay.search.facts import tags
+from overlay.search.text import asked, words
 
 if TYPE_CHECKING:
     from overlay.document import Document

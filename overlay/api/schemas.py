@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from overlay.params import KINDS, STATUSES
+from overlay.api.params import KINDS, STATUSES
 from overlay.query import FACETS
 
 Schema = dict[str, Any]

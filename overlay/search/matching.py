@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from overlay.ranking import LEVELS, points, rarity, scale
-from overlay.text import Compound, asked, edits, is_spelt, stem
-from overlay.vocabulary import Vocabulary
+from overlay.search.ranking import LEVELS, points, rarity, scale
+from overlay.search.text import Compound, asked, edits, is_spelt, stem
+from overlay.search.vocabulary import Vocabulary
 
 SHORT = 3
 MOST_WORDS = 64  # of one question; a question of 32 words as typed may hold more, written together

@@ -1,0 +1,1 @@
+"""What every engine shares: words, the vocabulary, how well a listing answers, prices, orders."""
