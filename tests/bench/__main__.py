@@ -1,0 +1,28 @@
+"""Every benchmark, one after the other: `python -m tests.bench`. A quarter of an hour; leave the machine alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+BENCHES = (
+    ("bench_scan", "--large"),
+    ("bench_append",),
+    ("bench_cards",),
+    ("bench_search",),
+    ("bench_http", "tantivy"),
+    ("bench_up",),
+)
+
+
+def main() -> int:
+    """Run them in processes of their own; the number that failed."""
+    failed = 0
+    for name, *options in BENCHES:
+        print(f"\n== {name}", flush=True)
+        failed += subprocess.run([sys.executable, "-m", f"tests.bench.{name}", *options]).returncode != 0
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
