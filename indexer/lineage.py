@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
+from parsers.script import is_unspendable
 from parsers.tx import Outpoint, TxOutput
-
-OP_FALSE, OP_RETURN = 0x00, 0x6A
 
 
 class Landing(NamedTuple):
@@ -80,8 +79,3 @@ class Line:
     def may_hold(self, vout: int, at_least: int) -> bool:
         """Whether a satoshi at an unknown position, `at_least` or later, may be in output `vout`."""
         return self._starts[vout] + max(self._outputs[vout].satoshis, 0) > at_least
-
-
-def is_unspendable(script: bytes) -> bool:
-    """Whether a locking script is data only: it begins with OP_RETURN, or OP_FALSE OP_RETURN."""
-    return script[:1] == bytes((OP_RETURN,)) or script[:2] == bytes((OP_FALSE, OP_RETURN))

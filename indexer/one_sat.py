@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from indexer.facts import EventKind, State
 from indexer.lineage import Landing, Unknown
 from indexer.session import Session, TxReader, may_speak, unknown
-from indexer.verdict import fields_of, of_arrival, of_newcomer
+from indexer.verdict import of_arrival, of_newcomer
 from parsers import output, sigma
 from parsers.envelope import is_json
 from parsers.output import OutputRecord
@@ -83,13 +83,13 @@ class OutputReader(TxReader):
     @staticmethod
     def _is_bare(record: OutputRecord) -> bool:
         """Whether an output has an A2B MAP for which it has no envelope."""
-        return record.inscription is None and record.pointer is None and output.is_claim(fields_of(record))
+        return record.inscription is None and record.pointer is None and output.is_claim(record.fields)
 
     @staticmethod
     def _wants_map(record: OutputRecord) -> bool:
         """Whether an output has a JSON envelope without MAP: with a bare one beside it, that is one near miss."""
         said = record.inscription
-        return said is not None and is_json(said.content_type) and not fields_of(record)
+        return said is not None and is_json(said.content_type) and not record.fields
 
     def _newcomer(self, vout: int, record: OutputRecord, *, elsewhere: bool, lost: Sequence[Unknown]) -> None:
         if self.session.rules.envelope is None:

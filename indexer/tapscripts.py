@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from indexer.facts import EventKind, State
-from indexer.lineage import Landing, Unknown, is_unspendable
+from indexer.lineage import Landing, Unknown
 from indexer.session import TxReader, may_speak, unknown
 from indexer.verdict import of_arrival, of_newcomer
 from parsers import envelope, map_protocol, output
 from parsers.output import OutputRecord
 from parsers.reasons import Reason
+from parsers.script import is_unspendable
 from parsers.tx import Outpoint
 
 

@@ -15,7 +15,7 @@ from indexer.facts import EventKind
 from parsers import cards
 from parsers.cards import Kind
 from parsers.envelope import Inscription, is_json
-from parsers.output import OutputRecord, family, is_claim, kind_of
+from parsers.output import OutputRecord, family, is_claim
 from parsers.reasons import Reason
 from parsers.strict_json import MAX_BYTES
 
@@ -39,25 +39,20 @@ class Verdict:
     kind: Kind | None = None
 
 
-def fields_of(said: OutputRecord) -> Mapping[str, str]:
-    """The SET fields of an output's MAP, empty where there is none."""
-    return said.map.fields if said.map else {}
-
-
 def of_arrival(kind: Kind, said: OutputRecord) -> Verdict:
     """Law 4: what an output says to the registration of `kind` whose satoshi it now holds."""
-    changed = _kind_change(kind, fields_of(said))
+    changed = _kind_change(kind, said.fields)
     if said.inscription is None:
-        if not fields_of(said):
+        if not said.fields:
             return Verdict(EventKind.MOVED)
         if changed:
             return Verdict(EventKind.FOREIGN_CONTENT, (changed,))
-        return Verdict(EventKind.MAP_ONLY, fields=fields_of(said))
+        return Verdict(EventKind.MAP_ONLY, fields=said.fields)
     if not is_json(said.inscription.content_type):
         return Verdict(EventKind.FOREIGN_CONTENT, (Reason("content-type", said.inscription.content_type[:100]),))
     if changed:
         return Verdict(EventKind.FOREIGN_CONTENT, (changed,))
-    return _of_card(said.inscription.body, kind, EventKind.REINSCRIBED, EventKind.INVALID, fields_of(said))
+    return _of_card(said.inscription.body, kind, EventKind.REINSCRIBED, EventKind.INVALID, said.fields)
 
 
 def _kind_change(kind: Kind, fields: Mapping[str, str]) -> Reason | None:
@@ -94,18 +89,18 @@ def of_newcomer(said: OutputRecord, *, elsewhere: bool, alone: bool) -> Verdict 
 
 
 def _of_inscription(said: OutputRecord, inscription: Inscription, *, elsewhere: bool) -> Verdict | None:
-    kind = kind_of(fields_of(said))
-    named = is_claim(fields_of(said))
+    kind = said.kind
+    named = is_claim(said.fields)
     if not is_json(inscription.content_type):
         return _rejected(Reason("content-type", inscription.content_type[:100])) if named else None
     if kind is None:
         return _of_unnamed(said, inscription, named=named, elsewhere=elsewhere)
-    return _of_card(inscription.body, kind, EventKind.INSCRIBED, EventKind.REJECTED, fields_of(said))
+    return _of_card(inscription.body, kind, EventKind.INSCRIBED, EventKind.REJECTED, said.fields)
 
 
 def _of_bare(said: OutputRecord) -> Verdict | None:
     """An output without a valid envelope: a broken one, or a MAP that wants one."""
-    named = is_claim(fields_of(said))
+    named = is_claim(said.fields)
     # a body that runs past the script may have swallowed its MAP
     broken = said.near_json and "body-truncated" in said.near
     if said.near and (named or broken or _A2B_TYPE.search(said.script)):
@@ -116,13 +111,13 @@ def _of_bare(said: OutputRecord) -> Verdict | None:
 def _of_unnamed(said: OutputRecord, inscription: Inscription, *, named: bool, elsewhere: bool) -> Verdict | None:
     """A JSON body whose MAP does not make it a registration: the nearest reason, if it is meant for us at all."""
     if named:
-        return _rejected(Reason("map-type", fields_of(said)["type"]), inscription=inscription)
-    type_ = fields_of(said).get("type")
-    if not fields_of(said) and (elsewhere or _is_card(inscription.body)):
+        return _rejected(Reason("map-type", said.fields["type"]), inscription=inscription)
+    type_ = said.fields.get("type")
+    if not said.fields and (elsewhere or _is_card(inscription.body)):
         return _rejected(_without_map(said, elsewhere=elsewhere), inscription=inscription)
     if type_ not in (None, "agent") or not _is_card(inscription.body):
         return None
-    reason = Reason("map-app", fields_of(said).get("app", "")) if type_ else Reason("no-map")
+    reason = Reason("map-app", said.fields.get("app", "")) if type_ else Reason("no-map")
     return _rejected(reason, inscription=inscription)
 
 

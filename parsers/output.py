@@ -10,7 +10,7 @@ from parsers.cards import Kind
 from parsers.envelope import Inscription
 from parsers.map_protocol import Map
 from parsers.pointer import Pointer
-from parsers.script import OP_FALSE, OP_RETURN
+from parsers.script import is_unspendable
 from parsers.tx import Transaction
 
 _KINDS = {"a2b-agent": Kind.AGENT, "a2b": Kind.AGENT, "a2b-mcp": Kind.TOOL}
@@ -35,9 +35,14 @@ class OutputRecord:
     near_json: bool = False
 
     @property
+    def fields(self) -> Mapping[str, str]:
+        """The SET fields of this output's MAP, empty where there is none."""
+        return self.map.fields if self.map else {}
+
+    @property
     def kind(self) -> Kind | None:
         """What this output's MAP registers, see `kind_of`."""
-        return kind_of(self.map.fields) if self.map else None
+        return kind_of(self.fields)
 
 
 def read(tx: Transaction, vout: int, *, witness: tuple[bytes, ...] | None = None) -> OutputRecord:
@@ -67,13 +72,9 @@ def _read_witness(tx: Transaction, vout: int, witness: tuple[bytes, ...]) -> Out
         return OutputRecord(vout, satoshis, script)
     fields = map_protocol.read_field(inscription)
     if fields is None:
-        data = next((made.script for made in tx.outputs if _is_data(made.script)), b"")
+        data = next((made.script for made in tx.outputs if is_unspendable(made.script)), b"")
         fields = map_protocol.read(data)
     return OutputRecord(vout, satoshis, script, inscription, fields)
-
-
-def _is_data(script: bytes) -> bool:
-    return script[:1] == bytes((OP_RETURN,)) or script[:2] == bytes((OP_FALSE, OP_RETURN))
 
 
 def kind_of(fields: Mapping[str, str]) -> Kind | None:

@@ -116,3 +116,8 @@ def p2pkh(hash160: bytes) -> bytes:
     if len(hash160) != 20:
         raise ValueError(f"a public key hash is 20 bytes, not {len(hash160)}")
     return b"\x76\xa9\x14" + hash160 + b"\x88\xac"
+
+
+def is_unspendable(script: bytes) -> bool:
+    """Whether a locking script is data only: it begins with OP_RETURN, or OP_FALSE OP_RETURN."""
+    return script[:1] == bytes((OP_RETURN,)) or script[:2] == bytes((OP_FALSE, OP_RETURN))

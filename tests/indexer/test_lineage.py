@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.lineage import Landing, Line, Unknown, is_unspendable, positions
+from indexer.lineage import Landing, Line, Unknown, positions
+from parsers.script import is_unspendable
 from parsers.tx import Outpoint, TxOutput
 
 P2PKH, DATA, FALSE_DATA = b"\x76\xa9", b"\x6a\x01x", b"\x00\x6a\x01x"
