@@ -92,8 +92,15 @@ class Standing:
                 return f"{each.name} is {each.state}: {reached}" + (f" of {each.tip:,}" if each.tip else "")
             if each.state in ("unreachable", "stopped") and each.height is None:
                 return f"{each.name} is {each.state}: {each.error}"
+        return self._unseen()
+
+    def _unseen(self) -> str | None:
+        """What is stored, but not yet said to be searchable."""
         behind = self._feed.behind() if self._feed else 0
-        return f"the index has not seen {behind:,} changes" if behind else None
+        if behind:
+            return f"the index has not seen {behind:,} changes"
+        late = [name for name, height in self.reached().items() if self._heights.get(name, -1) < height]
+        return f"the index is about to answer for {', '.join(late)}" if late else None
 
     def status(self) -> dict[str, Any]:
         """CONTRACT's Status."""
