@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from parsers.cards import Kind
 from parsers.reasons import Reason
@@ -103,10 +104,19 @@ class Event:
     pointer: PointerAnchor | None = None
 
 
+class Proof(NamedTuple):
+    """That a transaction is in a block: its raw bytes, and its merkle path in the binary form of BRC-74."""
+
+    raw: bytes
+    bump: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All that one block had to say: its events in order, and the card bodies they name by SHA-256."""
+    """All that one block had to say: its events in order, the card bodies they name by SHA-256, and the proofs of the
+    transactions that said it, by txid."""
 
     ref: BlockRef
     events: tuple[Event, ...]
     cards: dict[bytes, bytes]
+    proofs: dict[bytes, Proof] = field(default_factory=dict)

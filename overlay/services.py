@@ -6,11 +6,10 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from indexer.settings import ChainUrl, Settings
+from indexer.settings import Settings
 
 if TYPE_CHECKING:
     from indexer.chains import Chain
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from indexer.follow import Follower
     from indexer.store import Store, Writer
     from overlay.engines import Engine
-
-CHAINS = {"files": "indexer.chains.files"}
-"""Where chains plug in: the module of each scheme, with `create(name, url) -> Chain`."""
 
 
 class MissingError(Exception):
@@ -54,16 +50,6 @@ def cache_loops(settings: Settings) -> None:
 def compiled_before() -> bool:
     """Whether an earlier process left compiled loops where this one will look for them."""
     return Path(os.environ.get("NUMBA_CACHE_DIR", os.devnull)).is_dir()
-
-
-def open_chain(chain: ChainUrl) -> Chain:
-    """The source that a chain's URL describes, not yet connected. Raises SourceError."""
-    from indexer.chains import SourceError
-
-    scheme = chain.url.partition(":")[0]
-    if scheme not in CHAINS:
-        raise SourceError(f"{chain.shown}: {scheme!a} is not read by this version; use {', '.join(CHAINS)}:")
-    return cast("Chain", import_module(CHAINS[scheme]).create(chain.name, chain.url))
 
 
 def open_store(settings: Settings, *, make: bool) -> Store:
@@ -128,13 +114,15 @@ class House:
 
 def build(settings: Settings, *, follow: bool, serve: bool) -> House:
     """Everything for `up` (both), `index` (follow) or `serve`. Raises SourceError, StoreError, EngineError, OSError."""
-    chains = tuple(map(open_chain, settings.chains)) if follow else ()
-    house = House(settings=settings, store=open_store(settings, make=True), chains=chains)
+    from indexer.chains import create
+
+    house = House(settings=settings, store=open_store(settings, make=True))
     try:
         if follow:
             from indexer.store import Writer
 
             house.writer = Writer(house.store.engine)
+            house.chains = tuple(create(chain.name, chain.url, house.writer) for chain in settings.chains)
         if serve:
             house.engine = open_index(settings, make=True)
     except BaseException:

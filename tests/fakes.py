@@ -30,6 +30,7 @@ class MemoryChain:
         chain.prefer(kit["3a"])        # whatever the work says
         chain.down = "no route"        # SourceUnavailableError until it is "" again
         chain.hidden.add(outpoint)     # a value that this source cannot tell
+        chain.unconfirmed[txid] = raw  # a transaction in the mempool, until it is deleted again
 
     `asked` holds the outpoints whose values were asked for, `refused` the blocks that were refused, and why.
     """
@@ -40,6 +41,8 @@ class MemoryChain:
         self.name, self.network, self.finality, self.first = name, "regtest", finality, first
         self.caip2, self.rules = f"{coin}:regtest", RULES[coin]
         self.down = ""
+        self.complete, self.checked = True, "nothing"
+        self.unconfirmed: dict[bytes, bytes] = {}
         self.hidden: set[Outpoint] = set()
         self.asked: list[Outpoint] = []
         self.refused: list[tuple[BlockRef, str]] = []
@@ -139,6 +142,14 @@ class MemoryChain:
                 tx = read_tx(raw, start, segwit=self.rules.segwit)
                 made |= {tx.outpoint(vout): output.satoshis for vout, output in enumerate(tx.outputs)}
         return {each: made[each] for each in wanted if each in made and each not in self.hidden}
+
+    async def mempool(self) -> frozenset[bytes] | None:
+        self._answer()
+        return frozenset(self.unconfirmed)
+
+    async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        self._answer()
+        return {txid: self.unconfirmed[txid] for txid in txids if txid in self.unconfirmed}
 
     async def refuse(self, ref: BlockRef, why: str) -> None:
         self.refused.append((ref, why))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol, cast
@@ -32,11 +32,25 @@ class Rules:
     envelope: str | None
 
 
+class HeaderRows(Protocol):
+    """Where headers are kept between starts. A chain's headers are those of its best chain, in order of height."""
+
+    def load_headers(self, chain: str) -> Iterator[tuple[int, bytes]]:
+        """Pieces of the best chain, lowest first: the height of the first header, and headers of 80 bytes, joined."""
+        ...
+
+    def save_headers(self, chain: str, first: int, headers: bytes) -> None:
+        """Replace what is kept from height `first` on by these headers of 80 bytes, joined; all or nothing."""
+        ...
+
+
 class Chain(Protocol):
     """A source of one chain's blocks. Heights count from genesis at 0.
 
     `network` is mainnet, testnet or regtest; `finality` the depth (blocks) below which nothing changes, None where any
-    depth may; `first` the height at which reading starts. All but `name` are known once it is open.
+    depth may; `first` the height at which reading starts. `complete` says whether every block is read, so that the
+    state hash can be known; `checked` says in words which rules of headers were checked. All but `name` are known once
+    it is open.
     """
 
     name: str
@@ -45,6 +59,8 @@ class Chain(Protocol):
     rules: Rules
     finality: int | None
     first: int
+    complete: bool
+    checked: str
 
     async def open(self) -> None:
         """Connect, or read the folder. Raises SourceError when it cannot be used as configured."""
@@ -69,6 +85,14 @@ class Chain(Protocol):
         """Satoshis of outputs made in `before` or an earlier block, as far as this source can tell."""
         ...
 
+    async def mempool(self) -> frozenset[bytes] | None:
+        """Txids (internal byte order) of what is unconfirmed at the source now; None where it cannot tell."""
+        ...
+
+    async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Raw transactions by txid (internal byte order), unconfirmed ones too, as far as this source can tell."""
+        ...
+
     async def refuse(self, ref: BlockRef, why: str) -> None:
         """Leave out a block whose bytes turned out to be bad, and all on top of it; the reason is kept for status."""
         ...
@@ -83,15 +107,16 @@ class Chain(Protocol):
 
 
 CHAINS = {"files": "indexer.chains.files"}
-"""What stands before the colon of a chain's URL, and the module whose `create(name, url)` makes the chain."""
+"""What stands before the colon of a chain's URL, and the module whose `create(name, url, headers)` makes the chain."""
 
 
-def create(name: str, url: str) -> Chain:
+def create(name: str, url: str, headers: HeaderRows | None = None) -> Chain:
     """The chain that `name=url` in `A2B_CHAINS` describes, not opened yet; its module is imported only now.
 
-    Raises SourceError naming the kinds there are.
+    `headers` is where the chain keeps its headers between starts, None where nothing is kept. Raises SourceError naming
+    the kinds there are.
     """
     scheme = url.partition(":")[0]
     if scheme not in CHAINS:
-        raise SourceError(f"{name}: {scheme!r} is not a kind of source that is known; there are {', '.join(CHAINS)}")
-    return cast("Chain", import_module(CHAINS[scheme]).create(name, url))
+        raise SourceError(f"{name}: {scheme!a} is not a kind of source that is known; there are {', '.join(CHAINS)}")
+    return cast("Chain", import_module(CHAINS[scheme]).create(name, url, headers))

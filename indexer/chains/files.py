@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qsl, unquote
 
-from indexer.chains import Rules, SourceError
+from indexer.chains import HeaderRows, Rules, SourceError
 from indexer.chains.blkfolder import BATCH_BYTES, MAPPED_BYTES, BadBlock, BlkFolder
 from indexer.facts import BlockRef
 from indexer.networks import COINS, Network, network
@@ -34,7 +34,7 @@ _OPTIONS = ("chain", "network", *_NUMBERS)
 _T = TypeVar("_T")
 
 
-def create(name: str, url: str) -> FilesChain:
+def create(name: str, url: str, _headers: HeaderRows | None = None) -> FilesChain:
     """The chain that a `files:` URL describes, not looked at yet. Raises SourceError saying what is wrong."""
     path, _, query = url.removeprefix("files:").partition("?")
     if not path:
@@ -67,6 +67,8 @@ class FilesChain:
     network: str
     rules: Rules
     finality: int | None
+    complete = True
+    checked = "linkage, proof of work by own bits"
 
     def __init__(self, name: str, folder: Path, options: dict[str, str]) -> None:
         self.name, self.folder = name, folder
@@ -139,6 +141,13 @@ class FilesChain:
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         """Satoshis of outputs made in `before` or earlier, searched backwards for `lookback` bytes of blocks."""
         return await self._work(lambda stop: self._blocks.values(outpoints, before, self._lookback, stop))
+
+    async def mempool(self) -> None:
+        """Nothing unconfirmed stands in block files."""
+
+    async def transactions(self, _txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        """None: block files have no index of transactions."""
+        return {}
 
     async def refuse(self, ref: BlockRef, why: str) -> None:
         """Leave out a block and all on top of it, until another copy of it is written."""

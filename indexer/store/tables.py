@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA = "1"
+SCHEMA = "2"
 
 POSITION_BITS = 26
 """A block holds at most 2**26 events: a 4 GB block has room for fewer than 2**25 registrations of the smallest size."""
@@ -47,40 +47,47 @@ blocks = Table(
     Index("blocks_by_hash", "hash"),
 )
 
+
+def _event_columns() -> list[Column[Any]]:
+    return [
+        Column("chain", _TEXT, primary_key=True),
+        Column("place", BigInteger, primary_key=True, autoincrement=False),
+        Column("height", Integer, nullable=False),
+        Column("kind", String, nullable=False),
+        Column("tx_index", Integer, nullable=False),
+        Column("txid", LargeBinary, nullable=False),
+        Column("vout", BigInteger),
+        Column("spent_txid", LargeBinary),
+        Column("spent_vout", BigInteger),
+        Column("card", LargeBinary),
+        Column("valid", Boolean, nullable=False),
+        Column("reasons", Text),
+        Column("owner", _TEXT),
+        Column("signer", Text),
+        Column("pointer", Text),
+        Column("anchor", _TEXT),
+        # the registration after the event; all null where there is none
+        Column("registration", _TEXT),
+        Column("type", String),
+        Column("status", String),
+        Column("at_txid", LargeBinary),
+        Column("at_vout", BigInteger),
+        Column("at_offset", BigInteger),
+        Column("at_satoshis", BigInteger),
+        Column("holder", _TEXT),
+        Column("map", Text),
+        Column("winner_card", LargeBinary),
+        Column("winner_txid", LargeBinary),
+        Column("winner_vout", BigInteger),
+        Column("updated_height", Integer),
+        Column("created_height", Integer),
+    ]
+
+
 events = Table(
     "events",
     metadata,
-    Column("chain", _TEXT, primary_key=True),
-    Column("place", BigInteger, primary_key=True, autoincrement=False),
-    Column("height", Integer, nullable=False),
-    Column("kind", String, nullable=False),
-    Column("tx_index", Integer, nullable=False),
-    Column("txid", LargeBinary, nullable=False),
-    Column("vout", BigInteger),
-    Column("spent_txid", LargeBinary),
-    Column("spent_vout", BigInteger),
-    Column("card", LargeBinary),
-    Column("valid", Boolean, nullable=False),
-    Column("reasons", Text),
-    Column("owner", _TEXT),
-    Column("signer", Text),
-    Column("pointer", Text),
-    Column("anchor", _TEXT),
-    # the registration after the event; all null where there is none
-    Column("registration", _TEXT),
-    Column("type", String),
-    Column("status", String),
-    Column("at_txid", LargeBinary),
-    Column("at_vout", BigInteger),
-    Column("at_offset", BigInteger),
-    Column("at_satoshis", BigInteger),
-    Column("holder", _TEXT),
-    Column("map", Text),
-    Column("winner_card", LargeBinary),
-    Column("winner_txid", LargeBinary),
-    Column("winner_vout", BigInteger),
-    Column("updated_height", Integer),
-    Column("created_height", Integer),
+    *_event_columns(),
     ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
     Index("events_by_block", "chain", "height"),
     Index("events_by_registration", "registration", "chain", "place"),
@@ -133,3 +140,48 @@ cursors = Table(
     Column("epoch", String, nullable=False),
     Column("seq", BigInteger, nullable=False),
 )
+
+pending = Table(
+    "pending",
+    metadata,
+    *_event_columns(),
+    Index("pending_by_registration", "registration"),
+    Index("pending_by_tx", "txid"),
+)
+"""The unconfirmed events of each chain, replaced as a whole; `height` and the height in `place` are 2^31 - 1."""
+
+proofs = Table(
+    "proofs",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("height", Integer, primary_key=True, autoincrement=False),
+    Column("txid", LargeBinary, primary_key=True),
+    Column("raw", LargeBinary, nullable=False),
+    Column("bump", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
+    Index("proofs_by_tx", "txid"),
+)
+"""Raw transactions that said something, and their merkle paths (BRC-74) in the block they hang from."""
+
+headers = Table(
+    "headers",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("first", Integer, primary_key=True, autoincrement=False),
+    Column("raw", LargeBinary, nullable=False),
+)
+"""Headers of 80 bytes of the best chain of each source, joined, from height `first` on."""
+
+requests = Table(
+    "requests",
+    metadata,
+    Column("txid", LargeBinary, primary_key=True),
+    Column("client", _TEXT, nullable=False),
+    Column("asked_at", BigInteger, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("next_at", BigInteger, nullable=False),
+    Column("state", String, nullable=False),
+    Column("detail", Text, nullable=False),
+    Index("requests_open", "state", "next_at"),
+)
+"""Transactions that publishers asked to be fetched; times in seconds since 1970."""

@@ -15,6 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 from indexer.facts import BlockRef, EventKind, Reading
+from indexer.store import headers
 from indexer.store.database import StoreError
 from indexer.store.rows import event_row
 from indexer.store.tables import blocks, cards, changes, events, meta, outputs
@@ -156,6 +157,15 @@ class Writer:
             reverted = {"chain": chain, "op": "revert", "height": above, "reason": "reorg"}
             _note(connection, [{**reverted, "id": id_} for id_ in sorted(touched)])
         return count
+
+    def load_headers(self, chain: str) -> Iterator[tuple[int, bytes]]:
+        """Pieces of the headers kept of a chain, lowest first: the height of the first one, and 80 bytes each."""
+        return headers.load(self._engine, chain)
+
+    def save_headers(self, chain: str, first: int, raw: bytes) -> None:
+        """Replace what is kept of a chain from height `first` on by these headers of 80 bytes, joined."""
+        with self._writing() as connection:
+            headers.save(connection, chain, first, raw)
 
     def keep_values(self, values: Mapping[Outpoint, int]) -> None:
         """Remember satoshis of outputs that had to be looked up."""

@@ -20,10 +20,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indexer.chains import create
 from indexer.settings import Settings
 from overlay import cli, terminal
 from overlay.feed import Feed
-from overlay.services import build, open_chain, open_store
+from overlay.services import build, open_store
 from overlay.visible import visible_in_json
 from tests.chainkit import ChainKit, agent
 from tests.running import LONG, Running, a2b, compiled, environment
@@ -526,7 +527,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         (["--database", "postgresql://me:hunter2@127.0.0.1:1/x"], 3, "Connection refused"),
         (["--chains", "bsv=files:{here}/none?network=mainnet"], 3, "cannot be read (No such file or directory)"),
         (["--chains", "bsv=files:{here}"], 3, "which network is in"),
-        (["--chains", "bsv=http://node:8332"], 3, "'http' is not read by this version; use files:"),
+        (["--chains", "bsv=gopher://node:70"], 3, "'gopher' is not a kind of source that is known; there are files"),
         (["--search", "sphinx:x"], 3, "names no index"),
         (["--search", "tantivy:{here}/file/x"], 3, "Not a directory"),
         (["--host", "256.1.1.1"], 3, "cannot serve on 256.1.1.1"),
@@ -693,4 +694,4 @@ def test_module_and_command_are_the_same(tmp_path: Path) -> None:
 
 def test_a_chain_s_scheme_decides_who_reads_it(tmp_path: Path) -> None:
     settings = Settings.load({"chains": f"demo=files:{tmp_path}?chain=bsv&network=regtest"})
-    assert open_chain(settings.chains[0]).name == "demo"
+    assert create(*settings.chains[0]).name == "demo"
