@@ -8,8 +8,9 @@ What it cannot show is that its lowest level is that of transactions: whoever re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from parsers.cursor import Cursor
@@ -49,7 +50,7 @@ class MerklePath:
     def __post_init__(self) -> None:
         if not 0 <= self.height <= MAX_HEIGHT:
             raise ParseError(f"a merkle path names block height {self.height:,}, which no chain has")
-        object.__setattr__(self, "merkle_root", climb(self.levels))
+        object.__setattr__(self, "merkle_root", _tree(self.levels)[-1][0])
         object.__setattr__(self, "_proved", frozenset(leaf.hash for leaf in self.levels[0] if leaf.hash))
 
     def txids(self) -> tuple[bytes, ...]:
@@ -121,8 +122,45 @@ def from_branch(height: int, index: int, txid: bytes, siblings: Sequence[bytes |
     return MerklePath(height, (lowest, *((leaf,) for leaf in beside[1:])))
 
 
-def climb(levels: Sequence[Sequence[Leaf]]) -> bytes:
-    """The root (32 bytes, internal order) that all nodes lead to, in time linear in their number.
+def extract(path: MerklePath, txids: Iterable[bytes]) -> MerklePath:
+    """The path of only these transactions (internal byte order) out of one that holds them: at least one, else
+    ValueError. Raises ParseError when the path does not hold one of them."""
+    wanted = set(txids)
+    if not wanted:
+        raise ValueError("a merkle path is of one transaction at least: name one to extract")
+    tree = _tree(path.levels)
+    offsets = {offset for offset, digest in tree[0].items() if digest in wanted}
+    for txid in wanted:
+        path.root(txid)
+    return _trimmed(path.height, tree, offsets)
+
+
+def combine(paths: Sequence[MerklePath]) -> MerklePath:
+    """One path of all that these paths, of one block, are meant to prove.
+
+    Raises ParseError when they are of different blocks, or disagree.
+    """
+    trees = [_tree(path.levels) for path in paths]
+    if len({(path.height, path.merkle_root, len(tree)) for path, tree in zip(paths, trees, strict=True)}) != 1:
+        raise ParseError("merkle paths of different blocks cannot be combined")
+    joined = [dict(chain.from_iterable(nodes.items() for nodes in level)) for level in zip(*trees, strict=True)]
+    marked = {leaf.offset for path in paths for leaf in path.levels[0] if leaf.txid}
+    return _trimmed(paths[0].height, joined, marked)
+
+
+def _trimmed(height: int, tree: Sequence[Mapping[int, bytes]], offsets: set[int]) -> MerklePath:
+    """The path of the transactions at these offsets of a tree, without a node that can be computed."""
+    lowest = [Leaf(offset, tree[0][offset], True) for offset in offsets]
+    levels, known = [], offsets
+    for nodes in tree[:-1]:
+        beside = [Leaf(offset ^ 1, nodes.get(offset ^ 1)) for offset in known if offset ^ 1 not in known]
+        levels.append(tuple(sorted(lowest + beside, key=lambda leaf: leaf.offset)))
+        lowest, known = [], {offset >> 1 for offset in known}
+    return MerklePath(height, tuple(levels or [tuple(lowest)]))
+
+
+def _tree(levels: Sequence[Sequence[Leaf]]) -> list[dict[int, bytes]]:
+    """All nodes known or computed, by offset, level by level up to the root, in time linear in their number.
 
     Raises ParseError when one is missing, is to spare, or says otherwise than those below it.
     """
@@ -133,14 +171,15 @@ def climb(levels: Sequence[Sequence[Leaf]]) -> bytes:
     # one level alone holds every transaction of the block, and no other node is needed
     whole = len(levels) == 1
     depth = (len(levels[0]) - 1).bit_length() if whole else len(levels)
-    nodes: dict[int, bytes] = {}
-    for level in range(depth):
-        nodes = _parents(*_level(nodes, levels[level] if level < len(levels) else (), level), level, whole=whole)
-    if not depth:
-        nodes, _ = _level(nodes, levels[0], 0)
-    if list(nodes) != [0]:
+    tree: list[dict[int, bytes]] = []
+    above: dict[int, bytes] = {}
+    for level in range(max(depth, 1)):
+        nodes, copy = _level(above, levels[level] if level < len(levels) else (), level)
+        tree.append(nodes)
+        above = _parents(nodes, copy, level, whole=whole) if depth else nodes
+    if list(above) != [0]:
         raise ParseError(f"a merkle path of {depth} levels does not end in a root")
-    return nodes[0]
+    return [*tree, above] if depth else tree
 
 
 def _level(below: dict[int, bytes], leaves: Sequence[Leaf], level: int) -> tuple[dict[int, bytes], int | None]:
