@@ -28,6 +28,7 @@ class Network:
 
     `kind` is mainnet, testnet or regtest, as addresses tell them apart; `magic` the four bytes before each block on a
     node's disk (not always those of its wire). `genesis` and `milestones` (height to hash) are in display order.
+    `first` is the height below which nothing of A2B can stand, from which reading starts unless told otherwise.
     """
 
     coin: str
@@ -37,6 +38,7 @@ class Network:
     genesis: str
     caip2: str
     milestones: tuple[tuple[int, str], ...] = ()
+    first: int = 0
 
     @property
     def rules(self) -> Rules:
@@ -76,28 +78,42 @@ def _bip122(block: str) -> str:
     return f"bip122:{block[:32]}"
 
 
-def _network(
-    coin: str, name: str, magic: str, genesis: str, caip2: str = "", *milestones: tuple[int, str], kind: str = ""
-) -> Network:
-    return Network(coin, name, kind or name, bytes.fromhex(magic), genesis, caip2 or _bip122(genesis), milestones)
+# Where A2B can begin. No inscription stands before inscriptions were invented: 1Sat ordinals on BSV (where indexers of
+# the field start), inscription 0 on BTC, the locking-in of taproot on LTC. Pointers were first written down in April 2025,
+# so on the chains that carry nothing else reading starts some months before.
+_FIRST_1SAT = 783_968
+_FIRST_INSCRIPTION = 767_430
+_LITECOIN_TAPROOT = 2_257_920
+_BCH_BEFORE_POINTERS = 875_000
+_DOGE_BEFORE_POINTERS = 5_450_000
 
+
+def _network(
+    coin: str, name: str, magic: str, genesis: str, caip2: str = "", *milestones: tuple[int, str], kind: str = "",
+    first: int = 0,
+) -> Network:  # fmt: skip
+    name_of_blocks = caip2 or _bip122(genesis)
+    return Network(coin, name, kind or name, bytes.fromhex(magic), genesis, name_of_blocks, milestones, first)
+
+
+_BCH = _bip122(_BCH_FIRST[1])
 
 NETWORKS: tuple[Network, ...] = (
-    _network("bsv", "mainnet", "f9beb4d9", _BITCOIN, "bsv:mainnet", _BCH_FIRST, _BSV_FIRST),
+    _network("bsv", "mainnet", "f9beb4d9", _BITCOIN, "bsv:mainnet", _BCH_FIRST, _BSV_FIRST, first=_FIRST_1SAT),
     _network("bsv", "testnet", "0b110907", _TESTNET_3, "bsv:testnet"),
     _network("bsv", "regtest", "fabfb5da", _REGTEST, "bsv:regtest"),
-    _network("btc", "mainnet", "f9beb4d9", _BITCOIN, "", _BTC_AFTER_BCH),
+    _network("btc", "mainnet", "f9beb4d9", _BITCOIN, "", _BTC_AFTER_BCH, first=_FIRST_INSCRIPTION),
     _network("btc", "testnet", "0b110907", _TESTNET_3),
     _network("btc", "testnet4", "1c163f28", _TESTNET_4, kind="testnet"),
     _network("btc", "signet", "0a03cf40", _SIGNET, kind="testnet"),
     _network("btc", "regtest", "fabfb5da", _REGTEST, "btc:regtest"),
-    _network("bch", "mainnet", "f9beb4d9", _BITCOIN, _bip122(_BCH_FIRST[1]), _BCH_FIRST, _BCH_AFTER_BSV),
+    _network("bch", "mainnet", "f9beb4d9", _BITCOIN, _BCH, _BCH_FIRST, _BCH_AFTER_BSV, first=_BCH_BEFORE_POINTERS),
     _network("bch", "testnet", "0b110907", _TESTNET_3, _bip122(_BCH_TESTNET_FIRST)),
     _network("bch", "regtest", "fabfb5da", _REGTEST, "bch:regtest"),
-    _network("ltc", "mainnet", "fbc0b6db", _LITECOIN),
+    _network("ltc", "mainnet", "fbc0b6db", _LITECOIN, first=_LITECOIN_TAPROOT),
     _network("ltc", "testnet", "fdd2c8f1", _LITECOIN_TESTNET),
     _network("ltc", "regtest", "fabfb5da", _LITECOIN_REGTEST, "ltc:regtest"),
-    _network("doge", "mainnet", "c0c0c0c0", _DOGECOIN),
+    _network("doge", "mainnet", "c0c0c0c0", _DOGECOIN, first=_DOGE_BEFORE_POINTERS),
     _network("doge", "testnet", "fcc1b7dc", _DOGECOIN_TESTNET),
     _network("doge", "regtest", "fabfb5da", _DOGECOIN_REGTEST, "doge:regtest"),
 )

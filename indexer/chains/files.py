@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
-from indexer.chains import HeaderRows, Rules, SourceError
+from indexer.chains import HeaderRows, Rules, SourceError, options
 from indexer.chains.blkfolder import BATCH_BYTES, MAPPED_BYTES, BadBlock, BlkFolder
 from indexer.facts import BlockRef
 from indexer.networks import COINS, Network, network
@@ -29,8 +29,7 @@ LOOKBACK = 2 << 30
 
 POLL_SECONDS = 0.25
 
-_NUMBERS = ("from", "finality", "lookback")
-_OPTIONS = ("chain", "network", *_NUMBERS)
+_OPTIONS = ("chain", "network", "from", "finality", "lookback")
 _T = TypeVar("_T")
 
 
@@ -39,25 +38,7 @@ def create(name: str, url: str, _headers: HeaderRows | None = None) -> FilesChai
     path, _, query = url.removeprefix("files:").partition("?")
     if not path:
         raise SourceError(f"{name}: {url!r} names no folder; write files:/path/to/blocks")
-    return FilesChain(name, Path(unquote(path)).expanduser(), _options(name, query))
-
-
-def _options(name: str, query: str) -> dict[str, str]:
-    pairs = parse_qsl(query, keep_blank_values=True)
-    options = dict(pairs)
-    for key, value in pairs:
-        if key not in _OPTIONS:
-            raise SourceError(f"{name}: unknown option {key!r}; files: takes {', '.join(_OPTIONS)}")
-        if key in _NUMBERS and not (value.isascii() and value.isdigit() and len(value) < 19):
-            raise SourceError(f"{name}: {key}={value!r} is not a number of {_UNITS[key]}")
-    if len(options) < len(pairs):
-        raise SourceError(f"{name}: an option is given twice in {query!r}")
-    if "chain" in options and options["chain"] not in COINS:
-        raise SourceError(f"{name}: chain={options['chain']!r} is not read from files; use {', '.join(COINS)}")
-    return options
-
-
-_UNITS = {"from": "blocks", "finality": "blocks", "lookback": "bytes"}
+    return FilesChain(name, Path(unquote(path)).expanduser(), options.read(name, query, "files", _OPTIONS))
 
 
 class FilesChain:
