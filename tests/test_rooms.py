@@ -98,7 +98,7 @@ def test_parsers_do_no_input_or_output() -> None:
 FENCES: dict[str, tuple[str, ...]] = {
     "aiohttp": ("overlay/",),
     "base58": ("parsers/address.py",),
-    "bitcoinx": ("parsers/sigma.py",),
+    "bitcoinx": ("parsers/sigma.py", "indexer/header_rules.py"),
     "httpx": ("overlay/remote.py",),
     "idna": ("parsers/locator.py",),
     "isal": ("overlay/api/middleware.py",),

@@ -14,7 +14,7 @@ from indexer.chains import SourceError, SourceUnavailableError
 from indexer.chains.blkfile import HEADER, BlkFile, Frame, Garbage
 from indexer.chainwork import is_met, target, work
 from indexer.facts import BlockRef
-from indexer.headertree import HeaderTree, Place
+from indexer.headertree import Place, PlacedTree
 from indexer.networks import NETWORKS, SCRYPT, Network, by_magic
 from parsers import block, tx
 from parsers.errors import BlockError, ParseError
@@ -58,7 +58,7 @@ class BlkFolder:
 
     def __init__(self, name: str, folder: Path, network: Network) -> None:
         self.name, self.folder, self.network = name, folder, network
-        self.tree = HeaderTree()
+        self.tree = PlacedTree()
         self.bad: deque[BadBlock] = deque(maxlen=BAD_KEPT)
         self.refused = 0
         self._seen_bad: set[tuple[int, int]] = set()
@@ -189,7 +189,7 @@ class BlkFolder:
         with self._lock:
             while ready:
                 parent, orphan = ready.pop()
-                number = self.tree.add(orphan.digest, parent, orphan.work, orphan.place)
+                number = self.tree.put(orphan.digest, parent, orphan.work, orphan.place)
                 ready += [(number, child) for child in reversed(self._orphans.pop(orphan.digest, []))]
 
     def _note_garbage(self, file: BlkFile, garbage: Garbage) -> None:

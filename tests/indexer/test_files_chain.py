@@ -21,7 +21,7 @@ from indexer import chains
 from indexer.chains import SourceError, SourceUnavailableError, blkfolder
 from indexer.chains.files import FilesChain, create
 from indexer.chainwork import is_met, target, work
-from indexer.headertree import HeaderTree, Place
+from indexer.headertree import Place, PlacedTree
 from indexer.networks import NETWORKS, by_magic, network
 from parsers import block as blocks
 from parsers.tx import Outpoint, TxInput, TxOutput, serialise, sha256d, varint
@@ -749,13 +749,13 @@ def test_networks_have_their_own_names() -> None:
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 5), st.booleans()), max_size=60))
 def test_the_tree_agrees_with_a_dictionary_of_chains(history: list[tuple[int, int, bool]]) -> None:
     """Blocks on any parent, some refused later: the best chain is that of a plain search over all."""
-    tree = HeaderTree()
+    tree = PlacedTree()
     chain_of: dict[int, list[int]] = {}
     weight: dict[int, int] = {}
     bad: set[int] = set()
     for pick, worth, refuses in history:
         parent = pick % len(chain_of) if chain_of else None
-        number = tree.add(sha256d(len(chain_of).to_bytes(4, "little")), parent, worth, Place(0, 8, 100))
+        number = tree.put(sha256d(len(chain_of).to_bytes(4, "little")), parent, worth, Place(0, 8, 100))
         assert number == len(chain_of)
         chain_of[number] = [*(chain_of[parent] if parent is not None else []), number]
         weight[number] = worth + (weight[parent] if parent is not None else 0)
@@ -772,10 +772,10 @@ def test_the_tree_agrees_with_a_dictionary_of_chains(history: list[tuple[int, in
 
 
 def test_the_tree_finds_each_of_thousands() -> None:
-    tree = HeaderTree()
+    tree = PlacedTree()
     digests = [sha256d(number.to_bytes(4, "little")) for number in range(3000)]
     for number, digest in enumerate(digests):
-        assert tree.add(digest, number - 1 if number else None, 2, Place(number % 7, number, 100)) == number
+        assert tree.put(digest, number - 1 if number else None, 2, Place(number % 7, number, 100)) == number
     assert [tree.find(digest) for digest in digests] == list(range(3000))
     assert tree.work(2999) == 6000
     assert tree.place(2999) == Place(3, 2999, 100)
