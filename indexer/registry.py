@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from indexer.facts import Event, State
@@ -17,14 +18,25 @@ class Seats(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class _Unwritten:
+    """What blocks that go into the store together said: who is where now, and who is not where the store says."""
+
+    seats: dict[Outpoint, list[State]] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set)
+
+
 class Registry:
-    """Registrations by the outpoint they are at: those of the store, and those of events not yet appended to it."""
+    """Registrations by the outpoint they are at: those of the store, and those of events not yet appended to it.
+
+    Events are kept until they are settled, also while they are being written: whether the store has them already
+    makes no difference to the answer then. Not to be changed while another thread asks.
+    """
 
     def __init__(self, store: Seats, chain: str) -> None:
         self._store = store
         self._chain = chain
-        self._pending: dict[Outpoint, list[State]] = {}
-        self._moved: set[str] = set()
+        self._unwritten = [_Unwritten()]
 
     def at(self, outpoints: Iterable[Outpoint]) -> Mapping[Outpoint, list[State]]:
         """The registrations at these outpoints; those that none is at are left out."""
@@ -32,25 +44,38 @@ class Registry:
         found = {
             outpoint: stayed
             for outpoint, states in self._store.at(self._chain, wanted).items()
-            if (stayed := [state for state in states if state.id not in self._moved])
+            if (stayed := [state for state in states if not self._has_moved(state.id)])
         }
         for outpoint in wanted:
-            if outpoint in self._pending:
-                found[outpoint] = [*found.get(outpoint, []), *self._pending[outpoint]]
+            for each in self._unwritten:
+                if outpoint in each.seats:
+                    found[outpoint] = [*found.get(outpoint, []), *each.seats[outpoint]]
         return found
+
+    def _has_moved(self, id_: str) -> bool:
+        return any(id_ in each.moved for each in self._unwritten)
 
     def take(self, events: Iterable[Event]) -> None:
         """Count these events as happened, in order, though they are not in the store yet."""
+        newest = self._unwritten[-1]
         for event in events:
             if event.state is None:
                 continue
             if event.spent:
-                self._pending.pop(event.spent, None)  # all that were there leave with it
-            self._moved.add(event.state.id)
+                for each in self._unwritten:
+                    each.seats.pop(event.spent, None)  # all that were there leave with it
+            newest.moved.add(event.state.id)
             if event.state.outpoint:
-                self._pending.setdefault(event.state.outpoint, []).append(event.state)
+                newest.seats.setdefault(event.state.outpoint, []).append(event.state)
+
+    def seal(self) -> None:
+        """What was taken up to here is written now, and settled together."""
+        self._unwritten.append(_Unwritten())
 
     def settle(self) -> None:
-        """Forget what is pending: the store has it now, or never will."""
-        self._pending.clear()
-        self._moved.clear()
+        """The store has what was sealed first."""
+        del self._unwritten[0]
+
+    def clear(self) -> None:
+        """Forget all that is not settled: the store has it now, or never will."""
+        self._unwritten = [_Unwritten()]

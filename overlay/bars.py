@@ -11,7 +11,7 @@ from time import monotonic
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from indexer.follow import Progress as Following
+from indexer.progress import Progress as Following
 from overlay.terminal import log_lines
 from overlay.visible import one_line
 

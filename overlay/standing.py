@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from indexer.follow import Progress
 from indexer.networks import by_caip2
+from indexer.progress import Progress
 from indexer.settings import Settings
 from indexer.statehash import state_hash
 from indexer.store import Store

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from indexer import follow
+from indexer import batch, follow
 from indexer.chains import Chain
 from indexer.chains.files import create
 from indexer.store import Store, Writer, connect
@@ -41,5 +41,5 @@ async def warm_up(chain: Chain) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 3:
-        follow.BATCH_BLOCKS = int(sys.argv[3])
+        batch.BATCH_BLOCKS = int(sys.argv[3])
     asyncio.run(run(sys.argv[1], sys.argv[2]))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer import follow
+from indexer import batch
 from indexer.chains import SourceUnavailableError
 from indexer.facts import BlockRef
 from indexer.follow import DeepReorgError, Follower
@@ -89,7 +89,7 @@ async def test_news_are_told_after_each_write(url: str, kit: ChainKit) -> None:
     kit.mine_empty(8)
     chain = MemoryChain(*kit.blocks)
     with Indexing(url, chain) as indexing, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(follow, "BATCH_BLOCKS", 3)
+        patched.setattr(batch, "BATCH_BLOCKS", 3)
         seen: list[int | None] = []
         follower = Follower(chain, indexing.store, indexing.writer, lambda: seen.append(follower.progress.height))
         await follower.open()
@@ -119,7 +119,7 @@ async def test_a_write_ends_at_whichever_limit_comes_first(
     for _ in range(3):
         kit.mine(kit.inscribe(agent()))
     for name, value in limit.items():
-        monkeypatch.setattr(follow, name, value)
+        monkeypatch.setattr(batch, name, value)
     calls = []
     append = Writer.append
     monkeypatch.setattr(Writer, "append", lambda self, *said: (calls.append(said), append(self, *said))[1])

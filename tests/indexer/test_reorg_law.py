@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from indexer import follow
+from indexer import batch
 from tests.chainkit import Block
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing, Reader
@@ -96,7 +96,7 @@ def test_any_history_of_forks_ends_as_a_fresh_replay_of_the_best_chain(
 ) -> None:
     story = data.draw(looks(history))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(follow, "BATCH_BLOCKS", blocks_a_write)
+        patched.setattr(batch, "BATCH_BLOCKS", blocks_a_write)
         asyncio.run(compare(empty, history, story))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from indexer.chains import SourceError
-from indexer.follow import Progress
+from indexer.progress import Progress
 from indexer.settings import Settings
 from indexer.store import Store, Writer, connect
 from overlay.engines import BusyError, EngineError

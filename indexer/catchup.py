@@ -1,0 +1,174 @@
+"""Read what follows the newest stored block and write it, several blocks at a time.
+
+A pipeline of three: the source fetches ahead, blocks are read in the order of the chain, and one batch of them is
+written while the next is read. What is not written has not happened, whenever this is interrupted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any, ParamSpec, TypeVar
+
+from indexer.batch import Batch
+from indexer.chains import Chain
+from indexer.facts import BlockRef, Event
+from indexer.progress import Progress
+from indexer.reading import Read, read_block
+from indexer.registry import Registry
+from indexer.store import Store, Writer
+from parsers.block import Watched
+from parsers.errors import ParseError
+from parsers.tx import Outpoint
+
+log = logging.getLogger(__name__)
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class Catchup:
+    """Takes the blocks of one chain into the store. `watched` holds the outpoints where registrations are, and perhaps
+    more; `changed` is called, in the event loop, after each write."""
+
+    def __init__(
+        self, chain: Chain, store: Store, writer: Writer, progress: Progress, changed: Callable[[], None]
+    ) -> None:
+        self._chain, self._store, self._writer = chain, store, writer
+        self._progress, self._changed = progress, changed
+        self._registry = Registry(store, chain.name)
+        self._writing: asyncio.Task[None] | None = None
+        self._sealed = Batch()
+        self.watched = Watched()
+
+    def watch(self) -> None:
+        """Watch the outpoints where the store says that registrations are, and no others."""
+        self.watched = Watched()
+        self.watched.add(self._store.seats(self._chain.name))
+
+    async def read(self, at: BlockRef | None, last: int) -> None:
+        """Read and append what follows `at`, up to the height `last`.
+
+        Ends early when the best chain changes meanwhile or a block is refused. Raises SourceError or StoreError.
+        """
+        batch = Batch()
+        stream = self._chain.blocks(at.height + 1 if at else self._chain.first, last)
+        try:
+            async for ref, data in stream:
+                if at is not None and ref.prev != at.hash:
+                    break  # the best chain has changed since it was compared
+                read = await self._read_one(ref, data)
+                if read is None:
+                    break
+                at = ref
+                batch.add(read.reading, len(data))
+                self._follow_seats(read.reading.events)
+                if batch.is_full():
+                    await self._hand_over(batch)
+                    batch = Batch()
+            await self._hand_over(batch)
+            batch = Batch()
+            await self._written()
+        finally:
+            # what was not written has not happened: registrations are where they were
+            self.watched.add(batch.spent())
+            self.watched.add(self._sealed.spent())
+            await _close(stream)
+            await self._drop()
+
+    # -- reading
+
+    async def _read_one(self, ref: BlockRef, data: memoryview) -> Read | None:
+        """Read a block, looking up the values it turns out to need; None when the block is refused."""
+        try:
+            read = await _to_its_end(self._read_with, ref, data, {})
+            values: dict[Outpoint, int] = {}
+            asked: set[Outpoint] = set()
+            while wanted := read.wanted - asked:
+                asked |= wanted
+                values |= await self.look_up(wanted, ref)
+                read = await _to_its_end(self._read_with, ref, data, values)
+        except ParseError as error:
+            self._progress.refused += 1
+            log.error("%s: block %d is refused: %s", self._chain.name, ref.height, error)
+            await self._chain.refuse(ref, str(error))
+            return None
+        return read
+
+    def _read_with(self, ref: BlockRef, data: memoryview, values: dict[Outpoint, int]) -> Read:
+        chain = self._chain
+        return read_block(ref, data, chain.rules, chain.network, self.watched, self._registry, values)
+
+    async def look_up(self, wanted: frozenset[Outpoint] | set[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
+        """Satoshis of outputs: values kept from earlier, and then the source's; what it finds is kept."""
+        values = await asyncio.to_thread(self._store.values, wanted)
+        missing = [outpoint for outpoint in wanted if outpoint not in values]
+        if missing:
+            found = await self._chain.values(missing, before)
+            await asyncio.to_thread(self._writer.keep_values, found)
+            values |= found
+        return values
+
+    def _follow_seats(self, events: tuple[Event, ...]) -> None:
+        self._registry.take(events)
+        self.watched.discard(event.spent for event in events if event.spent)
+        self.watched.add(event.state.outpoint for event in events if event.state and event.state.outpoint)
+
+    # -- writing
+
+    async def _hand_over(self, batch: Batch) -> None:
+        """Have a batch written; the one before it has to be written first."""
+        await self._written()
+        if batch.readings:
+            self._registry.seal()
+            self._sealed = batch
+            self._writing = asyncio.create_task(self._write(batch))
+
+    async def _written(self) -> None:
+        """Wait for the batch that is being written. Raises StoreError when it was not."""
+        if self._writing is None:
+            return
+        await asyncio.wait([self._writing])
+        self._writing.result()
+        self._writing, self._sealed = None, Batch()
+        self._registry.settle()
+
+    async def _drop(self) -> None:
+        """Wait for what cannot be interrupted, and forget what was read and not written."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+            self._writing.exception()  # it has been raised, or something else is on its way
+            self._writing = None
+        self._sealed = Batch()
+        self._registry.clear()
+
+    async def _write(self, batch: Batch) -> None:
+        await asyncio.to_thread(self._writer.append, self._chain.name, batch.readings)
+        progress, newest = self._progress, batch.newest
+        progress.blocks += len(batch.readings)
+        progress.bytes += batch.bytes
+        progress.events += batch.said
+        progress.height, progress.hash = newest.height, newest.hash
+        log.info(
+            "%s: block %d of %d; %d blocks, %d events",
+            self._chain.name, newest.height, progress.tip or newest.height, len(batch.readings), batch.said,
+        )  # fmt: skip
+        self._changed()
+
+
+async def _close(stream: AsyncIterator[Any]) -> None:
+    """Have a source stop fetching ahead."""
+    if isinstance(stream, AsyncGenerator):
+        await stream.aclose()
+
+
+async def _to_its_end(work: Callable[_P, _R], *arguments: _P.args, **named: _P.kwargs) -> _R:
+    """Do work in a thread; when cancelled, wait until the thread has let go of the block it reads."""
+    thread = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **named))
+    try:
+        await asyncio.wait([thread])
+    except asyncio.CancelledError:
+        await asyncio.wait([thread])
+        raise
+    return thread.result()
