@@ -79,8 +79,8 @@ def _bip122(block: str) -> str:
 
 
 # Where A2B can begin. No inscription stands before inscriptions were invented: 1Sat ordinals on BSV (where indexers of
-# the field start), inscription 0 on BTC, the locking-in of taproot on LTC. Pointers were first written down in April 2025,
-# so on the chains that carry nothing else reading starts some months before.
+# the field start), inscription 0 on BTC, the locking-in of taproot on LTC. Pointers were written down in April 2025, so
+# on the chains that carry nothing else reading starts some months before.
 _FIRST_1SAT = 783_968
 _FIRST_INSCRIPTION = 767_430
 _LITECOIN_TAPROOT = 2_257_920
