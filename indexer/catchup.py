@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any, ParamSpec, TypeVar
 
 from indexer.batch import Batch
-from indexer.chains import Chain
+from indexer.chains import Chain, Excerpt
 from indexer.facts import BlockRef, Event
 from indexer.progress import Progress
 from indexer.reading import Read, read_block
@@ -79,7 +79,7 @@ class Catchup:
 
     # -- reading
 
-    async def _read_one(self, ref: BlockRef, data: memoryview) -> Read | None:
+    async def _read_one(self, ref: BlockRef, data: memoryview | Excerpt) -> Read | None:
         """Read a block, looking up the values it turns out to need; None when the block is refused."""
         try:
             read = await _to_its_end(self._read_with, ref, data, {})
@@ -96,7 +96,7 @@ class Catchup:
             return None
         return read
 
-    def _read_with(self, ref: BlockRef, data: memoryview, values: dict[Outpoint, int]) -> Read:
+    def _read_with(self, ref: BlockRef, data: memoryview | Excerpt, values: dict[Outpoint, int]) -> Read:
         chain = self._chain
         return read_block(ref, data, chain.rules, chain.network, self.watched, self._registry, values)
 

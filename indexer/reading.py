@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from indexer.chains import Rules
-from indexer.facts import BlockRef, Reading, State
+from indexer.chains import Excerpt, Rules
+from indexer.facts import BlockRef, Proof, Reading, State
 from indexer.one_sat import OutputReader
 from indexer.registry import Registry
 from indexer.session import Session, Values
@@ -31,14 +31,19 @@ class Read:
 
 def read_block(
     ref: BlockRef,
-    data: memoryview | bytes,
+    data: memoryview | bytes | Excerpt,
     rules: Rules,
     network: str,
     watched: block.Watched,
     registry: Registry,
     values: Values,
 ) -> Read:
-    """Read a block. Raises BlockError when it is not what its header says, or cannot be a block at all."""
+    """Read a block, or an excerpt of one, of which every transaction is read.
+
+    Raises BlockError when it is not what its header says, or cannot be a block at all.
+    """
+    if isinstance(data, Excerpt):
+        return _read_excerpt(ref, data, rules, network, registry, values)
     flagged = _flag(data, rules, watched)
     # where registrations are is always watched, so that the store need not be asked about other outpoints
     spent = {prevout for prevout in _prevouts(flagged.values()) if prevout in watched}
@@ -48,6 +53,21 @@ def read_block(
     if session.events:
         _check_merkle_root(ref, data, rules)
     return Read(Reading(ref, tuple(session.events), session.cards), frozenset(session.wanted))
+
+
+def _read_excerpt(
+    ref: BlockRef, excerpt: Excerpt, rules: Rules, network: str, registry: Registry, values: Values
+) -> Read:
+    """Read transactions that were proved to be in a block; the proofs of those that say something go with them."""
+    told = {each.tx_index: tx.read(each.raw, segwit=rules.segwit) for each in excerpt.transactions}
+    session = Session(ref.height, rules, network, _seats(registry, _prevouts(told.values())), values)
+    for index in spend_order(told):
+        _read_tx(session, index, told[index])
+    said = {event.tx_index for event in session.events}
+    proofs = {
+        told[each.tx_index].txid: Proof(each.raw, each.bump) for each in excerpt.transactions if each.tx_index in said
+    }
+    return Read(Reading(ref, tuple(session.events), session.cards, proofs), frozenset(session.wanted))
 
 
 def read_alone(raw: Transaction, height: int, rules: Rules, network: str, registry: Registry, values: Values) -> Read:

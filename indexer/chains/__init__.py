@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 from indexer.facts import BlockRef
 from parsers.tx import Outpoint
@@ -32,6 +32,26 @@ class Rules:
     envelope: str | None
 
 
+class Told(NamedTuple):
+    """A transaction that a source told: its number in the block (the coinbase's is 0), its bytes, and the merkle path
+    (BRC-74) that proved it against the block's header."""
+
+    tx_index: int
+    raw: bytes
+    bump: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """What some sources tell of a block instead of all its bytes: some of its transactions, in block order, each proved
+    against the header before. Its length is that of their bytes."""
+
+    transactions: tuple[Told, ...] = ()
+
+    def __len__(self) -> int:
+        return sum(len(told.raw) for told in self.transactions)
+
+
 class HeaderRows(Protocol):
     """Where headers are kept between starts. A chain's headers are those of its best chain, in order of height."""
 
@@ -41,6 +61,22 @@ class HeaderRows(Protocol):
 
     def save_headers(self, chain: str, first: int, headers: bytes) -> None:
         """Replace what is kept from height `first` on by these headers of 80 bytes, joined; all or nothing."""
+        ...
+
+
+class FoundRows(HeaderRows, Protocol):
+    """Where a source of excerpts keeps what it found besides, between starts: transactions and their proofs."""
+
+    def load_found(self, chain: str) -> Iterator[tuple[int, bytes, bytes]]:
+        """Height, raw transaction and merkle path (BRC-74) of each."""
+        ...
+
+    def keep_found(self, chain: str, height: int, raw: bytes, bump: bytes) -> None:
+        """Keep a transaction, in place of what was kept of it before."""
+        ...
+
+    def drop_found(self, chain: str, txid: bytes) -> None:
+        """Keep a transaction (internal byte order) no longer."""
         ...
 
 
@@ -74,8 +110,9 @@ class Chain(Protocol):
         """The best chain's block at `height`, None above the tip."""
         ...
 
-    def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
-        """The best chain's blocks from height `first` to `last`, in order, each as raw bytes (header first).
+    def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview | Excerpt]]:
+        """The best chain's blocks from height `first` to `last`, in order, each as raw bytes (header first), or as an
+        excerpt where `complete` is False.
 
         A view is valid until the next one is asked for. Ends early when the best chain changes underneath.
         """
@@ -103,6 +140,21 @@ class Chain(Protocol):
 
     async def close(self) -> None:
         """Release what `open` took."""
+        ...
+
+
+@runtime_checkable
+class Selective(Protocol):
+    """What a source of excerpts is asked besides, since it delivers only what matches, and not always at once."""
+
+    async def look(self, at: BlockRef) -> int | None:
+        """Look for transactions of blocks up to `at`, the newest one stored, that were not told when those were read;
+        the lowest height from which blocks must be read again, None when nothing was missed."""
+        ...
+
+    async def spent(self, outpoint: Outpoint) -> bool | None:
+        """Whether an output is spent, None where the source cannot tell or prove it. The spending transaction is part
+        of its block from then on."""
         ...
 
 
