@@ -184,24 +184,37 @@ def _tree(levels: Sequence[Sequence[Leaf]]) -> list[dict[int, bytes]]:
 
 def _level(below: dict[int, bytes], leaves: Sequence[Leaf], level: int) -> tuple[dict[int, bytes], int | None]:
     """All nodes of a level, those computed from below and those given, and the offset of the copy at its end."""
-    nodes, given, copy = dict(below), set(), None
+    nodes, given = dict(below), set()
     for offset, digest, _ in leaves:
         if offset in given:
             raise ParseError(f"a merkle path gives offset {offset:,} at level {level} twice")
         given.add(offset)
         if level and offset ^ 1 not in below:
             raise ParseError(f"a merkle path gives offset {offset:,} at level {level}, which none of its leaves needs")
-        if digest is None:
-            copy = offset
-        elif len(digest) != 32:
+        if digest is not None and len(digest) != 32:
             raise ParseError(f"a merkle path holds a hash of {len(digest)} bytes at level {level}")
-        elif nodes.setdefault(offset, digest) != digest:
+        if digest is not None and nodes.setdefault(offset, digest) != digest:
             raise ParseError(
                 f"a merkle path leads to two roots: offset {offset:,} at level {level} is not what is given"
             )
-    if copy is not None and (not copy & 1 or copy - 1 != max(nodes, default=-1)):
-        raise ParseError(f"a merkle path has a copy at offset {copy:,} of level {level}, which is not the level's end")
-    return nodes, copy
+    copies = [leaf.offset for leaf in leaves if _is_copy(leaf, nodes, below)]
+    for offset in copies:
+        nodes.pop(offset, None)
+    for offset in copies:
+        if not offset & 1 or offset - 1 != max(nodes, default=-1):
+            raise ParseError(
+                f"a merkle path has a copy at offset {offset:,} of level {level}, which is not the level's end"
+            )
+    return nodes, copies[0] if copies else None
+
+
+def _is_copy(leaf: Leaf, nodes: Mapping[int, bytes], below: Mapping[int, bytes]) -> bool:
+    """Whether a given node is a copy of its left neighbour: by its flag, or because it says so in full, as some
+    writers do. What has a transaction below it is none, since no two of a block are the same (CVE-2012-2459)."""
+    if leaf.hash is None:
+        return True
+    mirrors = bool(leaf.offset & 1) and nodes.get(leaf.offset - 1) == leaf.hash
+    return mirrors and not leaf.txid and leaf.offset not in below
 
 
 def _parents(nodes: dict[int, bytes], copy: int | None, level: int, *, whole: bool) -> dict[int, bytes]:
@@ -220,7 +233,6 @@ def _parents(nodes: dict[int, bytes], copy: int | None, level: int, *, whole: bo
                 raise _missing(offset + 1, level)
             right = digest
         elif right == digest:
-            # no two transactions of a block are the same, so an honest tree says with a flag that a node is a copy
             raise ParseError(f"a merkle path has the same hash twice, at offset {offset:,} of level {level}")
         above[offset >> 1] = sha256d(digest + right)
     return above

@@ -3,6 +3,7 @@
 ParseError          bytes that are not what they claim to be; names the offset where reading stopped
 ├─ BlockError       a block whose framing, counts or lengths cannot be right
 ├─ TransactionError a transaction that is truncated or lies about a length
+├─ ProofError       a proof, well-formed, that does not prove what it should
 └─ CardError        a card that fails a hard rule; carries every reason, not only the first
 """
 
@@ -25,6 +26,10 @@ class BlockError(ParseError):
 
 class TransactionError(ParseError):
     """A transaction that is truncated or lies about a length."""
+
+
+class ProofError(ParseError):
+    """A proof, well-formed, that does not prove what it should: the message says what is not proved."""
 
 
 class CardError(ParseError):

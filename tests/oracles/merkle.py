@@ -46,6 +46,7 @@ def judge(data: bytes) -> bytes | None:
         return None
     if stream.read(1) or height >= 2**32 or not levels or len(levels) > 64 or not levels[0]:
         return None
+    _name_copies(levels)
     if len(levels) == 1 and len(levels[0]) != 2:
         return _whole(levels[0])
     try:
@@ -79,6 +80,20 @@ def _levels(stream: BytesIO) -> Given:
             level[offset] = (flags, b"" if flags == 1 else _exactly(stream, 32))
         found.append(level)
     return found
+
+
+def _name_copies(levels: Given) -> None:
+    """Flag what is written in full and yet only a copy of its left neighbour, with no transaction of its own."""
+    for level, nodes in enumerate(levels):
+        for offset, (flags, digest) in sorted(nodes.items()):
+            if flags or not offset % 2 or (level and _under(levels, level, offset)):
+                continue
+            try:
+                left = _node(levels, level, offset - 1)
+            except LookupError:
+                continue
+            if left == digest:
+                nodes[offset] = (1, b"")
 
 
 def _whole(level: dict[int, tuple[int, bytes]]) -> bytes | None:

@@ -216,6 +216,8 @@ def tampered(draw: st.DrawFn) -> bytes:
     levels = [
         [(leaf.offset, 1 if leaf.hash is None else 2 * leaf.txid, leaf.hash) for leaf in level] for level in path.levels
     ]
+    if draw(st.booleans()):
+        levels = [written_out(level, row) for level, row in zip(levels, merkle.rows(txids), strict=False)]
     for _ in range(draw(st.integers(0, 3))):
         level = levels[draw(st.integers(0, len(levels) - 1))]
         at = draw(st.integers(0, len(level)))
@@ -237,7 +239,15 @@ def tampered(draw: st.DrawFn) -> bytes:
     return encoded(levels)
 
 
-def encoded(levels: list[list[tuple[int, int, bytes | None]]]) -> bytes:
+Raw = list[tuple[int, int, bytes | None]]
+
+
+def written_out(level: Raw, row: list[bytes]) -> Raw:
+    """The level with its copy written in full, as some writers do."""
+    return [(offset, 0, row[-1]) if flags == 1 else (offset, flags, digest) for offset, flags, digest in level]
+
+
+def encoded(levels: list[Raw]) -> bytes:
     parts = [b"\x07", bytes((len(levels),))]
     for level in levels:
         parts.append(varint(len(level)))
@@ -300,6 +310,21 @@ def test_a_block_doubled_by_hand_is_refused() -> None:
         whole(doubled)
     with pytest.raises(ParseError, match="the same hash twice"):
         bump.from_branch(9, 6, txids[4], merkle.branch(doubled, 6))
+    with pytest.raises(ParseError, match="the same hash twice"):
+        bump.from_branch(9, 1, txids[0], [txids[0]])
+
+
+def test_a_copy_may_be_written_out_in_full() -> None:
+    txids = block(5)
+    flagged = bump.from_branch(9, 4, txids[4], merkle.branch(txids, 4))
+    first, second = merkle.rows(txids)[0][4], merkle.rows(txids)[1][2]
+    full = bump.from_branch(9, 4, txids[4], [first, second, merkle.rows(txids)[2][0]])
+    assert full.merkle_root == flagged.merkle_root == merkle.root(txids)
+    assert full.levels != flagged.levels
+    assert bump.extract(full, [txids[4]]) == flagged
+    assert bump.read(full.to_bytes()) == full
+    with pytest.raises(ParseError, match="not the level's end"):
+        MerklePath(9, ((Leaf(0, txids[0], True), Leaf(1, txids[0]), Leaf(2, txids[2]), Leaf(3, txids[3])),))
 
 
 def test_a_copy_stands_only_at_the_end_of_a_level() -> None:
