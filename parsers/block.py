@@ -21,8 +21,8 @@ from parsers.tx import Outpoint, sha256d
 from parsers.watched import Buffer, Watched, address
 
 __all__ = [
-    "Buffer", "Candidate", "Candidates", "Watched", "check", "header", "merkle_root", "prepare", "spending", "tx_count",
-    "tx_offsets", "txids", "worth_reading",
+    "Buffer", "Candidate", "Candidates", "Watched", "check", "header", "inputs", "merkle_root", "prepare", "spending",
+    "tx_count", "tx_offsets", "txids", "worth_reading",
 ]  # fmt: skip
 
 HEADER = 80
@@ -111,6 +111,7 @@ def prepare() -> None:
     worth_reading(tiny, somebody)
     spending(tiny, somebody)
     merkle_root(tiny)
+    somebody.holding(inputs(tiny, tx_offsets(tiny), somebody)[0])
 
 
 def worth_reading(data: Buffer, watched: Watched, *, segwit: bool = False, witness: bool = False) -> Candidates:
@@ -150,6 +151,19 @@ def _refuse(state: int, at: int) -> None:
 def _trailing(at: int, end: int, *, segwit: bool) -> None:
     if at < end and not segwit:
         raise BlockError(f"{end - at:,} bytes follow the last transaction", at)
+
+
+def inputs(
+    data: Buffer, offsets: npt.NDArray[np.int64], watched: Watched, *, segwit: bool = False
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """The outpoints that a block's transactions spend, as fingerprints that `watched.holding` can be asked about, and
+    beside each the number of the transaction that spends it; `offsets` are those of `tx_offsets`."""
+    held, base = address(data)
+    most = held.size // 41 + 1
+    marks, owners = np.empty(most, np.uint64), np.empty(most, np.int64)
+    used = loop.inputs(base, offsets, loop.SEGWIT * segwit, watched.arrays[0], marks, owners)
+    del held
+    return marks[:used].copy(), owners[:used].copy()
 
 
 def tx_offsets(data: Buffer, *, segwit: bool = False) -> npt.NDArray[np.int64]:

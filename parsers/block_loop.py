@@ -448,3 +448,36 @@ def offsets(base: int, at: int, end: int, wants: int, starts: Rows, bares: Rows)
             bares[index] = bare
     starts[len(starts) - 1] = at
     return at, PLAIN
+
+
+@kernel
+def inputs(base: int, starts: Rows, wants: int, key: np.uint64, marks: Words, owners: Rows) -> int:
+    """Note the fingerprint of every outpoint that transactions spend, and the number of the one that does.
+
+    They stand from one of `starts` (n + 1) to the next, and were walked before. Answers how many outpoints there are.
+    """
+    used = 0
+    for number in range(len(starts) - 1):
+        at, end = starts[number] + 4, starts[number + 1]
+        if wants & SEGWIT and end - at > 2 and load8(base + at) == 0:
+            flag = load8(base + at + 1)
+            at += 2 if flag == 1 or flag == 8 or flag == 9 else 0
+        count, at = varint(base, at, end)
+        for _ in range(count):
+            if used == len(marks) or end - at < 41:
+                return used
+            marks[used] = fingerprint(base, at, key)
+            owners[used] = number
+            used += 1
+            length, after = varint(base, at + 36, end)
+            if length < 0 or length > end - after:
+                return used
+            at = after + length + 4
+    return used
+
+
+@kernel
+def which(marks: Words, table: Words, bloom: Words, found: npt.NDArray[np.bool_]) -> None:
+    """Set in `found` whether each fingerprint is in the table."""
+    for number in range(len(marks)):
+        found[number] = holds(marks[number], table, bloom)

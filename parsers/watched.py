@@ -60,6 +60,13 @@ class Watched:
         """Key, table and bitmap, as the compiled loop takes them."""
         return self._key, self._table, self._bloom
 
+    def holding(self, marks: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """Of fingerprints under the same key (see `block.inputs`), whether each is of a member."""
+        found = np.zeros(len(marks), np.bool_)
+        if self._size:
+            loop.which(marks, self._table, self._bloom, found)
+        return found
+
     def add(self, outpoints: Iterable[Outpoint]) -> None:
         """Watch these too; one that is watched already stays once."""
         for packed in _batches(outpoints):

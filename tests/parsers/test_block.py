@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,8 @@ from hypothesis import strategies as st
 from parsers import block, output
 from parsers import envelope as envelopes_
 from parsers.errors import BlockError
-from parsers.tx import Outpoint, Transaction, TxOutput, sha256d, varint
+from parsers.tx import Outpoint, Transaction, TxInput, TxOutput, serialise, sha256d, varint
+from parsers.tx import read as read_tx
 from tests.bench.synthetic import COINBASE, MAP_PREFIX, Maker, envelope, push
 from tests.oracles import walker
 
@@ -391,6 +393,31 @@ def test_outputs_of_one_transaction_have_different_fingerprints() -> None:
     txid = random.Random(1).randbytes(32)
     watched = block.Watched(Outpoint(txid, vout) for vout in range(0, 20_000, 2))
     assert sum(Outpoint(txid, vout) in watched for vout in range(20_000)) == 10_000
+
+
+def test_every_outpoint_that_is_spent_is_noted_with_its_transaction() -> None:
+    watched, maker = block.Watched(key=7), Maker(3)
+    for segwit in (False, True):
+        data = assembled(*(maker.payment() for _ in range(50)), maker.registration())
+        offsets = block.tx_offsets(data, segwit=segwit)
+        marks, owners = block.inputs(data, offsets, watched, segwit=segwit)
+        read = [read_tx(data, start, segwit=segwit) for start in offsets.tolist()[:-1]]
+        assert owners.tolist() == [number for number, each in enumerate(read) for _ in each.inputs]
+        wanted = [spent.prevout for each in read[::3] for spent in each.inputs]
+        asked = block.Watched(wanted, key=7)
+        assert set(owners[asked.holding(marks)].tolist()) == set(range(0, len(read), 3))
+        assert not block.Watched(key=7).holding(marks).any()
+
+
+def test_outpoints_are_noted_behind_a_segwit_marker_and_no_further_than_the_data() -> None:
+    bare = serialise((TxInput(Outpoint(b"a" * 32, 3), b"", 0),), (TxOutput(1, b"\x51"),), 1, 0)
+    marked = bare[:4] + b"\0\1" + bare[4:-4] + b"\1\1w" + bare[-4:]
+    data = bytes(80) + b"\2" + COINBASE + marked
+    watched = block.Watched([Outpoint(b"a" * 32, 3)])
+    marks, owners = block.inputs(data, block.tx_offsets(data, segwit=True), watched, segwit=True)
+    assert owners[watched.holding(marks)].tolist() == [1]
+    wild = np.array([0, 90, len(data), len(data) - 3], np.int64)
+    assert len(block.inputs(data, wild, watched)[0]) <= len(data) // 41 + 1
 
 
 # --- real blocks
