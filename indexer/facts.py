@@ -10,6 +10,9 @@ from parsers.cards import Kind
 from parsers.reasons import Reason
 from parsers.tx import Outpoint
 
+UNCONFIRMED = 2**31 - 1
+"""The height of what is in no block yet: above every other."""
+
 
 @dataclass(frozen=True, slots=True)
 class BlockRef:

@@ -150,6 +150,15 @@ pending = Table(
 )
 """The unconfirmed events of each chain, replaced as a whole; `height` and the height in `place` are 2^31 - 1."""
 
+pending_cards = Table(
+    "pending_cards",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("sha256", LargeBinary, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+"""Card bytes that only unconfirmed events name, so that nothing is left of what is never mined."""
+
 proofs = Table(
     "proofs",
     metadata,
@@ -185,3 +194,25 @@ requests = Table(
     Index("requests_open", "state", "next_at"),
 )
 """Transactions that publishers asked to be fetched; times in seconds since 1970."""
+
+found = Table(
+    "found",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("txid", LargeBinary, primary_key=True),
+    Column("height", Integer, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    Column("bump", LargeBinary, nullable=False),
+)
+"""Transactions that a source of excerpts did not deliver and that were found by asking after live outpoints. They hang
+from no block, so that a block read again holds them."""
+
+checks = Table(
+    "checks",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("txid", LargeBinary, primary_key=True),
+    Column("vout", BigInteger, primary_key=True, autoincrement=False),
+    Column("checked_at", BigInteger, nullable=False),
+)
+"""When a source of excerpts last said that an outpoint is unspent, in seconds since 1970."""

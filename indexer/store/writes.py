@@ -14,12 +14,12 @@ from sqlalchemy import Connection, Engine, Table, delete, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
-from indexer.facts import BlockRef, EventKind, Reading
-from indexer.store import headers
+from indexer.facts import BlockRef, Event, EventKind, Reading
+from indexer.store import headers, pending
 from indexer.store.database import StoreError
 from indexer.store.rows import event_row
 from indexer.store.tables import blocks, cards, changes, events, meta, outputs
-from parsers.tx import Outpoint
+from parsers.tx import Outpoint, sha256d
 
 NEAR_MISSES = 1_000_000
 """Near misses kept for a chain, the oldest dropped first (law 7)."""
@@ -120,6 +120,7 @@ class Writer:
         with self._writing() as connection:
             _check_linked(connection, chain, readings)
             self._insert(connection, readings)
+            pending.mined(connection, chain, readings)
         self._trim_some(chain, readings)
 
     def _insert(self, connection: Connection, readings: Sequence[Reading]) -> None:
@@ -154,9 +155,27 @@ class Writer:
             touched = connection.execute(select(events.c.registration).where(*gone).distinct()).scalars().all()
             deleted = delete(blocks).where(blocks.c.chain == chain, blocks.c.height > above)
             count = connection.execute(deleted).rowcount
+            pending.forgotten(connection, chain, touched)
             reverted = {"chain": chain, "op": "revert", "height": above, "reason": "reorg"}
             _note(connection, [{**reverted, "id": id_} for id_ in sorted(touched)])
         return count
+
+    def replace_pending(self, chain: str, said: Sequence[Event], bodies: Mapping[bytes, bytes]) -> int:
+        """Let these be the unconfirmed events of a chain, in spend order, and these the cards (by SHA-256) they name;
+        note each registration of which something else is said than before, and return how many those are.
+
+        Raises StoreError when the database refuses.
+        """
+        with self._writing() as connection:
+            news = pending.replace(connection, chain, said, bodies)
+            _note(connection, news)
+        return len(news)
+
+    def clear_pending(self) -> None:
+        """Forget all that was unconfirmed, of every chain: nobody has seen it since this program started."""
+        with self._writing() as connection:
+            for chain in pending.chains(connection):
+                _note(connection, pending.replace(connection, chain, (), {}))
 
     def load_headers(self, chain: str) -> Iterator[tuple[int, bytes]]:
         """Pieces of the headers kept of a chain, lowest first: the height of the first one, and 80 bytes each."""
@@ -166,6 +185,32 @@ class Writer:
         """Replace what is kept of a chain from height `first` on by these headers of 80 bytes, joined."""
         with self._writing() as connection:
             headers.save(connection, chain, first, raw)
+
+    def load_found(self, chain: str) -> Iterator[tuple[int, bytes, bytes]]:
+        """Height, raw transaction and merkle path (BRC-74) of what was found of a chain beside what was delivered."""
+        return found.load(self._engine, chain)
+
+    def keep_found(self, chain: str, height: int, raw: bytes, bump: bytes) -> None:
+        """Keep a transaction that was found, in place of what was kept of it before."""
+        row = {"chain": chain, "txid": sha256d(raw), "height": height, "raw": raw, "bump": bump}
+        with self._writing() as connection:
+            found.keep(connection, row)
+
+    def drop_found(self, chain: str, txid: bytes) -> None:
+        """Keep a transaction (internal byte order) that was found no longer."""
+        with self._writing() as connection:
+            found.drop(connection, chain, txid)
+
+    def note_checked(self, chain: str, times: dict[Outpoint, int | None]) -> None:
+        """Remember when outpoints were last seen unspent (seconds since 1970); None for those that are not any more."""
+        if times:
+            with self._writing() as connection:
+                found.note(connection, chain, times)
+
+    def mark_partial(self, chain: str) -> None:
+        """Remember that blocks of a chain are read from excerpts, so that its state hash can never be known."""
+        with self._writing() as connection:
+            found.mark_partial(connection, chain)
 
     def keep_values(self, values: Mapping[Outpoint, int]) -> None:
         """Remember satoshis of outputs that had to be looked up."""
