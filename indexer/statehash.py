@@ -25,7 +25,8 @@ def digest(states: Iterable[State]) -> str:
 
 
 def state_hash(store: Store, chain: str, height: int) -> str | None:
-    """The state hash of a chain after the block at `height`; None while an update up to it is undecided (law 3)."""
-    if store.undecided(chain, upto=height):
+    """The state hash of a chain after the block at `height`; None while an update up to it is undecided (law 3), and
+    where blocks were read from excerpts, so that it cannot be known whether anything is missing."""
+    if store.is_partial(chain) or store.undecided(chain, upto=height):
         return None
     return digest(store.states(chain, height))

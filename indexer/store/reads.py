@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import ColumnElement, Engine, Select, func, select
 
 from indexer.facts import BlockRef, Event, EventKind, State
-from indexer.store import rows
+from indexer.store import found, rows
 from indexer.store.tables import blocks, cards, changes, events, meta, outputs
 from parsers.tx import Outpoint
 
@@ -99,6 +99,19 @@ class Store:
         with self.engine.connect().execution_options(yield_per=10_000) as connection:
             for txid, vout in connection.execute(statement):
                 yield Outpoint(txid, vout)
+
+    def due(self, chain: str, before: int, limit: int) -> list[Outpoint]:
+        """Where live registrations are that were last seen there before that time (seconds since 1970): first those
+        never checked, the newest first, then those whose check is the oldest."""
+        return [Outpoint(*row.values()) for row in self._rows(found.due(chain, before, limit))]
+
+    def checked(self, chain: str, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
+        """When outpoints were last seen unspent, in seconds since 1970; those never checked are left out."""
+        return found.checked(self.engine, chain, outpoints)
+
+    def is_partial(self, chain: str) -> bool:
+        """Whether blocks of a chain were read from excerpts, so that nobody knows whether anything is missing."""
+        return found.is_partial(self.engine, chain)
 
     def spent_above(self, chain: str, height: int) -> list[Outpoint]:
         """The outpoints that registrations left in the blocks above a height: where they would be without those."""

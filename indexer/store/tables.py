@@ -214,5 +214,7 @@ checks = Table(
     Column("txid", LargeBinary, primary_key=True),
     Column("vout", BigInteger, primary_key=True, autoincrement=False),
     Column("checked_at", BigInteger, nullable=False),
+    Column("told_at", BigInteger, nullable=False),
 )
-"""When a source of excerpts last said that an outpoint is unspent, in seconds since 1970."""
+"""When a source of excerpts last said that an outpoint is unspent, and which such time the outbox has told of: both in
+seconds since 1970."""

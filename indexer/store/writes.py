@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 from indexer.facts import BlockRef, Event, EventKind, Reading
-from indexer.store import headers, pending
+from indexer.store import found, headers, pending
 from indexer.store.database import StoreError
 from indexer.store.rows import event_row
 from indexer.store.tables import blocks, cards, changes, events, meta, outputs
@@ -201,11 +201,18 @@ class Writer:
         with self._writing() as connection:
             found.drop(connection, chain, txid)
 
-    def note_checked(self, chain: str, times: dict[Outpoint, int | None]) -> None:
-        """Remember when outpoints were last seen unspent (seconds since 1970); None for those that are not any more."""
-        if times:
-            with self._writing() as connection:
-                found.note(connection, chain, times)
+    def note_checked(self, chain: str, times: Mapping[Outpoint, int | None]) -> int:
+        """Remember when outpoints were last seen unspent (seconds since 1970), None for those that are not any more.
+
+        Registrations whose time has not been told for a while are noted as changed; how many those are.
+        """
+        if not times:
+            return 0
+        with self._writing() as connection:
+            stale = found.note(connection, chain, times)
+            told = {"chain": chain, "op": "upsert", "height": None, "reason": "owner-checked"}
+            _note(connection, [{**told, "id": id_} for id_ in stale])
+        return len(stale)
 
     def mark_partial(self, chain: str) -> None:
         """Remember that blocks of a chain are read from excerpts, so that its state hash can never be known."""

@@ -1,0 +1,109 @@
+"""What a source of excerpts needs remembered: transactions found by asking, and when each owner was last checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Select, delete, insert, select, tuple_
+
+from indexer.store.tables import checks, events, found, meta
+from parsers.tx import Outpoint
+
+_BATCH = 400
+
+TOLD_SECONDS = 6 * 3600
+"""How old the time in the search index may be: four changes a day for each registration, whoever checks how often."""
+
+_PARTIAL = "partial:"
+"""Before a chain's name, a key in `meta`: blocks of it were read from excerpts, and it stays so for good."""
+
+
+def load(engine: Engine, chain: str) -> Iterator[tuple[int, bytes, bytes]]:
+    """Height, raw transaction and merkle path of what was found of a chain, lowest first."""
+    statement = select(found.c.height, found.c.raw, found.c.bump).where(found.c.chain == chain).order_by(found.c.height)
+    with engine.connect().execution_options(yield_per=100) as connection:
+        for row in connection.execute(statement):
+            yield row[0], row[1], row[2]
+
+
+def keep(connection: Connection, row: dict[str, Any]) -> None:
+    """Keep a row of `found`, in place of the one of the same transaction."""
+    drop(connection, row["chain"], row["txid"])
+    connection.execute(insert(found).values(**row))
+
+
+def drop(connection: Connection, chain: str, txid: bytes) -> None:
+    """Keep a transaction no longer."""
+    connection.execute(delete(found).where(found.c.chain == chain, found.c.txid == txid))
+
+
+def due(chain: str, before: int, limit: int) -> Select[Any]:
+    """The outpoints of live registrations that were last checked before that time (seconds since 1970): first those
+    that never were, the newest first, then those whose check is the oldest."""
+    later = events.alias()
+    superseded = (
+        select(later.c.place)
+        .where(later.c.registration == events.c.registration, later.c.chain == chain)
+        .where(later.c.place > events.c.place)
+        .exists()
+    )
+    seat = (checks.c.txid == events.c.at_txid) & (checks.c.vout == events.c.at_vout)
+    return (
+        select(events.c.at_txid, events.c.at_vout)
+        .outerjoin(checks, seat & (checks.c.chain == chain))
+        .where(events.c.chain == chain, events.c.at_txid.is_not(None), ~superseded)
+        .where(checks.c.checked_at.is_(None) | (checks.c.checked_at < before))
+        .order_by(checks.c.checked_at.is_not(None), checks.c.checked_at, events.c.place.desc())
+        .limit(limit)
+    )
+
+
+def note(connection: Connection, chain: str, times: Mapping[Outpoint, int | None]) -> list[str]:
+    """Remember when outpoints were last seen unspent, None for those that are not any more; return the registrations
+    there of which the outbox has not told a time for TOLD_SECONDS."""
+    rows, stale = [], []
+    for outpoint, when in times.items():
+        row = (checks.c.chain == chain, checks.c.txid == outpoint.txid, checks.c.vout == outpoint.vout)
+        told = connection.execute(select(checks.c.told_at).where(*row)).scalar()
+        connection.execute(delete(checks).where(*row))
+        if when is None:
+            continue
+        if told is None or when - told >= TOLD_SECONDS:
+            told = when
+            stale += _there(connection, chain, outpoint)
+        rows.append({"chain": chain, "txid": outpoint.txid, "vout": outpoint.vout, "checked_at": when, "told_at": told})
+    if rows:
+        connection.execute(insert(checks), rows)
+    return stale
+
+
+def _there(connection: Connection, chain: str, outpoint: Outpoint) -> list[str]:
+    """The registrations that ever were at an outpoint."""
+    seat = (events.c.chain == chain, events.c.at_txid == outpoint.txid, events.c.at_vout == outpoint.vout)
+    return list(connection.execute(select(events.c.registration).where(*seat).distinct()).scalars())
+
+
+def checked(engine: Engine, chain: str, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
+    """When each of these outpoints was last seen unspent, in seconds since 1970; those never checked are left out."""
+    wanted = list(set(outpoints))
+    times: dict[Outpoint, int] = {}
+    with engine.connect() as connection:
+        for at in range(0, len(wanted), _BATCH):
+            among = tuple_(checks.c.txid, checks.c.vout).in_([tuple(each) for each in wanted[at : at + _BATCH]])
+            statement = select(checks.c.txid, checks.c.vout, checks.c.checked_at).where(checks.c.chain == chain, among)
+            times |= {Outpoint(txid, vout): when for txid, vout, when in connection.execute(statement)}
+    return times
+
+
+def mark_partial(connection: Connection, chain: str) -> None:
+    """Remember that a chain is read from excerpts."""
+    key = _PARTIAL + chain
+    if connection.execute(select(meta.c.key).where(meta.c.key == key)).scalar() is None:
+        connection.execute(insert(meta).values(key=key, value="yes"))
+
+
+def is_partial(engine: Engine, chain: str) -> bool:
+    """Whether any block of a chain was read from an excerpt."""
+    with engine.connect() as connection:
+        return connection.execute(select(meta.c.key).where(meta.c.key == _PARTIAL + chain)).scalar() is not None
