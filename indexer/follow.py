@@ -10,6 +10,7 @@ from collections.abc import Callable
 from indexer.catchup import Catchup
 from indexer.chains import Chain, SourceError, SourceUnavailableError
 from indexer.facts import BlockRef
+from indexer.mempool import Mempool
 from indexer.progress import Progress
 from indexer.store import Store, Writer
 from parsers.tx import Outpoint
@@ -17,6 +18,9 @@ from parsers.tx import Outpoint
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
+MEMPOOL_SECONDS = 0.5
+"""Pause between two looks at the source's mempool; longer where a look takes longer."""
+
 RETRY_SECONDS = 600.0
 """Pause between attempts to find the values that undecided updates wait for."""
 
@@ -36,9 +40,11 @@ class Follower:
         self._retried = 0.0
         self.progress = Progress(chain.name)
         self._catchup = Catchup(chain, store, writer, self.progress, changed)
+        self._mempool, self._mempool_due = Mempool(chain, store, writer), 0.0
 
     async def open(self) -> None:
         """Connect to the source and take up what is stored. Raises SourceError or StoreError."""
+        await asyncio.to_thread(self._mempool.begin)
         await self._chain.open()
         self.progress.caip2 = self._chain.caip2
         await asyncio.to_thread(self._take_up)
@@ -54,8 +60,10 @@ class Follower:
         while True:
             try:
                 await self.catch_up()
+                if time.monotonic() >= self._mempool_due:
+                    await self.look_at_mempool()
                 pause = FIRST_PAUSE
-                await self._chain.wait(POLL_SECONDS)
+                await self._chain.wait(self._pause())
             except SourceUnavailableError as error:
                 self._say("unreachable", str(error))
                 await asyncio.sleep(pause)
@@ -63,6 +71,10 @@ class Follower:
             except SourceError as error:
                 self._say("stopped", str(error))
                 return
+
+    def _pause(self) -> float:
+        """Seconds until the next look at the source is due, when nothing wakes us before."""
+        return POLL_SECONDS if self.progress.mempool is None else max(0.05, self._mempool_due - time.monotonic())
 
     def _say(self, state: str, error: str) -> None:
         if error != self.progress.error:
@@ -81,6 +93,14 @@ class Follower:
             self.progress.state = "catching-up"
             await self._catchup.read(at, tip.height)
         self.progress.state, self.progress.error = "following", ""
+
+    async def look_at_mempool(self) -> None:
+        """Let what is unconfirmed in the store be what the source's mempool says; nothing while blocks are missing."""
+        began = time.monotonic()
+        if await self._mempool.refresh(self._catchup.watched):
+            self._changed()
+        self.progress.mempool = self._mempool.size
+        self._mempool_due = time.monotonic() + max(MEMPOOL_SECONDS, time.monotonic() - began)
 
     async def _agree(self) -> BlockRef | None:
         """The newest stored block that the source has too; what is above it is forgotten."""

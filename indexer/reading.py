@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from indexer.chains import Excerpt, Rules
-from indexer.facts import BlockRef, Proof, Reading, State
+from indexer.facts import UNCONFIRMED, BlockRef, Proof, Reading, State
 from indexer.one_sat import OutputReader
 from indexer.registry import Registry
 from indexer.session import Session, Values
@@ -71,10 +71,29 @@ def _read_excerpt(
 
 
 def read_alone(raw: Transaction, height: int, rules: Rules, network: str, registry: Registry, values: Values) -> Read:
-    """Read one transaction as if the block at `height` held nothing else: for diagnosis and the mempool."""
+    """Read one transaction as if the block at `height` held nothing else: for diagnosis."""
     session = Session(height, rules, network, _seats(registry, _prevouts([raw])), values)
     _read_tx(session, 0, raw)
     ref = BlockRef("", height, b"", b"", 0, b"")
+    return Read(Reading(ref, tuple(session.events), session.cards), frozenset(session.wanted))
+
+
+def read_unconfirmed(
+    transactions: Iterable[Transaction],
+    rules: Rules,
+    network: str,
+    watched: block.Watched,
+    registry: Registry,
+    values: Values,
+) -> Read:
+    """Read transactions as if they were mined next: parents first, else in the order of their txids, whatever order
+    they came in. Heights are UNCONFIRMED, and every `tx_index` is 0."""
+    numbered = dict(enumerate(sorted(transactions, key=lambda each: each.txid)))
+    spent = {prevout for prevout in _prevouts(numbered.values()) if prevout in watched}
+    session = Session(UNCONFIRMED, rules, network, _seats(registry, spent), values)
+    for number in spend_order(numbered):
+        _read_tx(session, 0, numbered[number])
+    ref = BlockRef("", UNCONFIRMED, b"", b"", 0, b"")
     return Read(Reading(ref, tuple(session.events), session.cards), frozenset(session.wanted))
 
 
@@ -94,7 +113,7 @@ def _flag(data: memoryview | bytes, rules: Rules, watched: block.Watched) -> dic
             raw = bytes(data[candidate.offset : candidate.offset + candidate.size])
             flagged[candidate.tx_index] = tx.read(raw, segwit=rules.segwit)
         born = block.Watched(
-            outpoint for candidate in fresh for outpoint in _holdable(flagged[candidate.tx_index], rules)
+            outpoint for candidate in fresh for outpoint in holdable(flagged[candidate.tx_index], rules)
         )
         if not len(born):
             break
@@ -103,7 +122,7 @@ def _flag(data: memoryview | bytes, rules: Rules, watched: block.Watched) -> dic
     return flagged
 
 
-def _holdable(transaction: Transaction, rules: Rules) -> Iterator[Outpoint]:
+def holdable(transaction: Transaction, rules: Rules) -> Iterator[Outpoint]:
     """The outputs in which a registration may come to rest."""
     if rules.envelope is None:
         return

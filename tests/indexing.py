@@ -45,6 +45,13 @@ class Indexing:
             await follower.catch_up()
         return self
 
+    async def refresh(self) -> Indexing:
+        """Bring every chain to its tip, and what is unconfirmed to its mempool."""
+        for follower in await self.open():
+            await follower.catch_up()
+            await follower.look_at_mempool()
+        return self
+
     async def open(self) -> list[Follower]:
         """The followers, connected."""
         if not self.followers:

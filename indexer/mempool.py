@@ -1,0 +1,271 @@
+"""What the source's mempool holds for us: which unconfirmed transactions matter, and what they say if mined next.
+
+Every transaction is looked at once: the block walker goes over a pseudo block of the new ones. Of those that do not
+matter only the fingerprints of what they spend are kept, so that they are found again when that begins to matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from indexer.chains import Chain
+from indexer.facts import BlockRef
+from indexer.reading import Read, holdable, read_unconfirmed
+from indexer.registry import Registry
+from indexer.spends import Spends
+from indexer.store import Store, Writer
+from parsers import block
+from parsers.block import Watched
+from parsers.errors import ParseError
+from parsers.tx import Outpoint, Transaction, read_exactly, varint
+
+log = logging.getLogger(__name__)
+
+BATCH = 1_000
+"""Transactions asked of the source at once."""
+
+LOOK_SECONDS, LOOK_BYTES = 2.0, 64 << 20
+"""One look ends at whichever comes first; the rest waits for the next, so that blocks are not kept waiting."""
+
+KEPT_BYTES = 256 << 20
+"""Transactions that matter are kept up to this; what does not fit waits until there is room."""
+
+RETRY_SECONDS = 10.0
+"""Pause before the source is asked again for what it did not give."""
+
+VALUES = 1_000
+"""Outpoints whose values are looked up between two blocks."""
+
+
+class Mempool:
+    """Keeps the unconfirmed events in the store in step with one source. `size` is the number of transactions in its
+    mempool, None where it cannot tell; `unread` how many of them have not been looked at yet."""
+
+    def __init__(self, chain: Chain, store: Store, writer: Writer) -> None:
+        self._chain, self._store, self._writer = chain, store, writer
+        self._registry = Registry(store, chain.name)
+        self.size: int | None = None
+        self.unread = 0
+        self._retry_at = 0.0
+        self._restart(Watched())
+
+    def _restart(self, watched: Watched) -> None:
+        """Forget all that was seen; `watched` gives the key of fingerprints."""
+        key = int(watched.arrays[0])
+        self._spends, self._born = Spends(key), Watched(key=key)
+        self._kept: dict[bytes, Transaction] = {}
+        self._bytes = 0
+        self._late: set[bytes] = set()
+        self._refused: set[bytes] = set()
+        self._read_at, self._changed = b"", True
+        self._forget_values()
+
+    def _forget_values(self) -> None:
+        self._values: dict[Outpoint, int] = {}
+        self._asked: set[Outpoint] = set()
+
+    def begin(self) -> None:
+        """Forget what an earlier run of the program has stored: nobody has seen it since."""
+        self._writer.replace_pending(self._chain.name, (), {})
+
+    async def refresh(self, watched: Watched) -> bool:
+        """Take in what came and went since the last look; whether the store was changed. `watched` holds the outpoints
+        where the newest stored block left registrations, and must not change meanwhile.
+
+        Nothing is done while the source has another newest block than the store: what left may have been mined.
+        Raises SourceError or StoreError.
+        """
+        at = await asyncio.to_thread(self._store.newest, self._chain.name)
+        told = await self._chain.mempool()
+        tip = await self._chain.tip()
+        if at is None or tip is None or tip.hash != at.hash:
+            return False
+        self.size = None if told is None else len(told)
+        wanted = await asyncio.to_thread(self._compare, told or frozenset(), watched)
+        if at.hash != self._read_at:
+            await self._reconsider(watched)
+        await self._look(wanted, watched)
+        self.unread = len(self._late) + len(self._refused)
+        if at.hash == self._read_at and not self._changed:
+            return False
+        read = await self._read(watched, at)
+        await asyncio.to_thread(self._drop_silent, read)
+        self._read_at, self._changed = at.hash, False
+        events, cards = read.reading.events, read.reading.cards
+        return await asyncio.to_thread(self._writer.replace_pending, self._chain.name, events, cards) > 0
+
+    # -- what is there
+
+    def _compare(self, told: frozenset[bytes], watched: Watched) -> list[bytes]:
+        """Drop what left; what was not looked at yet, the newly announced first."""
+        if int(watched.arrays[0]) != self._spends.key:
+            self._restart(watched)
+        gone = self._spends.txids() - told
+        self._drop(txid for txid in gone if txid in self._kept)
+        self._spends.discard(gone)
+        if time.monotonic() >= self._retry_at:
+            self._late |= self._refused
+            self._refused = set()
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+        self._refused &= told
+        waiting = told - self._spends.txids() - self._refused
+        late = self._late & waiting
+        self._late = set(waiting)
+        return [*(waiting - late), *late]
+
+    async def _look(self, wanted: Sequence[bytes], watched: Watched) -> None:
+        """Look at transactions, as many as one look may take."""
+        until, room = time.monotonic() + LOOK_SECONDS, LOOK_BYTES
+        for start in range(0, len(wanted), BATCH):
+            batch = wanted[start : start + BATCH]
+            raws = await self._chain.transactions(batch)
+            self._late.difference_update(batch)
+            self._refused.update(txid for txid in batch if txid not in raws)
+            fresh = await asyncio.to_thread(self._sift, raws, watched)
+            await self._gather(fresh, raws)
+            room -= sum(map(len, raws.values()))
+            if room < 0 or time.monotonic() > until:
+                break
+
+    def _sift(self, raws: dict[bytes, bytes], watched: Watched) -> list[Transaction]:
+        """Remember what these transactions spend; those that may matter."""
+        raws = self._whole(raws)
+        if not raws:
+            return []
+        rules, txids = self._chain.rules, list(raws)
+        data = _pseudo_block(raws.values())
+        offsets = block.tx_offsets(data, segwit=rules.segwit)
+        marks, owners = block.inputs(data, offsets, watched, segwit=rules.segwit)
+        self._spends.add(txids, marks, owners)
+        found = block.worth_reading(data, watched, segwit=rules.segwit, witness=rules.envelope == "witness")
+        numbers = {candidate.tx_index for candidate in found} | set(owners[self._born.holding(marks)].tolist())
+        return list(self._parsed({txids[number]: raws[txids[number]] for number in sorted(numbers)}))
+
+    def _whole(self, raws: dict[bytes, bytes]) -> dict[bytes, bytes]:
+        """Those that are a transaction each, no more and no less; the others are refused."""
+        segwit = self._chain.rules.segwit
+        try:
+            data = _pseudo_block(raws.values())
+            ends = np.cumsum([0, *map(len, raws.values())])
+            if not raws or np.array_equal(np.diff(block.tx_offsets(data, segwit=segwit)), np.diff(ends)):
+                return raws
+        except ParseError:
+            pass
+        good = {each.txid: raws[each.txid] for each in self._parsed(raws)}
+        return {txid: raw for txid, raw in raws.items() if txid in good}
+
+    def _parsed(self, raws: dict[bytes, bytes]) -> Iterator[Transaction]:
+        """Transactions that are what the source calls them; others are refused."""
+        for txid, raw in raws.items():
+            try:
+                read = read_exactly(raw, segwit=self._chain.rules.segwit)
+                if read.txid != txid:
+                    raise ParseError(f"it is {read.hex_id}")
+            except ParseError as error:
+                log.warning(
+                    "%s: the source gives no good transaction %s: %s", self._chain.name, txid[::-1].hex(), error
+                )
+                self._refuse(txid)
+            else:
+                yield read
+
+    def _refuse(self, txid: bytes) -> None:
+        """Ask for it again later, as if it had not been looked at."""
+        self._spends.discard([txid])
+        self._refused.add(txid)
+
+    # -- what matters
+
+    async def _gather(self, fresh: Iterable[Transaction], raws: dict[bytes, bytes]) -> None:
+        """Keep these and, law 3b, whatever spends an output of theirs where a registration may rest, at any depth.
+
+        `raws` are transactions that need not be asked for.
+        """
+        while kept := [each for each in fresh if self._keep(each)]:
+            born = Watched((outpoint for each in kept for outpoint in self._holdable(each)), key=self._spends.key)
+            again = await asyncio.to_thread(self._spends.of, born)
+            fresh = await self._again([txid for txid in again if txid not in self._kept], raws)
+
+    async def _again(self, txids: Sequence[bytes], raws: dict[bytes, bytes]) -> list[Transaction]:
+        """Transactions that were looked at before."""
+        found = {txid: raws[txid] for txid in txids if txid in raws}
+        missing = [txid for txid in txids if txid not in raws]
+        for start in range(0, len(missing), BATCH):
+            found |= await self._chain.transactions(missing[start : start + BATCH])
+        for txid in missing:
+            if txid not in found:
+                self._refuse(txid)
+        return list(self._parsed(found))
+
+    async def _reconsider(self, watched: Watched) -> None:
+        """After a block registrations are elsewhere: what did not matter may do so now."""
+        self._forget_values()
+        again = await asyncio.to_thread(self._spends.of, watched)
+        await self._gather(await self._again([txid for txid in again if txid not in self._kept], {}), {})
+
+    def _holdable(self, transaction: Transaction) -> Iterator[Outpoint]:
+        return holdable(transaction, self._chain.rules)
+
+    def _keep(self, transaction: Transaction) -> bool:
+        """Keep a transaction, if it is new and there is room."""
+        if transaction.txid in self._kept:
+            return False
+        if self._bytes + transaction.size > KEPT_BYTES:
+            self._refuse(transaction.txid)
+            return False
+        self._kept[transaction.txid] = transaction
+        self._bytes += transaction.size
+        self._born.add(self._holdable(transaction))
+        self._changed = True
+        return True
+
+    def _drop(self, txids: Iterable[bytes]) -> None:
+        """Keep these no longer."""
+        for txid in txids:
+            transaction = self._kept.pop(txid)
+            self._bytes -= transaction.size
+            self._born.discard(self._holdable(transaction))
+            self._changed = True
+
+    def _drop_silent(self, read: Read) -> None:
+        """What says nothing need not be kept: it is found again by what it spends."""
+        said = {event.txid for event in read.reading.events}
+        self._drop([txid for txid in self._kept if txid not in said])
+
+    # -- what it says
+
+    async def _read(self, watched: Watched, at: BlockRef) -> Read:
+        """All that matters, read as if it were mined next, with the values that it turns out to need."""
+        read = await asyncio.to_thread(self._read_with, watched)
+        while wanted := list(islice(read.wanted - self._asked, max(0, VALUES - len(self._asked)))):
+            self._asked.update(wanted)
+            self._values |= await self._look_up(wanted, at)
+            read = await asyncio.to_thread(self._read_with, watched)
+        return read
+
+    def _read_with(self, watched: Watched) -> Read:
+        chain = self._chain
+        return read_unconfirmed(self._kept.values(), chain.rules, chain.network, watched, self._registry, self._values)
+
+    async def _look_up(self, wanted: Iterable[Outpoint], at: BlockRef) -> dict[Outpoint, int]:
+        """Satoshis of outputs: values kept from earlier, those of unconfirmed parents, and then the source's."""
+        values = await asyncio.to_thread(self._store.values, wanted)
+        missing = {outpoint for outpoint in wanted if outpoint not in values}
+        parents = list({outpoint.txid for outpoint in missing if outpoint.txid in self._spends})
+        raws = await self._chain.transactions(parents) if parents else {}
+        for parent in self._parsed(raws):
+            values |= {parent.outpoint(vout): made.satoshis for vout, made in enumerate(parent.outputs)}
+        missing -= values.keys()
+        return values | (await self._chain.values(missing, at) if missing else {})
+
+
+def _pseudo_block(raws: Iterable[bytes]) -> bytes:
+    """Transactions as the block walker takes them, under an empty header."""
+    given = list(raws)
+    return b"".join([bytes(block.HEADER), varint(len(given)), *given])
