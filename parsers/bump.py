@@ -201,7 +201,7 @@ def _level(below: dict[int, bytes], leaves: Sequence[Leaf], level: int) -> tuple
     for offset in copies:
         nodes.pop(offset, None)
     for offset in copies:
-        if not offset & 1 or offset - 1 != max(nodes, default=-1):
+        if offset in below or not offset & 1 or offset - 1 != max(nodes, default=-1):
             raise ParseError(
                 f"a merkle path has a copy at offset {offset:,} of level {level}, which is not the level's end"
             )

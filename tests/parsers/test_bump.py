@@ -335,6 +335,9 @@ def test_a_copy_stands_only_at_the_end_of_a_level() -> None:
         MerklePath(1, ((Leaf(0, left, True), Leaf(1, None), Leaf(2, right), Leaf(3, txid(3))),))
     with pytest.raises(ParseError, match="not the level's end"):
         MerklePath(1, ((Leaf(1, None),),))
+    three = (Leaf(0, left), Leaf(1, right), Leaf(2, txid(2), True), Leaf(3, None))
+    with pytest.raises(ParseError, match="not the level's end"):
+        MerklePath(1, (three, (Leaf(1, None),)))
 
 
 def test_a_path_may_be_as_deep_as_any_block_and_no_deeper() -> None:
