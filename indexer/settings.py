@@ -17,7 +17,7 @@ KEYS = {
     "data": "folder of the database and the index, unless they are elsewhere",
     "database": "where facts are kept: sqlite:///PATH or postgresql+psycopg://user@host/name",
     "search": "the search index: tantivy:PATH or whoosh:PATH",
-    "chains": "what to follow: name=URL, several separated by spaces",
+    "chains": "what to follow: name=URL, several separated by spaces; a name repeated has several sources",
     "host": "the address to serve on",
     "port": "the port to serve on; 0 takes any that is free",
 }
@@ -39,7 +39,7 @@ class SettingsError(Exception):
 
 
 class ChainUrl(NamedTuple):
-    """A chain to follow: its configured name, and the URL of its source, secrets included."""
+    """A chain to follow: its configured name, and the URL of a source, secrets included."""
 
     name: str
     url: str
@@ -53,7 +53,8 @@ class ChainUrl(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """How this process is configured. `sample` says that nothing chose the chains, so that they are the packaged
-    sample blocks. Paths are as given, relative to the working directory."""
+    sample blocks. A name that is repeated in `chains` has several sources. Paths are as given, relative to the working
+    directory."""
 
     data: Path
     database: str
@@ -73,6 +74,11 @@ class Settings:
         """
         given = {name: value for name, value in (flags or {}).items() if value not in (None, "")}
         return _build({**_from_file(file), **_from_environment(environ or {}), **given})
+
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """The URLs of each chain's sources by its name, both in configured order."""
+        names = dict.fromkeys(chain.name for chain in self.chains)
+        return {name: tuple(chain.url for chain in self.chains if chain.name == name) for name in names}
 
     def shown(self) -> dict[str, str]:
         """Every setting as text, with secrets masked."""
@@ -166,7 +172,7 @@ def _sample() -> ChainUrl:
 
 
 def _chains(text: str) -> tuple[ChainUrl, ...]:
-    found: dict[str, ChainUrl] = {}
+    found: list[ChainUrl] = []
     for word in text.split():
         name, equals, url = word.partition("=")
         if not equals or not _NAME.fullmatch(name) or ":" not in url:
@@ -174,12 +180,12 @@ def _chains(text: str) -> tuple[ChainUrl, ...]:
                 f"chains holds {masked(word)!a}: write name=URL, the name in lower case, "
                 "such as bsv=files:/path/to/blocks?network=mainnet (a space in a path as %20)"
             )
-        if name in found:
-            raise SettingsError(f"chains names {name!r} twice: every chain needs a name of its own")
-        found[name] = ChainUrl(name, url)
+        if ChainUrl(name, url) in found:
+            raise SettingsError(f"chains holds {masked(word)!a} twice: another source has another URL")
+        found.append(ChainUrl(name, url))
     if not found:
         raise SettingsError("chains is empty: write name=URL, or leave it out to follow the packaged sample blocks")
-    return tuple(found.values())
+    return tuple(found)
 
 
 def _port(value: Any) -> int:

@@ -114,7 +114,7 @@ class House:
 
 def build(settings: Settings, *, follow: bool, serve: bool) -> House:
     """Everything for `up` (both), `index` (follow) or `serve`. Raises SourceError, StoreError, EngineError, OSError."""
-    from indexer.chains import create
+    from indexer.chains.several import join
 
     house = House(settings=settings, store=open_store(settings, make=True))
     try:
@@ -122,7 +122,7 @@ def build(settings: Settings, *, follow: bool, serve: bool) -> House:
             from indexer.store import Writer
 
             house.writer = Writer(house.store.engine)
-            house.chains = tuple(create(chain.name, chain.url, house.writer) for chain in settings.chains)
+            house.chains = tuple(join(name, urls, house.writer) for name, urls in settings.sources().items())
         if serve:
             house.engine = open_index(settings, make=True)
     except BaseException:

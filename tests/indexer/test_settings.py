@@ -141,8 +141,14 @@ def test_chains_that_are_not_written_as_name_and_url_are_refused(text: str) -> N
     assert "write name=URL" in refused(flags={"chains": text})
 
 
-def test_two_chains_of_one_name_are_refused() -> None:
-    assert "names 'bsv' twice" in refused(flags={"chains": "bsv=files:/a bsv=files:/b"})
+def test_a_name_that_is_repeated_has_several_sources_in_configured_order() -> None:
+    settings = Settings.load({"chains": "bsv=files:/a ltc=files:/c bsv=http://me:secret@b"})
+    assert settings.sources() == {"bsv": ("files:/a", "http://me:secret@b"), "ltc": ("files:/c",)}
+    assert settings.shown()["chains"] == "bsv=files:/a ltc=files:/c bsv=http://me:***@b"
+
+
+def test_one_source_given_twice_is_refused() -> None:
+    assert "chains holds 'bsv=files:/a' twice" in refused(flags={"chains": "bsv=files:/a bsv=files:/a"})
     assert "chains is empty" in refused(flags={"chains": "  "})
 
 
