@@ -1,7 +1,8 @@
 """Where storage plugs in: every table and every SQL statement. SQLAlchemy Core; the URL chooses the database."""
 
 from indexer.store.database import StoreError, connect
-from indexer.store.reads import Change, Revision, Store
+from indexer.store.reads import Change, Store
+from indexer.store.stories import Revision, Story, Unconfirmed
 from indexer.store.writes import Writer
 
-__all__ = ["Change", "Revision", "Store", "StoreError", "Writer", "connect"]
+__all__ = ["Change", "Revision", "Store", "StoreError", "Story", "Unconfirmed", "Writer", "connect"]

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, Engine, Select, func, select
 
 from indexer.facts import BlockRef, Event, EventKind, State
-from indexer.store import found, rows
-from indexer.store.tables import blocks, cards, changes, events, meta, outputs
+from indexer.store import found, rows, stories
+from indexer.store.stories import Revision, Story, Unconfirmed
+from indexer.store.tables import blocks, changes, events, meta, outputs, pending
 from parsers.tx import Outpoint
 
-BATCH = 500
-"""Names asked for in one statement: below SQLite's oldest limit of 999 parameters."""
+BATCH = 450
+"""Names asked for in one statement: twice as many are below SQLite's oldest limit of 999 parameters."""
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """An event and the block it hangs from: height, hash (internal byte order) and time (seconds since 1970)."""
-
-    chain: str
-    height: int
-    hash: bytes
-    time: int
-    event: Event
 
 
 class Change(NamedTuple):
@@ -160,16 +149,8 @@ class Store:
         return found
 
     def _revisions(self, *conditions: ColumnElement[bool]) -> list[Revision]:
-        statement = (
-            select(events, blocks.c.hash, blocks.c.time)
-            .join(blocks, (blocks.c.chain == events.c.chain) & (blocks.c.height == events.c.height))
-            .where(*conditions)
-            .order_by(events.c.chain, events.c.place)
-        )
-        return [
-            Revision(row["chain"], row["height"], row["hash"], row["time"], rows.event(row))
-            for row in self._rows(statement)
-        ]
+        statement = stories.confirmed(*conditions).order_by(events.c.chain, events.c.place)
+        return [stories.revision(row) for row in self._rows(statement)]
 
     def history(self, registration: str) -> list[Revision]:
         """All revisions of a registration, oldest first; empty when there is none by that id."""
@@ -183,6 +164,33 @@ class Store:
                 assert revision.event.state is not None  # noqa: S101 - asked for by registration
                 found[revision.event.state.id].append(revision)
         return dict(found)
+
+    def stories(self, registrations: Iterable[str]) -> dict[str, Story]:
+        """All revisions of several registrations, those that are unconfirmed too; each answer is of one moment."""
+        found: dict[str, Story] = defaultdict(Story)
+        for batch in _batches(registrations):
+            for row in self._rows(stories.whole(batch)):
+                found[row["registration"]].add(row)
+        return dict(found)
+
+    def pending(self, chain: str) -> list[Event]:
+        """What is unconfirmed of a chain, as its events would follow one another."""
+        return [rows.event(row) for row in self._rows(stories.unconfirmed(pending.c.chain == chain))]
+
+    def pending_by(self, txid: bytes) -> list[Unconfirmed]:
+        """The unconfirmed events of one transaction (txid in internal byte order)."""
+        found = self._rows(stories.unconfirmed(pending.c.txid == txid))
+        return [Unconfirmed(row["chain"], rows.event(row)) for row in found]
+
+    def pending_ids(self) -> list[str]:
+        """The registrations of which something is unconfirmed, sorted."""
+        statement = select(pending.c.registration).where(pending.c.registration.is_not(None)).distinct()
+        with self.engine.connect() as connection:
+            return list(connection.execute(statement.order_by(pending.c.registration)).scalars())
+
+    def newcomers(self, chain: str) -> int:
+        """How many live registrations of a chain are unconfirmed altogether."""
+        return int(self._one(stories.newcomers(chain)))
 
     def said_by(self, txid: bytes) -> list[Revision]:
         """Every event of one transaction (txid in internal byte order), in block order."""
@@ -215,10 +223,10 @@ class Store:
         return self._revisions(events.c.chain == chain, events.c.kind == EventKind.UNDECIDED.value, *limit)
 
     def cards(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Card bytes by SHA-256; those never stored are left out."""
+        """Card bytes by SHA-256, those of unconfirmed cards too; those never stored are left out."""
         found: dict[bytes, bytes] = {}
         for batch in _batches(set(digests)):
-            for row in self._rows(select(cards).where(cards.c.sha256.in_(batch))):
+            for row in self._rows(stories.bodies(batch)):
                 found[row["sha256"]] = row["body"]
         return found
 

@@ -1,0 +1,90 @@
+"""Revisions in blocks and beside them what is unconfirmed, each asked for in one statement.
+
+In one, because a database answers each from one moment: whoever asked twice could find neither, when a block takes in
+between what was unconfirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Select, func, null, select, union_all
+
+from indexer.facts import Event, Status
+from indexer.store import rows
+from indexer.store.tables import blocks, cards, events, pending, pending_cards
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """An event and the block it hangs from: height, hash (internal byte order) and time (seconds since 1970)."""
+
+    chain: str
+    height: int
+    hash: bytes
+    time: int
+    event: Event
+
+
+class Unconfirmed(NamedTuple):
+    """An event of a chain that is in no block yet."""
+
+    chain: str
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A registration's revisions, oldest first: those in blocks, and those that would follow if mined next."""
+
+    confirmed: list[Revision] = field(default_factory=list)
+    pending: list[Unconfirmed] = field(default_factory=list)
+
+    def add(self, row: rows.Row) -> None:
+        """Add the revision that a row of `whole` holds."""
+        if row["hash"] is None:
+            self.pending.append(Unconfirmed(row["chain"], rows.event(row)))
+        else:
+            self.confirmed.append(revision(row))
+
+
+def revision(row: rows.Row) -> Revision:
+    """The revision that a row of `confirmed` holds."""
+    return Revision(row["chain"], row["height"], row["hash"], row["time"], rows.event(row))
+
+
+def confirmed(*conditions: ColumnElement[bool]) -> Select[Any]:
+    """The events for which all conditions hold, with the hash and time of their blocks."""
+    of_block = (blocks.c.chain == events.c.chain) & (blocks.c.height == events.c.height)
+    return select(events, blocks.c.hash, blocks.c.time).join(blocks, of_block).where(*conditions)
+
+
+def whole(registrations: Sequence[str]) -> Select[Any]:
+    """All revisions of these registrations, those in no block last and without hash and time."""
+    waiting = select(pending, null(), null()).where(pending.c.registration.in_(registrations))
+    both = union_all(confirmed(events.c.registration.in_(registrations)), waiting).subquery()
+    return select(both).order_by(both.c.chain, both.c.place)
+
+
+def bodies(digests: Sequence[bytes]) -> Select[Any]:
+    """Card bytes by SHA-256, those of unconfirmed cards too; one may come twice."""
+    waiting = select(pending_cards.c.sha256, pending_cards.c.body).where(pending_cards.c.sha256.in_(digests))
+    both = union_all(select(cards).where(cards.c.sha256.in_(digests)), waiting).subquery()
+    return select(both)
+
+
+def unconfirmed(*conditions: ColumnElement[bool]) -> Select[Any]:
+    """The unconfirmed events for which all conditions hold, as they would follow one another."""
+    return select(pending).where(*conditions).order_by(pending.c.chain, pending.c.place)
+
+
+def newcomers(chain: str) -> Select[Any]:
+    """How many registrations of a chain are live, and not in a block yet."""
+    last = select(func.max(pending.c.place)).where(pending.c.chain == chain, pending.c.registration.is_not(None))
+    newest = (pending.c.place.in_(last.group_by(pending.c.registration)), pending.c.status == Status.LIVE.value)
+    known = select(events.c.registration).where(
+        events.c.registration == pending.c.registration, events.c.chain == pending.c.chain
+    )
+    return select(func.count()).where(pending.c.chain == chain, *newest, ~known.exists()).select_from(pending)
