@@ -94,6 +94,16 @@ class Follower:
             await self._catchup.read(at, tip.height)
         self.progress.state, self.progress.error = "following", ""
 
+    @property
+    def chain(self) -> Chain:
+        """The source."""
+        return self._chain
+
+    def offer(self, txid: bytes) -> None:
+        """Look at an unconfirmed transaction that the source knows, at once."""
+        self._mempool.offer(txid)
+        self._mempool_due = 0.0
+
     async def look_at_mempool(self) -> None:
         """Let what is unconfirmed in the store be what the source's mempool says; nothing while blocks are missing."""
         began = time.monotonic()

@@ -39,6 +39,9 @@ KEPT_BYTES = 256 << 20
 RETRY_SECONDS = 10.0
 """Pause before the source is asked again for what it did not give."""
 
+OFFERED, OFFERED_SECONDS = 10_000, 3_600.0
+"""Transactions that count as unconfirmed because somebody named them, and for how long, where the source cannot tell."""
+
 VALUES = 1_000
 """Outpoints whose values are looked up between two blocks."""
 
@@ -53,6 +56,7 @@ class Mempool:
         self.size: int | None = None
         self.unread = 0
         self._retry_at = 0.0
+        self._offered: dict[bytes, float] = {}
         self._restart(Watched())
 
     def _restart(self, watched: Watched) -> None:
@@ -74,6 +78,22 @@ class Mempool:
         """Forget what an earlier run of the program has stored: nobody has seen it since."""
         self._writer.replace_pending(self._chain.name, (), {})
 
+    def offer(self, txid: bytes) -> None:
+        """The source knows this transaction, as somebody told. Where it cannot tell what is unconfirmed, this counts as
+        that until a block has it, or for an hour."""
+        self._offered.pop(txid, None)
+        self._offered[txid] = time.monotonic() + OFFERED_SECONDS
+        if len(self._offered) > OFFERED:
+            del self._offered[next(iter(self._offered))]
+
+    def _still_offered(self) -> frozenset[bytes]:
+        """What was offered and is not in a stored block yet."""
+        now = time.monotonic()
+        over = [txid for txid, until in self._offered.items() if until <= now or self._store.said_by(txid)]
+        for txid in over:
+            self._offered.pop(txid, None)
+        return frozenset(self._offered)
+
     async def refresh(self, watched: Watched) -> bool:
         """Take in what came and went since the last look; whether the store was changed. `watched` holds the outpoints
         where the newest stored block left registrations, and must not change meanwhile.
@@ -87,7 +107,8 @@ class Mempool:
         if at is None or tip is None or tip.hash != at.hash:
             return False
         self.size = None if told is None else len(told)
-        wanted = await asyncio.to_thread(self._compare, told or frozenset(), watched)
+        seen = await asyncio.to_thread(self._still_offered) if told is None else told
+        wanted = await asyncio.to_thread(self._compare, seen, watched)
         if at.hash != self._read_at:
             await self._reconsider(watched)
         await self._look(wanted, watched)

@@ -38,11 +38,11 @@ BATCH = 100
 
 class Source(NamedTuple):
     """Where transactions are asked for, whether it can be asked now, and who is told of one that is unconfirmed:
-    `offer` takes its txid (internal byte order) and raw bytes."""
+    `offer` takes its txid (internal byte order)."""
 
     chain: Chain
     usable: Callable[[], bool]
-    offer: Callable[[bytes, bytes], None]
+    offer: Callable[[bytes], None]
 
 
 class RequestLoop:
@@ -111,7 +111,7 @@ class RequestLoop:
             asked.append(source.chain.name)
             for txid in missing:
                 if txid in raws and _is(txid, raws[txid], source.chain):
-                    source.offer(txid, raws[txid])
+                    source.offer(txid)
                     found[txid] = source.chain.name
         return asked, found
 

@@ -42,9 +42,9 @@ class Worked:
 
     def __init__(self, store: Store, chain: MemoryChain) -> None:
         self.requests, self.chain, self.clock = Requests(store.engine), chain, Clock()
-        self.offered: list[tuple[bytes, bytes]] = []
+        self.offered: list[bytes] = []
         self.usable = True
-        source = Source(chain, lambda: self.usable, lambda txid, raw: self.offered.append((txid, raw)))
+        source = Source(chain, lambda: self.usable, self.offered.append)
         self.loop = RequestLoop(self.requests, [source], asyncio.Event(), self.clock)
 
     def ask(self, txid: bytes, client: str = "192.0.2.1") -> Request:
@@ -137,7 +137,7 @@ async def test_what_appears_late_is_found_and_offered(worked: Worked) -> None:
     assert worked.offered == []
     worked.chain.unconfirmed[txid] = raw
     await worked.until_nothing_is_due(7)
-    assert worked.offered == [(txid, raw)]
+    assert worked.offered == [txid]
     found = worked.got(txid)
     assert (found.state, found.tries, found.detail) == (RequestState.FOUND, 4, "known to demo")
 
@@ -220,7 +220,7 @@ async def test_a_restart_in_the_middle_loses_nothing(database_url: str) -> None:
     after = Worked(Store(engine), before.chain)
     task = asyncio.create_task(after.loop.run())
     async with asyncio.timeout(20):
-        while after.offered != [(txid, raw)]:  # noqa: ASYNC110 - the loop tells nobody
+        while after.offered != [txid]:  # noqa: ASYNC110 - the loop tells nobody
             await asyncio.sleep(0.01)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
