@@ -67,6 +67,8 @@ class Runner:
         self._followers = [house.follower(chain, self._news.set) for chain in house.chains]
         for follower in self._followers:
             self.standing.follow(follower.progress)
+        for chain in house.chains:
+            self.standing.watch(chain)
         self._stopping = threading.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._compiling = asyncio.Lock()

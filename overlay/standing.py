@@ -6,16 +6,20 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from indexer.networks import by_caip2
 from indexer.progress import Progress
-from indexer.settings import Settings
+from indexer.settings import Settings, masked
 from indexer.statehash import state_hash
 from indexer.store import Store
 from overlay.engines import Engine
 from overlay.feed import Feed
 from overlay.services import in_configured_order
+
+if TYPE_CHECKING:
+    from indexer.chains import Chain
+    from indexer.chains.several import Several
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +34,8 @@ class Standing:
 
     def __init__(self, settings: Settings, store: Store, engine: Engine | None, version: str) -> None:
         self._settings, self._store, self._engine, self._version = settings, store, engine, version
-        self._sources = {chain.name: chain.shown.partition("=")[2] for chain in settings.chains}
+        self._sources = {name: " ".join(map(masked, urls)) for name, urls in settings.sources().items()}
+        self._several: dict[str, Several] = {}
         self._hashes: dict[str, tuple[int, bytes, str | None]] = {}
         self._counts: dict[str, tuple[tuple[int | None, bytes], dict[str, int]]] = {}
         self._feed = Feed(store, engine) if engine else None
@@ -54,6 +59,13 @@ class Standing:
         if stored is not None:
             progress.caip2, progress.height, progress.hash = stored.caip2, stored.height, stored.hash
         self.progress[progress.name] = progress
+
+    def watch(self, chain: Chain) -> None:
+        """Tell of each source of a chain that has several."""
+        from indexer.chains.several import Several
+
+        if isinstance(chain, Several):
+            self._several[chain.name] = chain
 
     def reached(self) -> dict[str, int]:
         """The height that each chain is indexed up to, by name."""
@@ -132,6 +144,8 @@ class Standing:
             "reorgs": each.reorgs,
             "source": self._sources.get(each.name),
         }
+        if (several := self._several.get(each.name)) is not None:
+            row |= {"sources": several.sources, "warnings": several.warnings}
         return row | ({"error": each.error} if each.error else {})
 
     def _counted(self, each: Progress) -> dict[str, int]:

@@ -233,7 +233,13 @@ SCHEMAS: dict[str, Schema] = {
             "reorgs": COUNT,
             "source": maybe(TEXT),
             "error": maybe(TEXT),
+            "sources": several(ref("SourceStatus")),
+            "warnings": several(TEXT),
         },
+    ),
+    "SourceStatus": record(
+        {"source": TEXT, "state": {"enum": ["current", "ready", "starting", "unreachable", "stopped"]}},
+        {"height": maybe(COUNT), "hash": maybe(TEXT), "error": TEXT},
     ),
     "Counts": {"type": "object", "additionalProperties": COUNT},
     "Health": record({"status": TEXT, "version": TEXT}),

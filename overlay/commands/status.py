@@ -75,6 +75,12 @@ def _show(found: Mapping[str, Any]) -> None:
             say(f"    state hash  {digest} (block {told['height']:,})")
         if chain.get("error"):
             say(f"    error       {one(chain['error'])}")
+        for source in chain.get("sources", ()):
+            at = "nothing yet" if source["height"] is None else f"block {source['height']:,}"
+            why = f": {one(source['error'])}" if source.get("error") else ""
+            say(f"    source      {one(source['source'])}  {source['state']}, {at}{why}")
+        for warning in chain.get("warnings", ()):
+            say(f"    warning     {one(warning)}")
     say("listings: " + ", ".join(f"{count:,} {word}" for word, count in found["listings"].items()))
     index = found["index"]
     if index:
