@@ -53,7 +53,7 @@ def test_plugs_do_not_import_each_other(folder: str) -> None:
         assert not met or own == "__init__", f"{name_of(path)} imports {met}"
 
 
-PLUG_NAMES = {"indexer/chains": {"files"}, "overlay/engines": {"tantivy", "whoosh"}}
+PLUG_NAMES = {"indexer/chains": {"files", "node"}, "overlay/engines": {"tantivy", "whoosh"}}
 
 STANDARD = set(sys.stdlib_module_names) | {"__future__"}
 
@@ -96,7 +96,7 @@ def test_parsers_do_no_input_or_output() -> None:
 
 
 FENCES: dict[str, tuple[str, ...]] = {
-    "aiohttp": ("overlay/",),
+    "aiohttp": ("overlay/", "indexer/chains/node/"),
     "base58": ("parsers/address.py",),
     "bitcoinx": ("parsers/sigma.py", "indexer/header_rules.py"),
     "httpx": ("overlay/remote.py",),
@@ -113,5 +113,6 @@ FENCES: dict[str, tuple[str, ...]] = {
     "sqlalchemy": ("indexer/store/",),
     "tantivy": ("overlay/engines/tantivy/",),
     "whoosh": ("overlay/engines/whoosh/",),
+    "zmq": ("indexer/chains/node/",),
 }
 """Where each library may be imported: the files whose names begin so."""

@@ -158,7 +158,11 @@ class Selective(Protocol):
         ...
 
 
-CHAINS = {"files": "indexer.chains.files"}
+CHAINS = {
+    "files": "indexer.chains.files",
+    "http": "indexer.chains.node",
+    "https": "indexer.chains.node",
+}
 """What stands before the colon of a chain's URL, and the module whose `create(name, url, headers)` makes the chain."""
 
 
