@@ -8,16 +8,15 @@ where reading stopped. On chains with `segwit`, bytes may follow the last transa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
-from itertools import pairwise
 from typing import NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from parsers import block_loop as loop
+from parsers import hashing
 from parsers.errors import BlockError
-from parsers.tx import Outpoint, sha256d
+from parsers.tx import Outpoint
 from parsers.watched import Buffer, Watched, address
 
 __all__ = [
@@ -188,15 +187,18 @@ def _offsets(data: Buffer, *, segwit: bool) -> tuple[npt.NDArray[np.int64], npt.
 
 def txids(data: Buffer, offsets: npt.NDArray[np.int64] | None = None, *, segwit: bool = False) -> Iterator[bytes]:
     """The txids of a block's transactions (32 bytes, internal order), in order; over the form without witness."""
-    view = memoryview(data)
+    return hashing.each(_hashes(data, offsets, segwit=segwit))
+
+
+def _hashes(data: Buffer, offsets: npt.NDArray[np.int64] | None, *, segwit: bool) -> hashing.Words:
     if not segwit:
-        for start, stop in pairwise((tx_offsets(data) if offsets is None else offsets).tolist()):
-            yield sha256(sha256(view[start:stop]).digest()).digest()
-        return
-    numbers, witnesses = _offsets(data, segwit=True)
-    for (start, stop), bare in zip(pairwise(numbers.tolist()), witnesses.tolist(), strict=True):
-        parts = (view[start : start + 4], view[start + 6 : bare], view[stop - 4 : stop])
-        yield sha256d(b"".join(parts) if bare else bytes(view[start:stop]))
+        places = tx_offsets(data) if offsets is None else offsets
+        return hashing.hash_all(data, places[:-1], places[1:])
+    places, witnesses = _offsets(data, segwit=True)
+    if witnesses.any():
+        bare, places = hashing.without_witness(data, places, witnesses)
+        return hashing.hash_all(bare, places[:-1], places[1:])
+    return hashing.hash_all(data, places[:-1], places[1:])
 
 
 def merkle_root(data: Buffer, offsets: npt.NDArray[np.int64] | None = None, *, segwit: bool = False) -> bytes:
@@ -205,13 +207,9 @@ def merkle_root(data: Buffer, offsets: npt.NDArray[np.int64] | None = None, *, s
     Raises BlockError for two equal hashes side by side, with which a block of other transactions has the same root
     (CVE-2012-2459).
     """
-    level = list(txids(data, offsets, segwit=segwit))
-    while len(level) > 1:
-        if any(left == right for left, right in zip(level[::2], level[1::2], strict=False)):
-            raise BlockError("the block repeats transactions so that its merkle root stays the same (CVE-2012-2459)")
-        if len(level) % 2:
-            level.append(level[-1])
-        level = [
-            sha256(sha256(left + right).digest()).digest() for left, right in zip(level[::2], level[1::2], strict=True)
-        ]
-    return level[0]
+    return hashing.merkle(_hashes(data, offsets, segwit=segwit)).root
+
+
+def merkle_tree(data: Buffer, chosen: Sequence[int], *, segwit: bool = False) -> hashing.Tree:
+    """As `merkle_root`, with the branches of the transactions of these numbers (the coinbase's is 0), in one pass."""
+    return hashing.merkle(_hashes(data, None, segwit=segwit), chosen)

@@ -14,6 +14,7 @@ import llvmlite.ir as llvm  # type: ignore[import-untyped,unused-ignore]
 import numba
 import numpy as np
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 _P = ParamSpec("_P")
@@ -81,6 +82,17 @@ load63: Callable[[int], int] = _loader(64, types.int64)
 load64: Callable[[int], np.uint64] = _loader(64, types.uint64)
 
 
+def _copy(_context: Any, target: Any, source: Any, size: Any) -> Any:
+    """Copy `size` bytes from one address to another; neither is checked, and they must not overlap."""
+
+    def generate(_generator: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        to, start = (builder.inttoptr(each, llvm.IntType(8).as_pointer()) for each in arguments[:2])
+        cgutils.raw_memcpy(builder, to, start, arguments[2], 1)  # type: ignore[no-untyped-call,unused-ignore]
+        return llvm.Constant(llvm.IntType(64), 0)
+
+    return types.int64(target, source, size), generate
+
+
 def _needles(_context: Any, address: Any) -> Any:
     """Where in 64 bytes (66 are read) something may be meant for us: bit i for `a2b`, `-m` or a low byte and `o` at i.
 
@@ -122,5 +134,6 @@ def _lowest(_context: Any, mask: Any) -> Any:
     return types.int64(mask), generate
 
 
+copy = cast("Callable[[int, int, int], int]", intrinsic(_copy))
 needles = cast("Callable[[int], np.uint64]", intrinsic(_needles))
 lowest = cast("Callable[[np.uint64], int]", intrinsic(_lowest))
