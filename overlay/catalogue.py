@@ -9,9 +9,11 @@ from itertools import groupby
 
 from indexer import store
 from indexer.facts import EventKind, Status
+from indexer.store.proofs import run
 from overlay import items
 from overlay.document import Document
 from overlay.ports import Change, Changes, Listing, Revision
+from overlay.proofs import Evidence, evidence
 from parsers import cards
 from parsers.cards import Card, Kind
 
@@ -48,6 +50,14 @@ class Catalogue:
     def card(self, sha256: bytes, /) -> bytes | None:
         """Card bytes by their SHA-256, None when they were never kept."""
         return self._store.cards([sha256]).get(sha256)
+
+    def evidence(self, registration_id: str, /) -> Evidence:
+        """What proves a registration's winning revision. Raises NoProofError."""
+        return evidence(self._store, registration_id)
+
+    def headers(self, chain: str, first: int, count: int, /) -> list[bytes]:
+        """At most `count` consecutive headers of a chain from height `first` on."""
+        return run(self._store.engine, chain, first, count)
 
     def changes(self, since: int, limit: int, /) -> Changes:
         """At most `limit` rows of the outbox after sequence number `since`."""

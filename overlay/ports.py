@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from indexer.facts import Event, State
 from overlay.engines import Engine
+
+if TYPE_CHECKING:
+    from overlay.proofs import Evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,14 @@ class Store(Protocol):
 
     def card(self, sha256: bytes, /) -> bytes | None:
         """The bytes with that SHA-256, None when they were never kept."""
+        ...
+
+    def evidence(self, registration_id: str, /) -> Evidence:
+        """What proves a registration's winning revision. Raises `overlay.proofs.NoProofError`."""
+        ...
+
+    def headers(self, chain: str, first: int, count: int, /) -> list[bytes]:
+        """At most `count` consecutive headers (80 bytes each) of a chain, by its configured name, from a height on."""
         ...
 
     def changes(self, since: int, limit: int, /) -> Changes:

@@ -53,7 +53,7 @@ async def card(request: web.Request) -> web.Response:
 def one(store: Store, text: str) -> dict[str, Any]:
     """What a listing's id answers with. Raises NotFoundError."""
     plain, key = split(text)
-    subjects = _subjects(text, _find(store, plain, text))
+    subjects = _subjects(text, find(store, plain, text))
     if key is None:
         return items.whole(subjects)
     wanted = f"{plain}#{key}"
@@ -73,7 +73,8 @@ def split(text: str) -> tuple[str, str | None]:
     return plain, quote(unquote(key), safe="") if separator else None
 
 
-def _find(store: Store, plain: str, text: str) -> Listing:
+def find(store: Store, plain: str, text: str) -> Listing:
+    """The listing of a plain id, asked for as `text`. Raises NotFoundError."""
     well_formed = len(plain) <= MAX_ID_LENGTH and plain.isprintable()  # lone surrogates are not printable
     found = store.listing(plain) if well_formed else None
     if found is None:
@@ -90,12 +91,12 @@ def _subjects(text: str, found: Listing) -> tuple[items.Subject, ...]:
 def revisions(store: Store, text: str) -> dict[str, Any]:
     """A registration's history, newest first. Raises NotFoundError."""
     plain, _ = split(text)
-    _find(store, plain, text)
+    find(store, plain, text)
     return {"id": plain, "revisions": [revision(each) for each in store.history(plain)]}
 
 
 def _card(store: Store, text: str) -> tuple[bytes, bytes]:
-    found = _find(store, split(text)[0], text)
+    found = find(store, split(text)[0], text)
     body = found.card_body if found.card_body is not None else store.card(found.state.card)
     if body is None:
         raise NotFoundError(f"the card of {_quoted(text)} has not been fetched yet")

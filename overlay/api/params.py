@@ -181,6 +181,16 @@ CHANGES = _table(
     _clamped("limit", "Rows.", 1, MAX_CHANGES, 100),
 )
 
+PROOF = _table(
+    Parameter(
+        name="from",
+        description="Add the chain's headers from this height on, such as that of a checkpoint: at most 20,160, so "
+        "that who needs more asks again from where they end.",
+        schema={"type": "integer", "minimum": 0},
+        read=values.whole,
+    )
+)
+
 CHECK = _table(_words("type", "What the body is; default: told by its shape.", ("agent", "tool", "prices")))
 
 

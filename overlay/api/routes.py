@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from overlay import pages
-from overlay.api import listing_api, publisher_api, search_api, status_api
-from overlay.api.params import CHANGES, CHECK, SEARCH, SUGGEST, Parameter
+from overlay.api import listing_api, proof_api, publisher_api, search_api, status_api
+from overlay.api.params import CHANGES, CHECK, PROOF, SEARCH, SUGGEST, Parameter
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -66,6 +66,10 @@ ROUTES = (
     Route(
         path="/v1/listings/{id}/card", handler=listing_api.card, tag="listings", answer="Card",
         errors=(404,), conditional=True,
+    ),
+    Route(
+        path="/v1/listings/{id}/proof", handler=proof_api.proof, tag="listings", answer="Proof",
+        parameters=PROOF.parameters, errors=(400, 404),
     ),
     Route(
         path="/v1/listings/{id}", handler=listing_api.listing, tag="listings", answer="Listing",

@@ -13,6 +13,7 @@ TEXT: Schema = {"type": "string"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 BOOL: Schema = {"type": "boolean"}
 TXID: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+HEX: Schema = {"type": "string", "pattern": "^([0-9a-f]{2})+$"}
 OUTPOINT: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}_[0-9]+$"}
 DECIMAL: Schema = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?$", "description": "A decimal number."}
 TIME: Schema = {"type": "string", "format": "date-time"}
@@ -175,6 +176,27 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Card": {"type": "object", "description": "The exact bytes that were published."},
+    "Proof": record(
+        {
+            "id": TEXT,
+            "chain": {"type": "string", "description": "The chain's CAIP-2 id."},
+            "outpoint": OUTPOINT | {"description": "Where the winning revision is inscribed."},
+            "txid": TXID,
+            "rawTx": HEX,
+            "bump": HEX | {"description": "The merkle path, in the binary form of BRC-74."},
+            "beef": HEX | {"description": "Both together (BRC-62, version 1), the transaction without any witness."},
+            "blockHash": TXID,
+            "height": COUNT,
+            "header": HEX | {"description": "The block's header of 80 bytes, longer where the chain's are."},
+        },
+        {
+            "before": several(HEX) | {"description": "The raw transactions from the registration to this revision."},
+            "after": several(HEX) | {"description": "Those that moved the satoshi since, without a newer revision."},
+            "from": COUNT,
+            "headers": several({"type": "string", "pattern": "^[0-9a-f]{160}$"})
+            | {"description": "Consecutive headers from height `from` on."},
+        },
+    ),
     "RawTransaction": record(
         {"rawTx": {"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"}}, additionalProperties=False
     ),

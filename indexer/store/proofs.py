@@ -1,0 +1,98 @@
+"""Proofs kept of transactions in blocks, and runs of stored headers: what is handed to who checks for himself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, func, select
+
+from indexer.facts import BlockRef, Proof
+from indexer.store import rows
+from indexer.store.headers import PAGE, SIZE
+from indexer.store.tables import blocks, headers, proofs
+
+BATCH = 450
+"""Transactions asked for in one statement: below SQLite's oldest limit of 999 parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """A proof that is kept, and the block it hangs from."""
+
+    ref: BlockRef
+    proof: Proof
+
+
+def size(engine: Engine, chain: str, txids: Sequence[bytes]) -> int | None:
+    """Bytes of these transactions of a chain together (txids in internal byte order), None when one is not kept."""
+    wanted, total, kept = list(set(txids)), 0, 0
+    with engine.connect() as connection:
+        for at in range(0, len(wanted), BATCH):
+            # a transaction may be kept twice: its block was read again after a reorg brought it back elsewhere
+            lengths = (
+                select(proofs.c.txid, func.max(func.length(proofs.c.raw)).label("size"))
+                .where(proofs.c.chain == chain, proofs.c.txid.in_(wanted[at : at + BATCH]))
+                .group_by(proofs.c.txid)
+                .subquery()
+            )
+            count, sizes = connection.execute(select(func.count(), func.sum(lengths.c.size)).select_from(lengths)).one()
+            kept, total = kept + count, total + (sizes or 0)
+    return int(total) if kept == len(wanted) else None
+
+
+def proof(engine: Engine, chain: str, txid: bytes) -> Proved | None:
+    """The proof of a transaction (txid in internal byte order) in its block of a chain, None when none is kept."""
+    statement = (
+        select(blocks, proofs.c.raw, proofs.c.bump)
+        .join(proofs, (blocks.c.chain == proofs.c.chain) & (blocks.c.height == proofs.c.height))
+        .where(proofs.c.chain == chain, proofs.c.txid == txid)
+        .limit(1)
+    )
+    with engine.connect() as connection:
+        row = connection.execute(statement).mappings().first()
+    return Proved(rows.block(row), Proof(row["raw"], row["bump"])) if row is not None else None
+
+
+def raws(engine: Engine, chain: str, txids: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Raw transactions of a chain by txid, as far as they are kept; ask for their `size` before."""
+    found: dict[bytes, bytes] = {}
+    with engine.connect() as connection:
+        for at in range(0, len(txids), BATCH):
+            batch = (proofs.c.chain == chain, proofs.c.txid.in_(txids[at : at + BATCH]))
+            found |= dict(connection.execute(select(proofs.c.txid, proofs.c.raw).where(*batch)).all())
+    return found
+
+
+def run(engine: Engine, chain: str, first: int, count: int) -> list[bytes]:
+    """At most `count` consecutive headers (80 bytes each) of a chain's best branch from height `first` on.
+
+    They are those that its source keeps, or else those of the blocks that were read; empty when neither reach there.
+    """
+    with engine.connect() as connection:
+        return list(_kept(connection, chain, first, count)) or list(_of_blocks(connection, chain, first, count))
+
+
+def _kept(connection: Connection, chain: str, first: int, count: int) -> Iterator[bytes]:
+    statement = select(headers.c.first, headers.c.raw).where(
+        headers.c.chain == chain, headers.c.first > first - PAGE, headers.c.first < first + count
+    )
+    wanted = first
+    for start, raw in connection.execute(statement.order_by(headers.c.first)):
+        if start > wanted:
+            return
+        for at in range(SIZE * (wanted - start), len(raw), SIZE):
+            if wanted == first + count:
+                return
+            yield raw[at : at + SIZE]
+            wanted += 1
+
+
+def _of_blocks(connection: Connection, chain: str, first: int, count: int) -> Iterator[bytes]:
+    statement = select(blocks.c.height, blocks.c.header).where(
+        blocks.c.chain == chain, blocks.c.height >= first, blocks.c.height < first + count
+    )
+    for wanted, (height, header) in enumerate(connection.execute(statement.order_by(blocks.c.height)), first):
+        if height != wanted:
+            return
+        yield header[:SIZE]

@@ -1,0 +1,63 @@
+"""The proof of one listing, for clients that check it themselves."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from typing import Any
+
+from aiohttp import web
+
+from overlay.api.answers import SERVICES, json_answer
+from overlay.api.listing_api import find, split
+from overlay.api.params import PROOF, pairs, read
+from overlay.api.problems import BadRequestError, NotFoundError
+from overlay.ports import Store
+from overlay.proofs import Evidence, NoProofError
+
+MAX_HEADERS = 20_160
+"""Headers in one answer, 3.2 MB of hex; whoever needs more asks again from where these end."""
+
+
+async def proof(request: web.Request) -> web.Response:
+    """What proves a listing: its transaction, the merkle path, and headers from a height on if asked for."""
+    given, faults = read(pairs(request.rel_url.raw_query_string), PROOF)
+    if faults:
+        raise BadRequestError(faults)
+    store, asked = request.app[SERVICES].store, request.match_info["id"]
+    return json_answer(await to_thread(answer, store, asked, given.get("from")))
+
+
+def answer(store: Store, text: str, first: int | None = None) -> dict[str, Any]:
+    """The proof of a listing by its id, with headers from height `first` on. Raises NotFoundError."""
+    plain, _ = split(text)
+    listing = find(store, plain, text)
+    if listing.created_time is None:
+        raise NotFoundError(f"{plain} is unconfirmed: there is a proof once a block holds it")
+    try:
+        found = store.evidence(plain)
+    except NoProofError as error:
+        raise NotFoundError(f"there is no proof of {plain}: {error}") from error
+    members = _members(plain, found)
+    if first is not None:
+        headers = store.headers(found.chain, first, MAX_HEADERS)
+        members |= {"from": first, "headers": [header.hex() for header in headers]}
+    return members
+
+
+def _members(id_: str, found: Evidence) -> dict[str, Any]:
+    members: dict[str, Any] = {
+        "id": id_,
+        "chain": found.caip2,
+        "outpoint": str(found.outpoint),
+        "txid": found.outpoint.txid[::-1].hex(),
+        "rawTx": found.raw.hex(),
+        "bump": found.path.hex(),
+        "beef": found.beef.hex(),
+        "blockHash": found.ref.hash[::-1].hex(),
+        "height": found.ref.height,
+        "header": found.ref.header.hex(),
+    }
+    if found.before is not None and found.after is not None:
+        members["before"] = [raw.hex() for raw in found.before]
+        members["after"] = [raw.hex() for raw in found.after]
+    return members
