@@ -27,3 +27,12 @@ def work(bits: int) -> int:
 def is_met(digest: bytes, bits: int) -> bool:
     """Whether a hash (32 bytes, internal byte order) meets the target of these bits."""
     return 0 < int.from_bytes(digest, "little") <= target(bits)
+
+
+def compact(value: int) -> int:
+    """The bits of a target (0 < value < 2^256), rounded down to what they can say."""
+    size = (value.bit_length() + 7) // 8
+    mantissa = value << 8 * (3 - size) if size <= 3 else value >> 8 * (size - 3)
+    if mantissa & 0x800000:
+        mantissa, size = mantissa >> 8, size + 1
+    return size << 24 | mantissa

@@ -1,4 +1,4 @@
-"""Blocks that every chain of a network must hold: a start need not begin at genesis, and older forks cannot be told."""
+"""Blocks that the chain of a network must hold: a start need not begin at genesis, and older forks cannot be told."""
 
 from __future__ import annotations
 
@@ -11,19 +11,40 @@ LEAD = 2_016
 
 
 class Checkpoint(NamedTuple):
-    """A block of the chain: its height, and its hash in internal byte order."""
+    """A block of the chain: its height, and its hash in internal byte order, which commits to all before it."""
 
     height: int
     hash: bytes
 
 
+# BSV's hashes show their own work. LTC's and DOGE's are hashes that show none, as work there is over scrypt: they are
+# blocks named by the chain parameters of Litecoin Core and Dogecoin Core (721,000; the assumed valid 2,772,730 and
+# 5,050,000) and of libdogecoin (5,400,000).
 _CHECKPOINTS: dict[tuple[str, str], tuple[tuple[int, str], ...]] = {
-    ("bsv", "mainnet"): ((888_000, "000000000000000004026d10802cf1132fc67cc7a0c340eb4686869edaf48f38"),),
-    ("bsv", "testnet"): ((1_602_710, "0000000000002535d989228969dc8c131c7f771f4845df3275ea43da144b899a"),),
+    ("bsv", "mainnet"): (
+        (773_040, "000000000000000007a8838b1ead3b288c504de5eee26f3189fdbcd0b1a006ac"),
+        (888_000, "000000000000000004026d10802cf1132fc67cc7a0c340eb4686869edaf48f38"),
+    ),
+    ("bsv", "testnet"): (
+        (1_530_084, "000000000000006b07c5f2623f9a07f0f2bccd562401a8a35f8316c6d0d49dbf"),
+        (1_602_710, "0000000000002535d989228969dc8c131c7f771f4845df3275ea43da144b899a"),
+    ),
+    ("ltc", "mainnet"): (
+        (721_000, "198a7b4de1df9478e2463bd99d75b714eab235a2e63e741641dc8a759a9840e5"),
+        (2_772_730, "80cdb35c080484df5bf384b311fde3c4694d3405765bc0f596e9eb369ff286e5"),
+    ),
+    ("ltc", "testnet"): ((2_352_616, "7540437e7bf7831fa872ba8cfae85951a1e5dbb04c201b6f5def934d9299f3c2"),),
+    ("doge", "mainnet"): (
+        (5_050_000, "e7d4577405223918491477db725a393bcfc349d8ee63b0a4fde23cbfbfd81dea"),
+        (5_400_000, "cbb1f4ae807da83e13bdf9c28188982938c9ee6bf560c1023f51adac229eef87"),
+    ),
 }
 
 
 def checkpoints(network: Network) -> tuple[Checkpoint, ...]:
-    """The checkpoints of a network above genesis, lowest first."""
-    known = {*network.milestones, *_CHECKPOINTS.get((network.coin, network.name), ())}
+    """The checkpoints of a network, lowest first: genesis, where coins parted, and later ones. None on regtest, where
+    anyone may make another genesis."""
+    if network.kind == "regtest":
+        return ()
+    known = {(0, network.genesis), *network.milestones, *_CHECKPOINTS.get((network.coin, network.name), ())}
     return tuple(Checkpoint(height, bytes.fromhex(shown)[::-1]) for height, shown in sorted(known))

@@ -1,4 +1,8 @@
-"""What a header must meet on each network: the rules checked once, when a header arrives."""
+"""What a header must meet on each network: the rules checked once, when a header arrives.
+
+Not checked: how far its time is ahead of our clock, which would make validity depend on when it is asked; its version;
+the rules of transactions.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,76 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from indexer.chainwork import is_met, target
-from indexer.headertree import Branch
+from indexer import merged
+from indexer.chains.auxpow import has_work_of_another
+from indexer.chainwork import compact, is_met, target
 from indexer.networks import SCRYPT, Network
+from indexer.rawheaders import Branch
+from parsers.errors import ParseError
 
 MEDIAN_OF = 11
 
-_LIMITS = {"ltc": 0x1E0FFFFF, "doge": 0x1E0FFFFF}
-_SIGNET_LIMIT, _REGTEST_LIMIT, _BITCOIN_LIMIT = 0x1E0377AE, 0x207FFFFF, 0x1D00FFFF
+PERIOD = 2_016
+_ALWAYS = "linkage, proof of work, median time past"
+_DIGISHIELD = 145_000
+_FORTNIGHT = 14 * 24 * 3600
+_BITCOIN_LIMIT, _SIGNET_LIMIT, _SCRYPT_LIMIT, _REGTEST_LIMIT = 0x1D00FFFF, 0x1E0377AE, 0x1E0FFFFF, 0x207FFFFF
 
 
 class RuleError(Exception):
     """A header that breaks a rule; the message names the rule and what was found."""
 
 
-class _Seen(NamedTuple):
-    """What rules of required bits look at in a header before."""
+class Arrived(NamedTuple):
+    """A header of 80 bytes to be checked. `aux` is what follows it on Dogecoin; `buried`: a later checkpoint commits to
+    it, if this is the right chain, so that scrypt is not asked for."""
 
-    height: int
-    timestamp: int
-    bits: int
+    raw: bytes
+    digest: bytes
+    aux: bytes | None = None
+    buried: bool = False
+
+    @property
+    def time(self) -> int:
+        """Seconds since 1970."""
+        return int.from_bytes(self.raw[68:72], "little")
+
+    @property
+    def bits(self) -> int:
+        """The target in its compact form."""
+        return int.from_bytes(self.raw[72:76], "little")
 
 
 def easiest(network: Network) -> int:
     """The bits of the easiest target that the network allows."""
     if network.kind == "regtest":
         return _REGTEST_LIMIT
-    return _SIGNET_LIMIT if network.name == "signet" else _LIMITS.get(network.coin, _BITCOIN_LIMIT)
+    if network.coin in SCRYPT:
+        return _SCRYPT_LIMIT
+    return _SIGNET_LIMIT if network.name == "signet" else _BITCOIN_LIMIT
+
+
+def median_time(branch: Branch, height: int) -> int:
+    """The median time of a branch's blocks up to a height, eleven where there are as many."""
+    numbers = [branch.at(at) for at in range(max(branch.tree.first, height - MEDIAN_OF + 1), height + 1)]
+    times = sorted(branch.tree.time(number) for number in numbers if number is not None)
+    return times[len(times) // 2]
+
+
+def _before(branch: Branch, height: int) -> int:
+    """The number of a branch's block at a height. Raises RuleError where it is not known."""
+    number = branch.at(height)
+    if number is None:
+        raise RuleError(f"its required bits cannot be known without the header at {height:,}")
+    return number
+
+
+class _Seen(NamedTuple):
+    """What bitcoinX' rules look at in a header."""
+
+    height: int
+    timestamp: int
+    bits: int
 
 
 class _BitcoinX:
@@ -41,44 +88,65 @@ class _BitcoinX:
     def __init__(self, branch: Branch) -> None:
         self._branch, self._tree = branch, branch.tree
 
-    def _number(self, height: int) -> int:
-        number = self._branch.at(height)
-        if number is None:
-            raise RuleError(f"its required bits cannot be known: they need the header at {height:,}")
-        return number
-
     def header_at_height(self, height: int) -> _Seen:
-        number = self._number(height)
+        number = _before(self._branch, height)
         return _Seen(height, self._tree.time(number), self._tree.bits(number))
 
     def raw_header_at_height(self, height: int) -> bytes:
-        return self._tree.raw(self._number(height))
+        return self._tree.raw(_before(self._branch, height))
 
     def chainwork_range(self, start: int, end: int) -> int:
-        return self._tree.work(self._number(end - 1)) - self._tree.work(self._number(start - 1))
+        """The work of the blocks from `start` up to before `end`: a difference of sums, where bitcoinX adds anew."""
+        return self._tree.work(_before(self._branch, end - 1)) - self._tree.work(_before(self._branch, start - 1))
 
     def median_time_past(self, height: int) -> int:
         return median_time(self._branch, height)
 
 
-def median_time(branch: Branch, height: int) -> int:
-    """The median time of the blocks up to a height, at most eleven."""
-    numbers = [branch.at(at) for at in range(max(branch.tree.first, height - MEDIAN_OF + 1), height + 1)]
-    times = sorted(branch.tree.time(number) for number in numbers if number is not None)
-    return times[len(times) // 2]
+BitsRule = Callable[[Branch, Arrived], range]
+"""The bits that the header on top of a branch may have, as targets: from the hardest to before the easiest allowed."""
 
 
-def _of_bitcoin_sv(network: Network) -> Callable[[Branch, int], int]:
-    """Bits that a header on a branch with that time must have, by bitcoinX."""
+def _exactly(bits: int) -> range:
+    return range(target(bits), target(bits) + 1)
+
+
+def _by_bitcoinx(network: Network) -> BitsRule:
     from bitcoinx import networks_by_name
 
     rules: Any = networks_by_name[network.name]
+    return lambda branch, header: _exactly(
+        rules.required_bits(rules, _BitcoinX(branch), branch.height + 1, header.time)
+    )
 
-    def required(branch: Branch, time: int) -> int:
-        bits: int = rules.required_bits(rules, _BitcoinX(branch), branch.height + 1, time)
-        return bits
 
-    return required
+def fortnightly(branch: Branch, _header: Arrived) -> range:
+    """What Bitcoin requires: new bits every 2,016 blocks, by the time these took."""
+    height, tree = branch.height + 1, branch.tree
+    last = _before(branch, height - 1)
+    if height % PERIOD:
+        return _exactly(tree.bits(last))
+    took = tree.time(last) - tree.time(_before(branch, height - PERIOD))
+    took = min(max(took, _FORTNIGHT // 4), _FORTNIGHT * 4)
+    return _exactly(compact(min(target(tree.bits(last)) * took // _FORTNIGHT, target(_BITCOIN_LIMIT))))
+
+
+def _litecoin(branch: Branch, _header: Arrived) -> range:
+    """What Litecoin allows: bits change every 2,016 blocks, fourfold at most."""
+    last = branch.tree.bits(_before(branch, branch.height))
+    if (branch.height + 1) % PERIOD:
+        return _exactly(last)
+    return _between(target(last) // 4, target(last) * 4)
+
+
+def _dogecoin(branch: Branch, _header: Arrived) -> range:
+    """What Dogecoin allows since DigiShield: with every block a target between three quarters and one and a half."""
+    last = target(branch.tree.bits(_before(branch, branch.height)))
+    return _between(last * 3 // 4, last * 3 // 2) if branch.height >= _DIGISHIELD else range(1, 1 << 256)
+
+
+def _between(hardest: int, easiest: int) -> range:
+    return range(target(compact(hardest)), target(compact(min(easiest, target(_SCRYPT_LIMIT)))) + 1)
 
 
 class Rules:
@@ -87,34 +155,71 @@ class Rules:
     def __init__(self, network: Network) -> None:
         self.network = network
         self.uses_scrypt = network.coin in SCRYPT
+        self.unproved = 0
+        """Merge-mined headers that came without their proof of work."""
         self._easiest = easiest(network)
-        self._required: Callable[[Branch, int], int] | None = None
+        self._required, self.checked = self._of(network)
+
+    @staticmethod
+    def _of(network: Network) -> tuple[BitsRule | None, str]:
+        """The rule of required bits, and what is checked in words."""
         if network.coin == "bsv":
-            self._required = _of_bitcoin_sv(network)
-            bits = "required bits by bitcoinX"
-        elif network.kind == "regtest":
-            self._required = lambda _branch, _time: _REGTEST_LIMIT
-            bits = "required bits"
-        else:
-            bits = "bits as each header says"
-        work = "proof of work (scrypt, above checkpoints only)" if self.uses_scrypt else "proof of work"
-        self.checked = f"linkage, {work}, {bits}, median time past"
+            return _by_bitcoinx(network), f"{_ALWAYS}, required bits (by bitcoinX)"
+        if network.kind == "regtest":
+            return lambda _branch, _header: _exactly(_REGTEST_LIMIT), f"{_ALWAYS}, required bits"
+        if network.name == "mainnet" and network.coin == "btc":
+            return fortnightly, f"{_ALWAYS}, required bits"
+        if network.name == "mainnet" and network.coin in SCRYPT:
+            rule = _litecoin if network.coin == "ltc" else _dogecoin
+            return rule, f"{_ALWAYS}, bits within what a retarget allows"
+        return None, f"{_ALWAYS}; bits as each header names them"
 
-    def check(self, branch: Branch, raw: bytes, digest: bytes) -> None:
+    def check(self, branch: Branch, header: Arrived) -> None:
         """Check a header that would go on top of a branch. Raises RuleError."""
-        bits, time = int.from_bytes(raw[72:76], "little"), int.from_bytes(raw[68:72], "little")
-        if self._required is not None and bits != (required := self._required(branch, time)):
-            raise RuleError(f"its bits are {bits:08x} where {required:08x} is required")
+        if self._required is not None:
+            self._check_bits(header.bits, self._required(branch, header))
         earliest = median_time(branch, branch.height)
-        if time <= earliest:
-            raise RuleError(f"its time {time} is not after {earliest}, the median of those before")
-        self.check_work(raw, digest)
+        if header.time <= earliest:
+            raise RuleError(f"its time {header.time} is not after {earliest}, the median of those before")
+        self.check_work(header)
 
-    def check_work(self, raw: bytes, digest: bytes) -> None:
-        """Check a header's proof of work against its own bits. Raises RuleError."""
-        bits = int.from_bytes(raw[72:76], "little")
-        if not 0 < target(bits) <= target(self._easiest):
-            raise RuleError(f"its bits {bits:08x} are easier than {self._easiest:08x}, or mean nothing")
-        proof = hashlib.scrypt(raw, salt=raw, n=1024, r=1, p=1, dklen=32) if self.uses_scrypt else digest
-        if not is_met(proof, bits):
-            raise RuleError(f"its proof of work does not meet its bits {bits:08x}")
+    @staticmethod
+    def _check_bits(bits: int, allowed: range) -> None:
+        hardest, easiest = compact(allowed.start), compact(allowed.stop - 1)
+        if hardest == easiest and bits != hardest:
+            raise RuleError(f"its bits are {bits:08x} where {hardest:08x} is required")
+        if target(bits) not in allowed:
+            raise RuleError(f"its bits are {bits:08x}, not between {hardest:08x} and {easiest:08x}")
+
+    def check_work(self, header: Arrived) -> None:
+        """Check a header's proof of work against its own bits, as far as that is asked for. Raises RuleError."""
+        if not 0 < target(header.bits) <= target(self._easiest):
+            raise RuleError(f"its bits {header.bits:08x} mean nothing, or less work than {self._easiest:08x}")
+        if self.uses_scrypt and header.buried:
+            return
+        worked = header.raw
+        if self.network.coin == "doge" and has_work_of_another(header.raw):
+            if header.aux is None:
+                self.unproved += 1
+                return
+            worked = self._merged(header.raw, header.aux)
+        digest = scrypt(worked) if self.uses_scrypt else header.digest
+        if not is_met(digest, header.bits):
+            raise RuleError(f"its proof of work does not meet its bits {header.bits:08x}")
+
+    @staticmethod
+    def _merged(raw: bytes, aux: bytes) -> bytes:
+        """The other chain's header that was worked on. Raises RuleError where that was not work on this one."""
+        try:
+            work = merged.read(aux)
+        except ParseError as error:
+            raise RuleError(f"its merge-mined proof of work cannot be read: {error}") from error
+        why = merged.fault(raw, work)
+        if why is not None:
+            raise RuleError(f"its merge-mined proof of work is not its own: {why}")
+        return work.parent
+
+
+def scrypt(header: bytes) -> bytes:
+    """The hash that work is proved over on LTC and DOGE: 0.4 ms a header, measured."""
+    return hashlib.scrypt(header, salt=header, n=1024, r=1, p=1, dklen=32)

@@ -7,12 +7,17 @@ Not for two threads at once.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 _MASK_64 = (1 << 64) - 1
+_WORK_LIMIT = (1 << 128) - 1
 _FIRST_SLOTS = 1 << 10
-_REST = 48
+_TYPES = {"i": np.int32, "q": np.int64, "Q": np.uint64}
 
 
 class Place(NamedTuple):
@@ -21,6 +26,10 @@ class Place(NamedTuple):
     file: int
     offset: int
     size: int
+
+
+def _picked(column: array[int], numbers: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    return np.frombuffer(column, _TYPES[column.typecode])[numbers]
 
 
 class _Index:
@@ -50,12 +59,44 @@ class _Index:
     def add(self, digest: bytes) -> int:
         number = len(self)
         if 2 * number >= len(self._slots):
-            self._slots = array("i", [-1]) * (2 * len(self._slots))
-            for known in range(number):
-                self._slots[self._slot(self.hash(known))] = known
+            self._grow(number + 1)
         self._slots[self._slot(digest)] = number
         self.hashes += digest
         return number
+
+    def extend(self, digests: bytes) -> None:
+        """Take many hashes, none of which is known, nor twice among them."""
+        first, last = len(self), len(self) + len(digests) // 32
+        self.hashes += digests
+        if 2 * last >= len(self._slots):
+            self._grow(last)
+        else:
+            self._insert(first, last)
+
+    def keep(self, numbers: npt.NDArray[np.int64]) -> None:
+        self.hashes = bytearray(np.frombuffer(self.hashes, np.uint8).reshape(-1, 32)[numbers].tobytes())
+        self._slots = array("i", [-1]) * _FIRST_SLOTS
+        self._grow(len(self))
+
+    def _grow(self, count: int) -> None:
+        size = len(self._slots)
+        while size <= 2 * count:
+            size *= 2
+        self._slots = array("i", [-1]) * size
+        self._insert(0, len(self))
+
+    def _insert(self, first: int, last: int) -> None:
+        """Fill in slots, all at once: of hashes that meet in one, the last stays and the others go on to the next."""
+        slots = np.frombuffer(self._slots, np.int32)
+        keys = np.frombuffer(self.hashes, np.dtype("<u8"), offset=32 * first)[: 4 * (last - first) : 4]
+        mask = len(slots) - 1
+        at = (keys & np.uint64(mask)).astype(np.int64)
+        numbers = np.arange(first, last, dtype=np.int32)
+        while len(numbers):
+            free = slots[at] < 0
+            slots[at[free]] = numbers[free]
+            left = slots[at] != numbers
+            numbers, at = numbers[left], (at[left] + 1) & mask
 
 
 class HeaderTree:
@@ -112,6 +153,10 @@ class HeaderTree:
         at = height - self.first
         return self._best[at] if 0 <= at < len(self._best) else None
 
+    def best(self) -> Sequence[int]:
+        """The numbers of the best chain's blocks, lowest first."""
+        return self._best
+
     def ancestors(self, number: int) -> Iterator[int]:
         """A block and all before it, down to where the tree begins."""
         at: int | None = number
@@ -122,7 +167,7 @@ class HeaderTree:
     def add(self, digest: bytes, parent: int | None, work: int) -> int:
         """Take a block that is not known yet, on a parent that is (None: none), worth `work` by itself."""
         number = self._index.add(digest)
-        total = min((self.work(parent) if parent is not None else 0) + work, (1 << 128) - 1)
+        total = min((self.work(parent) if parent is not None else 0) + work, _WORK_LIMIT)
         self._parent.append(-1 if parent is None else parent)
         self._height.append(self.first if parent is None else self._height[parent] + 1)
         self._work_high.append(total >> 64)
@@ -130,6 +175,41 @@ class HeaderTree:
         self._bad.append(parent is not None and self._bad[parent])
         self._consider(number)
         return number
+
+    def extend(self, digests: bytes, works: Sequence[int]) -> None:
+        """Take blocks that are not known yet, each on the one before and the first on the tip, worth `works` each."""
+        count, number = len(works), len(self)
+        tip = self.at(self.height)
+        self._index.extend(digests)
+        self._parent.extend([-1 if tip is None else tip, *range(number, number + count - 1)])
+        self._height.extend(range(self.height + 1, self.height + 1 + count))
+        for total in accumulate(works, initial=0 if tip is None else self.work(tip)):
+            capped = min(total, _WORK_LIMIT)
+            self._work_high.append(capped >> 64)
+            self._work_low.append(capped & _MASK_64)
+        del self._work_high[number], self._work_low[number]
+        self._bad += bytes(count)
+        self.changed = min(self.changed, self.height + 1)
+        self._best.extend(range(number, number + count))
+
+    def keep(self, numbers: Sequence[int]) -> None:
+        """Forget all blocks but these, in order: those of the best chain and with each its parent. They are numbered
+        anew from 0."""
+        kept = np.array(numbers, np.int64)
+        renamed = np.full(len(self) + 1, -1, np.int32)
+        renamed[kept] = np.arange(len(kept))
+        self._parent = array("i", renamed[_picked(self._parent, kept)].tobytes())
+        self._best = array("i", renamed[np.frombuffer(self._best, np.int32)].tobytes())
+        for name in ("_height", "_work_high", "_work_low"):
+            column = getattr(self, name)
+            setattr(self, name, array(column.typecode, _picked(column, kept).tobytes()))
+        self._bad = bytearray(np.frombuffer(self._bad, np.uint8)[kept].tobytes())
+        self._index.keep(kept)
+
+    def cut(self, height: int) -> None:
+        """End the best chain at a height, and forget all that is not on it."""
+        self._choose(self.at(height))
+        self.keep(sorted(self._best))
 
     def refuse(self, number: int) -> None:
         """Leave out a block and all on top of it."""
@@ -197,75 +277,3 @@ class PlacedTree(HeaderTree):
         """Another copy of a block was found, or the first is gone: this one counts, also if it was refused before."""
         self._file[number], self._offset[number], self._size[number] = place
         self.accept(number)
-
-
-class RawTree(HeaderTree):
-    """Such a tree that holds each block's header of 80 bytes: all but the parent's hash, which is the parent's."""
-
-    def __init__(self, first: int = 0) -> None:
-        super().__init__(first)
-        self._prev = bytes(32)
-        self._rest = bytearray()
-
-    def put(self, digest: bytes, parent: int | None, work: int, raw: bytes) -> int:
-        """Take a block that is not known yet, as `add` does, with its header."""
-        if parent is None:
-            self._prev = raw[4:36]
-        self._rest += raw[:4]
-        self._rest += raw[36:]
-        return self.add(digest, parent, work)
-
-    def raw(self, number: int) -> bytes:
-        """A block's header, 80 bytes."""
-        rest = self._rest[_REST * number : _REST * (number + 1)]
-        parent = self.parent(number)
-        return bytes(rest[:4] + (self._prev if parent is None else self.hash(parent)) + rest[4:])
-
-    def time(self, number: int) -> int:
-        """When a block says it was made, in seconds since 1970."""
-        return int.from_bytes(self._rest[_REST * number + 36 : _REST * number + 40], "little")
-
-    def bits(self, number: int) -> int:
-        """A block's target in its compact form."""
-        return int.from_bytes(self._rest[_REST * number + 40 : _REST * number + 44], "little")
-
-
-class Branch:
-    """A block and all before it, by height, whether or not the best chain holds them.
-
-    Stays right while the tree grows, but not when blocks are dropped from it.
-    """
-
-    def __init__(self, tree: RawTree, number: int | None) -> None:
-        self.tree = tree
-        self._side: list[int] = []
-        self._fork = tree.first - 1
-        for at in tree.ancestors(number) if number is not None else ():
-            if tree.at(tree.height_of(at)) == at:
-                self._fork = tree.height_of(at)
-                break
-            self._side.append(at)
-        self._side.reverse()
-
-    @property
-    def height(self) -> int:
-        """The height of its newest block."""
-        return self._fork + len(self._side)
-
-    @property
-    def fork(self) -> int:
-        """The height of the newest block that it shared with the best chain when it was made."""
-        return self._fork
-
-    def at(self, height: int) -> int | None:
-        """The number of its block at a height, None where it has none."""
-        if height <= self._fork:
-            return self.tree.at(height)
-        return self._side[height - self._fork - 1] if height <= self.height else None
-
-    def append(self, number: int) -> None:
-        """Go on with a block on top of the newest."""
-        if not self._side and self.tree.at(self._fork + 1) == number:
-            self._fork += 1
-        else:
-            self._side.append(number)
