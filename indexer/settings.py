@@ -20,8 +20,26 @@ KEYS = {
     "chains": "what to follow: name=URL, several separated by spaces; a name repeated has several sources",
     "host": "the address to serve on",
     "port": "the port to serve on; 0 takes any that is free",
+    "limits": "how often one client may ask: KIND=REQUESTS/SECONDS, several separated by spaces, or off",
+    "trusted_proxies": "addresses or networks of proxies whose X-Forwarded-For is believed, separated by spaces",
 }
 """Every setting, by its name in a file; in the environment it is upper-case after the prefix."""
+
+
+class Quota(NamedTuple):
+    """So many requests at once, and as many again in so many seconds."""
+
+    requests: int
+    seconds: int
+
+
+LIMITS = {
+    "read": Quota(12_000, 60),
+    "costly": Quota(120, 60),
+    "ingest": Quota(60, 60),
+    "stream": Quota(60, 60),
+}
+"""How often one client may ask, by kind of route, unless `limits` says otherwise."""
 
 LATER = frozenset({"rates", "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "junglebus_token", "key"})
 """Settings that belong to abilities which this version has not: refused rather than ignored."""
@@ -29,6 +47,7 @@ LATER = frozenset({"rates", "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "j
 NOT_SETTINGS = frozenset({"A2B_TEST_SHARED", "A2B_REQUIRE_ALL"})
 """Variables of the test suite, which may be set around a command."""
 
+_QUOTA = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,4})")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _PASSWORD = re.compile(r"(://[^:/@\s]*):\S*@")
 _TOKEN = re.compile(r"([?&][^=&#\s]*(?:token|key|secret|passw|auth)[^=&#\s]*=)[^&#\s]+", re.IGNORECASE)
@@ -63,6 +82,8 @@ class Settings:
     sample: bool
     host: str
     port: int
+    limits: Mapping[str, Quota | None]
+    trusted_proxies: tuple[str, ...]
 
     @classmethod
     def load(
@@ -89,6 +110,8 @@ class Settings:
             "chains": " ".join(chain.shown for chain in self.chains),
             "host": self.host,
             "port": str(self.port),
+            "limits": " ".join(f"{name}={_quota_text(quota)}" for name, quota in self.limits.items()),
+            "trusted_proxies": " ".join(self.trusted_proxies),
         }
 
 
@@ -164,6 +187,8 @@ def _build(given: Mapping[str, Any]) -> Settings:
         sample="chains" not in given,
         host=str(given.get("host", "127.0.0.1")),
         port=_port(given.get("port", 8080)),
+        limits=_limits(str(given.get("limits", ""))),
+        trusted_proxies=_networks(str(given.get("trusted_proxies", ""))),
     )
 
 
@@ -193,3 +218,36 @@ def _port(value: Any) -> int:
     if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > 65_535:
         raise SettingsError(f"port is {text[:60]!a}, and must be a whole number from 0 to 65535")
     return int(text)
+
+
+def _limits(text: str) -> dict[str, Quota | None]:
+    """The quotas of every kind of route, None where it is switched off."""
+    if text.strip() == "off":
+        return dict.fromkeys(LIMITS)
+    found: dict[str, Quota | None] = dict(LIMITS)
+    for word in text.split():
+        name, _, told = word.partition("=")
+        quota = _QUOTA.fullmatch(told)
+        if name not in LIMITS or not (told == "off" or quota):
+            raise SettingsError(
+                f"limits holds {word[:60]!a}: write KIND=REQUESTS/SECONDS or KIND=off, KIND one of {', '.join(LIMITS)}, "
+                "REQUESTS of at most six digits and SECONDS of at most five; or off alone"
+            )
+        found[name] = Quota(int(quota[1]), int(quota[2])) if quota else None
+    return found
+
+
+def _quota_text(quota: Quota | None) -> str:
+    return f"{quota.requests}/{quota.seconds}" if quota else "off"
+
+
+def _networks(text: str) -> tuple[str, ...]:
+    """Networks in their usual spelling; an address is a network of one."""
+    from ipaddress import ip_network
+
+    try:
+        return tuple(str(ip_network(word)) for word in text.split())
+    except ValueError as error:
+        raise SettingsError(
+            f"trusted_proxies: {str(error)[:100]}; write addresses or networks such as 127.0.0.1 10.0.0.0/8"
+        ) from None

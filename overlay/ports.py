@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from indexer.facts import Event, State
+from indexer.settings import Quota
+from overlay.counters import Counters
 from overlay.engines import Engine
+from overlay.news import News
 
 if TYPE_CHECKING:
+    from indexer.store.requests import Request
     from overlay.proofs import Evidence
 
 
@@ -100,6 +104,18 @@ class Store(Protocol):
         ...
 
 
+class Asked(Protocol):
+    """Transactions that publishers asked for; see `indexer.store.requests`. Synchronous, called in threads."""
+
+    def ask(self, txid: bytes, client: str, now: int, /) -> Request:
+        """The request for `txid`, stored when this returns. Raises TooManyRequestsError."""
+        ...
+
+    def counts(self) -> dict[str, int]:
+        """How many requests are in each state."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """Everything the application is given, built once by the command that starts it.
@@ -109,6 +125,10 @@ class Services:
     maps configured names to CAIP-2 ids, in configured order, and `heights` names to the height indexed; both are
     called for every search and must answer from memory. `ready` is None when questions can be answered, else a
     sentence saying what is missing. `version` is the program's.
+
+    `requests` keeps what publishers ask to be fetched, and `asked` is called after one did. `news` wakes who waits for
+    changes; where nobody tells them, they are looked for. `refused` counts the blocks refused, by chain. `limits` are
+    the rate limits by kind of route and `trusted_proxies` the networks whose X-Forwarded-For is believed.
     """
 
     engine: Engine
@@ -119,3 +139,10 @@ class Services:
     heights: Callable[[], Mapping[str, int]]
     ready: Callable[[], str | None]
     version: str
+    requests: Asked
+    asked: Callable[[], None] = lambda: None
+    refused: Callable[[], Mapping[str, int]] = dict
+    news: News = field(default_factory=News)
+    counters: Counters = field(default_factory=Counters)
+    limits: Mapping[str, Quota | None] = field(default_factory=dict)
+    trusted_proxies: tuple[str, ...] = ()

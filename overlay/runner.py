@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 from indexer.chains import SourceError, SourceUnavailableError
 from indexer.follow import FIRST_PAUSE, LONGEST_PAUSE, Follower
 from overlay.catalogue import Catalogue
+from overlay.counters import Counters
 from overlay.engines import BusyError
 from overlay.feed import Feed
 from overlay.memory import few_arenas, give_back
+from overlay.news import News
 from overlay.ports import Services
 from overlay.services import House, compiled_before, diagnose, version, writing_index
 from overlay.standing import Standing
@@ -55,16 +57,23 @@ class AddressError(Exception):
 
 class Runner:
     """Runs a house until a signal. `serving` is called with the URL once requests are answered; `share_port` lets
-    other processes of this user serve on the same port."""
+    other processes of this user serve on the same port, and `counters` are shared with them."""
 
     def __init__(
-        self, house: House, serving: Callable[[str], None] = lambda _: None, *, share_port: bool = False
+        self,
+        house: House,
+        serving: Callable[[str], None] = lambda _: None,
+        *,
+        share_port: bool = False,
+        counters: Counters | None = None,
     ) -> None:
         self._house, self._serving, self._share_port = house, serving, share_port
         self.standing = Standing(house.settings, house.store, house.engine, version())
-        self._news = asyncio.Event()
+        self._counters = counters or Counters()
+        self._news = News()
+        self._asked = asyncio.Event()
         self._signalled = asyncio.Event()
-        self._followers = [house.follower(chain, self._news.set) for chain in house.chains]
+        self._followers = [house.follower(chain, self._news.tell) for chain in house.chains]
         for follower in self._followers:
             self.standing.follow(follower.progress)
         for chain in house.chains:
@@ -105,6 +114,8 @@ class Runner:
         house = self._house
         for follower in self._followers:
             self._start(self._follow(follower))
+        if house.chains:
+            self._start(self._look_for_asked())
         if house.engine is not None:
             self._start(self._carry(Feed(house.store, house.engine)))
             self._start(self.standing.keep_hashing())
@@ -162,13 +173,25 @@ class Runner:
             else:
                 return
 
+    async def _look_for_asked(self) -> None:
+        """Fetch what publishers asked for, here or in another process, from the chains followed here."""
+        from indexer.requests import RequestLoop
+        from indexer.store.requests import Requests
+
+        sources = [self._house.source(follower) for follower in self._followers]
+        await RequestLoop(Requests(self._house.store.engine), sources, self._asked).run()
+
     # -- the index
 
     async def _carry(self, feed: Feed) -> None:
         """Keep the index in step: woken by every write, one batch at a time."""
+        with self._news.listen() as woken:
+            await self._carry_when(woken, feed)
+
+    async def _carry_when(self, woken: asyncio.Event, feed: Feed) -> None:
         since_quiet = 0
         while True:
-            self._news.clear()
+            woken.clear()
             reached = self.standing.reached()
             try:
                 with writing_index(self._house.settings):
@@ -183,7 +206,7 @@ class Runner:
                 if since_quiet >= BULK:
                     await asyncio.to_thread(give_back)
                 since_quiet = 0
-                await self._news.wait()
+                await woken.wait()
 
     def _give_up(self, _done: int) -> None:
         if self._stopping.is_set():
@@ -197,7 +220,7 @@ class Runner:
             await asyncio.to_thread(self.standing.look)
             if newest != seen:
                 seen = newest
-                self._news.set()
+                self._news.tell()
             await asyncio.sleep(POLL_SECONDS)
 
     # -- serving
@@ -224,15 +247,25 @@ class Runner:
         store, engine = self._house.store, self._house.engine
         if engine is None:
             raise ValueError("a house without an index cannot serve")
+        from indexer.store.requests import Requests
+
+        settings = self._house.settings
         return Services(
             engine=engine,
             store=Catalogue(store),
             status=self.standing.status,
-            diagnose=partial(diagnose, self._house.settings, store),
+            diagnose=partial(diagnose, settings, store),
             chains=self.standing.chains,
             heights=self.standing.heights,
             ready=self.standing.ready,
             version=version(),
+            requests=Requests(store.engine),
+            asked=self._asked.set,
+            refused=self.standing.refused,
+            news=self._news,
+            counters=self._counters,
+            limits=settings.limits,
+            trusted_proxies=settings.trusted_proxies,
         )
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from indexer.chains import Chain
     from indexer.diagnosis import Network
     from indexer.follow import Follower
+    from indexer.requests import Source
     from indexer.store import Store, Writer
     from overlay.engines import Engine
 
@@ -102,6 +103,18 @@ class House:
         if self.writer is None:
             raise ValueError("this house was built to serve only")
         return Follower(chain, self.store, self.writer, changed)
+
+    def source(self, follower: Follower) -> Source:
+        """Where publishers' requests are looked for on a chain that is followed: not before it is open, nor once it
+        is stopped."""
+        from indexer.requests import Source
+
+        progress = follower.progress
+        return Source(
+            follower.chain,
+            lambda: bool(progress.caip2) and progress.state not in ("starting", "stopped"),
+            follower.offer,
+        )
 
     def close(self) -> None:
         """Give up files and locks."""

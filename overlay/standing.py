@@ -71,6 +71,10 @@ class Standing:
         """The height that each chain is indexed up to, by name."""
         return {name: each.height for name, each in self.progress.items() if each.height is not None}
 
+    def refused(self) -> dict[str, int]:
+        """How many blocks each chain that is followed here refused, by name."""
+        return {name: each.refused for name, each in self.progress.items() if each.state != "stored"}
+
     def publish(self, heights: Mapping[str, int]) -> None:
         """The index has everything up to these heights: searches say so from now on."""
         self._chains = in_configured_order(

@@ -17,17 +17,19 @@ class WorkerError(Exception):
 
 
 class Workers:
-    """The processes of a group, as one of them sees it: the first has all others as `children`."""
+    """The processes of a group, as one of them sees it: the first has all others as `children`. `number` counts them
+    from 0."""
 
     def __init__(self, count: int) -> None:
         """Fork `count` - 1 processes; each goes on from here."""
         self._parent = os.getpid()
+        self.number = 0
         self.is_shared = count > 1
         self.children: list[int] = []
-        for _ in range(count - 1):
+        for number in range(1, count):
             child = os.fork()
             if child == 0:
-                self.children = []
+                self.children, self.number = [], number
                 return
             self.children.append(child)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
@@ -14,6 +14,12 @@ from overlay.api.problems import ProblemError
 from overlay.compact import encode
 from overlay.ports import Services
 
+if TYPE_CHECKING:
+    from overlay.api.edge import Edge
+    from overlay.api.hub import Hub
+
+EDGE: web.AppKey[Edge] = web.AppKey("edge")
+HUB: web.AppKey[Hub] = web.AppKey("hub")
 SERVICES: web.AppKey[Services] = web.AppKey("services", Services)
 OPENAPI: web.AppKey[dict[str, Any]] = web.AppKey("openapi", dict)
 JSON_TYPE = "application/json; charset=utf-8"

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+from collections.abc import AsyncIterator
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 
-from overlay.api.answers import OPENAPI, SERVICES, problem_answer
-from overlay.api.middleware import dress, edge
+from overlay.api.answers import EDGE, HUB, OPENAPI, SERVICES, problem_answer
+from overlay.api.dress import dress
+from overlay.api.edge import Edge
+from overlay.api.hub import Hub
+from overlay.api.middleware import edge
 from overlay.api.openapi import document
 from overlay.api.problems import ProblemError
-from overlay.api.routes import ROUTES
+from overlay.api.routes import ROUTES, STREAM
 from overlay.ports import Services
 
 MAX_LINE = 64 * 1024  # a URL of 8 kB, aiohttp's own limit, is too small for 64 repeated percent-encoded filters
@@ -23,11 +28,26 @@ def create_app(services: Services) -> web.Application:
     app = web.Application(middlewares=[edge])
     app[SERVICES] = services
     app[OPENAPI] = document(ROUTES, services.version)
-    for route in ROUTES:
-        app.router.add_route(route.method, route.pattern, route.handler)
-        if route.method == "GET":
-            app.router.add_route("HEAD", route.pattern, route.handler)
+    app[EDGE] = Edge(services.limits, services.trusted_proxies, services.counters)
+    app[HUB] = Hub(services.store, services.news, services.counters)
+    for number, route in enumerate(ROUTES):
+        for method in (route.method, "HEAD") if route.method == "GET" else (route.method,):
+            added = app.router.add_route(method, route.pattern, route.handler)
+            app[EDGE].add(added, number, route.limit, timed=STREAM not in route.media)
+    app.on_shutdown.append(_end_streams)
+    app.cleanup_ctx.append(_read_for_streams)
     return app
+
+
+async def _end_streams(app: web.Application) -> None:
+    app[HUB].close()
+
+
+async def _read_for_streams(app: web.Application) -> AsyncIterator[None]:
+    reading = asyncio.create_task(app[HUB].run())
+    yield
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
 
 
 def create_runner(app: web.Application) -> web.AppRunner:

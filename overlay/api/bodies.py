@@ -37,6 +37,19 @@ class RawTransaction(Body):
         return text
 
 
+class WantedTransaction(Body):
+    """A transaction to be fetched: its txid as 64 hex digits."""
+
+    txid: str
+
+    @field_validator("txid")
+    @classmethod
+    def _is_txid(cls, text: str) -> str:
+        if len(text) != 64 or not text.isascii() or len(bytes.fromhex(text)) != 32:
+            raise ValueError("not 64 hex digits")
+        return text.lower()
+
+
 def read(model: type[_Body], document: bytes) -> _Body:
     """The body that `document` is. Raises BadRequestError naming everything that is wrong, by JSON Pointer."""
     try:

@@ -7,14 +7,17 @@ import re
 import secrets
 from asyncio import to_thread
 from http import HTTPStatus
+from time import perf_counter
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 from isal import igzip
-from multidict import CIMultiDict
 
-from overlay.api.answers import problem_answer
+from overlay.api.answers import EDGE, problem_answer
+from overlay.api.dress import dress
+from overlay.api.limits import Taken
 from overlay.api.problems import ProblemError
+from overlay.api.stream_api import EventStream
 
 log = logging.getLogger("overlay.http")
 
@@ -23,15 +26,6 @@ COMPRESS_IN_THREAD = 256 * 1024
 GZIP_LEVEL = 1  # 59 kB of items to 15 kB in 0.07 ms; zlib's level 1 takes 0.40 ms for the same size
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _GZIP_REFUSED = re.compile(r"(?:gzip|\*)\s*;\s*q=0(?:\.0*)?\s*(?:,|$)")
-_EXPOSED = (
-    "ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id, Content-Digest, Content-Length, Location"
-)
-_ALWAYS = {
-    "Access-Control-Allow-Origin": "*",
-    "Access-Control-Expose-Headers": _EXPOSED,
-    "X-Content-Type-Options": "nosniff",
-    "Server": "a2b",
-}
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, HEAD, POST, OPTIONS",
     "Access-Control-Allow-Headers": "Content-Type, Authorization, If-None-Match, X-Request-Id, Last-Event-ID, "
@@ -39,28 +33,37 @@ _PREFLIGHT = {
     "Access-Control-Max-Age": "86400",
     "Allow": "GET, HEAD, POST, OPTIONS",
 }
-_VARY = "Accept, Accept-Encoding"
 
 
 @web.middleware
 async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
     """The one middleware: aiohttp charges for each."""
+    began = perf_counter()
+    known = request.app[EDGE]
+    routed = known.routed(request)
     request_id = _request_id(request)
+    taken = None
     if request.method == hdrs.METH_OPTIONS:
         response: web.StreamResponse = web.Response(status=204, headers=_PREFLIGHT)
     else:
-        response = await _answer(request, handler, request_id)
-    dress(response.headers, request_id)
-    if isinstance(response, web.Response):
+        taken = known.take(request, routed)
+        if taken is not None and taken.wait:
+            response = _refused(taken, request_id)
+        else:
+            response = await _answer(request, handler, request_id)
+    dress(response.headers, request_id, taken)
+    if isinstance(response, EventStream):
+        await response.send(request)
+    elif isinstance(response, web.Response):
         await _compress(request, response)
+    if routed.timed:
+        known.counters.observe(routed.number, response.status, perf_counter() - began)
     return response
 
 
-def dress(headers: CIMultiDict[str], request_id: str) -> None:
-    """Add the headers that every answer has."""
-    headers.update(_ALWAYS)
-    headers["X-Request-Id"] = request_id
-    headers.setdefault("Vary", _VARY)
+def _refused(taken: Taken, request_id: str) -> web.Response:
+    detail = f"too many requests from your address; try again in {taken.wait:,} s"
+    return problem_answer(ProblemError(429, detail), request_id)
 
 
 async def _answer(request: web.Request, handler: Handler, request_id: str) -> web.StreamResponse:

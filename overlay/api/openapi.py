@@ -80,10 +80,11 @@ def _query_parameter(name: str, parameter: Parameter, description: str) -> dict[
 def _responses(route: Route) -> dict[str, Any]:
     schema = ref(route.answer) if route.answer else {}
     content = {media: {"schema": schema} if media == JSON else {} for media in route.media}
-    answers: dict[str, Any] = {"200": {"description": "The answer.", "content": content}}
+    answers: dict[str, Any] = {str(route.status): {"description": "The answer.", "content": content}}
+    refused = (429,) if route.limit else ()
     if route.conditional:
         answers["304"] = {"description": "Unchanged since the entity tag in If-None-Match."}
-    for status in (*route.errors, 500):
+    for status in (*route.errors, *refused, 500):
         problem = {PROBLEM_TYPE: {"schema": ref("Problem")}}
         answers[str(status)] = {"description": HTTPStatus(status).phrase, "content": problem}
     return answers

@@ -181,6 +181,8 @@ CHANGES = _table(
     _clamped("limit", "Rows.", 1, MAX_CHANGES, 100),
 )
 
+STREAM = _table(*CHANGES.parameters[:2])
+
 PROOF = _table(
     Parameter(
         name="from",

@@ -8,12 +8,23 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from overlay import pages
-from overlay.api import listing_api, proof_api, publisher_api, search_api, status_api
+from overlay.api import (
+    changes_api,
+    ingest_api,
+    listing_api,
+    metrics_api,
+    proof_api,
+    publisher_api,
+    search_api,
+    status_api,
+    stream_api,
+)
 from overlay.api.params import CHANGES, CHECK, PROOF, SEARCH, SUGGEST, Parameter
+from overlay.api.params import STREAM as STREAM_PARAMETERS
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-JSON, HTML, TEXT, CSS = "application/json", "text/html", "text/plain", "text/css"
+JSON, HTML, TEXT, CSS, STREAM = "application/json", "text/html", "text/plain", "text/css", "text/event-stream"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +32,8 @@ class Route:
     """A path and method, its handler (whose docstring is the summary) and its documentation.
 
     `answer` is the name of a schema, or None for what is no JSON; `media` the content types; `body` the schema of the
-    request's body. `errors` are the statuses of problems it may answer beside 500.
+    request's body. `errors` are the statuses of problems it may answer beside 500. `status` is that of a good answer,
+    `limit` the rate limit it falls under.
     """
 
     path: str
@@ -34,6 +46,8 @@ class Route:
     body: str | None = None
     errors: tuple[int, ...] = ()
     conditional: bool = field(default=False)
+    status: int = 200
+    limit: str | None = "read"
 
     @property
     def pattern(self) -> str:
@@ -77,24 +91,37 @@ ROUTES = (
     ),
     Route(
         path="/v1/diagnose/{what}", handler=publisher_api.diagnose, tag="publishers", answer="Diagnosis", errors=(400,),
+        limit="costly",
     ),
     Route(
         path="/v1/diagnose", method="POST", handler=publisher_api.diagnose_raw, tag="publishers", answer="Diagnosis",
-        body="RawTransaction", errors=(400, 413),
+        body="RawTransaction", errors=(400, 413), limit="costly",
     ),
     Route(
         path="/v1/check", method="POST", handler=publisher_api.check, tag="publishers", answer="Check",
-        parameters=CHECK.parameters, body="CardOrPrices", errors=(400, 413),
+        parameters=CHECK.parameters, body="CardOrPrices", errors=(400, 413), limit="costly",
     ),
     Route(
-        path="/v1/changes", handler=status_api.changes, tag="operation", answer="Changes",
+        path="/v1/ingest", method="POST", handler=ingest_api.ingest, tag="publishers", answer="Ingest",
+        body="WantedTransaction", errors=(400, 413), status=202, limit="ingest",
+    ),
+    Route(
+        path="/v1/changes", handler=changes_api.changes, tag="operation", answer="Changes",
         parameters=CHANGES.parameters, errors=(400,),
     ),
+    Route(
+        path="/v1/stream", handler=stream_api.stream, tag="operation", answer=None,
+        parameters=STREAM_PARAMETERS.parameters, media=(STREAM,), errors=(400, 503), limit="stream",
+    ),
     Route(path="/v1/status", handler=status_api.status, tag="operation", answer="Status"),
-    Route(path="/healthz", handler=status_api.healthz, tag="operation", answer="Health"),
-    Route(path="/readyz", handler=status_api.readyz, tag="operation", answer="Health", errors=(503,)),
-    Route(path="/openapi.json", handler=pages.openapi, tag="documentation", answer="OpenApi", conditional=True),
-    Route(path="/docs", handler=pages.docs, tag="documentation", answer=None, media=(HTML,)),
+    Route(path="/healthz", handler=status_api.healthz, tag="operation", answer="Health", limit=None),
+    Route(path="/readyz", handler=status_api.readyz, tag="operation", answer="Health", errors=(503,), limit=None),
+    Route(path="/metrics", handler=metrics_api.metrics, tag="operation", answer=None, media=(TEXT,)),
+    Route(
+        path="/openapi.json", handler=pages.openapi, tag="documentation", answer="OpenApi", conditional=True,
+        limit=None,
+    ),
+    Route(path="/docs", handler=pages.docs, tag="documentation", answer=None, media=(HTML,), limit=None),
     Route(
         path="/", handler=pages.search, tag="pages", answer="Page", parameters=SEARCH.parameters,
         media=(HTML, JSON), errors=(400,), conditional=True,
@@ -103,6 +130,8 @@ ROUTES = (
         path="/listings/{id}", handler=pages.listing, tag="pages", answer="Listing", media=(HTML, JSON),
         errors=(404,), conditional=True,
     ),
-    Route(path="/style.css", handler=pages.style, tag="pages", answer=None, media=(CSS,), conditional=True),
-    Route(path="/robots.txt", handler=status_api.robots, tag="pages", answer=None, media=(TEXT,)),
+    Route(
+        path="/style.css", handler=pages.style, tag="pages", answer=None, media=(CSS,), conditional=True, limit=None,
+    ),
+    Route(path="/robots.txt", handler=status_api.robots, tag="pages", answer=None, media=(TEXT,), limit=None),
 )  # fmt: skip

@@ -200,6 +200,19 @@ SCHEMAS: dict[str, Schema] = {
     "RawTransaction": record(
         {"rawTx": {"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"}}, additionalProperties=False
     ),
+    "WantedTransaction": record(
+        {"txid": {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}}, additionalProperties=False
+    ),
+    "Ingest": record(
+        {
+            "txid": TXID,
+            "state": {"enum": ["waiting", "found", "indexed", "given-up"]},
+            "askedAt": TIME,
+            "tries": COUNT,
+            "nextTryAt": maybe(TIME),
+            "detail": TEXT,
+        }
+    ),
     "CardOrPrices": {"type": ["object", "array"], "description": "An agent card, an MCP config or a price list."},
     "Check": record(
         {

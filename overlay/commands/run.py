@@ -15,6 +15,7 @@ from overlay.terminal import is_terminal, log_lines, say
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
+    from overlay.counters import Counters
     from overlay.workers import Workers
 
 NODE = 'A2B_CHAINS="bsv=files:/path/to/node/blocks?network=mainnet" a2b up'
@@ -68,11 +69,14 @@ def _run(told: Settings, *, follow: bool, serve: bool, workers: int = 1) -> int:
         say("reading blocks is compiled at the first start: some ten seconds, once")
     sys.stdout.flush()
     log_lines()
+    from overlay.counters import Counters
     from overlay.workers import Workers
 
+    counters = Counters(workers)
     group = Workers(workers)
+    counters.take(group.number)
     try:
-        _work(told, group, follow=follow, serve=serve)
+        _work(told, group, counters, follow=follow, serve=serve)
     finally:
         group.stop()
     return 0
@@ -98,7 +102,7 @@ def _plan(told: Settings, *, follow: bool, serve: bool) -> list[str]:
     return lines
 
 
-def _work(told: Settings, group: Workers, *, follow: bool, serve: bool) -> None:
+def _work(told: Settings, group: Workers, counters: Counters, *, follow: bool, serve: bool) -> None:
     import asyncio
 
     from overlay.runner import Runner
@@ -106,7 +110,8 @@ def _work(told: Settings, group: Workers, *, follow: bool, serve: bool) -> None:
 
     house = build(told, follow=follow, serve=serve)
     try:
-        runner = Runner(house, _serving if group.is_first else _nothing, share_port=group.is_shared)
+        said = _serving if group.is_first else _nothing
+        runner = Runner(house, said, share_port=group.is_shared, counters=counters)
         if group.is_shared:
             runner.also(group.watch)
         if follow and is_terminal():

@@ -3,7 +3,8 @@
 A server process over an index of N offers (pages of 20 full items, no result cache) answers 16 connections that are
 kept open: 60 % two exact words, 25 % one word with a typo, 15 % filters only. Two servers stand beside it in the same
 run: `bare`, an aiohttp handler that returns a page of the same size and does nothing, and `canned`, the whole
-application over an engine that finds the same 20 listings for free. Requests a second of server CPU time are what one
+application over an engine that finds the same 20 listings for free; `limited` is that with a rate limit on top, which
+is never met. Requests a second of server CPU time are what one
 core can do, whatever else the machine is busy with.
 """
 
@@ -29,6 +30,8 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from indexer.facts import State, Status
+from indexer.settings import Quota
+from indexer.store.requests import Request
 from overlay import items
 from overlay.api.app import create_app, create_runner
 from overlay.compact import encode
@@ -104,6 +107,16 @@ class Canned:
         return []
 
 
+class Unasked:
+    """Requests of nobody."""
+
+    def ask(self, txid: bytes, client: str, now: int, /) -> Request:
+        return Request(txid=txid, client=client, asked_at=now, next_at=now)
+
+    def counts(self) -> dict[str, int]:
+        return {}
+
+
 class Nothing:
     """A store that knows nothing: searching asks only the engine."""
 
@@ -121,7 +134,7 @@ class Nothing:
 
 
 def _engine(name: str, found: list[Document], folder: Path) -> Any:
-    if name == "canned":
+    if name in ("canned", "limited"):
         return Canned(found)
     from overlay import engines
 
@@ -138,6 +151,7 @@ def _application(name: str, offers: int, folder: Path) -> web.Application:
             Services(
                 engine=_engine(name, found, folder), store=Nothing(), status=dict, diagnose=lambda _: {},
                 chains=lambda: chains, heights=lambda: heights, ready=lambda: None, version="bench",
+                requests=Unasked(), limits={"read": Quota(999_999, 1)} if name == "limited" else {},
             )
         )  # fmt: skip
     body = b'{"items":[' + b",".join(document.item for document in found[:20]) + b"]}"
@@ -238,7 +252,7 @@ def main() -> None:
         return
     asked = list(islice(questions(documents(min(given.offers, 20_000))), 20_000))
     print(f"{'':<16}{'req/s CPU':>10}{'req/s':>10}{'p50 ms':>10}{'p99 ms':>10}{'kB':>10}")
-    for name in ("bare", "canned", *given.engines):
+    for name in ("bare", "canned", "limited", *given.engines):
         port = _free_port()
         command = [sys.executable, "-m", "tests.bench.bench_http", name, "--serve", str(port)]
         process = subprocess.Popen([*command, "--offers", str(given.offers)])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.settings import KEYS, LATER, ChainUrl, Settings, SettingsError, masked, sample_blocks
+from indexer.settings import KEYS, LATER, LIMITS, ChainUrl, Quota, Settings, SettingsError, masked, sample_blocks
 from tests.conftest import ROOT
 
 
@@ -75,7 +75,8 @@ def test_variables_of_the_test_suite_are_no_settings(variable: str) -> None:
 
 @pytest.mark.parametrize("key", sorted(KEYS))
 def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, tmp_path: Path) -> None:
-    value = {"port": "7", "chains": "bsv=files:/x"}.get(key, "a:b")
+    told = {"port": "7", "chains": "bsv=files:/x", "limits": "read=5/1", "trusted_proxies": "::1 10.0.0.0/8"}
+    value = told.get(key, "a:b")
     from_file = Settings.load(file=toml(tmp_path, f'{key} = "{value}"'))
     assert Settings.load(environ={f"A2B_{key.upper()}": value}) == from_file != Settings.load()
 
@@ -87,7 +88,10 @@ def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, 
         ("A2B_CHAIN", "did you mean A2B_CHAINS?"),
         ("A2B_PROT", "did you mean A2B_PORT?"),
         ("A2B_port", "did you mean A2B_PORT?"),
-        ("A2B_ZZZZZZ", "known are A2B_DATA, A2B_DATABASE, A2B_SEARCH, A2B_CHAINS, A2B_HOST, A2B_PORT"),
+        (
+            "A2B_ZZZZZZ",
+            f"known are {', '.join(f'A2B_{key.upper()}' for key in KEYS)}",
+        ),
     ],
 )
 def test_unknown_variables_are_refused_by_name_with_a_suggestion(variable: str, hint: str) -> None:
@@ -207,3 +211,25 @@ def test_reading_settings_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "[]\n"
+
+
+def test_limits_are_those_of_the_program_but_for_what_is_said() -> None:
+    told = Settings.load({"limits": "ingest=5/60  costly=off"}).limits
+    assert told == {**LIMITS, "ingest": Quota(5, 60), "costly": None}
+    assert set(Settings.load({"limits": "off"}).limits.values()) == {None}
+    assert Settings.load({"limits": "read=off"}).shown()["limits"].startswith("read=off costly=120/60")
+
+
+MEANT_BY_NOBODY = "reed=1/1", "read", "read=0/1", "read=1/0", "read=1", "read=-1/1", "read=1/1/1", "off off"
+
+
+@pytest.mark.parametrize("text", [*MEANT_BY_NOBODY, "read=1000000/1", "read=1/100000"])
+def test_limits_that_cannot_be_meant_are_refused(text: str) -> None:
+    assert "write KIND=REQUESTS/SECONDS" in refused(flags={"limits": text})
+
+
+def test_trusted_proxies_are_addresses_or_networks() -> None:
+    told = Settings.load({"trusted_proxies": "127.0.0.1 10.0.0.0/8 2001:db8::/32"}).trusted_proxies
+    assert told == ("127.0.0.1/32", "10.0.0.0/8", "2001:db8::/32")
+    assert "write addresses or networks such as" in refused(flags={"trusted_proxies": "all"})
+    assert "10.0.0.1/8 has host bits set" in refused(flags={"trusted_proxies": "10.0.0.1/8"})

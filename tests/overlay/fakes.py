@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from indexer.facts import Event, EventKind, State, Status
+from indexer.store.requests import Request
 from overlay import items
 from overlay.document import Document
 from overlay.engines import Cursor, Suggestion
@@ -104,6 +105,19 @@ class FakeStore:
         return Changes("epoch-1", tuple(row for row in rows if row.seq > since)[:limit], len(rows))
 
 
+class FakeRequests:
+    """Remembers what was asked for; nobody looks for it."""
+
+    def __init__(self) -> None:
+        self.asked: dict[bytes, Request] = {}
+
+    def ask(self, txid: bytes, client: str, now: int, /) -> Request:
+        return self.asked.setdefault(txid, Request(txid=txid, client=client, asked_at=now, next_at=now))
+
+    def counts(self) -> dict[str, int]:
+        return {"waiting": len(self.asked), "found": 0, "indexed": 0, "given-up": 0}
+
+
 def sample_listings(sample: Path) -> list[Listing]:
     """Every registration of the sample chain as the oracle says it stands."""
     oracle = json.loads((sample / "expected.json").read_text())
@@ -195,6 +209,7 @@ def sample_services(sample: Path) -> Services:
         heights=lambda: {CHAIN: 125},
         ready=lambda: None,
         version="0.1.0",
+        requests=FakeRequests(),
     )
 
 

@@ -1,0 +1,107 @@
+"""Everything worth watching, in the words of Prometheus. Only what a scrape asks for is computed, when it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from overlay.api.edge import REFUSED
+from overlay.api.hub import STREAMS
+from overlay.counters import BUCKETS, Counters
+from overlay.ports import Services
+
+STATES = ("starting", "catching-up", "following", "unreachable", "stopped", "stored")
+
+_CHAIN_GAUGES = (
+    # the name, the member of status, what it is
+    ("a2b_chain_height", "height", "Height up to which the chain is indexed."),
+    ("a2b_chain_tip_height", "tip", "Height of the source's newest block."),
+    ("a2b_chain_lag_blocks", "lag", "Blocks that the source has and the index has not."),
+    ("a2b_chain_mempool", "mempool", "Unconfirmed transactions that concern the registry."),
+)
+
+
+def exposition(services: Services, paths: Sequence[str], accept: str) -> tuple[bytes, str]:
+    """All metrics in the format that `accept` asks for, and its content type. `paths` are the routes' by number."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Everything(services, paths))
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class _Everything(Collector):
+    """One scrape."""
+
+    def __init__(self, services: Services, paths: Sequence[str]) -> None:
+        self._services, self._paths = services, paths
+
+    def collect(self) -> Iterable[Metric]:
+        """All metrics, as they are now."""
+        services = self._services
+        status = services.status()
+        yield _by_label("a2b_info", "1 for the version that runs.", "version", {services.version: 1})
+        yield from _chains(status["chains"], services.refused())
+        yield _by_label("a2b_listings", "Listings, by status; rejected are near misses.", "status", status["listings"])
+        if index := status.get("index"):
+            yield GaugeMetricFamily("a2b_index_seq", "The newest change that searches see.", index["seq"])
+            yield GaugeMetricFamily("a2b_index_behind_changes", "Changes that searches do not see.", index["behind"])
+        yield _by_label(
+            "a2b_ingest_requests", "Transactions that publishers asked for, by state.", "state",
+            services.requests.counts(),
+        )  # fmt: skip
+        yield from _http(services.counters, self._paths)
+
+
+def _by_label(name: str, told: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, told, labels=[label])
+    for value, count in values.items():
+        family.add_metric([value], count)
+    return family
+
+
+def _chains(rows: Sequence[Mapping[str, Any]], refused: Mapping[str, int]) -> Iterator[Metric]:
+    for name, member, told in _CHAIN_GAUGES:
+        family = GaugeMetricFamily(name, told, labels=["chain"])
+        for row in rows:
+            if row.get(member) is not None:
+                family.add_metric([row["name"]], row[member])
+        yield family
+    state = GaugeMetricFamily("a2b_chain_state", "1 for the state that the chain is in.", labels=["chain", "state"])
+    reorgs = CounterMetricFamily("a2b_chain_reorgs", "Reorganisations since the start.", labels=["chain"])
+    for row in rows:
+        for word in STATES:
+            state.add_metric([row["name"], word], float(row["state"] == word))
+        if row["state"] != "stored":
+            reorgs.add_metric([row["name"]], row.get("reorgs", 0))
+    blocks = CounterMetricFamily("a2b_chain_refused_blocks", "Blocks refused since the start.", labels=["chain"])
+    for chain, count in refused.items():
+        blocks.add_metric([chain], count)
+    yield from (state, reorgs, blocks)
+
+
+def _http(counters: Counters, paths: Sequence[str]) -> Iterator[Metric]:
+    times = HistogramMetricFamily(
+        "a2b_http_request_seconds", "Time to answer, by route and status.", labels=["route", "status"]
+    )
+    for each in counters.latencies():
+        path = paths[each.route] if each.route < len(paths) else "other"
+        times.add_metric([path, str(each.status or "other")], list(_buckets(each.counts)), each.seconds)
+    yield times
+    refused = CounterMetricFamily("a2b_http_rate_limited", "Requests refused by a rate limit.", labels=["limit"])
+    for name, number in REFUSED.items():
+        refused.add_metric([name], counters.gauge(number))
+    yield refused
+    yield GaugeMetricFamily("a2b_streams", "Readers of the change feed that are connected.", counters.gauge(STREAMS))
+
+
+def _buckets(counts: Sequence[int]) -> Iterator[tuple[str, float]]:
+    """Counts up to each bound, as Prometheus adds them up."""
+    total = 0
+    for bound, count in zip([*map(str, BUCKETS), "+Inf"], counts, strict=True):
+        total += count
+        yield bound, total
