@@ -24,9 +24,10 @@ from indexer.chainwork import is_met, target, work
 from indexer.headertree import Place, PlacedTree
 from indexer.networks import NETWORKS, by_magic, network
 from parsers import block as blocks
-from parsers.tx import Outpoint, TxInput, TxOutput, serialise, sha256d, varint
+from parsers.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit
 from tests.chainkit_blocks import Block, frame
+from tests.merging import merge_mined
 
 MAGIC = bytes.fromhex("fabfb5da")
 
@@ -551,16 +552,6 @@ async def test_other_coins_are_read_by_their_rules(coin: str, tmp_path: Path, op
     assert await hashes(chain) == [block.hash for block in mint.branch()]
     assert chain.caip2 == f"{coin}:regtest"
     assert chain.rules.segwit == (coin in ("btc", "ltc"))
-
-
-def merge_mined(block: Block) -> bytes:
-    """A Dogecoin block whose work was done by another chain."""
-    header = (0x00620104).to_bytes(4, "little") + block.raw[4:80]
-    coinbase = serialise(
-        (TxInput(Outpoint(bytes(32), 0xFFFFFFFF), b"\xfa\xbemm" + bytes(40), 0),), (TxOutput(1, b"\x51"),)
-    )
-    branches = varint(2) + bytes(64) + bytes(4) + varint(0) + bytes(4)
-    return header + coinbase + bytes(32) + branches + bytes(80) + block.raw[80:]
 
 
 async def test_dogecoin_blocks_with_the_work_of_another_chain_are_read_without_it(tmp_path: Path, opened: Open) -> None:
