@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from indexer.chains import SourceError, SourceUnavailableError
+from indexer.chains import SourceError, SourceUnavailableError, auxpow
 from indexer.chains.blkfile import HEADER, BlkFile, Frame, Garbage
 from indexer.chainwork import is_met, target, work
 from indexer.facts import BlockRef
@@ -27,8 +27,6 @@ BATCH_BLOCKS, BATCH_BYTES = 256, 8 << 20
 MAPPED_BYTES = 64 << 20
 """Blocks beyond this are mapped, smaller ones read: that is as fast, and a failing disk raises instead of killing."""
 
-_AUXPOW = 0x100
-_BRANCH_LIMIT = 64
 _KEY_FILE = "xor.dat"
 
 
@@ -124,7 +122,7 @@ class BlkFolder:
         return is_met(hashlib.scrypt(header, salt=header, n=1024, r=1, p=1, dklen=32), bits)
 
     def _has_auxpow(self, header: bytes) -> bool:
-        return self.network.coin == "doge" and bool(int.from_bytes(header[:4], "little") & _AUXPOW)
+        return self.network.coin == "doge" and auxpow.has_work_of_another(header)
 
     def _read(self, file: BlkFile, stop: threading.Event, *, is_newest: bool) -> None:
         done = False
@@ -335,23 +333,8 @@ class BlkFolder:
         return SourceUnavailableError(f"{self.name}: block {height:,} cannot be read from {self.folder}: {error}")
 
     def _bare(self, data: memoryview) -> memoryview:
-        """A block without the proof of work of another chain that Dogecoin puts between header and transactions.
-
-        The header is moved down to the transactions, in place. Raises ParseError.
-        """
-        if not self._has_auxpow(bytes(data[:HEADER])):
-            return data
-        raw = bytes(data)
-        at = HEADER + tx.read(raw, HEADER).size + 32
-        for _ in range(2):
-            if at >= len(raw) or raw[at] > _BRANCH_LIMIT:
-                raise BlockError("a merkle branch of the other chain's proof of work cannot be right", at)
-            at += 1 + 32 * raw[at] + 4
-        if at + HEADER > len(raw):
-            raise BlockError("the other chain's proof of work runs past the end", at)
-        bare = memoryview(bytearray(data)) if data.readonly else data
-        bare[at : at + HEADER] = raw[:HEADER]
-        return bare[at:]
+        """A block without the proof of work of another chain that Dogecoin puts between header and transactions."""
+        return auxpow.bare(data) if self.network.coin == "doge" else data
 
     def refuse(self, ref: BlockRef, reason: str) -> None:
         """Leave out a block, and all on top of it, until another copy of it is found."""
