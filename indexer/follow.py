@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 
 from indexer.catchup import Catchup
-from indexer.chains import Chain, SourceError, SourceUnavailableError
+from indexer.chains import Chain, Selective, SourceError, SourceUnavailableError
 from indexer.facts import BlockRef
 from indexer.mempool import Mempool
+from indexer.owners import Owners
 from indexer.progress import Progress
 from indexer.store import Store, Writer
 from parsers.tx import Outpoint
@@ -41,6 +42,7 @@ class Follower:
         self.progress = Progress(chain.name)
         self._catchup = Catchup(chain, store, writer, self.progress, changed)
         self._mempool, self._mempool_due = Mempool(chain, store, writer), 0.0
+        self.owners = Owners(chain, chain, store, writer) if isinstance(chain, Selective) else None
 
     async def open(self) -> None:
         """Connect to the source and take up what is stored. Raises SourceError or StoreError."""
@@ -51,6 +53,8 @@ class Follower:
 
     def _take_up(self) -> None:
         self._writer.name_chain(self._chain.name, self._chain.caip2)
+        if not self._chain.complete:
+            self._writer.mark_partial(self._chain.name)
         self._catchup.watch()
         self._note_newest(self._store.newest(self._chain.name))
 
@@ -88,7 +92,7 @@ class Follower:
             self.progress.state, self.progress.error = "following", ""
             return
         self.progress.tip = tip.height
-        at = await self._retry_undecided(await self._agree())
+        at = await self._take_late(await self._retry_undecided(await self._agree()))
         if (at.height + 1 if at else self._chain.first) <= tip.height:
             self.progress.state = "catching-up"
             await self._catchup.read(at, tip.height)
@@ -164,6 +168,23 @@ class Follower:
     def _note_newest(self, ref: BlockRef | None) -> None:
         self.progress.height = ref.height if ref else None
         self.progress.hash = ref.hash if ref else b""
+
+    async def _take_late(self, at: BlockRef | None) -> BlockRef | None:
+        """Where a source tells only part of each block: read again from the lowest block that it now tells more of.
+
+        `at` is the newest block stored; returned is what it is then.
+        """
+        if at is None or self.owners is None:
+            return at
+        height, told = await self.owners.look(at)
+        if told:
+            self._changed()
+        if height is None or height > at.height:
+            return at
+        log.info("%s: more is known of block %d; reading again from there", self._chain.name, height)
+        before = await asyncio.to_thread(self._store.block, self._chain.name, height - 1)
+        await self._forget(before, height - 1)
+        return before
 
     async def _retry_undecided(self, at: BlockRef | None) -> BlockRef | None:
         """Law 3: ask again for the values that undecided updates wait for; with one found, read again from there.

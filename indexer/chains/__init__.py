@@ -64,6 +64,7 @@ class HeaderRows(Protocol):
         ...
 
 
+@runtime_checkable
 class FoundRows(HeaderRows, Protocol):
     """Where a source of excerpts keeps what it found besides, between starts: transactions and their proofs."""
 
@@ -162,6 +163,7 @@ CHAINS = {
     "files": "indexer.chains.files",
     "http": "indexer.chains.node",
     "https": "indexer.chains.node",
+    "junglebus": "indexer.chains.junglebus",
 }
 """What stands before the colon of a chain's URL, and the module whose `create(name, url, headers)` makes the chain."""
 

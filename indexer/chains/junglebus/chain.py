@@ -1,0 +1,215 @@
+"""A subscription as a chain: our own headers, and of each block what matches and what was found to move it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing
+
+from indexer.chains import Excerpt, FoundRows, HeaderRows, SourceError, SourceUnavailableError
+from indexer.chains.junglebus.client import Client
+from indexer.chains.junglebus.doubts import Doubts
+from indexer.chains.junglebus.found import Found
+from indexer.chains.junglebus.headersync import HeaderSync
+from indexer.chains.junglebus.lies import Lies
+from indexer.chains.junglebus.pages import Pages
+from indexer.chains.junglebus.proving import Proven, Prover
+from indexer.chains.junglebus.tracing import Tracer
+from indexer.facts import BlockRef
+from indexer.headers import HeaderChain
+from indexer.networks import Network
+from parsers import tx
+from parsers.tx import Outpoint
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 10.0
+"""Between looks at the server's tip, and at the newest blocks again."""
+
+OVERLAP = 6
+"""Newest blocks that are asked for again: a server may know a block before it knows what matches in it."""
+
+TRIES = 16
+"""Transactions in doubt that are asked for at one look."""
+
+MOST_PARENTS = 256
+"""Transactions fetched at once for the values of their outputs; the others are asked for the next time."""
+
+
+class JungleBusChain:
+    """A chain read through a subscription: excerpts of its blocks, proved; nobody knows whether anything is missing.
+
+    A transaction counts when its bytes hash to its txid and its merkle path leads to a header of ours. One that is told
+    and cannot be proved is left out and asked for again; proved later, its block is read again with it.
+    """
+
+    complete = False
+    first: int
+    finality: int | None
+    token = ""
+
+    def __init__(
+        self, name: str, subscription: str, server: str, known: Network, headers: HeaderRows | None,
+        found: FoundRows | None,
+    ) -> None:  # fmt: skip
+        self.name, self.network, self.caip2, self.rules = name, known.kind, known.caip2, known.rules
+        self.lies = Lies(name)
+        self._client = Client(name, server, self.lies)
+        self._headers = HeaderChain(name, known, headers)
+        self._prover = Prover(self._client, self._headers, self.lies)
+        self._pages = Pages(self._client, name, subscription, self.lies)
+        self._found = Found(name, self._prover, found)
+        self._doubts = Doubts(name)
+        self._tracer = Tracer(self._prover, self._found, self._doubts)
+        self._sync: HeaderSync | None = None
+        self._told: dict[int, frozenset[bytes]] = {}
+        self._late: int | None = None
+        self._asked_tip = self._looked = -POLL_SECONDS
+        self._refused: set[bytes] = set()
+        self.poll_seconds = POLL_SECONDS
+
+    @property
+    def checked(self) -> str:
+        """Which rules of headers and transactions are checked, in words."""
+        return f"{self._headers.checked}; of each transaction, its merkle path"
+
+    @property
+    def note(self) -> str:
+        """What is to be known about such a source, for status."""
+        doubts = f"; {len(self._doubts):,} transactions wait for a proof" if len(self._doubts) else ""
+        return (
+            "a subscription delivers only what matches, and moves are found by asking: whether anything is missing "
+            f"cannot be known, so there is no state hash{doubts}"
+        )
+
+    # -- the chain of headers
+
+    async def open(self) -> None:
+        """Take up the headers kept, bring them to the server's tip, and check what was found before."""
+        self._client.open(self.token)
+        self._sync = HeaderSync(self._client, self._headers, self.lies, self.first)
+        if self._headers.tip() is None:
+            await asyncio.to_thread(self._headers.load)
+        await self._refresh()
+        for txid in await asyncio.to_thread(self._found.load):
+            self._doubts.add(txid)
+
+    async def _refresh(self) -> None:
+        if self._sync is None:
+            raise SourceError(f"{self.name}: not open")
+        await self._sync.refresh()
+        self._asked_tip = time.monotonic()
+
+    async def tip(self) -> BlockRef | None:
+        """The newest block of our best chain, after a look at the server's headers."""
+        if time.monotonic() - self._asked_tip >= self.poll_seconds:
+            await self._refresh()
+        return self._headers.tip()
+
+    async def ref(self, height: int) -> BlockRef | None:
+        """The best chain's block at `height`."""
+        return self._headers.ref(height)
+
+    # -- what the subscription tells of blocks
+
+    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, Excerpt]]:
+        """Excerpts of the best chain's blocks. Where the server fails on the way, it ends early with what is sure."""
+        if self._late is not None and self._late >= first:
+            self._late = None
+        at = first
+        told: dict[int, dict[bytes, Proven]] = {}
+        try:
+            async with aclosing(self._pages.between(first, last)) as pages:
+                async for page in pages:
+                    for proven in await self._tracer.admit(page.matches):
+                        told.setdefault(proven.height, {})[proven.txid] = proven
+                    while at <= page.complete and (ref := self._headers.ref(at)) is not None:
+                        yield ref, self._excerpt(ref, told.pop(at, {}))
+                        at += 1
+        except SourceUnavailableError as error:
+            if at == first:
+                raise
+            log.warning("%s: stopped before block %d: %s", self.name, at, error)
+
+    def _excerpt(self, ref: BlockRef, told: dict[bytes, Proven]) -> Excerpt:
+        """What is told and what was found of a block, as far as it is still part of the best chain."""
+        found, fallen = self._found.at(ref.height)
+        here = told | {proven.txid: proven for proven in found}
+        for txid in [*fallen, *(txid for txid, proven in here.items() if not self._prover.stands(proven))]:
+            here.pop(txid, None)
+            self._doubts.add(txid)
+        self._told[ref.height] = frozenset(here)
+        self._told.pop(ref.height - 2 * OVERLAP, None)
+        if ref.hash in self._refused or not here:
+            return Excerpt()
+        return Excerpt(tuple(sorted(proven.told for proven in here.values())))
+
+    # -- what it tells late, and what it does not deliver
+
+    async def look(self, at: BlockRef) -> int | None:
+        """Ask for the newest blocks again and for what is in doubt; the lowest height to be read again."""
+        if time.monotonic() - self._looked >= self.poll_seconds:
+            self._looked = time.monotonic()
+            await self._look_again(at.height)
+        for txid in self._doubts.due(TRIES):
+            proven = await self._tracer.prove(txid)
+            if proven is not None:
+                await self._found.add(proven)
+                self._noted(proven)
+        late, self._late = self._late, None
+        return late if late is not None and late <= at.height else None
+
+    async def _look_again(self, height: int) -> None:
+        """The newest blocks once more: something may match in them that was not told before."""
+        async for page in self._pages.between(max(self.first, height - OVERLAP + 1), height):
+            fresh = [match for match in page.matches if match.txid not in self._told.get(match.height, ())]
+            for proven in await self._tracer.admit(fresh):
+                self._noted(proven)
+
+    async def spent(self, outpoint: Outpoint) -> bool | None:
+        """Ask whether an output is spent; what spends it is told with its block from then on."""
+        answer = await self._tracer.spender(outpoint)
+        if isinstance(answer, Proven):
+            self._noted(answer)
+            return True
+        return answer
+
+    def _noted(self, proven: Proven) -> None:
+        """A transaction that its block may have been read without, which then has to be read again."""
+        if proven.txid not in self._told.get(proven.height, ()) and self._tracer.is_news(proven):
+            self._late = proven.height if self._late is None else min(self._late, proven.height)
+
+    # -- transactions by name
+
+    async def values(self, outpoints: Iterable[Outpoint], _before: BlockRef) -> dict[Outpoint, int]:
+        """Satoshis of outputs, from the transactions that made them: their txids commit to them."""
+        wanted = list(outpoints)
+        parents = list(dict.fromkeys(outpoint.txid for outpoint in wanted))[:MOST_PARENTS]
+        made = {txid: tx.read(raw).outputs for txid, raw in (await self.transactions(parents)).items()}
+        return {
+            outpoint: made[outpoint.txid][outpoint.vout].satoshis
+            for outpoint in wanted
+            if outpoint.txid in made and outpoint.vout < len(made[outpoint.txid])
+        }
+
+    async def mempool(self) -> None:
+        """A subscription that is polled does not tell what is unconfirmed."""
+
+    async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Raw transactions by txid, unconfirmed ones too, those that the server knows."""
+        return await self._prover.raws(txids)
+
+    async def refuse(self, ref: BlockRef, why: str) -> None:
+        """Tell nothing of this block any more."""
+        log.error("%s: what was told of block %d is left out: %s", self.name, ref.height, why)
+        self._refused.add(ref.hash)
+
+    async def wait(self, seconds: float) -> None:
+        """Return after `seconds`: a server that is polled has no news of its own."""
+        await asyncio.sleep(seconds)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
