@@ -1,0 +1,315 @@
+"""A stand-in for a node: serves JSON-RPC and REST as a Bitcoin SV node was recorded to, over blocks held in memory.
+
+    async with Node(MemoryChain(*blocks)) as node:
+        chain = create("bsv", node.url)
+        node.rest = False                 # as without -rest
+        node.warming_up = "Loading block index..."
+        node.instead[path] = ...          # lies and cuts, see Answer
+        await node.stop(); await node.start()   # the same port
+
+Its answers are held to the recorded ones in `test_node_shapes.py`. What the tip, the branches and the mempool are is
+said to its `chain`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import zmq
+from aiohttp import web
+
+from indexer.chains import auxpow
+from indexer.facts import BlockRef
+from parsers import block
+from tests.fakes import MemoryChain
+
+NO_BLOCK, OUT_OF_RANGE = (-5, "Block not found"), (-8, "Block height out of range")
+NO_TX = (
+    -5,
+    (
+        "No such mempool or blockchain transaction. If using -prune, the transaction may be in a pruned block. "
+        "Use gettransaction for wallet transactions."
+    ),
+)
+CHUNKED = frozenset({"getblock", "getblockheader", "getrawtransaction", "getrawmempool"})
+"""Calls that are answered in chunks, without a length."""
+
+Answer = Callable[[web.Request], Any]
+
+
+class RefusalError(Exception):
+    """An error as JSON-RPC tells it."""
+
+
+class Node:
+    """Serves a chain in memory. `asked` counts calls by method and requests by the first two parts of their path."""
+
+    def __init__(
+        self, chain: MemoryChain, *, login: tuple[str, str] | None = ("user", "pass/word"), auxpow: bool = False
+    ) -> None:
+        self.chain, self.login, self.port, self.auxpow = chain, login, 0, auxpow
+        self.rest, self.txindex, self.forbidden = True, True, False
+        self.warming_up = ""
+        self.pruned_below = 0
+        self.instead: dict[str, Answer] = {}
+        self.refused: dict[str, tuple[int, str]] = {}
+        self.asked: Counter[str] = Counter()
+        self.open_now = 0
+        self._runner: web.AppRunner | None = None
+
+    # -- its life
+
+    async def start(self) -> None:
+        """Listen; on the same port as before."""
+        app = web.Application(client_max_size=64 << 20)
+        app.router.add_route("*", "/{path:.*}", self._serve)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Cut all connections and listen no more."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def __aenter__(self) -> Node:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    @property
+    def url(self) -> str:
+        """Its URL with the login, as a setting has it."""
+        if self.login is None:
+            return self.bare_url
+        user, password = self.login
+        return f"http://{user}:{password.replace('/', '%2F')}@127.0.0.1:{self.port}"
+
+    @property
+    def bare_url(self) -> str:
+        """Its URL without login."""
+        return f"http://127.0.0.1:{self.port}"
+
+    # -- answering
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        self.open_now += 1
+        try:
+            if request.path.startswith("/rest/"):
+                self.asked["/".join(request.path.split("/")[:3])] += 1
+                return await self._rest(request)
+            return await self._rpc(request)
+        finally:
+            self.open_now -= 1
+
+    async def _rpc(self, request: web.Request) -> web.StreamResponse:
+        if request.method != "POST":
+            return web.Response(status=405, text="JSONRPC server handles only POST requests", content_type="text/html")
+        if self.forbidden:
+            return web.Response(status=403, content_type="text/html")
+        if not self._knows(request.headers.get("Authorization", "")):
+            return web.Response(
+                status=401, headers={"WWW-Authenticate": 'Basic realm="jsonrpc"'}, content_type="text/html"
+            )
+        try:
+            asked = json.loads(await request.read())
+        except ValueError:
+            return self._json({"result": None, "error": {"code": -32700, "message": "Parse error"}, "id": None}, 500)
+        if isinstance(asked, list):
+            rows = [self._row(each)[0] for each in asked]
+            return await self._chunks(request, json.dumps(rows))
+        if asked["method"] in self.instead:
+            made = self.instead[asked["method"]](request)
+            return await made if asyncio.iscoroutine(made) else made
+        row, status = self._row(asked)
+        if status == 200 and asked["method"] in CHUNKED:
+            return await self._chunks(request, json.dumps(row))
+        return self._json(row, status)
+
+    def _knows(self, header: str) -> bool:
+        if self.login is None:
+            return True
+        return header == "Basic " + base64.b64encode(":".join(self.login).encode()).decode()
+
+    def _row(self, asked: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        method = asked["method"]
+        self.asked[method] += 1
+        if self.warming_up:
+            return {"result": None, "error": {"code": -28, "message": self.warming_up}, "id": asked["id"]}, 500
+        answer = getattr(self, f"_do_{method}", None)
+        if answer is None:
+            return {"result": None, "error": {"code": -32601, "message": "Method not found"}, "id": asked["id"]}, 404
+        try:
+            if method in self.refused:
+                raise RefusalError(*self.refused[method])
+            return {"result": answer(*asked["params"]), "error": None, "id": asked["id"]}, 200
+        except RefusalError as error:
+            code, message = error.args
+            return {"result": None, "error": {"code": code, "message": message}, "id": asked["id"]}, 500
+
+    def _json(self, row: Any, status: int) -> web.Response:
+        text = json.dumps(row, separators=(",", ":")) + "\n"
+        return web.Response(status=status, body=text.encode(), headers={"Content-Type": "application/json"})
+
+    async def _chunks(self, request: web.Request, text: str) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        raw = text.encode()
+        for at in range(0, len(raw), 4_001):
+            await response.write(raw[at : at + 4_001])
+        await response.write_eof()
+        return response
+
+    # -- calls
+
+    def _at(self, height: int) -> BlockRef:
+        best = self.chain.best
+        if not 0 <= height < len(best):
+            raise RefusalError(*OUT_OF_RANGE)
+        return best[height]
+
+    def _block(self, hex_id: str) -> bytes:
+        raw = self.chain._raws.get(bytes.fromhex(hex_id)[::-1])
+        if raw is None:
+            raise RefusalError(*NO_BLOCK)
+        return raw
+
+    def _do_getblockcount(self) -> int:
+        return len(self.chain.best) - 1
+
+    def _do_getbestblockhash(self) -> str:
+        return self.chain.best[-1].hash[::-1].hex()
+
+    def _do_getblockhash(self, height: int) -> str:
+        return self._at(height).hash[::-1].hex()
+
+    def _do_getblockchaininfo(self) -> dict[str, Any]:
+        best = self.chain.best
+        told: dict[str, Any] = {"chain": "regtest", "blocks": len(best) - 1, "headers": len(best) - 1}
+        told |= {"bestblockhash": self._do_getbestblockhash(), "pruned": bool(self.pruned_below)}
+        return told | ({"pruneheight": self.pruned_below} if self.pruned_below else {})
+
+    def _do_getblockheader(self, hex_id: str, verbose: bool = True) -> str:
+        raw = self._block(hex_id)
+        assert verbose is False, "the stand-in only tells raw headers"
+        return self._header(raw).hex()
+
+    def _do_getblock(self, hex_id: str, verbosity: int = 1) -> str:
+        raw = self._block(hex_id)
+        assert verbosity in (0, False), "the stand-in only tells raw blocks"
+        if self._is_pruned(hex_id):
+            raise RefusalError(-1, "Block not available (pruned data)")
+        return raw.hex()
+
+    def _is_pruned(self, hex_id: str) -> bool:
+        ref = self.chain._refs[bytes.fromhex(hex_id)[::-1]]
+        return ref.height < self.pruned_below
+
+    def _do_getrawtransaction(self, hex_id: str) -> str:
+        txid = bytes.fromhex(hex_id)[::-1]
+        raw = self.chain.unconfirmed.get(txid) or (self._confirmed().get(txid) if self.txindex else None)
+        if raw is None:
+            raise RefusalError(*NO_TX)
+        return raw.hex()
+
+    def _confirmed(self) -> dict[bytes, bytes]:
+        found = {}
+        segwit = self.chain.rules.segwit
+        for ref in self.chain.best[1:]:
+            raw = self._bare(self.chain.raw(ref))
+            starts = block.tx_offsets(raw, segwit=segwit).tolist()
+            for txid, start, end in zip(block.txids(raw, segwit=segwit), starts, starts[1:], strict=False):
+                found[txid] = raw[start:end]
+        return found
+
+    def _do_getrawmempool(self) -> list[str]:
+        return [txid[::-1].hex() for txid in self.chain.unconfirmed]
+
+    def _do_getmempoolinfo(self) -> dict[str, Any]:
+        return {"size": len(self.chain.unconfirmed), "bytes": sum(map(len, self.chain.unconfirmed.values()))}
+
+    # -- what coins do differently
+
+    def _header(self, raw: bytes) -> bytes:
+        """A block's header, with the work of another chain where there is some."""
+        return raw[: auxpow.end(raw)] if self.auxpow else raw[:80]
+
+    def _bare(self, raw: bytes) -> bytes:
+        return raw[:80] + raw[len(self._header(raw)) :]
+
+    # -- REST
+
+    async def _rest(self, request: web.Request) -> web.StreamResponse:
+        if self.warming_up:
+            return self._text(503, f"Service temporarily unavailable: {self.warming_up}")
+        if not self.rest:
+            return web.Response(status=404, content_type="text/html")
+        if request.path in self.instead:
+            made = self.instead[request.path](request)
+            return await made if asyncio.iscoroutine(made) else made
+        parts = request.path.removeprefix("/rest/").split("/")
+        hex_id = parts[-1].removesuffix(".bin")
+        if len(hex_id) != 64:
+            return self._text(400, f"Invalid hash: {hex_id}")
+        if parts[0] == "block":
+            return self._rest_block(hex_id)
+        return self._rest_headers(int(parts[1]), hex_id)
+
+    def _rest_block(self, hex_id: str) -> web.Response:
+        try:
+            raw = self._block(hex_id)
+        except RefusalError:
+            return self._text(404, f"{hex_id} not found")
+        if self._is_pruned(hex_id):
+            return self._text(404, f"{hex_id} not available (pruned data)")
+        return web.Response(body=raw, content_type="application/octet-stream")
+
+    def _rest_headers(self, count: int, hex_id: str) -> web.Response:
+        if count > 2000:
+            return self._text(400, f"Header count out of range: {count}")
+        best = self.chain.best
+        heights = {ref.hash[::-1].hex(): ref.height for ref in best}
+        start = heights.get(hex_id, len(best))
+        joined = b"".join(self._header(self.chain.raw(ref)) for ref in best[start : start + count])
+        return web.Response(body=joined, content_type="application/octet-stream")
+
+    def _text(self, status: int, text: str) -> web.Response:
+        return web.Response(status=status, body=f"{text}\r\n".encode(), headers={"Content-Type": "text/plain"})
+
+
+class Publisher:
+    """What a node publishes over ZeroMQ, on a port of its own."""
+
+    def __init__(self, port: int = 0) -> None:
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.PUB)
+        self._socket.set(zmq.LINGER, 0)
+        self._socket.bind(f"tcp://127.0.0.1:{port or '*'}")
+        self.port = int(self._socket.get_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def address(self) -> str:
+        """Where to subscribe."""
+        return f"tcp://127.0.0.1:{self.port}"
+
+    def publish(self, topic: str, body: bytes) -> None:
+        """Send a message as a node does: topic, body, a count of its topic."""
+        number = self._counts[topic].to_bytes(4, "little")
+        self._counts[topic] += 1
+        self._socket.send_multipart([topic.encode(), body, number])
+
+    def close(self) -> None:
+        """Publish no more."""
+        self._context.destroy(linger=0)
