@@ -98,7 +98,8 @@ class Mempool:
         """Take in what came and went since the last look; whether the store was changed. `watched` holds the outpoints
         where the newest stored block left registrations, and must not change meanwhile.
 
-        Nothing is done while the source has another newest block than the store: what left may have been mined.
+        Nothing is done while the source has another newest block than the store: what left may have been mined. Its
+        list may be a little older than that block.
         Raises SourceError or StoreError.
         """
         at = await asyncio.to_thread(self._store.newest, self._chain.name)
@@ -115,6 +116,7 @@ class Mempool:
         self.unread = len(self._late) + len(self._refused)
         if at.hash == self._read_at and not self._changed:
             return False
+        await asyncio.to_thread(self._drop_settled)
         read = await self._read(watched, at)
         await asyncio.to_thread(self._drop_silent, read)
         self._read_at, self._changed = at.hash, False
@@ -227,6 +229,7 @@ class Mempool:
     async def _reconsider(self, watched: Watched) -> None:
         """After a block registrations are elsewhere: what did not matter may do so now."""
         self._forget_values()
+        self._retry_at = 0.0
         again = await asyncio.to_thread(self._spends.of, watched)
         await self._gather(await self._again([txid for txid in again if txid not in self._kept], {}), {})
 
@@ -253,6 +256,24 @@ class Mempool:
             self._bytes -= transaction.size
             self._born.discard(self._holdable(transaction))
             self._changed = True
+
+    def _drop_settled(self) -> None:
+        """What a stored block holds or contradicts is settled, though the source may still list it, or list it again
+        after a reorg: it is asked for again later."""
+        mined = self._store.mined(self._chain.name, self._kept)
+        spends = {
+            spent.prevout: txid for txid, each in self._kept.items() if txid not in mined for spent in each.inputs
+        }
+        against = {spends[outpoint] for outpoint in self._store.left(self._chain.name, spends)}
+        while more := {
+            txid
+            for txid, each in self._kept.items()
+            if txid not in against and any(spent.prevout.txid in against for spent in each.inputs)
+        }:
+            against |= more
+        self._drop(mined | against)
+        for txid in mined | against:
+            self._refuse(txid)
 
     def _drop_silent(self, read: Read) -> None:
         """What says nothing need not be kept: it is found again by what it spends."""

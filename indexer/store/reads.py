@@ -125,6 +125,24 @@ class Store:
                 found[Outpoint(row["at_txid"], row["at_vout"])].append(state)
         return dict(found)
 
+    def left(self, chain: str, outpoints: Iterable[Outpoint]) -> set[Outpoint]:
+        """Those of these outpoints at which registrations were, and are no longer."""
+        wanted, sitting = set(outpoints), set[Outpoint]()
+        for txids in _batches({outpoint.txid for outpoint in wanted}):
+            statement = select(events.c.at_txid, events.c.at_vout).where(
+                events.c.at_txid.in_(txids), events.c.chain == chain
+            )
+            sitting |= {Outpoint(row["at_txid"], row["at_vout"]) for row in self._rows(statement)} & wanted
+        return sitting - self.at(chain, sitting).keys()
+
+    def mined(self, chain: str, txids: Iterable[bytes]) -> set[bytes]:
+        """Those of these transactions (internal byte order) that said something in a block."""
+        said: set[bytes] = set()
+        for batch in _batches(txids):
+            statement = select(events.c.txid).where(events.c.txid.in_(batch), events.c.chain == chain)
+            said |= {row["txid"] for row in self._rows(statement)}
+        return said
+
     def _newest_places(self, chain: str, ids: Iterable[str]) -> dict[str, int]:
         found: dict[str, int] = {}
         for batch in _batches(ids):
