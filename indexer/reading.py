@@ -13,11 +13,11 @@ from heapq import heapify, heappop, heappush
 from indexer.chains import Excerpt, Rules
 from indexer.facts import UNCONFIRMED, BlockRef, Proof, Reading, State
 from indexer.one_sat import OutputReader
+from indexer.proving import proofs
 from indexer.registry import Registry
 from indexer.session import Session, Values
 from indexer.tapscripts import WitnessReader
 from parsers import block, tx
-from parsers.errors import BlockError
 from parsers.tx import Outpoint, Transaction
 
 
@@ -50,9 +50,8 @@ def read_block(
     session = Session(ref.height, rules, network, _seats(registry, spent), values)
     for index in spend_order(flagged):
         _read_tx(session, index, flagged[index])
-    if session.events:
-        _check_merkle_root(ref, data, rules)
-    return Read(Reading(ref, tuple(session.events), session.cards), frozenset(session.wanted))
+    made = proofs(ref, data, rules, session.events) if session.events else {}
+    return Read(Reading(ref, tuple(session.events), session.cards, made), frozenset(session.wanted))
 
 
 def _read_excerpt(
@@ -64,10 +63,10 @@ def _read_excerpt(
     for index in spend_order(told):
         _read_tx(session, index, told[index])
     said = {event.tx_index for event in session.events}
-    proofs = {
+    made = {
         told[each.tx_index].txid: Proof(each.raw, each.bump) for each in excerpt.transactions if each.tx_index in said
     }
-    return Read(Reading(ref, tuple(session.events), session.cards, proofs), frozenset(session.wanted))
+    return Read(Reading(ref, tuple(session.events), session.cards, made), frozenset(session.wanted))
 
 
 def read_alone(raw: Transaction, height: int, rules: Rules, network: str, registry: Registry, values: Values) -> Read:
@@ -160,12 +159,3 @@ def spend_order(flagged: Mapping[int, Transaction]) -> list[int]:
             if not waiting[child]:
                 heappush(ready, child)
     return order
-
-
-def _check_merkle_root(ref: BlockRef, data: memoryview | bytes, rules: Rules) -> None:
-    """Law 16: a block that holds anything of ours must hash to the merkle root of its header."""
-    offsets = block.tx_offsets(data, segwit=rules.segwit)
-    if block.merkle_root(data, offsets, segwit=rules.segwit) != ref.header[36:68]:
-        raise BlockError(
-            f"block {ref.height:,} ({ref.hash[::-1].hex()}): its transactions do not match its merkle root"
-        )

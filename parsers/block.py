@@ -210,6 +210,8 @@ def merkle_root(data: Buffer, offsets: npt.NDArray[np.int64] | None = None, *, s
     return hashing.merkle(_hashes(data, offsets, segwit=segwit)).root
 
 
-def merkle_tree(data: Buffer, chosen: Sequence[int], *, segwit: bool = False) -> hashing.Tree:
+def merkle_tree(
+    data: Buffer, offsets: npt.NDArray[np.int64], chosen: Sequence[int], *, segwit: bool = False
+) -> hashing.Tree:
     """As `merkle_root`, with the branches of the transactions of these numbers (the coinbase's is 0), in one pass."""
-    return hashing.merkle(_hashes(data, None, segwit=segwit), chosen)
+    return hashing.merkle(_hashes(data, offsets, segwit=segwit), chosen)

@@ -122,6 +122,22 @@ def from_branch(height: int, index: int, txid: bytes, siblings: Sequence[bytes |
     return MerklePath(height, (lowest, *((leaf,) for leaf in beside[1:])))
 
 
+def branch_bytes(height: int, index: int, txid: bytes, siblings: Sequence[bytes | None]) -> bytes:
+    """What `from_branch(…).to_bytes()` gives, for a branch of a tree whose root is known to be right: nothing is
+    hashed again."""
+    target = Leaf(index, txid, True)
+    parts = [varint(height), bytes((max(len(siblings), 1),))]
+    if not siblings:
+        return b"".join([*parts, varint(1), _leaf_bytes(target)])
+    for level, node in enumerate(siblings):
+        leaf = _leaf_bytes(Leaf(index >> level ^ 1, node))
+        if level:
+            parts += (b"\1", leaf)
+        else:
+            parts += (b"\2", leaf, _leaf_bytes(target)) if index & 1 else (b"\2", _leaf_bytes(target), leaf)
+    return b"".join(parts)
+
+
 def extract(path: MerklePath, txids: Iterable[bytes]) -> MerklePath:
     """The path of only these transactions (internal byte order) out of one that holds them: at least one, else
     ValueError. Raises ParseError when the path does not hold one of them."""

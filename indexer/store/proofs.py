@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, delete, func, select
 
-from indexer.facts import BlockRef, Proof
+from indexer.facts import BlockRef, Proof, Reading
 from indexer.store import rows
 from indexer.store.headers import PAGE, SIZE
-from indexer.store.tables import blocks, headers, proofs
+from indexer.store.tables import blocks, events, headers, proofs
 
 BATCH = 450
 """Transactions asked for in one statement: below SQLite's oldest limit of 999 parameters."""
@@ -22,6 +23,22 @@ class Proved:
 
     ref: BlockRef
     proof: Proof
+
+
+def of(reading: Reading) -> Iterator[dict[str, Any]]:
+    """The rows of a block's proofs."""
+    ref = reading.ref
+    for txid, proof in reading.proofs.items():
+        yield {"chain": ref.chain, "height": ref.height, "txid": txid, "raw": proof.raw, "bump": proof.bump}
+
+
+def drop_silent(connection: Connection, chain: str, txids: Iterable[bytes]) -> None:
+    """Delete the proofs of those of these transactions that say nothing any more."""
+    speaks = select(events.c.txid).where(events.c.chain == chain, events.c.txid == proofs.c.txid).exists()
+    named = list(txids)
+    for at in range(0, len(named), BATCH):
+        silent = (proofs.c.chain == chain, proofs.c.txid.in_(named[at : at + BATCH]), ~speaks)
+        connection.execute(delete(proofs).where(*silent))
 
 
 def size(engine: Engine, chain: str, txids: Sequence[bytes]) -> int | None:

@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 from indexer.facts import BlockRef, Event, EventKind, Reading
-from indexer.store import found, headers, pending
+from indexer.store import found, headers, pending, proofs, tables
 from indexer.store.database import StoreError
 from indexer.store.rows import event_row
 from indexer.store.tables import blocks, cards, changes, events, meta, outputs
@@ -131,6 +131,7 @@ class Writer:
             connection.execute(self._insert_new(cards), rows)
         said = [event_row(reading.ref, event) for reading in readings for event in reading.events]
         self._add(connection, events, said)
+        self._add(connection, tables.proofs, [row for reading in readings for row in proofs.of(reading)])
         _note(connection, [change for reading in readings for change in _changes(reading)])
 
     def _add(self, connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
@@ -241,7 +242,8 @@ class Writer:
             oldest = select(events.c.place).where(*loose).order_by(events.c.place.desc()).offset(keep).limit(1)
             last = connection.execute(oldest).scalar()
             if last is not None:
-                connection.execute(delete(events).where(*loose, events.c.place <= last))
+                gone = delete(events).where(*loose, events.c.place <= last).returning(events.c.txid)
+                proofs.drop_silent(connection, chain, set(connection.execute(gone).scalars()))
 
 
 def _block_row(ref: BlockRef) -> dict[str, Any]:

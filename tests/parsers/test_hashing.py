@@ -120,7 +120,9 @@ def test_a_tree_is_that_of_the_slow_way(count: int) -> None:
             number = index >> level ^ 1
             is_copy = number == (count + (1 << level) - 1) >> level
             assert node == (None if is_copy else levels[level][number])
-        assert bump.from_branch(7, index, txids[index], branch).root(txids[index]) == tree.root
+        path = bump.from_branch(7, index, txids[index], branch)
+        assert path.root(txids[index]) == tree.root
+        assert path.to_bytes() == bump.branch_bytes(7, index, txids[index], branch)
 
 
 @settings(deadline=None)  # the first call compiles
@@ -165,7 +167,7 @@ def test_txids_are_over_the_form_without_witness(all_of_them: bool) -> None:
     assert list(block.txids(data, segwit=True)) == expected
     assert [read_tx(raw, segwit=True).txid for raw in full] == expected
     assert block.merkle_root(data, segwit=True) == slow_levels(expected)[-1][0]
-    tree = block.merkle_tree(data, [1, len(full) - 1], segwit=True)
+    tree = block.merkle_tree(data, block.tx_offsets(data, segwit=True), [1, len(full) - 1], segwit=True)
     assert bump.from_branch(1, 1, expected[1], tree.branches[0]).merkle_root == tree.root
 
 
@@ -175,7 +177,7 @@ def test_a_tree_of_a_real_looking_block_holds_all_its_transactions() -> None:
     data = bytes(80) + varint(len(raws)) + b"".join(raws)
     txids = [twice(raw) for raw in raws]
     assert list(block.txids(data)) == list(block.txids(data, block.tx_offsets(data))) == txids
-    tree = block.merkle_tree(data, range(len(raws)))
+    tree = block.merkle_tree(data, block.tx_offsets(data), range(len(raws)))
     assert tree.root == block.merkle_root(data) == slow_levels(txids)[-1][0]
     for index, branch in enumerate(tree.branches):
         assert bump.from_branch(1, index, txids[index], branch).merkle_root == tree.root
