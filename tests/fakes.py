@@ -162,7 +162,9 @@ class MemoryChain:
     async def wait(self, seconds: float) -> None:
         self._answer()
         try:
-            await asyncio.wait_for(self._news.wait(), seconds)
+            # not wait_for, which swallows a cancellation that comes together with news
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
         except TimeoutError:
             return
         self._news.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from indexer.chains import Chain, SourceError, SourceUnavailableError
@@ -46,6 +47,7 @@ class Group:
         self.news = asyncio.Event()
         self._keepers: list[asyncio.Task[None]] = []
         self._reported = asyncio.Event()
+        self._closed = False
 
     # -- what status says
 
@@ -93,14 +95,13 @@ class Group:
             late, found = self.clock() >= end, State.READY in states
             if first in (State.READY, None) or (late and found):
                 return
-            try:
-                await asyncio.wait_for(self._reported.wait(), None if late else end - self.clock())
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if late else end - self.clock()):
+                    await self._reported.wait()
 
     async def close(self) -> None:
         """End the keepers, and close every source. One that fails at it is only told of in the log."""
-        keepers, self._keepers = self._keepers, []
+        keepers, self._keepers, self._closed = self._keepers, [], True
         for keeper in keepers:
             keeper.cancel()
         await asyncio.gather(*keepers, return_exceptions=True)
@@ -205,7 +206,8 @@ class Group:
     async def _keep(self, source: Source) -> None:
         """Open a source, and look at its tip as long as it is not the one that is read."""
         pause = self.pace.first_pause
-        while source.state is not State.STOPPED:
+        # before Python 3.12, asyncio.wait_for may swallow a cancellation: closing is said in two ways
+        while source.state is not State.STOPPED and not self._closed:
             try:
                 if source is self.current and source.state is State.READY:
                     await asyncio.sleep(self.pace.poll)
