@@ -201,6 +201,7 @@ class HeaderChain:
                 f"{self.name}: header {height:,} ({header.digest[::-1].hex()}) is refused: {error}"
             ) from error
         with self._lock:
+            parent = branch.at(branch.height)
             branch.append(self._tree.put(header.digest, parent, work(header.bits), header.raw))
         return branch
 
@@ -208,8 +209,8 @@ class HeaderChain:
         """The branch that ends in a header, with room for one more beside the best chain."""
         if branch is None or branch.height < self._tree.first or branch.at(branch.height) != parent:
             branch = Branch(self._tree, parent)
-        best = self._tree.height - self._tree.first + 1
-        if len(self._tree) - best < SIDE_HEADERS or not branch.beside or parent is None:
+        beside = len(self._tree) - len(self._tree.best())
+        if beside < SIDE_HEADERS or parent is None or parent == self._tree.at(self._tree.height):
             return branch
         if branch.beside >= SIDE_HEADERS:
             raise HeaderError(
@@ -276,8 +277,6 @@ class HeaderChain:
             return
         with self._writing, self._lock:
             for first, joined in self._rows.load_headers(self.name):
-                if not len(self._tree):
-                    self._tree = RawTree(first)
                 try:
                     self._join(first, joined)
                 except ValueError as error:
@@ -288,15 +287,17 @@ class HeaderChain:
 
     def _join(self, first: int, joined: bytes) -> None:
         """Take headers from the database. Raises ValueError."""
-        if first != self._tree.height + 1 or len(joined) % SIZE:
-            raise ValueError(f"{len(joined):,} bytes from {first:,} on do not follow {self._tree.height:,}")
-        if first > max(0, self._last_point) and not len(self._tree):
+        tree = self._tree if len(self._tree) else RawTree(first)
+        if first != tree.height + 1 or len(joined) % SIZE:
+            raise ValueError(f"{len(joined):,} bytes from {first:,} on do not follow {tree.height:,}")
+        if tree.first > max(0, self._last_point):
             raise ValueError(f"no checkpoint follows height {first:,}")
         for height, expected in self._points.items():
             at = SIZE * (height - first)
             if 0 <= at < len(joined) and sha256d(joined[at : at + SIZE]) != expected:
                 raise ValueError(f"{self.network} has {expected[::-1].hex()} at {height:,}")
-        self._tree.join(joined)
+        tree.join(joined)
+        self._tree = tree
 
     def save(self) -> None:
         """Keep the best chain in the database, as far as it changed since."""
