@@ -11,7 +11,7 @@ from argparse import Action, ArgumentParser
 from collections.abc import Sequence
 from typing import NoReturn
 
-from overlay.commands import check, diagnose, rebuild, run, search, show, snapshot, status
+from overlay.commands import check, diagnose, rebuild, run, search, show, snapshot, status, verify
 from overlay.terminal import complain, say, survive_any_encoding
 
 EXIT_CODES = {
@@ -56,7 +56,7 @@ def parser() -> ArgumentParser:
     )
     root.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
-    for each in (run, search, show, diagnose, check, status, rebuild, snapshot):
+    for each in (run, search, show, verify, diagnose, check, status, rebuild, snapshot):
         each.add(commands)
     return root
 

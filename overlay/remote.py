@@ -61,7 +61,22 @@ class Remote:
         """Where everything stands."""
         return self._ask("GET", "/v1/status")
 
+    def card(self, id_: str) -> bytes:
+        """A card's exact bytes."""
+        url, status, body = self._send("GET", f"/v1/listings/{quote(id_, safe='')}/card")
+        if status != 200:
+            _value(url, status, body)
+        return body
+
+    def proof(self, id_: str, first: int | None = None) -> Any:
+        """What proves a listing, with headers from height `first` on."""
+        asked = [] if first is None else [("from", str(first))]
+        return self._ask("GET", f"/v1/listings/{quote(id_, safe='')}/proof", params=asked)
+
     def _ask(self, method: str, path: str, **more: Any) -> Any:
+        return _value(*self._send(method, path, **more))
+
+    def _send(self, method: str, path: str, **more: Any) -> tuple[str, int, bytes]:
         import httpx
 
         url = f"{self._base}{path}"
@@ -77,7 +92,7 @@ class Remote:
                         raise RemoteError(f"{url} answers with more than {MAX_ANSWER:,} bytes")
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise RemoteError(f"cannot ask {url}: {error}") from None
-        return _value(url, response.status_code, bytes(body))
+        return url, response.status_code, bytes(body)
 
 
 def _value(url: str, status: int, body: bytes) -> Any:

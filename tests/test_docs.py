@@ -20,6 +20,7 @@ COMMANDS = (
     "search",
     "show",
     "history",
+    "verify",
     "diagnose",
     "check",
     "status",

@@ -37,7 +37,7 @@ async def history(request: web.Request) -> web.Response:
 
 async def card(request: web.Request) -> web.Response:
     """The card's exact bytes, as the chain or the domain gave them."""
-    digest, body = await to_thread(_card, request.app[SERVICES].store, request.match_info["id"])
+    digest, body = await to_thread(card_of, request.app[SERVICES].store, request.match_info["id"])
     headers = {
         "Content-Type": "application/json",
         "ETag": f'"{digest.hex()}"',
@@ -95,7 +95,8 @@ def revisions(store: Store, text: str) -> dict[str, Any]:
     return {"id": plain, "revisions": [revision(each) for each in store.history(plain)]}
 
 
-def _card(store: Store, text: str) -> tuple[bytes, bytes]:
+def card_of(store: Store, text: str) -> tuple[bytes, bytes]:
+    """The SHA-256 of a listing's card, and its bytes. Raises NotFoundError."""
     found = find(store, split(text)[0], text)
     body = found.card_body if found.card_body is not None else store.card(found.state.card)
     if body is None:

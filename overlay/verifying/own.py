@@ -1,0 +1,125 @@
+"""A source of the user's own: a file of headers, or a node. What it says is believed."""
+
+from __future__ import annotations
+
+import asyncio
+import mmap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from overlay.verifying.claim import HEADER
+from parsers.tx import Outpoint, sha256d
+
+if TYPE_CHECKING:
+    from indexer.chains.node.client import Client
+
+UNKNOWN_BLOCK = -5
+_T = TypeVar("_T")
+
+
+class OwnSource(Protocol):
+    """What a user trusts. Each method raises SourceError when it cannot be asked."""
+
+    name: str
+
+    def holds(self, header: bytes, height: int) -> bool | None:
+        """Whether its best chain has this header (80 bytes) at that height; None when it does not know the block."""
+        ...
+
+    def unspent(self, outpoint: Outpoint) -> bool | None:
+        """Whether an output is unspent in its blocks; None when it cannot tell."""
+        ...
+
+
+def open_source(where: str) -> OwnSource:
+    """The user's own source: `http://user:password@host:port` (a node's RPC, with `?cookie=FILE` if it writes one) or
+    the path of a file of headers. Raises OSError, SourceError."""
+    return Node(where) if where.startswith(("http://", "https://")) else HeaderFile(Path(where))
+
+
+class HeaderFile:
+    """A file of headers of 80 bytes, one after another, or of their hex, one a line. It tells nothing of heights."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        with path.open("rb") as file:
+            self._size = file.seek(0, 2)
+
+    def holds(self, header: bytes, height: int) -> bool | None:  # noqa: ARG002 - a file does not say heights
+        """Whether the header is in the file; None when it is not: the file may be older."""
+        if not self._size:
+            return None
+        with Path(self.name).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            digits = header.hex().encode()
+            return True if _stands(data, header, _between_headers) or _stands(data, digits, _on_a_line) else None
+
+    def unspent(self, outpoint: Outpoint) -> bool | None:  # noqa: ARG002 - headers say nothing of outputs
+        """Headers cannot tell."""
+        return None
+
+
+def _stands(data: mmap.mmap, wanted: bytes, good: Callable[[mmap.mmap, int, int], bool]) -> bool:
+    at = data.find(wanted)
+    while at >= 0 and not good(data, at, at + len(wanted)):
+        at = data.find(wanted, at + 1)
+    return at >= 0
+
+
+def _between_headers(_data: mmap.mmap, start: int, _end: int) -> bool:
+    return start % HEADER == 0
+
+
+def _on_a_line(data: mmap.mmap, start: int, end: int) -> bool:
+    return not data[max(start - 1, 0) : start].strip() and not data[end : end + 1].strip()
+
+
+class Node:
+    """A node's RPC. Of a URL with a login, only the address is told."""
+
+    def __init__(self, url: str) -> None:
+        from indexer.chains.node import address
+
+        bare, _, query = url.partition("?")
+        cookie = query.removeprefix("cookie=") if query.startswith("cookie=") else None
+        self._address = address.read("your own node", bare, cookie)
+        self.name = self._address.base
+
+    def holds(self, header: bytes, height: int) -> bool | None:
+        """Whether its best chain has the block there; None when it knows no such block."""
+        from indexer.chains.node.client import RpcError
+
+        digest = sha256d(header)[::-1].hex()
+
+        async def ask(client: Client) -> bool | None:
+            try:
+                found = await client.call("getblockheader", digest, True)
+            except RpcError as error:
+                if error.code == UNKNOWN_BLOCK:
+                    return None
+                raise
+            confirmations, at = found.get("confirmations"), found.get("height")
+            return bool(isinstance(confirmations, int) and confirmations > 0 and at == height)
+
+        return self._run(ask)
+
+    def unspent(self, outpoint: Outpoint) -> bool | None:
+        """Whether it is unspent in blocks, whatever is unconfirmed."""
+
+        async def ask(client: Client) -> bool:
+            found: Any = await client.call("gettxout", outpoint.txid[::-1].hex(), outpoint.vout, False)
+            return found is not None
+
+        return self._run(ask)
+
+    def _run(self, ask: Callable[[Client], Awaitable[_T]]) -> _T:
+        from indexer.chains.node.client import Client
+
+        async def once() -> _T:
+            client = Client(self._address)
+            try:
+                return await ask(client)
+            finally:
+                await client.close()
+
+        return asyncio.run(once())
