@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 SORTS = ("relevance", "price", "updated", "created", "name")
 FACETS = ("type", "skillId", "acceptedCurrency", "interval", "tag", "chain", "status")
@@ -48,8 +48,7 @@ class Query:
     facets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Cheapest:
+class Cheapest(NamedTuple):
     """The lowest amount among the offers that met all filters, in the currency law 14 names (decimal string)."""
 
     offer_id: str
@@ -58,8 +57,7 @@ class Cheapest:
     interval: str
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """One listing found: its id, its stored item (UTF-8 JSON object), its score and its place in the sort order."""
 
     id: str

@@ -6,7 +6,7 @@ The law itself stands in `parsers.matching`; what is here gives the same answers
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -143,11 +143,27 @@ def usual(packed: bytes) -> str:
     return "\0".join((*(part.replace("\0", "\ufffd") for part in parts), only))
 
 
-def shown(usual: str, packed: bytes, query: Query) -> Cheapest | None:
-    """The cheapest offer of a listing that meets the query; its only one must be what met it."""
-    if not usual:
-        return None
-    *parts, only = usual.split("\0")
-    if is_plain(query) or (only and asks_offer(query) and query.price_currency in {None, parts[2]}):
-        return Cheapest(*parts)
-    return cheapest(packed, query)
+Find = Callable[[str, bytes], Cheapest | None]
+"""Finds the cheapest offer that meets a query, from what `usual` and `pack` say of a listing that meets it."""
+
+
+def showing(query: Query) -> Find:
+    """What finds cheapest offers under a query; whatever can be decided once, is."""
+    if is_plain(query):
+        return _as_usual
+    bare = asks_offer(query)
+
+    def find(usual: str, packed: bytes) -> Cheapest | None:
+        """A listing's only offer must be what met the query."""
+        if not usual:
+            return None
+        found = usual.split("\0")
+        if bare and found[4] and query.price_currency in {None, found[2]}:
+            return Cheapest._make(found[:4])
+        return cheapest(packed, query)
+
+    return find
+
+
+def _as_usual(usual: str, _packed: bytes) -> Cheapest | None:
+    return Cheapest._make(usual.split("\0")[:4]) if usual else None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from decimal import Decimal
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -147,9 +148,12 @@ def opened(paths: pytest.TempPathFactory) -> Iterator[list[Engine]]:
         yield made
 
 
-@pytest.fixture(scope="module")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Engine]]:
-    with opened(tmp_path_factory) as made:
+@pytest.fixture(scope="module", params=["as it comes", "tier by tier"])
+def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Engine]]:
+    """All engines, twice: the second time Tantivy looks for two words tier by tier, however few the hits are."""
+    with opened(tmp_path_factory) as made, pytest.MonkeyPatch.context() as patch:
+        if request.param == "tier by tier":
+            patch.setattr(import_module("overlay.engines.tantivy.search"), "FEW", 1)
         yield made
 
 

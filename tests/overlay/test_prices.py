@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from overlay.document import Document
 from overlay.query import Query
-from overlay.search.prices import AMOUNT_BITS, amount_key, asks_offer, cheapest, meets, pack, shown, usual
+from overlay.search.prices import AMOUNT_BITS, amount_key, asks_offer, cheapest, meets, pack, showing, usual
 from parsers import matching
 from parsers.cards import Skill
 from parsers.intervals import interval_key
@@ -86,7 +86,7 @@ def test_packed_offers_meet_a_filter_and_are_cheapest_as_the_law_says(document: 
     if asks_offer(query):
         assert meets(packed, query) == matching.meets(document, law(query))
     if matching.meets(document, law(query)):
-        assert shown(usual(packed), packed, query) == found
+        assert showing(query)(usual(packed), packed) == found
 
 
 @given(any_amount, any_amount)

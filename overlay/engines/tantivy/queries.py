@@ -107,9 +107,10 @@ class Translator:
             return either(self._slotted(query))
         parts = []
         for interval in query.intervals or (None,):
-            found = self.term("fact", cost(anchor, interval))
             kind = price_class(anchor, interval)
-            found = every([found, self._amount(cost_column(kind), kind, query)])
+            found = self._amount(cost_column(kind), kind, query)
+            if is_shared(kind):
+                found = every([self.term("fact", cost(anchor, interval)), found])
             if is_shared(kind) and self.searcher.doc_freq("fact", mixed(kind)):
                 several = self.term("fact", mixed(kind))
                 found = either([without(found, several), *self._slotted(query, several)])
@@ -184,6 +185,29 @@ class Translator:
             kinds.append(("others", lambda _: (1 << LEVELS) - 1))
         return [self._word(word, kinds) for word in plan.words]
 
+    def tiers(self, word: Word, vocabulary: Vocabulary) -> list[tuple[int, Part]]:
+        """The listed documents that hold a word by the points it makes there, the most first; a document may be found
+        in several. Empty for a word whose choices are of several terms."""
+        found: dict[int, list[Part]] = {}
+        for choice in word.choices:
+            if len(choice.terms) > 1:
+                return []
+            for points, part in self._listed_levels(choice, vocabulary.levels):
+                found.setdefault(points, []).append(part)
+        return [(points, either(found[points])) for points in sorted(found, reverse=True)]
+
+    def _listed_levels(self, choice: Choice, levels: Callable[[str], int]) -> Iterator[tuple[int, Part]]:
+        (term,) = choice.terms
+        if choice.flat:
+            yield choice.points[LEVELS // 2], self.term("held", term)
+            return
+        for level, points in present(choice, levels(term)):
+            yield points, self.term("words", f"{term}~{level}")
+
+    def held(self, word: Word) -> Part:
+        """The listed documents that hold a word, at whatever level; none counts more than another."""
+        return either([every([self.term("held", term) for term in choice.terms]) for choice in word.choices])
+
     def _word(self, word: Word, kinds: list[Kind]) -> Part:
         return best([self._choice(choice, *kind) for choice in word.choices for kind in kinds])
 
@@ -195,10 +219,15 @@ class Translator:
         if choice.flat and name == "words":
             yield tantivy.Query.const_score_query(self.term("held", term), float(choice.points[LEVELS // 2]))
             return
-        present = levels(term)
-        for level, points in enumerate(choice.points, 1):
-            if present >> (level - 1) & 1:
-                yield tantivy.Query.const_score_query(self.term(name, f"{term}~{level}"), float(points))
+        for level, points in present(choice, levels(term)):
+            yield tantivy.Query.const_score_query(self.term(name, f"{term}~{level}"), float(points))
+
+
+def present(choice: Choice, levels: int) -> Iterator[tuple[int, int]]:
+    """The levels that a term stands at somewhere (bit n: level n + 1), and the points that each makes."""
+    for level, points in enumerate(choice.points, 1):
+        if levels >> (level - 1) & 1:
+            yield level, points
 
 
 def every(parts: list[Part]) -> Part:

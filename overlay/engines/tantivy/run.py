@@ -23,7 +23,7 @@ class Run:
         self._searcher = searcher
         self._down = is_descending(query)
         paged = query.sort != "price" and query.limit > 0 and not query.after
-        self._first = first_wanted(query.offset, query.limit) if paged else 1
+        self._first = first_wanted(query.offset + query.limit, tying=self.sort == "relevance") if paged else 1
         self._fine = words == 1
         result = self._search(self._first, fine=self._fine)
         self.total = counted(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -10,40 +11,57 @@ from overlay.engines.tantivy.pages import Key, Keyed, Order, page, page_after
 from overlay.engines.tantivy.prices import ByPrice
 from overlay.engines.tantivy.queries import Part, either, every, without
 from overlay.engines.tantivy.run import Run
+from overlay.engines.tantivy.tiers import Tier, Tiers, joined
 from overlay.engines.tantivy.view import View
 from overlay.query import Cheapest, Hit, Hits, Query
-from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES
-from overlay.search.matching import plan
-from overlay.search.prices import meets, shown
+from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, is_plain
+from overlay.search.matching import Plan, plan
+from overlay.search.prices import Find, meets, showing
 from overlay.search.ranking import BEST
 from overlay.search.records import Record
 from overlay.search.sorting import is_descending, is_key
 
 _SEGMENT_VALUES = 65_000
+FEW = 300  # hits: to score these all takes no longer than to look for them tier by tier (measured)
 
 
 def search(view: View, counting: Lock, query: Query) -> Hits:
     """Answer a query; `counting` is held while the vocabulary is read."""
     if view.records is not None:
-        for part, words in _attempts(view, counting, query):
-            run = Run(view.ask.searcher, part, query, words)
+        for run in _runs(view, counting, query):
             if run.total:
                 return _answer(view, run, query)
     return Hits((), 0, facets=dict.fromkeys(query.facets, ()) or None)
 
 
-def _attempts(view: View, counting: Lock, query: Query) -> list[tuple[Part, int]]:
-    """What to look for, until something is found, and the number of words in it: all words, then any of them."""
+def _runs(view: View, counting: Lock, query: Query) -> Iterator[Run | Tiers]:
+    """Searches, each for when the one before found nothing: for all words, then for any of them."""
+    searcher = view.ask.searcher
     if not query.text.strip():
-        return [(every(_admitted(view, query, scored=False)), 0)]
+        yield Run(searcher, every(_admitted(view, query, scored=False)), query, 0)
+        return
     with counting:
         planned = plan(query.text, view.vocabulary)
-        words = view.ask.words(planned, view.vocabulary, query)
-    if not words:
-        return []
+        best = _tiers(view, planned, query)
     admitted = _admitted(view, query, scored=True)
-    any_word = (every([either(words), *admitted]), len(words))
-    return [(every([*words, *admitted]), len(words)), any_word] if planned.all_first and len(words) > 1 else [any_word]
+    tiers = Tiers(searcher, every([*map(view.ask.held, planned.words), *admitted]), best, admitted) if best else None
+    if tiers and (tiers.total >= FEW or len(planned.words) == 1):
+        yield tiers
+        return
+    with counting:
+        words = view.ask.words(planned, view.vocabulary, query)
+    if len(words) > 1 and planned.all_first and not (tiers and not tiers.total):
+        yield Run(searcher, every([*words, *admitted]), query, len(words))
+    if words:
+        yield Run(searcher, every([either(words), *admitted]), query, len(words))
+
+
+def _tiers(view: View, planned: Plan, query: Query) -> list[Tier]:
+    """The tiers of one word or two, where they say all that is asked; else empty."""
+    first_page = query.sort == "relevance" and query.limit > 0 and not query.after and is_descending(query)
+    if not first_page or not is_plain(query) or not 0 < len(planned.words) < 3:
+        return []
+    return joined([view.ask.tiers(word, view.vocabulary) for word in planned.words])
 
 
 def _admitted(view: View, query: Query, *, scored: bool) -> list[Part]:
@@ -59,29 +77,40 @@ def _admitted(view: View, query: Query, *, scored: bool) -> list[Part]:
     return [without(every(admitted), either(excluded))] if excluded else admitted
 
 
-def _answer(view: View, run: Run, query: Query) -> Hits:
-    rows = _rows(view, run, query) if query.limit > 0 else []
+def _answer(view: View, run: Run | Tiers, query: Query) -> Hits:
+    find = showing(query)
+    rows = _rows(view, run, query, find) if query.limit > 0 else []
+    scored = run.sort == "relevance"
     return Hits(
-        tuple(_hit(key, record, query, scored=run.sort == "relevance") for key, record in rows),
+        tuple([_hit(key, record, find, scored=scored) for key, record in rows]),
         min(run.total, EXACT),
         at_least=run.total > EXACT,
         facets={name: _facet(view, run.part, name) for name in query.facets} or None,
     )
 
 
-def _rows(view: View, run: Run, query: Query) -> list[Keyed]:
+def _hit(key: Key, record: Record, find: Find, *, scored: bool) -> Hit:
+    return Hit(record.id, record.item, -key[0] / BEST if scored else 0.0, find(record.cheapest, record.offers), key)
+
+
+def _rows(view: View, run: Run | Tiers, query: Query, find: Find) -> list[Keyed]:
+    if isinstance(run, Tiers):
+        return page(Order(run.top, _first_of_tier, _key_of_tier, False, None), view.read, query.offset, query.limit)
     after = query.after if query.after is not None and is_key(run.sort, query.after) else None
     reverse = is_descending(query) != (run.sort in _DOWNWARD)
     if run.sort == "price":
-        prices = ByPrice(
-            view.ask, query, run.part, run.total, view.read, partial(_cheapest, query=query), reverse=reverse
-        )
+        lowest = partial(_lowest, find)
+        prices = ByPrice(view.ask, query, run.part, run.total, view.read, lowest, reverse=reverse)
         return prices.page(query.offset, query.limit) if after is None else prices.after(after, query.limit)
     ties = partial(view.ask.numbers, "newest") if run.sort == "relevance" else None
     order = Order(run.top, *_KEYS[run.sort], reverse, ties)
     if after is None:
         return page(order, view.read, query.offset, query.limit)
     return page_after(order, view.read, after, query.limit)
+
+
+def _lowest(find: Find, record: Record) -> Cheapest | None:
+    return find(record.cheapest, record.offers)
 
 
 _DOWNWARD = {"relevance", "updated", "created"}
@@ -99,6 +128,14 @@ def _key_of_points(value: float, record: Record) -> Key:
     return -int(value), -record.newest, record.id
 
 
+def _first_of_tier(value: tuple[int, int]) -> int:
+    return -value[0]
+
+
+def _key_of_tier(value: tuple[int, int], record: Record) -> Key:
+    return -value[0], -value[1], record.id
+
+
 def _key_of_number(value: int, record: Record) -> Key:
     return -value, record.id
 
@@ -113,14 +150,6 @@ _KEYS: dict[str, tuple[Any, Any]] = {
     "created": (_first_of_number, _key_of_number),
     "name": (_first_of_text, _key_of_text),
 }
-
-
-def _hit(key: Key, record: Record, query: Query, *, scored: bool) -> Hit:
-    return Hit(record.id, record.item, -key[0] / BEST if scored else 0.0, _cheapest(record, query=query), key)
-
-
-def _cheapest(record: Record, *, query: Query) -> Cheapest | None:
-    return shown(record.cheapest, record.offers, query)
 
 
 def _facet(view: View, part: Part, name: str) -> tuple[tuple[str, int], ...]:

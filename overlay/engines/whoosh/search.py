@@ -11,7 +11,7 @@ from overlay.engines.whoosh.view import View
 from overlay.query import Hit, Hits, Query
 from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, standing, wanted
 from overlay.search.matching import Choice, Word, plan
-from overlay.search.prices import asks_offer, meets, price_key, shown
+from overlay.search.prices import Find, asks_offer, meets, price_key, showing
 from overlay.search.ranking import BEST
 from overlay.search.sorting import is_descending, is_key
 
@@ -110,20 +110,21 @@ def _between(value: int, low: int | None, high: int | None) -> bool:
 
 
 def _answer(view: View, query: Query, found: list[Found], *, scored: bool) -> Hits:
-    page = _page(found, query, scored=scored) if query.limit > 0 else []
+    find = showing(query)
+    page = _page(found, query, find, scored=scored) if query.limit > 0 else []
     ranked = scored and query.sort == "relevance"
     return Hits(
-        tuple(_hit(view, each, key, query, -key[0] / BEST if ranked else 0.0) for key, each in page),
+        tuple(_hit(view, each, key, find, -key[0] / BEST if ranked else 0.0) for key, each in page),
         min(len(found), EXACT),
         at_least=len(found) > EXACT,
         facets={name: _facet(found, FACET_FIELDS[name]) for name in query.facets} or None,
     )
 
 
-def _page(found: list[Found], query: Query, *, scored: bool) -> list[tuple[Key, Found]]:
+def _page(found: list[Found], query: Query, find: Find, *, scored: bool) -> list[tuple[Key, Found]]:
     sort = "updated" if query.sort == "relevance" and not scored else query.sort
     reverse = is_descending(query) != (sort in _DOWNWARD)
-    keyed = [(_KEYS[sort](each, query), each) for each in found]
+    keyed = [(_KEYS[sort](each, find), each) for each in found]
     keyed.sort(key=lambda pair: pair[0], reverse=reverse)
     if sort == "price":
         keyed.sort(key=lambda pair: pair[0][0] == 1)  # without a price: last, in either direction
@@ -141,19 +142,19 @@ def _is_later(key: Key, after: Key, *, by_price: bool, reverse: bool) -> bool:
 
 
 _DOWNWARD = {"relevance", "updated", "created"}
-_KEYS: dict[str, Callable[[Found, Query], Key]] = {
+_KEYS: dict[str, Callable[[Found, Find], Key]] = {
     "relevance": lambda each, _: (-each.points, -each.row.newest, each.row.id),
     "updated": lambda each, _: (-each.row.newest, each.row.id),
     "created": lambda each, _: (-each.row.made, each.row.id),
     "name": lambda each, _: (each.row.name,),
-    "price": lambda each, query: price_key(shown(each.row.usual, each.row.offers, query), each.row.id),
+    "price": lambda each, find: price_key(find(each.row.usual, each.row.offers), each.row.id),
 }
 """Keys ascend in the natural order of a sort; each ends in the id, so none are equal."""
 
 
-def _hit(view: View, each: Found, key: Key, query: Query, score: float) -> Hit:
+def _hit(view: View, each: Found, key: Key, find: Find, score: float) -> Hit:
     item: bytes = view.stored(each.document)["item"]
-    return Hit(each.row.id, item, score, shown(each.row.usual, each.row.offers, query), key)
+    return Hit(each.row.id, item, score, find(each.row.usual, each.row.offers), key)
 
 
 def _facet(found: list[Found], name: str) -> tuple[tuple[str, int], ...]:
