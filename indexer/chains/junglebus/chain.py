@@ -61,11 +61,12 @@ class JungleBusChain:
         self._prover = Prover(self._client, self._headers, self.lies)
         self._pages = Pages(self._client, name, subscription, self.lies)
         self._found = Found(name, self._prover, found)
-        self._doubts = Doubts(name)
-        self._tracer = Tracer(self._prover, self._found, self._doubts)
+        self.doubts = Doubts(name)
+        self._tracer = Tracer(self._prover, self._found, self.doubts)
         self._sync: HeaderSync | None = None
         self._told: dict[int, frozenset[bytes]] = {}
-        self._late: int | None = None
+        self._unread: dict[bytes, int] = {}
+        self._raised: set[tuple[bytes, int]] = set()
         self._asked_tip = self._looked = -POLL_SECONDS
         self._refused: set[bytes] = set()
         self.poll_seconds = POLL_SECONDS
@@ -78,7 +79,7 @@ class JungleBusChain:
     @property
     def note(self) -> str:
         """What is to be known about such a source, for status."""
-        doubts = f"; {len(self._doubts):,} transactions wait for a proof" if len(self._doubts) else ""
+        doubts = f"; {len(self.doubts):,} transactions wait for a proof" if len(self.doubts) else ""
         return (
             "a subscription delivers only what matches, and moves are found by asking: whether anything is missing "
             f"cannot be known, so there is no state hash{doubts}"
@@ -94,7 +95,7 @@ class JungleBusChain:
             await asyncio.to_thread(self._headers.load)
         await self._refresh()
         for txid in await asyncio.to_thread(self._found.load):
-            self._doubts.add(txid)
+            self.doubts.add(txid)
 
     async def _refresh(self) -> None:
         if self._sync is None:
@@ -116,8 +117,6 @@ class JungleBusChain:
 
     async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, Excerpt]]:
         """Excerpts of the best chain's blocks. Where the server fails on the way, it ends early with what is sure."""
-        if self._late is not None and self._late >= first:
-            self._late = None
         at = first
         told: dict[int, dict[bytes, Proven]] = {}
         try:
@@ -139,7 +138,7 @@ class JungleBusChain:
         here = told | {proven.txid: proven for proven in found}
         for txid in [*fallen, *(txid for txid, proven in here.items() if not self._prover.stands(proven))]:
             here.pop(txid, None)
-            self._doubts.add(txid)
+            self.doubts.add(txid)
         self._told[ref.height] = frozenset(here)
         self._told.pop(ref.height - 2 * OVERLAP, None)
         if ref.hash in self._refused or not here:
@@ -153,33 +152,37 @@ class JungleBusChain:
         if time.monotonic() - self._looked >= self.poll_seconds:
             self._looked = time.monotonic()
             await self._look_again(at.height)
-        for txid in self._doubts.due(TRIES):
+        for txid in self.doubts.due(TRIES):
             proven = await self._tracer.prove(txid)
             if proven is not None:
                 await self._found.add(proven)
-                self._noted(proven)
-        late, self._late = self._late, None
-        return late if late is not None and late <= at.height else None
+                self._unread[txid] = proven.height
+        return self._lowest_unread(at.height)
+
+    def _lowest_unread(self, stored: int) -> int | None:
+        """The lowest block stored that was read without a transaction of it; each makes a block be read again once."""
+        unread, self._unread = self._unread, {}
+        late = {
+            (txid, height)
+            for txid, height in unread.items()
+            if height <= stored and txid not in self._told.get(height, ())
+        } - self._raised
+        self._raised |= late
+        return min((height for _, height in late), default=None)
 
     async def _look_again(self, height: int) -> None:
         """The newest blocks once more: something may match in them that was not told before."""
         async for page in self._pages.between(max(self.first, height - OVERLAP + 1), height):
             fresh = [match for match in page.matches if match.txid not in self._told.get(match.height, ())]
-            for proven in await self._tracer.admit(fresh):
-                self._noted(proven)
+            self._unread |= {proven.txid: proven.height for proven in await self._tracer.admit(fresh)}
 
     async def spent(self, outpoint: Outpoint) -> bool | None:
         """Ask whether an output is spent; what spends it is told with its block from then on."""
         answer = await self._tracer.spender(outpoint)
         if isinstance(answer, Proven):
-            self._noted(answer)
+            self._unread[answer.txid] = answer.height
             return True
         return answer
-
-    def _noted(self, proven: Proven) -> None:
-        """A transaction that its block may have been read without, which then has to be read again."""
-        if proven.txid not in self._told.get(proven.height, ()) and self._tracer.is_news(proven):
-            self._late = proven.height if self._late is None else min(self._late, proven.height)
 
     # -- transactions by name
 

@@ -21,8 +21,9 @@ class Found:
     def __len__(self) -> int:
         return len(self._where)
 
-    def __contains__(self, txid: object) -> bool:
-        return txid in self._where
+    def holds(self, proven: Proven) -> bool:
+        """Whether it is told with its block already."""
+        return self._where.get(proven.txid) == proven.height
 
     def load(self) -> list[bytes]:
         """Take what was kept, checked anew; the txids of those that no longer hold, which are dropped."""

@@ -35,7 +35,6 @@ class Tracer:
     def __init__(self, prover: Prover, found: Found, doubts: Doubts) -> None:
         self._prover, self._found, self._doubts = prover, found, doubts
         self._unspent: OrderedDict[Outpoint, float] = OrderedDict()
-        self._news: set[bytes] = set()
         self._followed = block.Watched()
 
     async def admit(self, matches: Sequence[Match]) -> list[Proven]:
@@ -115,7 +114,7 @@ class Tracer:
         except LieError:
             return None
         proven = await self.prove(txid, raw) if raw is not None else None
-        if proven is not None and txid not in self._found:
+        if proven is not None and not self._found.holds(proven):
             await self._found.add(proven)
         return proven
 
@@ -146,10 +145,3 @@ class Tracer:
         """The first outputs of one satoshi: where a registration can be."""
         made = tx.read(proven.told.raw)
         return [made.outpoint(vout) for vout, each in enumerate(made.outputs) if each.satoshis == 1][:OUTPUTS]
-
-    def is_news(self, proven: Proven) -> bool:
-        """Whether this is the first time that a transaction makes its block be read again."""
-        if proven.txid in self._news:
-            return False
-        self._news.add(proven.txid)
-        return True
