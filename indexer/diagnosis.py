@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from indexer.chains import Rules
@@ -11,6 +12,7 @@ from indexer.facts import Event, EventKind, State, Status
 from indexer.reading import read_alone
 from indexer.registry import Registry
 from indexer.store import Revision, Store
+from indexer.store.requests import Request, RequestState
 from parsers import tx
 from parsers.errors import ParseError, TransactionError
 from parsers.reasons import Reason
@@ -259,3 +261,18 @@ def _steps(event: Event, conflict: Reason | None = None) -> list[dict[str, Any]]
             return [*steps, _step(step, failed.sentence, ok=event.kind is EventKind.BURNED, code=failed.code)]
         steps.append(_step(step, _GOOD[step]))
     return steps
+
+
+def requested(request: Request) -> dict[str, Any]:
+    """The step that says how far a publisher's request for the transaction has come."""
+    times = f"{request.tries} time{'' if request.tries == 1 else 's'}"
+    told = f"asked for at {_clock(request.asked_at)}, looked for {times}"
+    if request.state is RequestState.GIVEN_UP:
+        detail = f"{told} and given up: {request.detail}; ask again once it is broadcast"
+        return _step("requested", detail, ok=False, code="given-up")
+    told += f": {request.detail}" if request.detail else ""
+    return _step("requested", told if request.ended else f"{told}; next at {_clock(request.next_at)}")
+
+
+def _clock(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

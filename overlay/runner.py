@@ -56,8 +56,8 @@ class AddressError(Exception):
 
 
 class Runner:
-    """Runs a house until a signal. `serving` is called with the URL once requests are answered; `share_port` lets
-    other processes of this user serve on the same port, and `counters` are shared with them."""
+    """Runs a house until a signal. `serving` is called with the URL once requests are answered, which is `url` from
+    then on; `share_port` lets other processes of this user serve on the same port, with whom `counters` are shared."""
 
     def __init__(
         self,
@@ -70,6 +70,7 @@ class Runner:
         self._house, self._serving, self._share_port = house, serving, share_port
         self.standing = Standing(house.settings, house.store, house.engine, version())
         self._counters = counters or Counters()
+        self.url = ""
         self._news = News()
         self._asked = asyncio.Event()
         self._signalled = asyncio.Event()
@@ -239,7 +240,8 @@ class Runner:
             await runner.cleanup()
             raise AddressError(f"cannot serve on {settings.host} port {settings.port}: {_reason(error)}") from None
         host, port = runner.addresses[0][:2]
-        self._serving(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        self._serving(self.url)
         return runner
 
     def services(self) -> Services:

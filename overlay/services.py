@@ -148,14 +148,17 @@ def diagnose(settings: Settings, store: Store, what: str | bytes) -> dict[str, A
     """CONTRACT's Diagnosis of a txid or outpoint, or of raw transaction bytes, which are read as one of the first
     chain. Raises ValueError for text that is neither, ParseError for bytes that are no transaction, ProblemError (503)
     for bytes while no chain is known."""
-    from indexer.diagnosis import Diagnoser
+    from indexer.diagnosis import Diagnoser, requested
+    from indexer.store.requests import Requests
     from overlay.api.problems import ProblemError
 
     known = networks(settings, store)
     if isinstance(what, bytes) and not known:
         raise ProblemError(503, "no chain is indexed yet, so there is none to read the transaction for")
     diagnoser = Diagnoser(store, lambda: known)
-    return diagnoser.by_name(what) if isinstance(what, str) else diagnoser.by_raw(what)
+    found = diagnoser.by_name(what) if isinstance(what, str) else diagnoser.by_raw(what)
+    asked = Requests(store.engine).get(bytes.fromhex(found["txid"])[::-1])
+    return found if asked is None else {**found, "steps": [requested(asked), *found["steps"]]}
 
 
 def networks(settings: Settings, store: Store) -> dict[str, Network]:
