@@ -9,18 +9,21 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from indexer.facts import Event, EventKind, State, Status
+from indexer.facts import BlockRef, Event, EventKind, State, Status
 from indexer.store.requests import Request
 from overlay import items
 from overlay.document import Document
 from overlay.engines import Cursor, Suggestion
 from overlay.ports import Change, Changes, Listing, Revision, Services
 from overlay.query import Cheapest, Hit, Hits, Query
+from overlay.proofs import Evidence, NoProofError
 from parsers import cards
+from parsers.beef import write
+from parsers.bump import from_branch
 from parsers.cards import Kind
 from parsers.errors import ParseError
 from parsers.reasons import Reason
-from parsers.tx import Outpoint
+from parsers.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
 
 CHAIN, CAIP2 = "bsv-regtest", "bsv:regtest"
 
@@ -99,6 +102,25 @@ class FakeStore:
 
     def card(self, sha: bytes, /) -> bytes | None:
         return next((each.card_body for each in self.listings.values() if each.state.card == sha), None)
+
+    def evidence(self, registration_id: str, /) -> Evidence:
+        """A made-up transaction alone in a made-up block; burned listings have none."""
+        state = self.listings[registration_id].state
+        if state.status is Status.BURNED:
+            raise NoProofError("none was kept")
+        raw = serialise((TxInput(state.winner, b"", 0),), (TxOutput(1, b"made up for " + registration_id.encode()),))
+        txid = sha256d(raw)
+        path = from_branch(100, 0, txid, [])
+        header = bytes(36) + txid + bytes(12)
+        ref = BlockRef(CHAIN, 100, sha256d(header), bytes(32), 0, header)
+        return Evidence(
+            chain=CHAIN, caip2=CAIP2, outpoint=Outpoint(txid, 0), ref=ref, raw=raw, path=path.to_bytes(),
+            beef=write([(raw, path)]), before=(), after=(raw,),
+        )  # fmt: skip
+
+    def headers(self, chain: str, first: int, count: int, /) -> list[bytes]:
+        """Thirty thousand headers that say their height."""
+        return [height.to_bytes(80, "little") for height in range(first, min(first + count, 30_000))]
 
     def changes(self, since: int, limit: int, /) -> Changes:
         rows = [Change(seq, "upsert", id_, 100 + seq, "inscribed") for seq, id_ in enumerate(self.listings, 1)]

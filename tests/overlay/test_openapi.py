@@ -13,15 +13,16 @@ from jsonschema import Draft202012Validator
 
 from overlay.api.app import create_app
 from overlay.api.openapi import document
-from overlay.api.params import CHANGES, CHECK, SEARCH, STREAM, SUGGEST
+from overlay.api.params import CHANGES, CHECK, PROOF, SEARCH, STREAM, SUGGEST
 from overlay.api.routes import ROUTES
 from overlay.api.schemas import SCHEMAS
 from overlay.ports import Services
+from tests.overlay.calls import TOWER
 from tests.overlay.fakes import FakeEngine, FakeStore
 
 TABLES = {
     "/v1/search": SEARCH, "/v1/search/enhanced": SEARCH, "/": SEARCH, "/v1/suggest": SUGGEST, "/v1/changes": CHANGES,
-    "/v1/check": CHECK, "/v1/stream": STREAM,
+    "/v1/check": CHECK, "/v1/listings/{id}/proof": PROOF, "/v1/stream": STREAM,
 }  # fmt: skip
 
 
@@ -97,6 +98,7 @@ def calls(services: Services) -> dict[str, list[str]]:
         "/v1/listings/{id}": [f"/v1/listings/{quote(id_, safe='')}" for id_ in ids],
         "/v1/listings/{id}/history": [f"/v1/listings/{id_}/history" for id_ in store.listings],
         "/v1/listings/{id}/card": [f"/v1/listings/{id_}/card" for id_ in store.listings],
+        "/v1/listings/{id}/proof": [f"/v1/listings/{TOWER}/proof", f"/v1/listings/{TOWER}/proof?from=29999"],
         "/v1/diagnose/{what}": ["/v1/diagnose/" + "ab" * 32],
         "/v1/changes": ["/v1/changes?limit=3", "/v1/changes?since=12345"],
         "/v1/status": ["/v1/status"],
