@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from asyncio import to_thread
+from time import monotonic
 from typing import Any
 
 from aiohttp import hdrs, web
@@ -21,6 +22,9 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 15.0
 """After so long without a change a comment is sent, so that proxies and readers know that the stream lives."""
+
+LOOK_SECONDS = 2.0
+"""How often a stream in which nothing happens looks whether its reader is still there."""
 
 SLOW_SECONDS = 10.0
 """A reader that takes nothing for so long is dropped: it comes back and goes on where it was."""
@@ -60,6 +64,7 @@ class EventStream(web.StreamResponse):
         super().__init__(headers=headers)
         self._store, self._hub, self._client = store, hub, client
         self._epoch, self._seq = epoch, since
+        self._told_at = 0.0
 
     async def send(self, request: web.Request) -> None:
         """Send until the reader goes or the server ends. Whatever breaks ends the stream: the reader comes back."""
@@ -69,7 +74,7 @@ class EventStream(web.StreamResponse):
                 return
             try:
                 await self._tell(_GREETING)
-                while not self._hub.closed:
+                while not self._hub.closed and request.transport is not None:
                     await self._step()
             except (ConnectionError, TimeoutError):
                 _drop(request)
@@ -85,8 +90,9 @@ class EventStream(web.StreamResponse):
             await self._tell(b"".join(event for _, event in ready))
         elif ready is None and await self._catch_up():
             return
-        elif not await self._hub.moved(self._seq, HEARTBEAT_SECONDS):
-            await self._tell(_HEARTBEAT)
+        elif not await self._hub.moved(self._seq, min(LOOK_SECONDS, HEARTBEAT_SECONDS)):
+            if monotonic() - self._told_at >= HEARTBEAT_SECONDS:
+                await self._tell(_HEARTBEAT)
 
     async def _catch_up(self) -> bool:
         """Send the next changes from the store; whether there were any."""
@@ -100,6 +106,7 @@ class EventStream(web.StreamResponse):
     async def _tell(self, data: bytes) -> None:
         async with asyncio.timeout(SLOW_SECONDS):
             await self.write(data)
+        self._told_at = monotonic()
 
 
 def _drop(request: web.Request) -> None:
