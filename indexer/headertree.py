@@ -183,11 +183,11 @@ class HeaderTree:
         self._index.extend(digests)
         self._parent.extend([-1 if tip is None else tip, *range(number, number + count - 1)])
         self._height.extend(range(self.height + 1, self.height + 1 + count))
-        for total in accumulate(works, initial=0 if tip is None else self.work(tip)):
-            capped = min(total, _WORK_LIMIT)
-            self._work_high.append(capped >> 64)
-            self._work_low.append(capped & _MASK_64)
-        del self._work_high[number], self._work_low[number]
+        totals = list(accumulate(works, initial=0 if tip is None else self.work(tip)))[1:]
+        if totals and totals[-1] > _WORK_LIMIT:
+            totals = [min(total, _WORK_LIMIT) for total in totals]
+        self._work_high.extend([total >> 64 for total in totals])
+        self._work_low.extend([total & _MASK_64 for total in totals])
         self._bad += bytes(count)
         self.changed = min(self.changed, self.height + 1)
         self._best.extend(range(number, number + count))

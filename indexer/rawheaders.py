@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 import numpy as np
 
 from indexer.chainwork import work
 from indexer.headertree import HeaderTree
-from parsers.tx import sha256d
 
 SIZE = 80
 _REST = 48
@@ -35,7 +35,8 @@ class RawTree(HeaderTree):
 
         Raises ValueError when they are not linked to the tip and to one another.
         """
-        digests = [sha256d(joined[at : at + SIZE]) for at in range(0, len(joined), SIZE)]
+        parts = [joined[at : at + SIZE] for at in range(0, len(joined), SIZE)]
+        digests = [sha256(sha256(part).digest()).digest() for part in parts]
         rows = np.frombuffer(joined, np.uint8).reshape(-1, SIZE)
         tip = self.at(self.height)
         before = bytes(rows[0, 4:36]) if tip is None else self.hash(tip)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine, delete, insert, select
 
@@ -16,9 +17,24 @@ PAGE = 2016
 def load(engine: Engine, chain: str) -> Iterator[tuple[int, bytes]]:
     """Pieces of a chain's headers, lowest first: the height of the first, and the headers joined."""
     statement = select(headers.c.first, headers.c.raw).where(headers.c.chain == chain).order_by(headers.c.first)
-    with engine.connect().execution_options(yield_per=16) as connection:
+    with engine.connect().execution_options(yield_per=16) as connection, _read_once(connection):
         for row in connection.execute(statement):
             yield row[0], row[1]
+
+
+@contextmanager
+def _read_once(connection: Connection) -> Iterator[None]:
+    """Have SQLite keep little of what is read meanwhile: else 33 MB of headers stay in its cache, that nobody asks for
+    again."""
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    usual = connection.exec_driver_sql("PRAGMA cache_size").scalar_one()
+    connection.exec_driver_sql("PRAGMA cache_size=-2048")
+    try:
+        yield
+    finally:
+        connection.exec_driver_sql(f"PRAGMA cache_size={int(usual)}")
 
 
 def save(connection: Connection, chain: str, first: int, raw: bytes) -> None:

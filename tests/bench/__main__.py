@@ -11,6 +11,7 @@ BENCHES = (
     ("bench_cards",),
     ("bench_search",),
     ("bench_http", "tantivy"),
+    ("bench_headers",),
     ("bench_up",),
 )
 
