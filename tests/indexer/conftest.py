@@ -13,6 +13,7 @@ from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.oracles.registry import Registry
 from tests.oracles.witness import WitnessRegistry
+from tests.proved import check_proofs
 
 Look = Callable[[ChainKit], Awaitable[Indexing]]
 
@@ -48,3 +49,4 @@ def compare(indexing: Indexing, kit: ChainKit) -> None:
     assert told["pointers"] == oracle.pointers
     assert sorted(map(str, told["rejected"])) == sorted(map(str, oracle.rejected))
     assert indexing.hashes(oracle.state_hashes) == oracle.state_hashes
+    check_proofs(indexing.store, "demo", segwit=kit.coin.segwit)

@@ -1,0 +1,66 @@
+"""Whether every event that is stored has a proof, judged without the code that made it."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from sqlalchemy import select
+
+from indexer.store import Store, proofs
+from indexer.store.tables import events
+from indexer.store.tables import proofs as table
+from parsers.tx import read_exactly
+
+
+def check_proofs(store: Store, chain: str, *, segwit: bool = False) -> int:
+    """Climb from every transaction that says something to the root in its block's header, and say how many."""
+    with store.engine.connect() as connection:
+        said = {
+            (row[0], row[1])
+            for row in connection.execute(select(events.c.height, events.c.txid).where(events.c.chain == chain))
+        }
+        kept = {
+            (row[0], row[1])
+            for row in connection.execute(select(table.c.height, table.c.txid).where(table.c.chain == chain))
+        }
+    assert kept == said
+    for height, txid in said:
+        found = proofs.proof(store.engine, chain, txid)
+        assert found is not None
+        assert read_exactly(found.proof.raw, segwit=segwit).txid == txid
+        assert (found.ref, found.ref.height) == (store.block(chain, height), height)
+        told, root = climb(found.proof.bump, txid)
+        assert (told, root) == (height, found.ref.header[36:68])
+    return len(said)
+
+
+def climb(path: bytes, txid: bytes) -> tuple[int, bytes]:
+    """The height a BUMP of one transaction names, and the root it leads to; read the slow way (BRC-74)."""
+    at = 0
+
+    def number() -> int:
+        nonlocal at
+        first, size = path[at], {0xFD: 2, 0xFE: 4, 0xFF: 8}.get(path[at], 0)
+        value = int.from_bytes(path[at + 1 : at + 1 + size], "little") if size else first
+        at += 1 + size
+        return value
+
+    height, depth = number(), path[at]
+    at += 1
+    node, index = txid, -1
+    for level in range(depth):
+        leaves: dict[int, bytes | None] = {}
+        for _ in range(number()):
+            offset, flags = number(), path[at]
+            at += 1
+            leaves[offset] = None if flags == 1 else path[at : at + 32]
+            at += 0 if flags == 1 else 32
+            if flags == 2:
+                assert (level, leaves[offset]) == (0, txid)
+                index = offset
+        if level or len(leaves) > 1:
+            beside = leaves[index ^ 1]
+            pair = node + (beside or node) if index % 2 == 0 else (beside or b"") + node
+            node, index = sha256(sha256(pair).digest()).digest(), index >> 1
+    assert (at, index) == (len(path), 0)
+    return height, node
