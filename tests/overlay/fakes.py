@@ -15,8 +15,8 @@ from overlay import items
 from overlay.document import Document
 from overlay.engines import Cursor, Suggestion
 from overlay.ports import Change, Changes, Listing, Revision, Services
-from overlay.query import Cheapest, Hit, Hits, Query
 from overlay.proofs import Evidence, NoProofError
+from overlay.query import Cheapest, Hit, Hits, Query
 from parsers import cards
 from parsers.beef import write
 from parsers.bump import from_branch
@@ -118,7 +118,7 @@ class FakeStore:
             beef=write([(raw, path)]), before=(), after=(raw,),
         )  # fmt: skip
 
-    def headers(self, chain: str, first: int, count: int, /) -> list[bytes]:
+    def headers(self, _chain: str, first: int, count: int, /) -> list[bytes]:
         """Thirty thousand headers that say their height."""
         return [height.to_bytes(80, "little") for height in range(first, min(first + count, 30_000))]
 
