@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from indexer.chains import Chain, Selective, SourceUnavailableError
 from indexer.facts import BlockRef
@@ -24,6 +24,10 @@ KEPT_BACK = 10
 
 AGAIN_SECONDS = 300
 """An outpoint seen unspent so recently is not asked for again."""
+
+
+LISTED_SECONDS = 60
+"""Between two looks through the store for outpoints that are due."""
 
 
 class Budget:
@@ -70,24 +74,22 @@ class Owners:
     async def look(self, at: BlockRef) -> tuple[int | None, bool]:
         """Ask for as many outpoints as the budget allows; the lowest height to be read again, None when nothing was
         missed up to `at`, and whether the outbox has news. Raises SourceUnavailableError."""
-        times: dict[Outpoint, int | None] = {}
+        spent: dict[Outpoint, bool | None] = {}
         try:
             while await self._due() and self._budget.take(leaving=KEPT_BACK):
-                await self._ask(self._waiting.popleft(), times)
+                outpoint = self._waiting.popleft()
+                spent[outpoint] = await self._source.spent(outpoint)
         finally:
-            told = await asyncio.to_thread(self._writer.note_checked, self._name, times)
+            told = await self._note(spent)
         return await self._source.look(at), told > 0
 
-    async def _ask(self, outpoint: Outpoint, times: dict[Outpoint, int | None]) -> bool | None:
-        spent = await self._source.spent(outpoint)
-        if spent is not None:
-            times[outpoint] = None if spent else int(self._now())
-        return spent
+    async def _note(self, spent: Mapping[Outpoint, bool | None]) -> int:
+        return await asyncio.to_thread(self._writer.note_checked, self._name, int(self._now()), spent)
 
     async def _due(self) -> bool:
         """Whether an outpoint is to be asked for; the store is looked through once for a whole minute's budget."""
         now = self._now()
-        if not self._waiting and not 0 <= now - self._listed < min(60, self._again):
+        if not self._waiting and not 0 <= now - self._listed < LISTED_SECONDS:
             self._listed = now
             before = int(now) - self._again + 1
             self._waiting.extend(await asyncio.to_thread(self._store.due, self._name, before, self._most))
@@ -100,11 +102,10 @@ class Owners:
         """
         if not self._budget.take():
             return None
-        times: dict[Outpoint, int | None] = {}
         try:
-            spent = await self._ask(outpoint, times)
+            spent = await self._source.spent(outpoint)
         except SourceUnavailableError as error:
             log.warning("%s: whether %s is spent cannot be asked: %s", self._name, outpoint, error)
             return None
-        await asyncio.to_thread(self._writer.note_checked, self._name, times)
+        await self._note({outpoint: spent})
         return None if spent is None else not spent

@@ -39,8 +39,8 @@ def drop(connection: Connection, chain: str, txid: bytes) -> None:
 
 
 def due(chain: str, before: int, limit: int) -> Select[Any]:
-    """The outpoints of live registrations that were last checked before that time (seconds since 1970): first those
-    that never were, the newest first, then those whose check is the oldest."""
+    """The outpoints of live registrations that were last asked for before that time (seconds since 1970): first those
+    that never were, the newest first, then those of longest ago."""
     later = events.alias()
     superseded = (
         select(later.c.place)
@@ -53,26 +53,31 @@ def due(chain: str, before: int, limit: int) -> Select[Any]:
         select(events.c.at_txid, events.c.at_vout)
         .outerjoin(checks, seat & (checks.c.chain == chain))
         .where(events.c.chain == chain, events.c.at_txid.is_not(None), ~superseded)
-        .where(checks.c.checked_at.is_(None) | (checks.c.checked_at < before))
-        .order_by(checks.c.checked_at.is_not(None), checks.c.checked_at, events.c.place.desc())
+        .where(checks.c.asked_at.is_(None) | (checks.c.asked_at < before))
+        .order_by(checks.c.asked_at.is_not(None), checks.c.asked_at, events.c.place.desc())
         .limit(limit)
     )
 
 
-def note(connection: Connection, chain: str, times: Mapping[Outpoint, int | None]) -> list[str]:
-    """Remember when outpoints were last seen unspent, None for those that are not any more; return the registrations
-    there of which the outbox has not told a time for TOLD_SECONDS."""
+def note(connection: Connection, chain: str, when: int, spent: Mapping[Outpoint, bool | None]) -> list[str]:
+    """Remember what was said of outpoints at that time (seconds since 1970): spent, unspent, or None for nothing.
+
+    Returned are the registrations at unspent ones of which the outbox has not told a time for TOLD_SECONDS.
+    """
     rows, stale = [], []
-    for outpoint, when in times.items():
+    for outpoint, answer in spent.items():
         row = (checks.c.chain == chain, checks.c.txid == outpoint.txid, checks.c.vout == outpoint.vout)
-        told = connection.execute(select(checks.c.told_at).where(*row)).scalar()
+        former = connection.execute(select(checks.c.checked_at, checks.c.told_at).where(*row)).first()
+        checked_at, told_at = former or (None, None)
         connection.execute(delete(checks).where(*row))
-        if when is None:
-            continue
-        if told is None or when - told >= TOLD_SECONDS:
-            told = when
-            stale += _there(connection, chain, outpoint)
-        rows.append({"chain": chain, "txid": outpoint.txid, "vout": outpoint.vout, "checked_at": when, "told_at": told})
+        if answer is False:
+            checked_at = when
+            if told_at is None or when - told_at >= TOLD_SECONDS:
+                told_at = when
+                stale += _there(connection, chain, outpoint)
+        if not answer:
+            at = {"chain": chain, "txid": outpoint.txid, "vout": outpoint.vout}
+            rows.append(at | {"asked_at": when, "checked_at": checked_at, "told_at": told_at})
     if rows:
         connection.execute(insert(checks), rows)
     return stale
@@ -91,7 +96,9 @@ def checked(engine: Engine, chain: str, outpoints: Iterable[Outpoint]) -> dict[O
     with engine.connect() as connection:
         for at in range(0, len(wanted), _BATCH):
             among = tuple_(checks.c.txid, checks.c.vout).in_([tuple(each) for each in wanted[at : at + _BATCH]])
-            statement = select(checks.c.txid, checks.c.vout, checks.c.checked_at).where(checks.c.chain == chain, among)
+            statement = select(checks.c.txid, checks.c.vout, checks.c.checked_at).where(
+                checks.c.chain == chain, checks.c.checked_at.is_not(None), among
+            )
             times |= {Outpoint(txid, vout): when for txid, vout, when in connection.execute(statement)}
     return times
 

@@ -90,8 +90,8 @@ class Store:
                 yield Outpoint(txid, vout)
 
     def due(self, chain: str, before: int, limit: int) -> list[Outpoint]:
-        """Where live registrations are that were last seen there before that time (seconds since 1970): first those
-        never checked, the newest first, then those whose check is the oldest."""
+        """Where live registrations are whose outpoints were last asked for before that time (seconds since 1970): first
+        those never asked for, the newest first, then those of longest ago."""
         return [Outpoint(*row.values()) for row in self._rows(found.due(chain, before, limit))]
 
     def checked(self, chain: str, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:

@@ -213,8 +213,9 @@ checks = Table(
     Column("chain", _TEXT, primary_key=True),
     Column("txid", LargeBinary, primary_key=True),
     Column("vout", BigInteger, primary_key=True, autoincrement=False),
-    Column("checked_at", BigInteger, nullable=False),
-    Column("told_at", BigInteger, nullable=False),
+    Column("asked_at", BigInteger, nullable=False),
+    Column("checked_at", BigInteger),
+    Column("told_at", BigInteger),
 )
-"""When a source of excerpts last said that an outpoint is unspent, and which such time the outbox has told of: both in
-seconds since 1970."""
+"""When a source of excerpts was last asked for an outpoint, when it last said that it is unspent, and which of these
+the outbox has told; all in seconds since 1970."""

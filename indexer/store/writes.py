@@ -202,15 +202,15 @@ class Writer:
         with self._writing() as connection:
             found.drop(connection, chain, txid)
 
-    def note_checked(self, chain: str, times: Mapping[Outpoint, int | None]) -> int:
-        """Remember when outpoints were last seen unspent (seconds since 1970), None for those that are not any more.
+    def note_checked(self, chain: str, when: int, spent: Mapping[Outpoint, bool | None]) -> int:
+        """Remember what was said of outpoints at that time (seconds since 1970): spent, unspent, or None for nothing.
 
         Registrations whose time has not been told for a while are noted as changed; how many those are.
         """
-        if not times:
+        if not spent:
             return 0
         with self._writing() as connection:
-            stale = found.note(connection, chain, times)
+            stale = found.note(connection, chain, when, spent)
             told = {"chain": chain, "op": "upsert", "height": None, "reason": "owner-checked"}
             _note(connection, [{**told, "id": id_} for id_ in stale])
         return len(stale)

@@ -53,7 +53,7 @@ class Pages:
                 height, index, begun = end.height, end.tx_index, True
             elif more:
                 raise self._lies.caught("order", f"a page after {height:,} is done and empty, and more are to follow")
-            if done is not None and done >= height:
+            if done is not None:
                 height, index, begun = done + 1, 0, False
             ended = not fresh and done is None
             complete = last if ended else min(height - 1, last)
@@ -87,8 +87,6 @@ class Pages:
         more = False
         for control in controls:
             if control.code == answers.BLOCK_DONE:
-                if control.block < height:
-                    raise self._lies.caught("order", f"block {control.block:,} is done while {height:,} is asked for")
                 done = control.block if done is None else max(done, control.block)
             elif control.code == answers.PAGE_DONE:
                 more = True
@@ -101,4 +99,4 @@ class Pages:
                     f"{self._name}: the server gives up the subscription {self._subscription}: {control.message!a}; "
                     "look at it in the server's dashboard"
                 )
-        return done, more
+        return done if done is not None and done >= height else None, more
