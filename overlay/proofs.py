@@ -4,7 +4,7 @@ registration, and its block."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from indexer.facts import BlockRef
 from indexer.networks import by_caip2
@@ -19,6 +19,7 @@ MAX_RAW = 16 << 20
 MAX_LINEAGE = 1_000
 """Transactions between a registration and where it is now that a proof holds at most."""
 
+
 class NoProofError(Exception):
     """There is no proof to give: the message says why."""
 
@@ -29,6 +30,7 @@ class Evidence:
 
     `raw` and `path` (BRC-74) are as kept. `before` holds the raw transactions from the registration to the one before
     the winner, `after` those that moved the satoshi since, oldest first; both None where they are not kept or too many.
+    `parents` are kept transactions of which these spend outputs before the satoshi's: their values say where it went.
     `beef` (BRC-62) is over the transaction without its witness, as no reader of BEEF knows witnesses.
     """
 
@@ -41,6 +43,7 @@ class Evidence:
     beef: bytes
     before: tuple[bytes, ...] | None
     after: tuple[bytes, ...] | None
+    parents: tuple[bytes, ...] = ()
 
 
 def evidence(store: Store, registration: str) -> Evidence:
@@ -60,28 +63,45 @@ def evidence(store: Store, registration: str) -> Evidence:
     found = proofs.proof(store.engine, chain, state.winner.txid)
     if found is None:
         raise NoProofError("its block was read without keeping proofs: index the chain again to have them")
-    before, after = _lineage(store, history, state.winner.txid)
     caip2 = store.chains().get(chain, chain)
     raw, path = found.proof
-    return Evidence(
+    bare = Evidence(
         chain=chain, caip2=caip2, outpoint=state.winner, ref=found.ref, raw=raw, path=path,
-        beef=_beef(raw, path, caip2), before=before, after=after,
+        beef=_beef(raw, path, caip2), before=None, after=None,
     )  # fmt: skip
+    return _with_lineage(bare, store, history)
 
 
-def _lineage(
-    store: Store, history: Sequence[Revision], winner: bytes
-) -> tuple[tuple[bytes, ...], tuple[bytes, ...]] | tuple[None, None]:
-    """The raw transactions of a history before and after its winning revision."""
-    chain = history[0].chain
+def _with_lineage(found: Evidence, store: Store, history: Sequence[Revision]) -> Evidence:
+    """The same with the other transactions of the history, as far as they are kept."""
     txids = list(dict.fromkeys(past.event.txid for past in history))
-    if len(txids) > MAX_LINEAGE or (proofs.size(store.engine, chain, txids) or MAX_RAW + 1) > MAX_RAW:
-        return None, None
-    at = txids.index(winner)
-    raws = proofs.raws(store.engine, chain, txids)
+    size = proofs.size(store.engine, found.chain, txids)
+    if len(txids) > MAX_LINEAGE or size is None or size > MAX_RAW:
+        return found
+    raws = proofs.raws(store.engine, found.chain, txids)
     if raws.keys() != set(txids):
-        return None, None  # a reorg came between the two questions
-    return tuple(raws[txid] for txid in txids[:at]), tuple(raws[txid] for txid in txids[at + 1 :])
+        return found  # a reorg came between the two questions
+    at = txids.index(found.outpoint.txid)
+    way = [raws[txid] for txid in txids]
+    parents = _parents(found, store, txids, way, MAX_RAW - size)
+    return replace(found, before=tuple(way[:at]), after=tuple(way[at + 1 :]), parents=parents)
+
+
+def _parents(
+    found: Evidence, store: Store, txids: Sequence[bytes], way: Sequence[bytes], room: int
+) -> tuple[bytes, ...]:
+    """The kept transactions whose outputs are spent before the one that comes from the way itself."""
+    network = by_caip2(found.caip2)
+    segwit = network is not None and network.rules.segwit
+    wanted: set[bytes] = set()
+    for raw in way[1:]:
+        spent = [each.prevout.txid for each in tx.read(raw, segwit=segwit).inputs]
+        ours = next((number for number, txid in enumerate(spent) if txid in txids), 0)
+        wanted |= set(spent[:ours])
+    kept = [txid for txid in sorted(wanted)[:MAX_LINEAGE] if proofs.size(store.engine, found.chain, [txid]) is not None]
+    if (proofs.size(store.engine, found.chain, kept) or 0) > room:
+        return ()
+    return tuple(proofs.raws(store.engine, found.chain, kept).values())
 
 
 def _beef(raw: bytes, path: bytes, caip2: str) -> bytes:

@@ -60,4 +60,5 @@ def _members(id_: str, found: Evidence) -> dict[str, Any]:
     if found.before is not None and found.after is not None:
         members["before"] = [raw.hex() for raw in found.before]
         members["after"] = [raw.hex() for raw in found.after]
+        members["parents"] = [raw.hex() for raw in found.parents]
     return members

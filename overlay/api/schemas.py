@@ -192,6 +192,8 @@ SCHEMAS: dict[str, Schema] = {
         {
             "before": several(HEX) | {"description": "The raw transactions from the registration to this revision."},
             "after": several(HEX) | {"description": "Those that moved the satoshi since, without a newer revision."},
+            "parents": several(HEX)
+            | {"description": "Kept transactions that those spend before the satoshi: their values say where it went."},
             "from": COUNT,
             "headers": several({"type": "string", "pattern": "^[0-9a-f]{160}$"})
             | {"description": "Consecutive headers from height `from` on."},

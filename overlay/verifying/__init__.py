@@ -104,7 +104,7 @@ def verify(
         "transaction": _transaction,
         "card": _card,
         "listing": _listing,
-        "lineage": satoshi.follow,
+        "lineage": lambda each: satoshi.follow(each, own),
         "block": _block,
         "work": _work,
         "chain": lambda each: _chain(each, expected, lambda: linking.in_chain(each, fetch, own, progress)),

@@ -30,8 +30,8 @@ class Claim:
 
     `tx` is the winning revision, inscribed at `outpoint` and mined in the block of `header` (as served) at `height`;
     `bare` its bytes without witness. `origin` is the outpoint that the id names. `before` and `after` are the other
-    transactions of the satoshi, None where the server gives none; `seat` is where it is said to be now, None once
-    burned.
+    transactions of the satoshi, None where the server gives none, and `parents` others that they spend; `seat` is where
+    the satoshi is said to be now, None once burned.
     """
 
     id: str
@@ -50,6 +50,7 @@ class Claim:
     header: bytes
     before: tuple[Transaction, ...] | None
     after: tuple[Transaction, ...] | None
+    parents: tuple[Transaction, ...] = ()
 
 
 def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: bytes) -> Claim:
@@ -73,6 +74,7 @@ def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: byte
         bare=tx.serialise(winner.inputs, winner.outputs, winner.version, winner.locktime) if segwit else raw,
         path=_hex(proof, "bump"), block_hash=_hex(proof, "blockHash", 32)[::-1], height=height,
         header=_hex(proof, "header"), before=_several(proof, "before", segwit), after=_several(proof, "after", segwit),
+        parents=_several(proof, "parents", segwit) or (),
     )  # fmt: skip
 
 

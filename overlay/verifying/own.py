@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from overlay.verifying.claim import HEADER
-from parsers.tx import Outpoint, sha256d
+from parsers.tx import Outpoint, read, sha256d
 
 if TYPE_CHECKING:
     from indexer.chains.node.client import Client
 
-UNKNOWN_BLOCK = -5
+UNKNOWN = -5
 _T = TypeVar("_T")
 
 
@@ -29,6 +29,10 @@ class OwnSource(Protocol):
 
     def unspent(self, outpoint: Outpoint) -> bool | None:
         """Whether an output is unspent in its blocks; None when it cannot tell."""
+        ...
+
+    def satoshis(self, outpoint: Outpoint) -> int | None:
+        """The value of an output; None when it cannot tell."""
         ...
 
 
@@ -55,6 +59,10 @@ class HeaderFile:
             return True if _stands(data, header, _between_headers) or _stands(data, digits, _on_a_line) else None
 
     def unspent(self, outpoint: Outpoint) -> bool | None:  # noqa: ARG002 - headers say nothing of outputs
+        """Headers cannot tell."""
+        return None
+
+    def satoshis(self, outpoint: Outpoint) -> int | None:  # noqa: ARG002 - nor of these
         """Headers cannot tell."""
         return None
 
@@ -95,7 +103,7 @@ class Node:
             try:
                 found = await client.call("getblockheader", digest, True)
             except RpcError as error:
-                if error.code == UNKNOWN_BLOCK:
+                if error.code == UNKNOWN:
                     return None
                 raise
             confirmations, at = found.get("confirmations"), found.get("height")
@@ -112,6 +120,20 @@ class Node:
 
         return self._run(ask)
 
+    def satoshis(self, outpoint: Outpoint) -> int | None:
+        """From the transaction, which a node with an index of them has; the bytes are held to the txid asked for."""
+        from indexer.chains.node.client import RpcError
+
+        async def ask(client: Client) -> Any:
+            try:
+                return await client.call("getrawtransaction", outpoint.txid[::-1].hex(), False)
+            except RpcError as error:
+                if error.code == UNKNOWN:
+                    return None
+                raise
+
+        return _value(self._run(ask), outpoint)
+
     def _run(self, ask: Callable[[Client], Awaitable[_T]]) -> _T:
         from indexer.chains.node.client import Client
 
@@ -123,3 +145,13 @@ class Node:
                 await client.close()
 
         return asyncio.run(once())
+
+
+def _value(answer: object, outpoint: Outpoint) -> int | None:
+    """An output's value in a transaction's hex, with a witness or without; None when it is not there."""
+    try:
+        raw = bytes.fromhex(answer) if isinstance(answer, str) else b""
+        found = next((tx for tx in (read(raw), read(raw, segwit=True)) if tx.txid == outpoint.txid), None)
+    except ValueError:
+        return None
+    return found.outputs[outpoint.vout].satoshis if found and outpoint.vout < len(found.outputs) else None

@@ -3,12 +3,13 @@ judged by the same laws as the indexer's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 from indexer import verdict
 from indexer.facts import EventKind
 from indexer.lineage import Line, Unknown, positions
 from overlay.verifying.claim import Claim, NotProvedError
+from overlay.verifying.own import OwnSource
 from parsers import envelope, output
 from parsers.output import OutputRecord
 from parsers.tx import Outpoint, Transaction
@@ -33,21 +34,31 @@ def inscribed(tx: Transaction, vout: int, where: str | None) -> OutputRecord:
     return output.read(tx, vout, witness=())
 
 
-def follow(claim: Claim) -> str:
+def follow(claim: Claim, own: OwnSource | None = None) -> str:
     """Follow the satoshi from the outpoint that the id names to where it is said to be now; the winning revision must
-    be the last valid word on the way. Gives a sentence, or raises NotProvedError saying where it does not lead on."""
+    be the last valid word on the way. Values that the answer lacks are asked of the user's own source.
+
+    Gives a sentence, or raises NotProvedError saying where the way ends.
+    """
     if claim.before is None or claim.after is None:
         raise NotProvedError("the answer does not hold the transactions to follow the satoshi through")
     way = [*claim.before, claim.tx, *claim.after]
     where = claim.network.rules.envelope
     _check_registration(claim, way[0], where)
-    known = {tx.txid: tx for tx in way}
+    known = {tx.txid: tx for tx in (*claim.parents, *way)}
+
+    def value(outpoint: Outpoint) -> int | None:
+        parent = known.get(outpoint.txid)
+        if parent is None:
+            return own.satoshis(outpoint) if own is not None else None
+        return parent.outputs[outpoint.vout].satoshis if outpoint.vout < len(parent.outputs) else None
+
     seat: Outpoint | None = claim.origin
     newest, offset = claim.origin, 0
     for tx in way[1:]:
         if seat is None:
             raise NotProvedError(f"the satoshi is burned before transaction {tx.hex_id}")
-        seat, offset = _step(tx, seat, offset, known, alone=where != "witness")
+        seat, offset = _step(tx, seat, offset, value, alone=where != "witness")
         if seat and verdict.of_arrival(claim.kind, inscribed(tx, seat.vout, where)).event is EventKind.REINSCRIBED:
             newest = seat
     if newest != claim.outpoint:
@@ -56,7 +67,7 @@ def follow(claim: Claim) -> str:
         raise NotProvedError(f"the satoshi ends {_at(seat)}, and is said to be {_at(claim.seat)}")
     if not way[1:]:
         return "the transaction is the registration itself, and the satoshi is still there"
-    return f"the satoshi leads from the registration through {len(way) - 1:,} more transactions to {_at(seat)[3:]}"
+    return f"followed from the registration, the satoshi is {_at(seat)} after {len(way):,} transactions"
 
 
 def _at(seat: Outpoint | None) -> str:
@@ -73,13 +84,13 @@ def _check_registration(claim: Claim, first: Transaction, where: str | None) -> 
 
 
 def _step(
-    tx: Transaction, seat: Outpoint, offset: int, known: Mapping[bytes, Transaction], *, alone: bool
+    tx: Transaction, seat: Outpoint, offset: int, value: Callable[[Outpoint], int | None], *, alone: bool
 ) -> tuple[Outpoint | None, int]:
     """Where a satoshi is after a transaction; None when that burns it."""
     prevouts = [spent.prevout for spent in tx.inputs]
     if seat not in prevouts:
         raise NotProvedError(f"transaction {tx.hex_id} does not spend {seat}")
-    at = next(positions(prevouts, [(prevouts.index(seat), offset)], lambda each: _value(each, known)))
+    at = next(positions(prevouts, [(prevouts.index(seat), offset)], value))
     if isinstance(at, Unknown):
         raise NotProvedError(
             f"where {seat} goes in {tx.hex_id} depends on the value of {at.missing[0]}, which is not in the answer"
@@ -88,8 +99,3 @@ def _step(
     if landing.burned or landing.vout is None:
         return None, 0
     return tx.outpoint(landing.vout), landing.offset
-
-
-def _value(outpoint: Outpoint, known: Mapping[bytes, Transaction]) -> int | None:
-    tx = known.get(outpoint.txid)
-    return tx.outputs[outpoint.vout].satoshis if tx and outpoint.vout < len(tx.outputs) else None

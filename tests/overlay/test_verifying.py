@@ -1,0 +1,475 @@
+"""A listing is checked without trusting who tells: every lie is found out, and what is not proved is said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from indexer.networks import network
+from overlay import verifying
+from overlay.catalogue import Catalogue
+from overlay.commands.verify import _Local
+from overlay.verifying import Report, linking
+from overlay.verifying.claim import Claim, NotProvedError
+from overlay.verifying.own import HeaderFile
+from parsers import bump
+from parsers.cards import Kind
+from parsers.tx import Outpoint, Transaction, TxInput, TxOutput, serialise, sha256d
+from parsers.tx import read as read_tx
+from tests.fakes import MemoryChain
+from tests.headers import header as mined
+from tests.indexing import Indexing
+from tests.oracles.wire import frames, read_block
+from tests.overlay.calls import TOWER
+
+REGTEST = "bsv:regtest"
+UPDATED = "dc35745fe6bf0623a33a2d79bcfeaeb9d34808c5d37d772598ebe5fa93db9dd7_0"
+"""A registration that was inscribed anew, and stays there."""
+
+NEEDED = {"transaction", "card", "listing", "lineage", "block", "work", "chain"}
+
+
+class Server:
+    """Answers that a test may change before they are given."""
+
+    def __init__(self, honest: _Local, *ids: str) -> None:
+        self.items = {id_: honest.listing(id_) for id_ in ids}
+        self.cards = {id_: honest.card(id_) for id_ in ids}
+        self.proofs = {id_: honest.proof(id_) for id_ in ids}
+        self.headers: list[str] = honest.proof(ids[0], 0)["headers"]
+        self.page = len(self.headers)
+        self.asked: list[int] = []
+
+    def listing(self, id_: str) -> Any:
+        return self.items[id_]
+
+    def card(self, id_: str) -> bytes:
+        return self.cards[id_]
+
+    def proof(self, id_: str, first: int | None = None) -> Any:
+        if first is None:
+            return self.proofs[id_]
+        self.asked.append(first)
+        return self.proofs[id_] | {"from": first, "headers": self.headers[first : first + self.page]}
+
+
+class Own:
+    """A source of the user's own that says what a test wants."""
+
+    name = "my node"
+
+    def __init__(
+        self, holds: bool | None = None, unspent: bool | None = None, values: dict[Outpoint, int] | None = None
+    ) -> None:
+        self._holds, self._unspent, self._values = holds, unspent, values or {}
+
+    def holds(self, _header: bytes, _height: int) -> bool | None:
+        return self._holds
+
+    def unspent(self, _outpoint: Outpoint) -> bool | None:
+        return self._unspent
+
+    def satoshis(self, outpoint: Outpoint) -> int | None:
+        return self._values.get(outpoint)
+
+
+@pytest.fixture(scope="module")
+def honest(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Local]:
+    """The sample chain in a store of its own."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('verify')}/a2b.db"
+    chain = MemoryChain(*frames((sample / "blk00000.dat").read_bytes()), name="demo")
+    with Indexing(url, chain) as indexing:
+        asyncio.run(indexing.catch_up())
+        yield _Local(Catalogue(indexing.store))
+
+
+@pytest.fixture
+def server(honest: _Local) -> Server:
+    return Server(honest, TOWER, UPDATED)
+
+
+def check(server: Any, id_: str = UPDATED, **more: Any) -> Report:
+    more.setdefault("expected", REGTEST)
+    return verifying.verify(server, id_, **more)
+
+
+def words(report: Report, step: str) -> str:
+    (found,) = [each for each in report.steps if each.step == step]
+    assert found.outcome == verifying.NOT_PROVED
+    return found.detail
+
+
+# -- what is true ------------------------------------------------------------------------------------------------------
+
+
+def test_an_honest_answer_is_proved_but_for_what_bytes_cannot_show(server: Server) -> None:
+    report = check(server)
+    assert report.missing == []
+    outcomes = {each.step: each.outcome for each in report.steps}
+    assert outcomes == dict.fromkeys(NEEDED, "proved") | {"newest": "not proved", "domain": "not checked"}
+    assert list(outcomes) == [*report.as_json()["steps"][0]["step"].split(), *list(outcomes)[1:]]
+    assert report.as_json()["verified"] is True
+    assert "the server may leave one out" in words(report, "newest")
+
+
+def test_every_listing_is_proved_once_the_values_of_inputs_before_it_are_known(honest: _Local, sample: Path) -> None:
+    values = {
+        Outpoint(bytes.fromhex(tx.txid)[::-1], vout): out.satoshis
+        for block in frames((sample / "blk00000.dat").read_bytes())
+        for tx in read_block(block)
+        for vout, out in enumerate(tx.outs)
+    }
+    ids = sorted({id_ for _, id_ in honest._catalogue._store.ids(None, 1_000)})
+    assert len(ids) == 38
+    alone = {id_: check(honest, id_) for id_ in ids}
+    assert sum(not report.missing for report in alone.values()) == 34
+    for id_, report in alone.items():
+        if report.missing:
+            assert report.missing == ["lineage"]
+            assert "which is not in the answer" in words(report, "lineage")
+            assert check(honest, id_, own=Own(holds=True, values=values)).missing == []
+
+
+def test_a_server_of_several_is_proved_by_its_own_id(honest: _Local) -> None:
+    several = next(
+        item["servers"]
+        for _, id_ in honest._catalogue._store.ids(None, 1_000)
+        if "servers" in (item := honest.listing(id_))
+    )
+    for id_ in several:
+        assert check(honest, id_).missing == []
+
+
+def test_a_node_of_ones_own_proves_that_nothing_is_newer(server: Server) -> None:
+    report = check(server, own=Own(holds=True, unspent=True))
+    assert report.missing == []
+    assert {each.step: each.outcome for each in report.steps}["newest"] == "proved"
+    assert server.asked == []  # no headers are needed from the server
+    report = check(server, own=Own(holds=True, unspent=False))
+    assert "is spent: there is something newer" in words(report, "newest")
+
+
+def test_a_source_of_ones_own_that_does_not_know_the_block_leaves_it_to_the_headers(server: Server) -> None:
+    assert check(server, own=Own(holds=None)).missing == []
+    report = check(server, own=Own(holds=False))
+    assert report.missing == ["chain"]
+    assert "is not in its best chain" in words(report, "chain")
+
+
+def test_headers_are_asked_for_until_there_are_enough(server: Server) -> None:
+    server.page = 50
+    told: list[tuple[int, int]] = []
+    report = check(server, progress=lambda done, of: told.append((done, of)))
+    assert report.missing == []
+    assert server.asked == [0, 50, 100]
+    assert [done for done, _ in told] == [50, 100, 126]
+
+
+# -- lies --------------------------------------------------------------------------------------------------------------
+
+Lie = Callable[[Server], None]
+
+
+def lied(name: str, value: object) -> Lie:
+    def lie(server: Server) -> None:
+        server.proofs[UPDATED][name] = value
+
+    return lie
+
+
+def of_the_tower(*names: str) -> Lie:
+    def lie(server: Server) -> None:
+        for name in names:
+            server.proofs[UPDATED][name] = server.proofs[TOWER][name]
+
+    return lie
+
+
+def other_price(server: Server) -> None:
+    server.items[UPDATED]["offers"] = [{"id": "x", "amount": "0"}]
+
+
+def other_card(server: Server) -> None:
+    server.cards[UPDATED] = server.cards[TOWER]
+
+
+def other_card_with_its_hash(server: Server) -> None:
+    other_card(server)
+    server.items[UPDATED]["cardSha256"] = sha256(server.cards[TOWER]).hexdigest()
+
+
+def other_seat(server: Server) -> None:
+    server.items[UPDATED]["outpoint"] = TOWER
+
+
+def hidden_update(server: Server) -> None:
+    """The registration is shown as it was inscribed first, and what came later as a mere move."""
+    proof = server.proofs[UPDATED]
+    (first,) = proof["before"]
+    proof |= {"before": [], "after": [proof["rawTx"]], "rawTx": first, "outpoint": UPDATED}
+    server.items[UPDATED]["txid"] = UPDATED[:64]
+
+
+def one_more_byte(server: Server) -> None:
+    server.proofs[UPDATED]["rawTx"] += "00"
+
+
+def forged_block(server: Server) -> None:
+    """A block of the liar's own with the transaction alone in it, on the real chain's."""
+    proof = server.proofs[UPDATED]
+    txid = bytes.fromhex(proof["txid"])[::-1]
+    path = bump.from_branch(proof["height"], 0, txid, [])
+    prev = sha256d(bytes.fromhex(server.headers[proof["height"] - 1]))
+    forged = mined(prev, root=int.from_bytes(txid, "little"))
+    proof |= {"bump": path.to_bytes().hex(), "header": forged.hex(), "blockHash": sha256d(forged)[::-1].hex()}
+
+
+def lazy_block(server: Server) -> None:
+    """The same without work, and in the list of headers too."""
+    forged_block(server)
+    proof = server.proofs[UPDATED]
+    raw = bytes.fromhex(proof["header"])
+    lazy = mined(raw[4:36], root=int.from_bytes(raw[36:68], "little"), mined=False)
+    proof |= {"header": lazy.hex(), "blockHash": sha256d(lazy)[::-1].hex()}
+    server.headers[proof["height"] :] = [lazy.hex()]
+
+
+def other_genesis(server: Server) -> None:
+    server.headers[0] = mined(bytes(32)).hex()
+
+
+def a_gap(server: Server) -> None:
+    del server.headers[7]
+
+
+def no_headers(server: Server) -> None:
+    server.headers.clear()
+
+
+LIES: list[tuple[Lie, set[str], str]] = [
+    (other_price, {"listing"}, "otherwise than the card in: offers"),
+    (other_card, {"card", "listing"}, "and another is named"),
+    (other_card_with_its_hash, {"card", "listing"}, "does not inscribe these bytes"),
+    (other_seat, {"lineage"}, "is said to be at"),
+    (hidden_update, {"card", "lineage", "block"}, "the last valid card on the way"),
+    (of_the_tower("rawTx"), {"transaction", "card", "lineage", "block"}, "and another is named"),
+    (of_the_tower("bump"), {"block"}, "the merkle path is for height"),
+    (of_the_tower("header", "blockHash"), {"block", "chain"}, "another root than the header's"),
+    (of_the_tower("blockHash"), {"block"}, "not that of the block named"),
+    (of_the_tower("bump", "header", "blockHash", "height"), {"block"}, "does not hold transaction"),
+    (lied("bump", "00"), {"block"}, "runs past the end"),
+    (lied("before", []), {"lineage"}, "and not the one that the id names"),
+    (lied("before", None), {"lineage"}, "does not hold the transactions"),
+    (forged_block, {"chain"}, "do not hold the block"),
+    (lazy_block, {"work", "chain"}, "does not meet its own target"),
+    (other_genesis, {"chain"}, "the headers begin with"),
+    (a_gap, {"chain"}, "which is not known"),
+    (no_headers, {"chain"}, "the answers end at header 0"),
+    (lied("height", 121), {"block", "chain"}, "the merkle path is for height"),
+    (one_more_byte, {"answer"}, "is no transaction"),
+    (lied("height", True), {"answer"}, "height is missing or cannot be read"),
+    (lied("chain", "eip155:1"), {"answer"}, "does not read"),
+    (lied("chain", "bsv:mainnet"), {"chain"}, "bsv:regtest is expected"),
+    (lied("after", ["zz"]), {"answer"}, "after is missing or cannot be read"),
+    (lied("before", ["00"] * 2_001), {"answer"}, "before is missing or cannot be read"),
+    (lied("blockHash", "00"), {"answer"}, "blockHash is missing or cannot be read"),
+    (lied("outpoint", "nowhere"), {"answer"}, "is not an outpoint"),
+    (lied("outpoint", UPDATED[:64] + "_7"), {"transaction", "card", "lineage"}, "and another is named"),
+]
+
+
+@pytest.mark.parametrize(("lie", "steps", "why"), LIES, ids=range(len(LIES)))
+def test_every_lie_is_found_out_and_named(server: Server, lie: Lie, steps: set[str], why: str) -> None:
+    server.items, server.proofs = deepcopy(server.items), deepcopy(server.proofs)
+    lie(server)
+    report = check(server)
+    assert set(report.missing) >= steps
+    assert any(why in each.detail for each in report.steps if each.outcome == verifying.NOT_PROVED), report.steps
+    assert report.as_json()["verified"] is False
+
+
+def test_a_hidden_update_is_not_found_out_by_bytes_but_by_a_node(server: Server, honest: _Local) -> None:
+    """All that the server says of the first revision was true once: only `newest` is not proved."""
+    history = honest._catalogue.history(UPDATED)
+    store = honest._catalogue._store
+    first = history[-1]
+    from indexer.store import proofs
+
+    kept = proofs.proof(store.engine, "demo", first.event.txid)
+    assert kept is not None
+    card = store.cards([first.event.card])[first.event.card]
+    proof = server.proofs[UPDATED] | {
+        "rawTx": kept.proof.raw.hex(), "bump": kept.proof.bump.hex(), "header": kept.ref.header.hex(),
+        "height": kept.ref.height, "blockHash": kept.ref.hash[::-1].hex(), "before": [], "after": [],
+        "outpoint": UPDATED, "txid": UPDATED[:64],
+    }  # fmt: skip
+    from overlay import items
+    from parsers import cards
+
+    server.proofs[UPDATED], server.cards[UPDATED] = proof, card
+    server.items[UPDATED] |= items.shown(cards.read(card, Kind.AGENT)) | {
+        "txid": UPDATED[:64], "outpoint": UPDATED, "cardSha256": sha256(card).hexdigest(),
+    }  # fmt: skip
+    assert check(server).missing == []
+    report = check(server, own=Own(holds=True, unspent=False))
+    assert "there is something newer" in words(report, "newest")
+
+
+def test_an_answer_about_something_else_is_no_answer(server: Server) -> None:
+    server.items[UPDATED] = server.items[TOWER]
+    report = check(server)
+    assert report.missing == ["answer"]
+    assert "the answer is about" in report.steps[0].detail
+
+
+def test_a_network_where_blocks_cost_nothing_proves_nothing_unless_it_is_expected(server: Server) -> None:
+    report = check(server, expected=None)
+    assert report.missing == ["chain"]
+    assert "say --chain bsv:regtest" in words(report, "chain")
+
+
+def test_a_transaction_of_64_bytes_proves_nothing(server: Server) -> None:
+    """CVE-2017-12842: the middle of a merkle tree served as a transaction."""
+    spent = TxInput(Outpoint(b"\1" * 32, 0), b"", 0)
+    short = serialise((spent,), (TxOutput(1, b"\x51" * 4),))
+    assert len(short) == 64
+    server.proofs[TOWER] = server.proofs[TOWER] | {"rawTx": short.hex(), "outpoint": f"{read_tx(short).hex_id}_0"}
+    server.items[TOWER]["txid"] = read_tx(short).hex_id
+    assert "two nodes of a merkle tree" in words(check(server, TOWER), "transaction")
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
+    | st.sampled_from(["00" * 80, "00" * 32, "01" * 60, TOWER, REGTEST, "agent"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80)
+@given(data=st.data())
+def test_whatever_is_answered_there_is_a_report(server: Server, data: st.DataObject) -> None:
+    server.items, server.proofs = deepcopy(server.items), deepcopy(server.proofs)
+    for answer in (server.items[UPDATED], server.proofs[UPDATED]):
+        for name in data.draw(st.sets(st.sampled_from(sorted(answer)), max_size=3)):
+            answer[name] = data.draw(junk)
+    server.headers = [*server.headers]
+    own = data.draw(st.sampled_from([Own(holds=True), Own(holds=True), None]))
+    if own is None:
+        server.headers[data.draw(st.integers(0, 125))] = data.draw(junk)
+    report = check(server, own=own)
+    assert report.as_json()["verified"] is not bool(report.missing)
+
+
+# -- linking to real checkpoints --------------------------------------------------------------------------------------
+
+
+def claim(header: bytes, height: int, coin: str = "bsv", name: str = "mainnet") -> Claim:
+    nowhere = Outpoint(bytes(32), 0)
+    return Claim(
+        id="", item={}, network=network(coin, name), kind=Kind.AGENT, card=b"", origin=nowhere, outpoint=nowhere,
+        seat=None, tx=Transaction(bytes(32), 1, (), (), 0, 0), bare=b"", path=b"", block_hash=sha256d(header),
+        height=height, header=header, before=None, after=None,
+    )  # fmt: skip
+
+
+def pages(headers: list[bytes], first: int, size: int = 700) -> Callable[[int], list[bytes]]:
+    return lambda at: headers[at - first : at - first + size]
+
+
+def quiet(done: int, of: int) -> None:
+    assert done > 0
+    assert of > 0
+
+
+@pytest.fixture(scope="session")
+def recent(shared: Path) -> list[bytes]:
+    """Real headers 886,001 to 888,000 of Bitcoin SV; the last is a packaged checkpoint."""
+    raw = (shared / "vectors/bsv/blocks/886001_888000_headers.bin").read_bytes()
+    return [raw[at : at + 80] for at in range(0, len(raw), 80)]
+
+
+def test_a_block_below_a_checkpoint_is_linked_by_hash_up_to_it(recent: list[bytes]) -> None:
+    block = claim(recent[999], 887_000)
+    said = linking.in_chain(block, pages(recent, 886_001), None, quiet)
+    assert said == "1,001 headers: linked by hash up to the packaged checkpoint 888,000"
+    checkpoint = claim(recent[-1], 888_000)
+    assert linking.in_chain(checkpoint, pages(recent, 886_001), None, quiet).startswith("1 headers: it is itself")
+
+
+def test_a_header_changed_below_a_checkpoint_breaks_the_chain(recent: list[bytes]) -> None:
+    forged = [*recent]
+    forged[1_200] = forged[1_200][:-1] + bytes((forged[1_200][-1] ^ 1,))
+    with pytest.raises(NotProvedError):
+        linking.in_chain(claim(recent[999], 887_000), pages(forged, 886_001), None, quiet)
+    other = recent[999][:-1] + bytes((recent[999][-1] ^ 1,))
+    with pytest.raises(NotProvedError, match="do not hold the block at height 887,000"):
+        linking.in_chain(claim(other, 887_000), pages(recent, 886_001), None, quiet)
+    with pytest.raises(NotProvedError, match="do not hold the block at height 887,001"):
+        linking.in_chain(claim(recent[999], 887_001), pages(recent, 886_001), None, quiet)
+
+
+@pytest.mark.parametrize("coin", ["bsv", "btc"])
+def test_a_block_above_a_checkpoint_is_linked_by_work_and_required_bits(shared: Path, coin: str) -> None:
+    raw = (shared / "vectors/overlay/headers/mainnet-headers-2016.raw").read_bytes()
+    headers = [raw[at : at + 80] for at in range(0, len(raw), 80)]
+    said = linking.in_chain(claim(headers[1_500], 1_500, coin), pages(headers, 0), None, quiet)
+    assert said.startswith("2,017 headers from the genesis block of")
+    assert "516 of them above the block" in said
+    assert "required bits" in said
+    easy = mined(sha256d(headers[1_500]), time=int.from_bytes(headers[1_500][68:72], "little") + 600)
+    with pytest.raises(NotProvedError, match="its bits"):
+        linking.in_chain(claim(easy, 1_501, coin), pages([*headers[:1_501], easy], 0), None, quiet)
+
+
+@pytest.mark.parametrize(
+    ("coin", "height", "why"),
+    [("bch", 900_000, "no rule of required bits"), ("doge", 5_500_000, "other chains' headers")],
+)
+def test_where_required_bits_or_work_cannot_be_checked_a_source_of_ones_own_is_asked_for(
+    coin: str, height: int, why: str
+) -> None:
+    with pytest.raises(NotProvedError, match=why):
+        linking.in_chain(claim(bytes(80), height, coin), lambda _: pytest.fail("not asked"), None, quiet)
+    assert linking.in_chain(claim(bytes(80), height, coin), lambda _: [], Own(holds=True), quiet)
+
+
+def test_the_fewest_headers_are_asked_for() -> None:
+    bsv = network("bsv", "mainnet")
+    assert linking.span(bsv, 887_990) == (887_990, 888_000, 888_000)
+    assert linking.span(bsv, 888_010) == (885_984, 888_010, 888_000)
+    assert linking.span(bsv, 774_000) == (771_024, 774_000, 773_040)
+    assert linking.span(bsv, 0) == (0, 0, 0)
+    assert linking.span(network("bsv", "regtest"), 5) == (0, 5, 0)
+
+
+# -- a file of headers ------------------------------------------------------------------------------------------------
+
+
+def test_a_file_of_headers_holds_what_stands_in_it_as_a_header(tmp_path: Path) -> None:
+    headers = [bytes([number]) * 80 for number in range(1, 6)]
+    joined = b"".join(headers)
+    for name, text in {
+        "raw": joined,
+        "lines": b"\n".join(each.hex().encode() for each in headers),
+        "dos": b"\r\n".join(each.hex().encode() for each in headers) + b"\r\n",
+    }.items():
+        path = tmp_path / name
+        path.write_bytes(text)
+        source = HeaderFile(path)
+        assert source.name == str(path)
+        assert [source.holds(each, 0) for each in headers] == [True] * 5
+        assert source.holds(b"\1" * 40 + b"\2" * 40, 0) is None
+        assert source.unspent(Outpoint(bytes(32), 0)) is None
+    (tmp_path / "empty").write_bytes(b"")
+    assert HeaderFile(tmp_path / "empty").holds(headers[0], 0) is None
+    with pytest.raises(OSError, match="No such file"):
+        HeaderFile(tmp_path / "missing")
