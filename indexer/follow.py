@@ -84,6 +84,13 @@ class Follower:
         if error != self.progress.error:
             log.error("%s is %s: %s", self._chain.name, state, error)
         self.progress.state, self.progress.error = state, error
+        self._note_source()
+
+    def _note_source(self) -> None:
+        """Say of a source that tells only part of each block what that means, and how it behaves."""
+        if isinstance(self._chain, Selective):
+            self.progress.complete = False
+            self.progress.note, self.progress.caught = self._chain.note, self._chain.caught
 
     async def catch_up(self) -> None:
         """Bring the store to the source's tip: one look at the source, and as many batches as it takes."""
@@ -91,11 +98,12 @@ class Follower:
         if tip is None:
             self.progress.state, self.progress.error = "following", ""
             return
-        self.progress.tip = tip.height
+        self.progress.tip, self.progress.checked = tip.height, self._chain.checked
         at = await self._take_late(await self._retry_undecided(await self._agree()))
         if (at.height + 1 if at else self._chain.first) <= tip.height:
             self.progress.state = "catching-up"
             await self._catchup.read(at, tip.height)
+        self._note_source()
         self.progress.state, self.progress.error = "following", ""
 
     @property

@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+PARTIAL = (
+    "a subscription delivers only what matches, and moves are found by asking: whether anything is missing cannot be "
+    "known, so there is no state hash"
+)
+"""What is to be known of a chain of which blocks were read from excerpts."""
+
+
 @dataclass(slots=True)
 class Progress:
     """Where a follower stands, for status, logs and progress bars. `state` is starting, catching-up, following,
     unreachable or stopped; `blocks` and `bytes` count what was read since the start; `mempool` is the number of
-    transactions in the source's mempool, None where it does not tell."""
+    transactions in the source's mempool, None where it does not tell; `checked` says which rules of headers were
+    checked, empty until the source is open. `complete` is False where only part of each block is told, and `note` says
+    what that means; `caught` counts the answers of such a source that cannot be true, and were refused."""
 
     name: str
     caip2: str = ""
@@ -24,3 +33,7 @@ class Progress:
     reorgs: int = 0
     refused: int = 0
     error: str = ""
+    checked: str = ""
+    complete: bool = True
+    note: str = ""
+    caught: int = 0

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from indexer.networks import by_caip2
-from indexer.progress import Progress
+from indexer.progress import PARTIAL, Progress
 from indexer.settings import Settings, masked
 from indexer.statehash import state_hash
 from indexer.store import Store
@@ -51,6 +51,8 @@ class Standing:
             known = self.progress.setdefault(name, Progress(name, caip2, "stored"))
             if known.state == "stored" and (newest := self._store.newest(name)) is not None:
                 known.height, known.hash = newest.height, newest.hash
+                known.complete = not self._store.is_partial(name)
+                known.note = "" if known.complete else PARTIAL
         self.publish(self.reached())
 
     def follow(self, progress: Progress) -> None:
@@ -150,7 +152,10 @@ class Standing:
         }
         if (several := self._several.get(each.name)) is not None:
             row |= {"sources": several.sources, "warnings": several.warnings}
-        return row | ({"error": each.error} if each.error else {})
+        if not each.complete:
+            row |= {"complete": False, "caught": each.caught}
+        told = {"error": each.error, "checked": each.checked, "note": each.note}
+        return row | {name: words for name, words in told.items() if words}
 
     def _counted(self, each: Progress) -> dict[str, int]:
         """Counted once per tip."""

@@ -206,6 +206,17 @@ def test_heights_are_told_only_once_the_index_has_them(tmp_path: Path) -> None:
     engine.dispose()
 
 
+def test_status_says_which_rules_of_headers_were_checked(tmp_path: Path) -> None:
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    standing = Standing(settings(tmp_path), Store(engine), None, "1")
+    progress = Progress("live", "bsv:regtest", "starting")
+    standing.follow(progress)
+    assert "checked" not in standing.status()["chains"][0], "not known before the source is open"
+    progress.checked = "linkage, proof of work"
+    assert standing.status()["chains"][0]["checked"] == "linkage, proof of work"
+    engine.dispose()
+
+
 def test_chains_stand_in_configured_order_and_then_by_name(tmp_path: Path) -> None:
     told = settings(tmp_path, chains="z=files:/z b=files:/b")
     assert list(in_configured_order(told, {"a": "1", "b": "2", "c": "3", "z": "4"})) == ["z", "b", "a", "c"]
