@@ -88,11 +88,12 @@ class EventStream(web.StreamResponse):
         if ready:
             self._seq = ready[-1][0]
             await self._tell(b"".join(event for _, event in ready))
-        elif ready is None and await self._catch_up():
             return
-        elif not await self._hub.moved(self._seq, min(LOOK_SECONDS, HEARTBEAT_SECONDS)):
-            if monotonic() - self._told_at >= HEARTBEAT_SECONDS:
-                await self._tell(_HEARTBEAT)
+        if ready is None and await self._catch_up():
+            return
+        woken = await self._hub.moved(self._seq, min(LOOK_SECONDS, HEARTBEAT_SECONDS))
+        if not woken and monotonic() - self._told_at >= HEARTBEAT_SECONDS:
+            await self._tell(_HEARTBEAT)
 
     async def _catch_up(self) -> bool:
         """Send the next changes from the store; whether there were any."""

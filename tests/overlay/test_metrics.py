@@ -1,0 +1,159 @@
+"""What Prometheus reads: every number, of every process, and no label that a stranger can choose."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from prometheus_client.parser import text_string_to_metric_families
+
+from indexer.settings import LIMITS, Quota
+from overlay.api.routes import ROUTES
+from overlay.counters import BUCKETS, STATUSES, Counters
+from overlay.counters import ROUTES as MOST_ROUTES
+from overlay.ports import Services
+from tests.overlay.conftest import Serve
+from tests.overlay.fakes import status
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+async def scrape(client: ClientSession) -> Samples:
+    """Every sample, by name and labels."""
+    async with client.get("/metrics") as response:
+        assert response.status == 200
+        assert response.content_type == "text/plain"
+        text = await response.text()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(samples: Samples, name: str, **labels: str) -> float | None:
+    return samples.get((name, tuple(sorted(labels.items()))))
+
+
+async def test_chains_listings_and_the_index_are_told(serve: Serve, services: Services) -> None:
+    def told() -> dict[str, Any]:
+        known = status()
+        row = known["chains"][0] | {"tip": 130, "lag": 5, "mempool": 12, "reorgs": 2}
+        stored = {"name": "old", "chain": "bsv:testnet", "state": "stored", "height": 7, "hash": None, "tip": None}
+        return known | {"chains": [row, stored], "index": {"engine": "fake", "seq": 7, "behind": 3}}
+
+    client = await serve(replace(services, status=told, refused=lambda: {"bsv-regtest": 1}))
+    found = await scrape(client)
+    for name, wanted in (
+        ("a2b_chain_height", 125), ("a2b_chain_tip_height", 130), ("a2b_chain_lag_blocks", 5),
+        ("a2b_chain_mempool", 12), ("a2b_chain_reorgs_total", 2), ("a2b_chain_refused_blocks_total", 1),
+    ):  # fmt: skip
+        assert value(found, name, chain="bsv-regtest") == wanted, name
+    assert value(found, "a2b_chain_state", chain="bsv-regtest", state="following") == 1
+    assert value(found, "a2b_chain_state", chain="bsv-regtest", state="stopped") == 0
+    assert value(found, "a2b_chain_height", chain="old") == 7
+    for unknown in ("a2b_chain_tip_height", "a2b_chain_lag_blocks", "a2b_chain_mempool", "a2b_chain_reorgs_total"):
+        assert value(found, unknown, chain="old") is None
+    assert value(found, "a2b_listings", status="live") == 35
+    assert value(found, "a2b_listings", status="rejected") == 13
+    assert (value(found, "a2b_index_seq"), value(found, "a2b_index_behind_changes")) == (7, 3)
+    assert value(found, "a2b_info", version="0.1.0") == 1
+
+
+async def test_requests_that_wait_are_told(client: ClientSession) -> None:
+    assert value(await scrape(client), "a2b_ingest_requests", state="waiting") == 0
+    await client.post("/v1/ingest", json={"txid": "ab" * 32})
+    assert value(await scrape(client), "a2b_ingest_requests", state="waiting") == 1
+
+
+async def test_requests_are_counted_by_route_and_status(client: ClientSession) -> None:
+    for path in ("/v1/search?q=tower", "/v1/search?q=other", "/v1/search?bad=1", "/v1/listings/a", "/v1/listings/b"):
+        async with client.get(path):
+            pass
+    async with client.get("/secret/" + "x" * 500):
+        pass
+    async with client.post("/v1/search"):
+        pass
+    found = await scrape(client)
+    count = "a2b_http_request_seconds_count"
+    assert value(found, count, route="/v1/search", status="200") == 2
+    assert value(found, count, route="/v1/search", status="400") == 1
+    assert value(found, count, route="/v1/listings/{id}", status="404") == 2
+    assert value(found, count, route="other", status="404") == 1
+    assert value(found, count, route="other", status="405") == 1
+    bucket = "a2b_http_request_seconds_bucket"
+    assert value(found, bucket, route="/v1/search", status="200", le="+Inf") == 2
+    assert (value(found, "a2b_http_request_seconds_sum", route="/v1/search", status="200") or 0) > 0
+
+
+async def test_no_label_holds_what_a_stranger_wrote(client: ClientSession) -> None:
+    for path in ("/v1/listings/evil", "/evil", "/v1/search?q=evil", "/v1/search?evil=1", "/v1/diagnose/evil"):
+        async with client.get(path, headers={"X-Request-Id": "evil", "User-Agent": "evil"}):
+            pass
+    async with client.request("EVIL", "/v1/search"):
+        pass
+    assert "evil" not in repr(await scrape(client)).lower()
+
+
+async def test_what_limits_refused_is_counted(serve: Serve, services: Services) -> None:
+    client = await serve(replace(services, limits={**dict.fromkeys(LIMITS), "costly": Quota(1, 1_000)}))
+    for _ in range(3):
+        async with client.post("/v1/check", data=b"{}"):
+            pass
+    found = await scrape(client)
+    assert value(found, "a2b_http_rate_limited_total", limit="costly") == 2
+    assert value(found, "a2b_http_rate_limited_total", limit="read") == 0
+    assert value(found, "a2b_http_request_seconds_count", route="/v1/check", status="429") == 2
+
+
+async def test_streams_are_counted_while_they_are_open_and_not_timed(client: ClientSession) -> None:
+    async with client.get("/v1/stream") as response:
+        await response.content.readany()
+        assert value(await scrape(client), "a2b_streams") == 1
+    assert not any("/v1/stream" in repr(labels) for _, labels in await scrape(client))
+
+
+async def test_openmetrics_is_served_to_who_asks_for_it(client: ClientSession) -> None:
+    async with client.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"}) as response:
+        assert response.content_type == "application/openmetrics-text"
+        assert (await response.text()).endswith("# EOF\n")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 warns where other tests left threads
+def test_counts_of_several_processes_are_told_by_each() -> None:
+    counters = Counters(3)
+    for number in range(1, 3):
+        child = os.fork()
+        if child == 0:
+            counters.take(number)
+            for _ in range(number * 10):
+                counters.observe(5, 200, 0.002)
+            counters.add(0, number)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    counters.observe(5, 200, 0.002)
+    [told] = counters.latencies()
+    assert (told.route, told.status, sum(told.counts), counters.gauge(0)) == (5, 200, 31, 3)
+    assert told.seconds == pytest.approx(0.062)
+
+
+def test_times_fall_into_the_buckets_that_prometheus_means() -> None:
+    """A bucket holds what is less than or equal to its bound."""
+    counters = Counters()
+    times = [0.0, *BUCKETS, *(bound * 1.0001 for bound in BUCKETS), 60.0]
+    for seconds in times:
+        counters.observe(0, 418, seconds)
+    [told] = counters.latencies()
+    bounds = [*BUCKETS, float("inf")]
+    wanted = [sum(low < each <= high for each in times) for low, high in zip([-1.0, *BUCKETS], bounds, strict=True)]
+    assert list(told.counts) == wanted
+    assert told.status == 0, "a status that is not known by name"
+
+
+def test_every_route_and_every_announced_status_has_its_place() -> None:
+    assert len(ROUTES) < MOST_ROUTES - 1
+    announced = {status for route in ROUTES for status in (route.status, *route.errors)} | {429, 500}
+    assert announced <= set(STATUSES)
