@@ -89,7 +89,6 @@ class Follower:
     def _note_source(self) -> None:
         """Say of a source that tells only part of each block what that means, and how it behaves."""
         if isinstance(self._chain, Selective):
-            self.progress.complete = False
             self.progress.note, self.progress.caught = self._chain.note, self._chain.caught
 
     async def catch_up(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
 PARTIAL = (
     "a subscription delivers only what matches, and moves are found by asking: whether anything is missing cannot be "
     "known, so there is no state hash"
@@ -17,8 +16,8 @@ class Progress:
     """Where a follower stands, for status, logs and progress bars. `state` is starting, catching-up, following,
     unreachable or stopped; `blocks` and `bytes` count what was read since the start; `mempool` is the number of
     transactions in the source's mempool, None where it does not tell; `checked` says which rules of headers were
-    checked, empty until the source is open. `complete` is False where only part of each block is told, and `note` says
-    what that means; `caught` counts the answers of such a source that cannot be true, and were refused."""
+    checked, empty until the source is open. Of a source that tells only part of each block, `note` says what that
+    means, and `caught` counts the answers that cannot be true and were refused."""
 
     name: str
     caip2: str = ""
@@ -34,6 +33,5 @@ class Progress:
     refused: int = 0
     error: str = ""
     checked: str = ""
-    complete: bool = True
     note: str = ""
     caught: int = 0

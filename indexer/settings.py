@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote
@@ -21,6 +21,7 @@ KEYS = {
     "host": "the address to serve on",
     "port": "the port to serve on; 0 takes any that is free",
     "limits": "how often one client may ask: KIND=REQUESTS/SECONDS, several separated by spaces, or off",
+    "junglebus_token": "the access token that a JungleBus server's dashboard gives",
     "trusted_proxies": "addresses or networks of proxies whose X-Forwarded-For is believed, separated by spaces",
 }
 """Every setting, by its name in a file; in the environment it is upper-case after the prefix."""
@@ -41,12 +42,13 @@ LIMITS = {
 }
 """How often one client may ask, by kind of route, unless `limits` says otherwise."""
 
-LATER = frozenset({"rates", "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "junglebus_token", "key"})
+LATER = frozenset({"rates", "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "key"})
 """Settings that belong to abilities which this version has not: refused rather than ignored."""
 
 NOT_SETTINGS = frozenset({"A2B_TEST_SHARED", "A2B_REQUIRE_ALL"})
 """Variables of the test suite, which may be set around a command."""
 
+_SECRET = frozenset({"junglebus_token"})
 _QUOTA = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,4})")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _PASSWORD = re.compile(r"(://[^:/@\s]*):\S*@")
@@ -68,6 +70,12 @@ class ChainUrl(NamedTuple):
         """`name=URL` with secrets masked."""
         return f"{self.name}={masked(self.url)}"
 
+    def with_token(self, token: str) -> ChainUrl:
+        """The same; a JungleBus server that has no token of its own yet gets this one, percent-encoded."""
+        if not token or not self.url.startswith("junglebus:") or re.search(r"[?&]token=", self.url):
+            return self
+        return self._replace(url=f"{self.url}{'&' if '?' in self.url else '?'}token={quote(token, safe='')}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -84,6 +92,7 @@ class Settings:
     port: int
     limits: Mapping[str, Quota | None]
     trusted_proxies: tuple[str, ...]
+    junglebus_token: str = field(default="", repr=False)
 
     @classmethod
     def load(
@@ -112,6 +121,7 @@ class Settings:
             "port": str(self.port),
             "limits": " ".join(f"{name}={_quota_text(quota)}" for name, quota in self.limits.items()),
             "trusted_proxies": " ".join(self.trusted_proxies),
+            "junglebus_token": "***" if self.junglebus_token else "",
         }
 
 
@@ -174,21 +184,24 @@ def _refuse(shown: str, name: str, spelled: Any) -> NoReturn:
 def _build(given: Mapping[str, Any]) -> Settings:
     for name, value in given.items():
         if any(ord(letter) < 32 or ord(letter) == 127 for letter in str(value)) and name != "chains":
-            raise SettingsError(f"{name} holds a control character: {masked(str(value))!a}")
+            shown = "***" if name in _SECRET else ascii(masked(str(value)))
+            raise SettingsError(f"{name} holds a control character: {shown}")
     data = Path(str(given.get("data", "a2b-data")))
     if "?" in str(data):
         raise SettingsError(f"data is {str(data)!r}: a ? in the folder's name cannot be written in a database URL")
     chains = _chains(str(given["chains"])) if "chains" in given else (_sample(),)
+    token = str(given.get("junglebus_token", ""))
     return Settings(
         data=data,
         database=str(given.get("database", f"sqlite:///{data / 'a2b.db'}")),
         search=str(given.get("search", f"tantivy:{data / 'index'}")),
-        chains=chains,
+        chains=tuple(chain.with_token(token) for chain in chains),
         sample="chains" not in given,
         host=str(given.get("host", "127.0.0.1")),
         port=_port(given.get("port", 8080)),
         limits=_limits(str(given.get("limits", ""))),
         trusted_proxies=_networks(str(given.get("trusted_proxies", ""))),
+        junglebus_token=token,
     )
 
 

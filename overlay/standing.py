@@ -51,8 +51,6 @@ class Standing:
             known = self.progress.setdefault(name, Progress(name, caip2, "stored"))
             if known.state == "stored" and (newest := self._store.newest(name)) is not None:
                 known.height, known.hash = newest.height, newest.hash
-                known.complete = not self._store.is_partial(name)
-                known.note = "" if known.complete else PARTIAL
         self.publish(self.reached())
 
     def follow(self, progress: Progress) -> None:
@@ -152,9 +150,11 @@ class Standing:
         }
         if (several := self._several.get(each.name)) is not None:
             row |= {"sources": several.sources, "warnings": several.warnings}
-        if not each.complete:
+        note = each.note
+        if self._store.is_partial(each.name):
             row |= {"complete": False, "caught": each.caught}
-        told = {"error": each.error, "checked": each.checked, "note": each.note}
+            note = note or PARTIAL
+        told = {"error": each.error, "checked": each.checked, "note": note}
         return row | {name: words for name, words in told.items() if words}
 
     def _counted(self, each: Progress) -> dict[str, int]:

@@ -146,7 +146,16 @@ class Chain(Protocol):
 
 @runtime_checkable
 class Selective(Protocol):
-    """What a source of excerpts is asked besides, since it delivers only what matches, and not always at once."""
+    """What a source of excerpts is asked besides, since it delivers only what matches, and not always at once.
+
+    `note` says for status what such a source cannot know; `caught` counts its answers that cannot be true.
+    """
+
+    @property
+    def note(self) -> str: ...
+
+    @property
+    def caught(self) -> int: ...
 
     async def look(self, at: BlockRef) -> int | None:
         """Look for transactions of blocks up to `at`, the newest one stored, that were not told when those were read;

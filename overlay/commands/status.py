@@ -71,10 +71,15 @@ def _show(found: Mapping[str, Any]) -> None:
             say(f"    block hash  {chain['hash']}")
         told = found["stateHash"].get(chain["name"])
         if told:
-            digest = told["hash"] or "not known: an update is undecided"
+            why = "an update is undecided" if chain.get("complete", True) else "only part of each block is told"
+            digest = told["hash"] or f"not known: {why}"
             say(f"    state hash  {digest} (block {told['height']:,})")
         if chain.get("error"):
             say(f"    error       {one(chain['error'])}")
+        if chain.get("note"):
+            say(f"    note        {one(chain['note'])}")
+        if chain.get("caught"):
+            say(f"    refused     {chain['caught']:,} answers of the source that cannot be true")
         for source in chain.get("sources", ()):
             at = "nothing yet" if source["height"] is None else f"block {source['height']:,}"
             why = f": {one(source['error'])}" if source.get("error") else ""

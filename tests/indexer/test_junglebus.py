@@ -10,7 +10,9 @@ from sqlalchemy import select
 
 from indexer.chains import SourceError, create
 from indexer.chains.junglebus.chain import JungleBusChain
+from indexer.settings import Settings
 from indexer.store.tables import proofs
+from overlay.standing import Standing
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
@@ -273,6 +275,30 @@ async def test_when_an_owner_was_checked_is_remembered_and_told(followed: Follow
     assert await indexing.followers[0].owners.still_unspent(echo) is False
     assert (await followed.look()).kinds(echo) == ["inscribed", "moved"]
     assert indexing.store.checked("demo", [echo]) == {}
+
+
+async def test_status_says_in_words_what_cannot_be_known(followed: Followed) -> None:
+    followed.kit.mine(followed.kit.inscribe(agent()))
+    indexing = await followed.look()
+    standing = Standing(Settings.load({"chains": "demo=junglebus:abc"}), indexing.store, None, "1")
+    standing.follow(indexing.followers[0].progress)
+    for progress in standing.progress.values():
+        standing.hash(progress)
+    status = standing.status()
+    (row,) = status["chains"]
+    assert (row["state"], row["complete"], row["caught"]) == ("following", False, 0)
+    assert "whether anything is missing cannot be known" in row["note"]
+    assert "merkle path" in row["checked"]
+    assert status["stateHash"] == {"demo": {"height": 2, "hash": None}}
+
+
+async def test_a_process_that_only_serves_says_so_too(followed: Followed) -> None:
+    followed.kit.mine(followed.kit.inscribe(agent()))
+    indexing = await followed.look()
+    status = Standing(Settings.load(), indexing.store, None, "1").status()
+    (row,) = status["chains"]
+    assert (row["state"], row["complete"]) == ("stored", False)
+    assert "no state hash" in row["note"]
 
 
 async def test_the_token_goes_with_every_request_and_nowhere_else(

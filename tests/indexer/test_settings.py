@@ -180,6 +180,22 @@ def test_secrets_are_masked_wherever_settings_are_shown() -> None:
 
 def test_a_refusal_does_not_tell_the_secret_either() -> None:
     assert "hunter2" not in refused(flags={"chains": "BSV=http://rpc:hunter2@node"})
+    assert "hunter2" not in refused(environ={"A2B_JUNGLEBUS_TOKEN": "hunter2\x00"})
+
+
+def test_the_token_reaches_junglebus_servers_that_have_none_of_their_own_and_is_never_shown() -> None:
+    urls = "bsv=junglebus:abc other=junglebus:abc?from=9 own=junglebus:abc?token=mine demo=files:/x"
+    settings = Settings.load({"chains": urls}, {"A2B_JUNGLEBUS_TOKEN": "hunter2&x=1"})
+    assert [chain.url for chain in settings.chains] == [
+        "junglebus:abc?token=hunter2%26x%3D1",
+        "junglebus:abc?from=9&token=hunter2%26x%3D1",
+        "junglebus:abc?token=mine",
+        "files:/x",
+    ]
+    shown = str(settings.shown())
+    assert "hunter2" not in shown
+    assert "mine" not in shown
+    assert settings.shown()["junglebus_token"] == "***"
 
 
 PASSWORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=6).filter(

@@ -20,6 +20,7 @@ from indexer.chains.junglebus.tracing import Tracer
 from indexer.facts import BlockRef
 from indexer.headers import HeaderChain
 from indexer.networks import Network
+from indexer.progress import PARTIAL
 from parsers import tx
 from parsers.tx import Outpoint
 
@@ -80,10 +81,12 @@ class JungleBusChain:
     def note(self) -> str:
         """What is to be known about such a source, for status."""
         doubts = f"; {len(self.doubts):,} transactions wait for a proof" if len(self.doubts) else ""
-        return (
-            "a subscription delivers only what matches, and moves are found by asking: whether anything is missing "
-            f"cannot be known, so there is no state hash{doubts}"
-        )
+        return PARTIAL + doubts
+
+    @property
+    def caught(self) -> int:
+        """How many of the server's answers were refused as untrue; `lies` counts them by kind."""
+        return self.lies.total
 
     # -- the chain of headers
 
