@@ -55,9 +55,10 @@ class Indexing:
     async def open(self) -> list[Follower]:
         """The followers, connected."""
         if not self.followers:
-            self.followers = [Follower(chain, self.store, self.writer) for chain in self.chains]
-            for follower in self.followers:
+            followers = [Follower(chain, self.store, self.writer) for chain in self.chains]
+            for follower in followers:
                 await follower.open()
+            self.followers = followers
         return self.followers
 
     def told(self, chain: str = "demo") -> dict[str, list[Record]]:

@@ -133,7 +133,7 @@ class History:
         return "\n".join(["History:", *self.story])
 
 
-class _Writer:
+class Scribe:
     """Turns plans into blocks, keeping for each block what is unspent there (and whether it is of interest)."""
 
     def __init__(self) -> None:
@@ -144,11 +144,12 @@ class _Writer:
         self.story: list[str] = []
 
     def dig(self, plan: Dig) -> None:
+        """Mine as planned."""
         later = self.kit.blocks[1:]
         parent = later[max(0, len(later) - 1 - plan.back)]
         view = dict(self.views[parent.hash])
         txs = self._again(view, parent) if plan.again else []
-        txs += [tx for tx in (self._spend(spend, view) for spend in plan.spends) if tx]
+        txs += [tx for tx in (self.spend(spend, view) for spend in plan.spends) if tx]
         block = self.kit.mine(*(txs[::-1] if plan.backwards else txs), parent=parent)
         self.mined.update({tx.txid: tx for tx in txs})
         self.views[block.hash] = view
@@ -166,11 +167,12 @@ class _Writer:
         found = []
         for txid, tx in self.mined.items():
             if txid not in here and all(spent.prevout in view for spent in tx.inputs):
-                self._book(tx, view)
+                self.book(tx, view)
                 found.append(tx)
         return found
 
-    def _spend(self, plan: Spend, view: dict[Outpoint, bool]) -> Transaction | None:
+    def spend(self, plan: Spend, view: dict[Outpoint, bool]) -> Transaction | None:
+        """Make a transaction as planned from what is unspent, if it can be."""
         inputs = self._pick(plan.inputs, view)
         left = sum(self.kit.satoshis(outpoint) for outpoint in inputs)
         outputs = []
@@ -183,7 +185,7 @@ class _Writer:
         if not inputs or not outputs:
             return None
         tx = self.kit.spend(inputs, outputs)
-        self._book(tx, view)
+        self.book(tx, view)
         return tx
 
     def _pick(self, picks: tuple[int, ...], view: dict[Outpoint, bool]) -> list[Outpoint]:
@@ -196,7 +198,8 @@ class _Writer:
                 found[outpoint] = None
         return list(found)
 
-    def _book(self, tx: Transaction, view: dict[Outpoint, bool]) -> None:
+    def book(self, tx: Transaction, view: dict[Outpoint, bool]) -> None:
+        """Take what a transaction spends out of what is unspent, and what it makes into it."""
         for spent in tx.inputs:
             del view[spent.prevout]
         for vout, made in enumerate(tx.outputs):
@@ -205,7 +208,8 @@ class _Writer:
                 view[tx.outpoint(vout)] = True
 
 
-def _spends() -> st.SearchStrategy[Spend]:
+def spends() -> st.SearchStrategy[Spend]:
+    """Plans of a transaction."""
     made = st.builds(Made, st.sampled_from([1, 1, 1, 1, 1, 0, 2, 500]), st.sampled_from(_NAMES), st.integers(0, 3))
     one = st.builds(Made, st.just(1), st.sampled_from(_NAMES), st.integers(0, 3))
     story = st.builds(
@@ -220,11 +224,12 @@ def _spends() -> st.SearchStrategy[Spend]:
     return st.one_of(story, story, tangle)
 
 
-def _digs(any_order: bool, most: int) -> st.SearchStrategy[Dig]:
+def digs(any_order: bool, most: int) -> st.SearchStrategy[Dig]:
+    """Plans of a block, of at most so many transactions; with `any_order`, a child may stand before its parent."""
     return st.builds(
         Dig,
         st.sampled_from([0, 0, 0, 0, 1, 1, 2, 3, 4]),
-        st.lists(_spends(), max_size=most).map(tuple),
+        st.lists(spends(), max_size=most).map(tuple),
         st.sampled_from([False, False, True]),
         st.booleans() if any_order else st.just(False),
         st.sampled_from([0, 0, 0, 1, 2]),
@@ -232,7 +237,7 @@ def _digs(any_order: bool, most: int) -> st.SearchStrategy[Dig]:
 
 
 def _write(plans: list[Dig]) -> History:
-    writer = _Writer()
+    writer = Scribe()
     for plan in plans:
         writer.dig(plan)
     return History(writer.kit, tuple(writer.story))
@@ -241,4 +246,4 @@ def _write(plans: list[Dig]) -> History:
 def histories(max_blocks: int = 8, max_txs: int = 4, *, any_order: bool = False) -> st.SearchStrategy[History]:
     """Small random histories: registrations, updates, moves, MAP-only changes, burns, near misses, foreign content and
     chains of all these within a block and across forks. `any_order` also puts children before their parents."""
-    return st.lists(_digs(any_order, max_txs), min_size=1, max_size=max_blocks).map(_write)
+    return st.lists(digs(any_order, max_txs), min_size=1, max_size=max_blocks).map(_write)

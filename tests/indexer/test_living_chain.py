@@ -1,0 +1,267 @@
+"""A state machine: nodes, their mempools, forks, faults, crashes and restarts at random end as a fresh index does.
+
+Nodes learn of blocks at different times, prefer branches of less work, go down, serve spoiled blocks, and hold
+different mempools; the indexer looks, is cancelled in the middle of it, and is started again. In the end all nodes are
+well and agree, and what is stored, confirmed and pending, must be what a fresh index reads and what the oracle says.
+`A2B_SLOW_TESTS=1` tries many times as many lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from indexer import batch, mempool
+from indexer.chains import SourceUnavailableError
+from indexer.chains.several import Several
+from tests.chainkit import Block
+from tests.indexer.test_mempool_law import Reader, expected, told
+from tests.indexing import Indexing
+from tests.living import PACE, Clock, Node, World
+from tests.oracles.registry import read_chain
+from tests.strategies import Dig, Spend, digs, spends
+
+SLOW = os.environ.get("A2B_SLOW_TESTS") == "1"
+LOOKS = 200
+"""Looks after which all must have come together in the end."""
+
+_T = TypeVar("_T")
+which = st.integers(0, 2)
+some = st.frozensets(which)
+plans = st.lists(digs(any_order=True, most=3), min_size=1, max_size=3)
+
+
+class LivingChain(RuleBasedStateMachine):
+    """One life. `which` numbers a node, counted round."""
+
+    empty: ClassVar[Path]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world, self.clock = World(), Clock()
+        self.nodes: list[Node] = []
+        self.runner = asyncio.Runner()
+        self.folder = tempfile.TemporaryDirectory()
+        self.patched = pytest.MonkeyPatch()
+        self.patched.setattr(mempool, "RETRY_SECONDS", 0.0)
+
+    @initialize(count=st.sampled_from([2, 3, 1]), blocks_a_write=st.sampled_from([1, 2, 256]), plans=plans)
+    def begin(self, count: int, blocks_a_write: int, plans: list[Dig]) -> None:
+        for plan in plans:
+            self.world.dig(plan)
+        self.patched.setattr(batch, "BATCH_BLOCKS", blocks_a_write)
+        self.nodes = [Node(*self.world.kit.blocks) for _ in range(count)]
+        self.several = Several("demo", list(zip("abc", self.nodes, strict=False)), PACE, self.clock)
+        path = Path(self.folder.name, "a2b.db")
+        shutil.copy(self.empty, path)
+        self.indexing = Indexing(f"sqlite:///{path}", self.several if count > 1 else self.nodes[0])
+        self.reader = Reader(self.indexing.store)
+
+    def node(self, number: int) -> Node:
+        return self.nodes[number % len(self.nodes)]
+
+    def run(self, what: Coroutine[Any, Any, _T]) -> _T:
+        return self.runner.run(what)
+
+    # -- what happens in the world
+
+    def arrive(self, blocks: list[Block], late: frozenset[int]) -> None:
+        """All nodes but the late ones learn of blocks."""
+        for number, node in enumerate(self.nodes):
+            if number not in late or len(late) >= len(self.nodes):
+                node.arrive(*blocks)
+                self.world.settle(node)
+
+    @rule(plans=plans, late=some, spoiled=st.one_of(st.just(frozenset()), some), look=st.booleans())
+    def blocks_are_mined(self, plans: list[Dig], late: frozenset[int], spoiled: frozenset[int], look: bool) -> None:
+        for plan in plans:
+            blocks = self.world.dig(plan)
+            for number in spoiled:
+                self.node(number).spoiled.add(blocks[0].hash)
+            self.arrive(blocks, late)
+        if look:
+            self.the_indexer_looks()
+
+    @rule(number=which, late=some)
+    def a_mempool_is_mined(self, number: int, late: frozenset[int]) -> None:
+        block = self.world.mine(self.node(number))
+        self.arrive([block], late)
+
+    @rule(number=which)
+    def a_node_learns_of_all_blocks(self, number: int) -> None:
+        self.node(number).arrive(*self.world.kit.blocks)
+        self.world.settle(self.node(number))
+
+    @rule(number=which, back=st.integers(0, 6))
+    def a_node_is_told_to_prefer_a_branch(self, number: int, back: int) -> None:
+        later = self.world.kit.blocks[1:]
+        node, wanted = self.node(number), later[max(0, len(later) - 1 - back)]
+        node.arrive(*self.world.kit.blocks)
+        node.prefer(wanted)
+        self.world.settle(node)
+
+    @rule(number=which, plan=spends(), conflicting=st.booleans(), everywhere=st.booleans())
+    def a_transaction_is_announced(self, number: int, plan: Spend, conflicting: bool, everywhere: bool) -> None:
+        self.world.announce(self.node(number), plan, conflicting=conflicting)
+        for node in self.nodes if everywhere else ():
+            node.unconfirmed = self.node(number).unconfirmed | node.unconfirmed
+            self.world.settle(node)
+
+    @rule(number=which, pick=st.integers(0, 5))
+    def a_transaction_is_evicted(self, number: int, pick: int) -> None:
+        node = self.node(number)
+        if node.unconfirmed:
+            node.evicted.add(list(node.unconfirmed)[pick % len(node.unconfirmed)])
+            self.world.settle(node)
+
+    @rule(numbers=some)
+    def nodes_go_down_and_others_come_back(self, numbers: frozenset[int]) -> None:
+        for number, node in enumerate(self.nodes):
+            node.down = "gone" if number in numbers else ""
+
+    @rule(seconds=st.sampled_from([1, 40, 1_000]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    # -- what the indexer does
+
+    @rule()
+    def the_indexer_looks(self) -> None:
+        self.run(self.look())
+
+    async def look(self) -> None:
+        try:
+            await self.indexing.refresh()
+        except SourceUnavailableError:
+            return  # in the end, it has to be found that they are back
+        for node in self.nodes:
+            self.world.settle(node)  # a refused block changes what is unspent
+
+    @rule(steps=st.integers(0, 40))
+    def the_indexer_is_stopped_in_the_middle_and_started_again(self, steps: int) -> None:
+        self.run(self.crash(steps))
+
+    async def crash(self, steps: int) -> None:
+        threads = ThreadPoolExecutor(4)
+        asyncio.get_running_loop().set_default_executor(threads)
+        looking = asyncio.create_task(self.indexing.refresh())
+        for _ in range(steps):
+            await asyncio.sleep(0.0002)
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+        await self.close()
+        threads.shutdown()  # a write that was under way is done, or was never begun, when the next process looks
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4))
+        self.indexing.restart()
+        self.reader.store = self.indexing.store
+        for node in self.nodes:
+            self.world.settle(node)
+
+    async def close(self) -> None:
+        await self.several.close()
+
+    @rule()
+    def somebody_reads_the_change_feed(self) -> None:
+        self.reader.read()
+        assert self.reader.copy == self.reader.everything()
+
+    @precondition(lambda self: self.nodes)
+    @invariant()
+    def what_is_stored_is_one_branch(self) -> None:
+        newest = self.indexing.store.newest("demo")
+        known = {block.hash: block for block in self.world.kit.blocks}
+        if newest is not None:
+            branch = self.world.kit.branch(known[newest.hash])
+            stored = [self.indexing.store.block("demo", height) for height in range(newest.height + 1)]
+            assert [ref and ref.hash for ref in stored] == [block.hash for block in branch]
+
+    # -- the end
+
+    def teardown(self) -> None:
+        try:
+            if self.nodes:
+                self.run(self.end())
+                self.run(self.close())
+                self.indexing.__exit__()
+        finally:
+            self.patched.undo()
+            self.runner.close()
+            self.folder.cleanup()
+
+    async def end(self) -> None:
+        """All nodes are well and agree; what the indexer holds is what a fresh one reads."""
+        last = self.world.kit.mine(parent=self.world.kit.tip)
+        self.world.scribe.views[last.hash] = self.world.scribe.views[last.prev]
+        for node in self.nodes:
+            node.down = ""
+            node.spoiled.clear()
+            node.arrive(*self.world.kit.blocks)
+            assert node.best[-1].hash == last.hash
+            node.unconfirmed = self.nodes[0].unconfirmed
+            node.evicted = self.nodes[0].evicted
+            self.world.settle(node)
+        await self.come_together(last)
+        await self.compare()
+
+    async def come_together(self, last: Block) -> None:
+        for _ in range(LOOKS):
+            self.clock.now += 1_000
+            await self.look()
+            newest = self.indexing.store.newest("demo")
+            if newest is not None and newest.hash == last.hash:
+                break
+            await asyncio.sleep(0.002)
+        else:
+            raise AssertionError(f"not at the tip after {LOOKS} looks: {self.several.sources}")
+        for _ in range(2):  # the second asks again for what was refused
+            await self.look()
+
+    async def compare(self) -> None:
+        best = [block.raw for block in self.world.kit.branch()]
+        again = Node(*self.world.kit.branch())
+        again.unconfirmed = dict(reversed(self.nodes[0].unconfirmed.items()))
+        path = Path(self.folder.name, "again.db")
+        shutil.copy(self.empty, path)
+        with Indexing(f"sqlite:///{path}", again) as fresh:
+            await fresh.refresh()
+            assert self.indexing.facts() == fresh.facts()
+            assert self.indexing.store.pending("demo") == fresh.store.pending("demo")
+        oracle = read_chain(best)
+        assert self.indexing.hashes(oracle.state_hashes) == oracle.state_hashes
+        assert told(self.indexing.store) == expected(best, list(again.unconfirmed.values()))
+        self.reader.read()
+        assert self.reader.copy == self.reader.everything()
+
+
+def test_any_life_ends_as_a_fresh_index(tmp_path: Path) -> None:
+    LivingChain.empty = tmp_path / "empty.db"
+    with Indexing(f"sqlite:///{LivingChain.empty}"):
+        pass
+    run_state_machine_as_test(
+        LivingChain,
+        settings=settings(
+            max_examples=1_000 if SLOW else 25,
+            stateful_step_count=40 if SLOW else 20,
+            deadline=None,
+            phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+        ),
+    )

@@ -1,0 +1,113 @@
+"""A small world for state machines: blocks and transactions, and nodes that each know some of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+
+from indexer.chains.several import Pace
+from indexer.facts import BlockRef
+from parsers.tx import Outpoint, Transaction
+from tests.chainkit import Block
+from tests.fakes import MemoryChain
+from tests.strategies import Dig, Scribe, Spend
+
+PACE = Pace(grace=60, poll=0.001, first_pause=0.001, longest_pause=0.002, moment=30, steady=30, doubt=600, far=3)
+"""Keepers are in a hurry, while judgements wait for the clock of the test."""
+
+
+class Clock:
+    """A clock that stands still until it is told."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Node(MemoryChain):
+    """A source with a mempool that a node might have, and a disk that loses bits.
+
+    `spoiled` are hashes of blocks that are served with a wrong last byte, `evicted` transactions it does not take back.
+    """
+
+    def __init__(self, *blocks: Block) -> None:
+        super().__init__(*blocks)
+        self.spoiled: set[bytes] = set()
+        self.evicted: set[bytes] = set()
+
+    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
+        async for ref, data in super().blocks(first, last):
+            yield ref, memoryview(bytes(data[:-1]) + b"\x99") if ref.hash in self.spoiled else data
+
+
+class World:
+    """All blocks there are, and what is unspent after each."""
+
+    def __init__(self) -> None:
+        self.scribe = Scribe()
+        self.kit = self.scribe.kit
+
+    def dig(self, plan: Dig) -> list[Block]:
+        """Mine as planned; the new blocks."""
+        before = len(self.kit.blocks)
+        self.scribe.dig(plan)
+        return self.kit.blocks[before:]
+
+    def coins(self, node: Node) -> dict[Outpoint, bool]:
+        """What a node's best chain leaves unspent."""
+        return dict(self.scribe.views[node.best[-1].hash])
+
+    def announce(self, node: Node, plan: Spend, *, conflicting: bool) -> None:
+        """A new transaction reaches a node; `conflicting`: it may spend what others in the mempool spend, and wins."""
+        coins = self.coins(node)
+        if not conflicting:
+            self._fitting(node.unconfirmed, coins)
+        made = self.scribe.spend(plan, coins)
+        if made is None:
+            return
+        raw = {made.txid: self.kit.raw(made.outpoint(0))}
+        node.unconfirmed = raw | node.unconfirmed if conflicting else node.unconfirmed | raw
+        self.settle(node)
+
+    def settle(self, node: Node) -> None:
+        """After anything changed: keep in a node's mempool what fits on its best chain, and take back what was mined on
+        branches it has left."""
+        here = {txid for block in self.kit.branch(self._tip(node)) for txid in block.txids}
+        others = {txid: self.kit.raw(tx.outpoint(0)) for txid, tx in self.scribe.mined.items()}
+        wanted = {
+            txid: raw
+            for txid, raw in (node.unconfirmed | others).items()
+            if txid not in here and txid not in node.evicted
+        }
+        node.unconfirmed = self._fitting(wanted, self.coins(node))
+
+    def mine(self, node: Node) -> Block:
+        """Mine a node's mempool on its tip."""
+        coins = self.coins(node)
+        made = [self._tx(txid) for txid in self._fitting(node.unconfirmed, coins)]
+        block = self.kit.mine(*(each.outpoint(0) for each in made), parent=self._tip(node))
+        self.scribe.mined.update({each.txid: each for each in made})
+        self.scribe.views[block.hash] = coins
+        return block
+
+    def _fitting(self, raws: dict[bytes, bytes], coins: dict[Outpoint, bool]) -> dict[bytes, bytes]:
+        """Those of these transactions that can be mined, in this order of preference; `coins` are without what they
+        spend afterwards."""
+        found: dict[bytes, bytes] = {}
+        waiting = list(raws)
+        while ready := next((each for each in waiting if self._can_spend(self._tx(each), coins)), None):
+            waiting.remove(ready)
+            self.scribe.book(self._tx(ready), coins)
+            found[ready] = raws[ready]
+        return found
+
+    @staticmethod
+    def _can_spend(tx: Transaction, coins: Iterable[Outpoint]) -> bool:
+        return all(spent.prevout in coins for spent in tx.inputs)
+
+    def _tx(self, txid: bytes) -> Transaction:
+        return self.kit.tx(Outpoint(txid, 0))
+
+    def _tip(self, node: Node) -> Block:
+        return next(block for block in self.kit.blocks if block.hash == node.best[-1].hash)
