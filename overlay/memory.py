@@ -16,6 +16,14 @@ def few_arenas() -> None:
         mallopt(_M_ARENA_MAX, ARENAS)
 
 
+def rarely_collect() -> None:
+    """Look for garbage in circles every 50,000 new objects instead of 700, and never among what is there now: answering
+    makes none, and looking took a tenth of the time of a search."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
 def give_back() -> None:
     """Return freed memory to the system (malloc_trim(3)); does nothing where the C library cannot."""
     gc.collect()

@@ -20,7 +20,7 @@ from overlay.catalogue import Catalogue
 from overlay.counters import Counters
 from overlay.engines import BusyError
 from overlay.feed import Feed
-from overlay.memory import few_arenas, give_back
+from overlay.memory import few_arenas, give_back, rarely_collect
 from overlay.news import News
 from overlay.ports import Services
 from overlay.services import House, compiled_before, diagnose, version, writing_index
@@ -92,6 +92,7 @@ class Runner:
         """Work until SIGTERM or SIGINT. Raises SourceError, StoreError, EngineError, AddressError or OSError when it
         cannot go on."""
         few_arenas()
+        rarely_collect()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)

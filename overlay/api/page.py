@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from decimal import Decimal
+from functools import lru_cache
 from json.encoder import encode_basestring  # the C encoder of one string, which is all a cheapest offer needs
 from typing import Any
 
@@ -49,7 +50,9 @@ def _items(hits: Iterable[Hit]) -> list[bytes | memoryview]:
     return pieces
 
 
+@lru_cache(maxsize=4096)
 def _cheapest(offer: Cheapest | None) -> bytes:
+    """Many listings ask the same price."""
     if offer is None:
         return b"null"
     id_, currency, interval = map(encode_basestring, (offer.offer_id, offer.currency, offer.interval))

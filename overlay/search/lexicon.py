@@ -12,7 +12,7 @@ import json
 import mmap
 import os
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from overlay.search.text import is_spelt
 Counts = npt.NDArray[np.uint32]
 Bits = npt.NDArray[np.uint64]
 _SHORTEST, _LONGEST = 4, 26  # letters of words that can be meant by a mistyped one of 5 to 24
+_EVERY = 32  # one word of so many is sampled
 _MAGIC = b"a2b words 1\n"
 _FIELDS: tuple[tuple[str, npt.DTypeLike], ...] = (
     ("starts", np.uint32),
@@ -65,6 +66,7 @@ class Lexicon:
     signatures: Bits
     by_length: Counts
     lengths: Counts
+    _sample: list[bytes] = field(default_factory=list)
 
     @classmethod
     def build(cls, words: list[str], columns: npt.NDArray[np.uint32], bits: Bits, listings: int) -> Lexicon:
@@ -113,10 +115,18 @@ class Lexicon:
         """A word in UTF-8, which sorts as code points do."""
         return self.blob[self.starts[at] : self.starts[at + 1] - 1]
 
+    def _place(self, raw: bytes) -> int:
+        """Where a word stands, or would: between two of the sampled words first, which are compared without a call."""
+        if not self._sample:
+            self._sample = [self._raw(at) for at in range(0, len(self.surfaces), _EVERY)]
+        high = bisect_left(self._sample, raw) * _EVERY
+        low = max(0, high - _EVERY)
+        return bisect_left(range(len(self.surfaces)), raw, low, min(high, len(self.surfaces)), key=self._raw)
+
     def find(self, word: str) -> int | None:
         """The place of a word, None when it is not here."""
         raw = word.encode()
-        at = bisect_left(range(len(self.surfaces)), raw, key=self._raw)
+        at = self._place(raw)
         return at if at < len(self.surfaces) and self._raw(at) == raw else None
 
     def add(self, at: int, surface: int, term: int, levels: int) -> None:
@@ -137,9 +147,7 @@ class Lexicon:
 
     def beginning(self, prefix: str, limit: int) -> list[tuple[int, str]]:
         """(count, word) of the commonest surfaces with that beginning; of equally common ones the first in order."""
-        size = range(len(self.surfaces))
-        low = bisect_left(size, prefix.encode(), key=self._raw)
-        high = bisect_left(size, prefix.encode() + b"\xff", lo=low, key=self._raw)
+        low, high = self._place(prefix.encode()), self._place(prefix.encode() + b"\xff")
         counts = self.surfaces[low:high].astype(np.int64)
         order = np.argsort(-counts, kind="stable")[:limit].tolist()
         return [(int(counts[at]), self.word(low + at)) for at in order if counts[at]]

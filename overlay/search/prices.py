@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from overlay.query import Cheapest, Query
@@ -166,4 +167,10 @@ def showing(query: Query) -> Find:
 
 
 def _as_usual(usual: str, _packed: bytes) -> Cheapest | None:
-    return Cheapest._make(usual.split("\0")[:4]) if usual else None
+    return _read_usual(usual) if usual else None
+
+
+@lru_cache(maxsize=4096)
+def _read_usual(usual: str) -> Cheapest:
+    """Many listings ask the same price."""
+    return Cheapest._make(usual.split("\0")[:4])

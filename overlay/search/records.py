@@ -7,12 +7,14 @@ before the index that points to it commits, so a crash leaves at worst bytes nob
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
 _HEAD = Struct("<4IQ?")  # where the id, the cheapest, the offers and the item end
+_START, _ends = _HEAD.size, _HEAD.unpack_from
 _LENGTH_BITS = 24
 LARGEST = (1 << _LENGTH_BITS) - 1
 
@@ -42,8 +44,8 @@ class Record(NamedTuple):
     @classmethod
     def unpack(cls, data: bytes) -> Record:
         """From bytes that `pack` made."""
-        a, b, c, d, newest, listed = _HEAD.unpack_from(data)
-        return cls(data[_HEAD.size : a].decode(), newest, listed, data[a:b].decode(), data[b:c], data[c:d], data[d:])
+        a, b, c, d, newest, listed = _ends(data)
+        return cls(data[_START:a].decode(), newest, listed, data[a:b].decode(), data[b:c], data[c:d], data[d:])
 
 
 class Records:
@@ -71,13 +73,15 @@ class Records:
         """Bytes in the file."""
         return os.fstat(self._file).st_size
 
-    def read(self, place: int) -> bytes:
-        """The bytes of a record. Raises OSError when the file cannot be read, ValueError when it ends before them."""
-        size = place & LARGEST
-        data = os.pread(self._file, size, place >> _LENGTH_BITS)
-        if len(data) != size:
-            raise ValueError(f"the records end before {place >> _LENGTH_BITS:,} + {size:,}: rebuild the index")
-        return data
+    def read(self, places: Iterable[int]) -> Iterator[bytes]:
+        """The bytes of records. Raises OSError when the file cannot be read, ValueError when it ends before them."""
+        pread, file = os.pread, self._file
+        for place in places:
+            size = place & LARGEST
+            data = pread(file, size, place >> _LENGTH_BITS)
+            if len(data) != size:
+                raise ValueError(f"the records end before {place >> _LENGTH_BITS:,} + {size:,}: rebuild the index")
+            yield data
 
     def close(self) -> None:
         """Close the file."""

@@ -37,6 +37,7 @@ from overlay.api.app import create_app, create_runner
 from overlay.compact import encode
 from overlay.document import Document
 from overlay.engines import Cursor, Engine, Suggestion
+from overlay.memory import rarely_collect
 from overlay.ports import Changes, Listing, Revision, Services
 from overlay.query import Cheapest, Hit, Hits, Query
 from parsers.cards import AgentCard, Kind
@@ -169,6 +170,7 @@ async def _serve(name: str, offers: int, port: int) -> None:
         runner = create_runner(_application(name, offers, Path(folder)))
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()
+        rarely_collect()
         await asyncio.Event().wait()
 
 

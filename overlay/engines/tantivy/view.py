@@ -26,12 +26,12 @@ class View(NamedTuple):
         """The records of documents."""
         if self.records is None:
             return []
-        return [Record.unpack(self.records.read(place)) for place in self.ask.numbers("place", addresses)]
+        return list(map(Record.unpack, self.records.read(self.ask.numbers("place", addresses))))
 
     def _stored(self, addresses: list[Address]) -> Iterator[tuple[int, bytes]]:
         if self.records is not None:
-            for place in self.ask.numbers("place", addresses):
-                yield place, self.records.read(place)
+            places = self.ask.numbers("place", addresses)
+            yield from zip(places, self.records.read(places), strict=True)
 
     def item(self, id_: str) -> bytes | None:
         """The stored item of a current listing."""
