@@ -218,7 +218,7 @@ class HeaderChain:
             )
         digest = self._tree.hash(parent)
         with self._lock:
-            self._tree.keep(sorted({*self._tree.best(), *branch.side}))
+            self._tree.forget(branch.side)
         return Branch(self._tree, self._tree.find(digest))
 
     def _check(self, branch: Branch, header: Arrived) -> None:
@@ -258,13 +258,6 @@ class HeaderChain:
                 log.info(
                     "%s: proof of work checked of %s headers, up to %s", self.name, f"{self._hashed:,}", f"{height:,}"
                 )
-
-    def refuse(self, digest: bytes) -> None:
-        """Leave out a block whose bytes turned out to be bad, and all on top of it, until the next start."""
-        with self._writing, self._lock:
-            number = self._tree.find(digest)
-            if number is not None:
-                self._tree.refuse(number)
 
     # -- keeping them
 

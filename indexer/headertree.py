@@ -192,10 +192,10 @@ class HeaderTree:
         self.changed = min(self.changed, self.height + 1)
         self._best.extend(range(number, number + count))
 
-    def keep(self, numbers: Sequence[int]) -> None:
-        """Forget all blocks but these, in order: those of the best chain and with each its parent. They are numbered
-        anew from 0."""
-        kept = np.array(numbers, np.int64)
+    def forget(self, but: Sequence[int] = ()) -> npt.NDArray[np.int64]:
+        """Forget all blocks beside the best chain `but` these, which hold each one's parent; the numbers of those that
+        are kept, which are numbered anew in this order."""
+        kept = np.union1d(np.frombuffer(self._best, np.int32), np.array(but, np.int32)).astype(np.int64)
         renamed = np.full(len(self) + 1, -1, np.int32)
         renamed[kept] = np.arange(len(kept))
         self._parent = array("i", renamed[_picked(self._parent, kept)].tobytes())
@@ -205,11 +205,12 @@ class HeaderTree:
             setattr(self, name, array(column.typecode, _picked(column, kept).tobytes()))
         self._bad = bytearray(np.frombuffer(self._bad, np.uint8)[kept].tobytes())
         self._index.keep(kept)
+        return kept
 
     def cut(self, height: int) -> None:
-        """End the best chain at a height, and forget all that is not on it."""
+        """End the best chain at a height that it has, and forget all that is not on it."""
         self._choose(self.at(height))
-        self.keep(sorted(self._best))
+        self.forget()
 
     def refuse(self, number: int) -> None:
         """Leave out a block and all on top of it."""

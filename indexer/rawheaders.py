@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 import numpy as np
+import numpy.typing as npt
 
 from indexer.chainwork import work
 from indexer.headertree import HeaderTree
@@ -49,10 +50,11 @@ class RawTree(HeaderTree):
         worth = {each: work(each) for each in set(bits)}
         self.extend(b"".join(digests), [worth[each] for each in bits])
 
-    def keep(self, numbers: Sequence[int]) -> None:
-        """Forget all blocks but these, as the tree does, and their headers."""
-        self._rest = bytearray(np.frombuffer(self._rest, np.uint8).reshape(-1, _REST)[list(numbers)].tobytes())
-        super().keep(numbers)
+    def forget(self, but: Sequence[int] = ()) -> npt.NDArray[np.int64]:
+        """Forget blocks and their headers, as the tree does."""
+        kept = super().forget(but)
+        self._rest = bytearray(np.frombuffer(self._rest, np.uint8).reshape(-1, _REST)[kept].tobytes())
+        return kept
 
     def raw(self, number: int) -> bytes:
         """A block's header, 80 bytes."""

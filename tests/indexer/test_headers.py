@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexer import headers as module
-from indexer.chainwork import work
+from indexer.chainwork import is_met, work
 from indexer.checkpoints import Checkpoint, checkpoints
+from indexer.header_rules import scrypt
 from indexer.headers import HeaderChain, HeaderError
 from indexer.networks import NETWORKS, network
 from parsers.tx import sha256d
@@ -113,13 +116,50 @@ def test_the_locator_thins_out_towards_genesis() -> None:
     assert heights[10:] == [188, 184, 176, 160, 128, 64, 0]
 
 
-def test_a_refused_block_and_all_on_it_are_left_out() -> None:
-    chain, told = regtest(), line(5)
-    fork = line(2, prev=sha256d(told[1]), first=2, root=9)
-    chain.add(told + fork)
-    chain.refuse(sha256d(told[3]))
-    assert hashes(chain) == [sha256d(raw) for raw in [*told[:2], *fork]], "of equal work, but seen later than told[2]"
-    chain.refuse(bytes(32))
+def test_one_thread_may_ask_while_another_adds() -> None:
+    chain, told = regtest(), line(3_000)
+    digests = [sha256d(raw) for raw in told]
+    done = threading.Event()
+
+    def add() -> None:
+        try:
+            for at in range(0, len(told), 50):
+                chain.add(told[at : at + 50])
+        finally:
+            done.set()
+
+    adding = threading.Thread(target=add)
+    adding.start()
+    try:
+        seen = 0
+        while not done.is_set() or seen < 2_999:
+            tip = chain.tip()
+            if tip is not None:
+                assert tip.height >= seen
+                seen = tip.height
+                assert (tip.hash, tip.header) == (digests[seen], told[seen])
+                assert chain.ref(seen // 2, under=tip.hash) == chain.ref(seen // 2)
+            assert not done.is_set() or tip is not None
+            if done.is_set():
+                assert chain.find(digests[-1]) == 2_999
+    finally:
+        adding.join()
+
+
+def test_slow_checks_say_how_far_they_are(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(module, "SAID_EVERY", 2)
+    chain = HeaderChain("ltc", network("ltc", "regtest"))
+    told: list[bytes] = []
+    for height in range(5):
+        prev = sha256d(told[-1]) if told else bytes(32)
+        tried = (header(prev, root=root, time=GENESIS_TIME + height) for root in count())
+        told.append(next(raw for raw in tried if is_met(scrypt(raw), EASY)))
+    with caplog.at_level(logging.INFO):
+        chain.add(told)
+    assert [record.getMessage() for record in caplog.records] == [
+        "ltc: proof of work checked of 2 headers, up to 1",
+        "ltc: proof of work checked of 4 headers, up to 3",
+    ]
 
 
 # -- what is refused
