@@ -1,0 +1,177 @@
+"""`GET /v1/listings/{id}/proof`: what it holds, and what is said when there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession
+from sqlalchemy import delete
+
+from indexer.store import Store
+from indexer.store.tables import proofs as table
+from overlay import proofs
+from overlay.api import proof_api
+from overlay.catalogue import Catalogue
+from overlay.ports import Services
+from overlay.proofs import NoProofError, evidence
+from parsers import beef, bump
+from parsers.tx import Outpoint, sha256d
+from parsers.tx import read as read_tx
+from tests.chainkit import ChainKit, agent
+from tests.chainkit_scripts import p2pkh
+from tests.fakes import MemoryChain
+from tests.indexing import Indexing
+from tests.overlay.calls import get, problem, raw
+from tests.overlay.conftest import Serve
+from tests.overlay.fakes import CAIP2
+
+
+def indexed(kit: ChainKit, folder: Path, coin: str = "bsv") -> Indexing:
+    indexing = Indexing(f"sqlite:///{folder}/a2b.db", MemoryChain(*kit.blocks, name="demo", coin=coin))
+    asyncio.run(indexing.catch_up())
+    return indexing
+
+
+@pytest.fixture
+def kit() -> ChainKit:
+    return ChainKit()
+
+
+@pytest.fixture
+def first(kit: ChainKit) -> Outpoint:
+    """A registration, updated twice and moved, each in a block of its own."""
+    listed = kit.inscribe(agent("First"))
+    kit.mine(listed)
+    second = kit.update(listed, agent("Second"))
+    kit.mine(second)
+    third = kit.update(second, agent("Third"))
+    kit.mine(third, kit.inscribe(agent("Other")))
+    kit.mine(kit.move(third))
+    return listed
+
+
+@pytest.fixture
+def store(kit: ChainKit, first: Outpoint, tmp_path: Path) -> Iterator[Store]:
+    with indexed(kit, tmp_path) as indexing:
+        yield indexing.store
+
+
+@pytest.fixture
+async def client(serve: Serve, services: Services, store: Store) -> ClientSession:
+    return await serve(replace(services, store=Catalogue(store)))
+
+
+async def test_a_proof_holds_what_a_client_needs_to_check_it(
+    client: ClientSession, kit: ChainKit, first: Outpoint
+) -> None:
+    found = await get(client, f"/v1/listings/{first}/proof")
+    tx = read_tx(bytes.fromhex(found["rawTx"]))
+    header = bytes.fromhex(found["header"])
+    block = next(block for block in kit.blocks if tx.txid in block.txids)
+    assert (found["id"], found["chain"]) == (str(first), CAIP2)
+    assert found["outpoint"] == f"{tx.hex_id}_0"
+    assert found["txid"] == tx.hex_id
+    assert b"Third" in bytes.fromhex(found["rawTx"])
+    assert (found["height"], header) == (block.height, block.raw[:80])
+    assert found["blockHash"] == sha256d(header)[::-1].hex()
+    path = bump.read(bytes.fromhex(found["bump"]))
+    assert path.height == block.height
+    assert path.txids() == (tx.txid,)
+    assert path.root(tx.txid) == header[36:68]
+    bundle = beef.read(bytes.fromhex(found["beef"]))
+    assert bundle.newest.raw == bytes.fromhex(found["rawTx"])
+    assert beef.verify(bundle, lambda height, root: (height, root) == (block.height, header[36:68])) == ()
+    assert [read_tx(bytes.fromhex(each)).txid for each in found["before"]] == [first.txid, tx.inputs[0].prevout.txid]
+    assert len(found["after"]) == 1
+    assert {"from", "headers"}.isdisjoint(found)
+
+
+async def test_headers_come_from_the_height_asked_for_on(
+    client: ClientSession, kit: ChainKit, first: Outpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = [block.raw[:80].hex() for block in kit.branch()]
+    path = f"/v1/listings/{first}/proof?from="
+    assert (await get(client, path + "0"))["headers"] == headers
+    assert (await get(client, path + "2"))["from"] == 2
+    assert (await get(client, path + "2"))["headers"] == headers[2:]
+    assert (await get(client, path + "999999"))["headers"] == []
+    monkeypatch.setattr(proof_api, "MAX_HEADERS", 2)
+    assert (await get(client, path + "1"))["headers"] == headers[1:3]
+
+
+@pytest.mark.parametrize("query", ["from=-1", "from=x", "from=1&from=2", "form=1", "from=99999999999999999999"])
+async def test_a_height_that_is_none_is_refused(client: ClientSession, first: Outpoint, query: str) -> None:
+    await problem(await client.get(raw(f"/v1/listings/{first}/proof?{query}")), 400)
+
+
+async def test_where_there_is_no_proof_the_problem_says_why(
+    client: ClientSession, store: Store, first: Outpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unknown = await problem(await client.get(f"/v1/listings/{'00' * 32}_0/proof"), 404)
+    assert "no listing has the id" in unknown["detail"]
+    domain = await problem(await client.get("/v1/listings/agent.example/proof"), 404)
+    assert "no listing has the id" in domain["detail"]
+    monkeypatch.setattr(proofs, "MAX_RAW", 10)
+    large = await problem(await client.get(f"/v1/listings/{first}/proof"), 404)
+    assert "and at most 10 are handed out" in large["detail"]
+    monkeypatch.undo()
+    with store.engine.begin() as connection:
+        connection.execute(delete(table))
+    old = await problem(await client.get(f"/v1/listings/{first}/proof"), 404)
+    assert "index the chain again" in old["detail"]
+
+
+async def test_what_is_unconfirmed_has_no_proof_yet(
+    serve: Serve, services: Services, store: Store, first: Outpoint
+) -> None:
+    class Waiting(Catalogue):
+        def listing(self, id: str, /):  # type: ignore[no-untyped-def]  # noqa: A002
+            return replace(super().listing(id), created_time=None)
+
+    client = await serve(replace(services, store=Waiting(store)))
+    waiting = await problem(await client.get(f"/v1/listings/{first}/proof"), 404)
+    assert "is unconfirmed: there is a proof once a block holds it" in waiting["detail"]
+
+
+async def test_a_history_too_long_or_too_large_goes_without_its_other_transactions(
+    client: ClientSession, first: Outpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit, value in (("MAX_LINEAGE", 2), ("MAX_RAW", 900)):
+        monkeypatch.setattr(proofs, limit, value)
+        found = await get(client, f"/v1/listings/{first}/proof")
+        assert {"before", "after", "parents"}.isdisjoint(found)
+        assert found["beef"]
+        monkeypatch.undo()
+
+
+def test_kept_parents_that_stand_before_the_satoshi_go_with_the_proof(kit: ChainKit, tmp_path: Path) -> None:
+    other, listed, later = kit.inscribe(agent("Other")), kit.inscribe(agent("Mine")), kit.inscribe(agent("Later"))
+    kit.mine(other, listed, later)
+    moved = kit.spend([other, kit.fund(), listed, later], [(1, p2pkh("bob")), (10**6, p2pkh("bob"))])
+    kit.mine(moved)
+    with indexed(kit, tmp_path) as indexing:
+        found = evidence(indexing.store, str(listed))
+        assert [read_tx(each).txid for each in found.parents] == [other.txid]
+        assert [read_tx(each).txid for each in found.after or ()] == [moved.txid]
+
+
+def test_the_beef_of_a_witness_chain_has_no_witness(tmp_path: Path) -> None:
+    kit = ChainKit("ltc")
+    listed = kit.reveal(agent("Lite"))
+    kit.mine(listed)
+    with indexed(kit, tmp_path, "ltc") as indexing:
+        found = evidence(indexing.store, str(listed))
+    assert read_tx(found.raw, segwit=True).txid == listed.txid
+    assert read_tx(found.raw, segwit=True).inputs[0].witness
+    bundle = beef.read(found.beef)
+    assert bundle.newest.txid == listed.txid
+    assert bundle.newest.raw != found.raw
+
+
+def test_who_nobody_knows_has_no_evidence(store: Store) -> None:
+    with pytest.raises(NoProofError, match="no block holds it"):
+        evidence(store, "nobody")

@@ -1,0 +1,117 @@
+"""A listing on a real node's chain, checked with that node as the user's own source, and without it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from indexer.chains import SourceError
+from indexer.chains.node import create
+from overlay import verifying
+from overlay.catalogue import Catalogue
+from overlay.commands.verify import _Local
+from overlay.verifying import Report
+from overlay.verifying.own import Node, OwnSource, open_source
+from parsers.tx import Outpoint
+from tests.chainkit import agent
+from tests.conftest import missing
+from tests.indexing import Indexing
+from tests.litecoind import Litecoind, binary
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Litecoind]:
+    if binary() is None:
+        missing("litecoind")
+    with Litecoind(tmp_path / "node") as node:
+        node.fund()
+        yield node
+
+
+def index(node: Litecoind, folder: Path) -> Indexing:
+    """What a program that followed the node's chain remembers."""
+    chain = create("ltc", node.cookie_url)
+    indexing = Indexing(f"sqlite:///{folder}/a2b.db", chain)
+
+    async def follow() -> None:
+        await indexing.catch_up()
+        await chain.close()
+
+    asyncio.run(follow())
+    return indexing
+
+
+def check(indexing: Indexing, id_: object, own: OwnSource | None = None) -> Report:
+    return verifying.verify(_Local(Catalogue(indexing.store)), str(id_), own=own, expected="ltc:regtest")
+
+
+def outcomes(report: Report) -> dict[str, str]:
+    return {each.step: each.outcome for each in report.steps}
+
+
+def test_a_listing_is_proved_to_the_end_with_a_node_of_ones_own(node: Litecoind, tmp_path: Path) -> None:
+    plain = node.inscribe(agent("Plain", description="x" * 2_000))
+    first = node.inscribe(agent("First"))
+    node.mine()
+    second = node.update(first, agent("Second"), map_in="envelope")
+    node.mine()
+    node.move_behind_a_coin(plain)
+    node.mine(3)
+    own = open_source(node.cookie_url)
+    assert isinstance(own, Node)
+    with index(node, tmp_path) as indexing:
+        report = check(indexing, first)
+        assert report.missing == [], report.steps
+        assert outcomes(report)["newest"] == "not proved"
+        proved = check(indexing, first, own)
+        assert outcomes(proved) | {"domain": "proved"} == dict.fromkeys(outcomes(proved), "proved")
+
+        # where it went behind a coin only the coin's value tells, which is not in the answer but in the node
+        assert check(indexing, plain).missing == ["lineage"]
+        assert outcomes(check(indexing, plain, own))["lineage"] == "proved"
+
+        node.update(second, agent("Third"))
+        assert outcomes(check(indexing, first, own))["newest"] == "proved"  # it is in no block yet
+        node.mine()
+        stale = check(indexing, first, own)
+        assert stale.missing == []
+        assert outcomes(stale)["newest"] == "not proved"
+        assert "is spent" in next(each.detail for each in stale.steps if each.step == "newest")
+
+
+def test_a_block_that_the_node_left_is_not_in_its_chain(node: Litecoind, tmp_path: Path) -> None:
+    first = node.inscribe(agent("First"))
+    node.mine()
+    own = open_source(node.url)
+    with index(node, tmp_path) as indexing:
+        assert check(indexing, first, own).missing == []
+        node.undo(1)
+        node.mine_empty(2)
+        report = check(indexing, first, own)
+        assert report.missing == ["chain"]
+        assert "is not in its best chain" in next(each.detail for each in report.steps if each.step == "chain")
+
+
+def test_a_node_says_what_it_does_not_know_and_who_may_not_ask(node: Litecoind) -> None:
+    own = open_source(node.url)
+    nowhere = Outpoint(b"\1" * 32, 0)
+    assert own.holds(b"\1" * 80, 5) is None
+    assert own.unspent(nowhere) is False
+    assert own.satoshis(nowhere) is None
+    header = bytes.fromhex(node.rpc("getblockheader", node.rpc("getblockhash", 7), False))
+    assert own.holds(header, 7) is True
+    assert own.holds(header, 8) is False
+    coin = node.rpc("listunspent")[0]
+    outpoint = Outpoint(bytes.fromhex(coin["txid"])[::-1], coin["vout"])
+    assert own.unspent(outpoint) is True
+    assert own.satoshis(outpoint) == round(coin["amount"] * 10**8)
+    assert own.satoshis(outpoint._replace(vout=99)) is None
+    assert own.name == f"http://127.0.0.1:{node.port}"
+    with pytest.raises(SourceError):
+        open_source(f"http://user:wrong@127.0.0.1:{node.port}").holds(header, 7)
+    node.stop()
+    with pytest.raises(SourceError):
+        own.holds(header, 7)
