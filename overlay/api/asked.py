@@ -58,7 +58,7 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str]) -> A
         position=place.position if place else min(offset, MAX_OFFSET),
         beyond=not place and offset > MAX_OFFSET,
         explain=found.get("explain", False),
-        notes=tuple(_notes(found, price_currency, height_chain)),
+        notes=(*_notes(found, price_currency, height_chain), *_of_one_chain(found, names)),
     )
 
 
@@ -173,3 +173,10 @@ def _notes(found: Mapping[str, Any], price_currency: str | None, height_chain: s
         for name in ("fromBlock", "toBlock", "asOfHeight"):
             if name in found:
                 yield Fault("no-chain", "no chain is configured yet, so there is no height to compare", name)
+
+
+def _of_one_chain(found: Mapping[str, Any], names: tuple[str, ...]) -> Iterable[Fault]:
+    """Heights of several chains cannot be compared: only the first of those asked for is searched then."""
+    if len(names) > 1 and found.keys() & {"fromBlock", "toBlock", "asOfHeight"}:
+        others = ", ".join(names[1:])
+        yield Fault("one-chain", f"heights are those of {names[0]}: nothing of {others} is shown", "chain")

@@ -130,7 +130,8 @@ SEARCH = _table(
     ),
     Parameter(
         name="asOfHeight",
-        description="The registry as it stood after this block of `chain` (default: the first configured).",
+        description="The registry as it stood after this block of `chain` (default: the first configured); nothing "
+        "unconfirmed, and of each listing the last 256 states.",
         schema={"type": "integer", "minimum": 0},
         read=values.whole,
     ),
