@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 
 from indexer.chains import Chain
-from indexer.facts import BlockRef
-from indexer.reading import Read, holdable, read_unconfirmed
+from indexer.facts import BlockRef, Event
+from indexer.reading import Read, holdable, read_unconfirmed, spend_order
 from indexer.registry import Registry
 from indexer.spends import Spends
 from indexer.store import Store, Writer
@@ -40,7 +41,7 @@ RETRY_SECONDS = 10.0
 """Pause before the source is asked again for what it did not give."""
 
 OFFERED, OFFERED_SECONDS = 10_000, 3_600.0
-"""Transactions that count as unconfirmed because somebody named them, and for how long, where the source cannot tell."""
+"""Transactions that count as unconfirmed because somebody named them, and for how long, where no source can tell."""
 
 VALUES = 1_000
 """Outpoints whose values are looked up between two blocks."""
@@ -120,8 +121,8 @@ class Mempool:
         read = await self._read(watched, at)
         await asyncio.to_thread(self._drop_silent, read)
         self._read_at, self._changed = at.hash, False
-        events, cards = read.reading.events, read.reading.cards
-        return await asyncio.to_thread(self._writer.replace_pending, self._chain.name, events, cards) > 0
+        events = await asyncio.to_thread(self._ordered, read.reading.events)
+        return await asyncio.to_thread(self._writer.replace_pending, self._chain.name, events, read.reading.cards) > 0
 
     # -- what is there
 
@@ -166,6 +167,7 @@ class Mempool:
         offsets = block.tx_offsets(data, segwit=rules.segwit)
         marks, owners = block.inputs(data, offsets, watched, segwit=rules.segwit)
         self._spends.add(txids, marks, owners)
+        self._ask_again(raws)
         found = block.worth_reading(data, watched, segwit=rules.segwit, witness=rules.envelope == "witness")
         numbers = {candidate.tx_index for candidate in found} | set(owners[self._born.holding(marks)].tolist())
         return list(self._parsed({txids[number]: raws[txids[number]] for number in sorted(numbers)}))
@@ -280,6 +282,15 @@ class Mempool:
         said = {event.txid for event in read.reading.events}
         self._drop([txid for txid in self._kept if txid not in said])
 
+    def _ordered(self, events: Iterable[Event]) -> list[Event]:
+        """Events in spend order of the transactions that say something, whatever else was read between them."""
+        numbered = dict(enumerate(sorted(self._kept.values(), key=lambda each: each.txid)))
+        said: dict[bytes, list[Event]] = {txid: [] for txid in self._kept}
+        for event in events:
+            said[event.txid].append(event)
+        ordered = (event for number in spend_order(numbered) for event in said[numbered[number].txid])
+        return [replace(event, position=position) for position, event in enumerate(ordered)]
+
     # -- what it says
 
     async def _read(self, watched: Watched, at: BlockRef) -> Read:
@@ -294,6 +305,12 @@ class Mempool:
     def _read_with(self, watched: Watched) -> Read:
         chain = self._chain
         return read_unconfirmed(self._kept.values(), chain.rules, chain.network, watched, self._registry, self._values)
+
+    def _ask_again(self, arrived: Collection[bytes]) -> None:
+        """Values that could not be told are looked up again when the transaction that made the output arrives."""
+        tellable = {outpoint for outpoint in self._asked if outpoint not in self._values and outpoint.txid in arrived}
+        self._asked -= tellable
+        self._changed = self._changed or bool(tellable)
 
     async def _look_up(self, wanted: Iterable[Outpoint], at: BlockRef) -> dict[Outpoint, int]:
         """Satoshis of outputs: values kept from earlier, those of unconfirmed parents, and then the source's."""
