@@ -17,9 +17,9 @@ class Checkpoint(NamedTuple):
     hash: bytes
 
 
-# BSV's hashes show their own work. LTC's and DOGE's are hashes that show none, as work there is over scrypt: they are
-# blocks named by the chain parameters of Litecoin Core and Dogecoin Core (721,000; the assumed valid 2,772,730 and
-# 5,050,000) and of libdogecoin (5,400,000).
+# Blocks that programs of the field carry: bitcoinX' users (BSV 773,040 and 1,530,084; the other two are of published
+# headers), Bitcoin Core (its snapshots), Bitcoin Cash Node, Litecoin Core (721,000; the assumed valid 2,772,730),
+# Dogecoin Core (the assumed valid 5,050,000) and libdogecoin (5,400,000). Where work is over scrypt, a hash shows none.
 _CHECKPOINTS: dict[tuple[str, str], tuple[tuple[int, str], ...]] = {
     ("bsv", "mainnet"): (
         (773_040, "000000000000000007a8838b1ead3b288c504de5eee26f3189fdbcd0b1a006ac"),
@@ -28,6 +28,15 @@ _CHECKPOINTS: dict[tuple[str, str], tuple[tuple[int, str], ...]] = {
     ("bsv", "testnet"): (
         (1_530_084, "000000000000006b07c5f2623f9a07f0f2bccd562401a8a35f8316c6d0d49dbf"),
         (1_602_710, "0000000000002535d989228969dc8c131c7f771f4845df3275ea43da144b899a"),
+    ),
+    ("btc", "mainnet"): (
+        (840_000, "0000000000000000000320283a032748cef8227873ff4872689bf23f1cda83a5"),
+        (880_000, "000000000000000000010b17283c3c400507969a9c2afd1dcf2082ec5cca2880"),
+    ),
+    ("bch", "mainnet"): (
+        (873_239, "000000000000000000e28c75f4b398b3ac410755d18ef9314b770c3d08cb130e"),
+        (932_228, "0000000000000000005a48a20e13f038be389952014373478b6a6a90d40e4680"),
+        (960_710, "00000000000000000275ee55c04aa109347c9ee0b5bb4617837df3044f7e1be5"),
     ),
     ("ltc", "mainnet"): (
         (721_000, "198a7b4de1df9478e2463bd99d75b714eab235a2e63e741641dc8a759a9840e5"),
