@@ -22,6 +22,17 @@ _DESCRIPTION = (
 )
 
 
+def _header(name: str, told: str) -> dict[str, Any]:
+    return {name: {"description": told, "schema": {"type": "string"}}}
+
+
+_LIMIT_HEADERS = {
+    **_header("RateLimit-Policy", 'What one client may ask: `"read";q=12000;w=60` is 12,000 requests in 60 seconds.'),
+    **_header("RateLimit", 'What is left of it: `"read";r=11999;t=1`, and the seconds until all of it is there again.'),
+}
+"""Of every route under a limit, unless that is switched off."""
+
+
 def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
     """OpenAPI 3.1 of `routes`, for program version `version`."""
     paths: dict[str, dict[str, Any]] = {}
@@ -87,4 +98,7 @@ def _responses(route: Route) -> dict[str, Any]:
     for status in (*route.errors, *refused, 500):
         problem = {PROBLEM_TYPE: {"schema": ref("Problem")}}
         answers[str(status)] = {"description": HTTPStatus(status).phrase, "content": problem}
+    if route.limit:
+        answers[str(route.status)]["headers"] = _LIMIT_HEADERS
+        answers["429"]["headers"] = _LIMIT_HEADERS | _header("Retry-After", "Seconds until another try makes sense.")
     return answers
