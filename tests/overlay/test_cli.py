@@ -419,8 +419,8 @@ def test_answers_of_something_else_are_trouble_not_tracebacks(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["search", "x"], ["show", "x"], ["history", "x"], ["diagnose", "00" * 32], ["status"], ["rebuild"],
-     ["export", "x.jsonl"]],
+    [["search", "x"], ["show", "x"], ["history", "x"], ["diagnose", "00" * 32], ["verify", "x"], ["status"],
+     ["rebuild"], ["export", "x.jsonl"]],
     ids=lambda arguments: arguments[0],
 )  # fmt: skip
 def test_without_local_data_a_command_says_what_would_make_it_and_makes_nothing(
@@ -434,7 +434,7 @@ def test_without_local_data_a_command_says_what_would_make_it_and_makes_nothing(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["search", "x"], ["show", "x"], ["history", "x"], ["diagnose", "00" * 32], ["status"]],
+    [["search", "x"], ["show", "x"], ["history", "x"], ["diagnose", "00" * 32], ["verify", "x"], ["status"]],
     ids=lambda arguments: arguments[0],
 )
 def test_an_overlay_that_does_not_answer_is_named(arguments: list[str], run: Run) -> None:
@@ -478,7 +478,7 @@ def test_a_settings_file_is_read(run: Run, data: Path, tmp_path: Path) -> None:
 def test_help_names_every_command_and_every_setting(run: Run) -> None:
     told = run("--help")
     assert told.code == 0
-    commands = ("up", "index", "serve", "search", "show", "history", "diagnose", "check", "status", "rebuild",
+    commands = ("up", "index", "serve", "search", "show", "history", "verify", "diagnose", "check", "status", "rebuild",
                 "export", "import")  # fmt: skip
     for command in commands:
         assert f"    {command} " in told.out
