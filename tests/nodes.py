@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import ssl
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -50,9 +51,10 @@ class Node:
     """Serves a chain in memory. `asked` counts calls by method and requests by the first two parts of their path."""
 
     def __init__(
-        self, chain: MemoryChain, *, login: tuple[str, str] | None = ("user", "pass/word"), auxpow: bool = False
-    ) -> None:
-        self.chain, self.login, self.port, self.auxpow = chain, login, 0, auxpow
+        self, chain: MemoryChain, *, login: tuple[str, str] | None = ("user", "pass/word"), auxpow: bool = False,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:  # fmt: skip
+        self.chain, self.login, self.port, self.auxpow, self.tls = chain, login, 0, auxpow, tls
         self.rest, self.txindex, self.forbidden = True, True, False
         self.warming_up = ""
         self.pruned_below = 0
@@ -70,7 +72,7 @@ class Node:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True, ssl_context=self.tls)
         await site.start()
         self.port = self._runner.addresses[0][1]
 

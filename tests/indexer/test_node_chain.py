@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -13,34 +12,16 @@ import pytest
 from indexer import chains
 from indexer.chains import SourceError, SourceUnavailableError
 from indexer.chains.node import NodeChain, create
-from parsers import block as blocks
 from parsers.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
+from tests.indexer.following import LONG, Open, hashes, opened, until
 from tests.indexing import Indexing
 from tests.merging import merge_mined
 from tests.nodes import Node, Publisher
 from tests.oracles.wire import frames
 
-LONG = 20.0
-
-Open = Callable[..., Awaitable[NodeChain]]
-
-
-@pytest.fixture
-async def opened() -> AsyncIterator[Open]:
-    """Opens a node as a chain, and closes it at the end."""
-    made: list[NodeChain] = []
-
-    async def open_(node: Node, query: str = "", name: str = "bsv") -> NodeChain:
-        chain = create(name, node.url + query)
-        made.append(chain)
-        await chain.open()
-        return chain
-
-    yield open_
-    for chain in made:
-        await chain.close()
+__all__ = ["opened"]
 
 
 @pytest.fixture
@@ -50,24 +31,6 @@ def kit() -> ChainKit:
     mint.mine_empty(5)
     mint.mine_empty(4, parent=mint["3"])
     return mint
-
-
-async def hashes(chain: NodeChain, first: int = 0, last: int = 10**6) -> list[bytes]:
-    found = []
-    async for ref, data in chain.blocks(first, last):
-        assert sha256d(bytes(data[:80])) == ref.hash
-        assert ref.header == bytes(data[:80])
-        assert ref.height == first + len(found)
-        assert blocks.merkle_root(data, segwit=chain.rules.segwit) == ref.header[36:68]
-        found.append(ref.hash)
-    return found
-
-
-async def until(what: Callable[[], object]) -> None:
-    """Wait until something is true."""
-    async with asyncio.timeout(LONG):
-        while not what():  # noqa: ASYNC110 - what is waited for tells nobody
-            await asyncio.sleep(0.01)
 
 
 # --- the sample chain
@@ -391,8 +354,7 @@ async def test_a_node_that_is_gone_is_waited_for_and_followed_again(
         await node.start()
         await until(lambda: "is starting: Verifying blocks..." in follower.progress.error)
         node.warming_up = ""
-        await until(lambda: follower.progress.height == 6)
-        assert follower.progress.state == "following"
+        await until(lambda: (follower.progress.height, follower.progress.state) == (6, "following"))
         memory.prefer(kit["5"])  # the node went back: what is stored is merely ahead of it
         await until(lambda: follower.progress.tip == 5)
         assert follower.progress.height == 6

@@ -58,11 +58,12 @@ class Tape:
 
 
 def read_tx(tape: Tape, *, segwit: bool = False) -> Tx:
-    """The next transaction of the tape; with `segwit`, marker 0 and flag 1 announce witnesses."""
+    """The next transaction of the tape; with `segwit`, marker 0 and flag 1 announce witnesses, flag 8 a MWEB part (in a
+    block that is one zero)."""
     version = tape.take(4)
-    marked = segwit and tape.data[tape.at : tape.at + 2] == b"\x00\x01"
-    if marked:
-        tape.take(2)
+    flag = 0
+    if segwit and tape.data[tape.at : tape.at + 2] in (b"\x00\x01", b"\x00\x08", b"\x00\x09"):
+        flag = tape.take(2)[1]
     start = tape.at
     spends = []
     for _ in range(tape.varint()):
@@ -75,7 +76,9 @@ def read_tx(tape: Tape, *, segwit: bool = False) -> Tx:
         satoshis = tape.number(8)
         outs.append(Out(satoshis, tape.take(tape.varint())))
     bare = tape.data[start : tape.at]
-    stacks = [tuple(tape.take(tape.varint()) for _ in range(tape.varint())) for _ in spends] if marked else []
+    stacks = [tuple(tape.take(tape.varint()) for _ in range(tape.varint())) for _ in spends] if flag & 1 else []
+    if flag & 8:
+        assert tape.take(1) == b"\0", "a MWEB transaction is not part of a block"
     txid = sha256d(version + bare + tape.take(4))[::-1].hex()
     return Tx(txid, tuple(spends), tuple(outs), tuple(stacks))
 

@@ -102,9 +102,10 @@ class NodeChain:
 
     async def _look_at_index(self) -> None:
         """Warn of a node that finds no confirmed transactions, on chains where values have to be looked up."""
-        if self.rules.envelope is None or self._keeps_transactions is not None:
+        if self.rules.envelope is None or self._keeps_transactions:
             return
         self._keeps_transactions = await identity.keeps_transactions(self._client, self._habits)
+        self.warning = ""
         if self._keeps_transactions is False:
             self.warning = (
                 "the node has no index of transactions: updates whose satoshi stands behind another input stay "
