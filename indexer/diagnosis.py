@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+from indexer.asking import Known
 from indexer.chains import Rules
 from indexer.facts import Event, EventKind, State, Status
 from indexer.reading import read_alone
 from indexer.registry import Registry
-from indexer.store import Revision, Store
+from indexer.store import Revision, Store, Unconfirmed
 from indexer.store.requests import Request, RequestState
 from parsers import tx
 from parsers.errors import ParseError, TransactionError
@@ -71,29 +72,47 @@ class Network:
     network: str
 
 
-class Diagnoser:
-    """Answers by what the store holds, and for raw transactions by reading them as if they were mined next."""
+class _Seen(NamedTuple):
+    """Where a transaction that is read alone comes from."""
 
-    def __init__(self, store: Store, networks: Callable[[], Mapping[str, Network]]) -> None:
-        self._store, self._networks = store, networks
+    where: str
+    seen: str
+    mined: str
+
+
+_GIVEN = _Seen("raw", "given as raw bytes; the registry has not seen it in a block", "not in a block that is indexed")
+_UNCONFIRMED = _Seen(
+    "mempool", "in the mempool of {chain}; nothing of it is stored, so it is read here alone", "not in a block yet"
+)
+_MINED = _Seen(
+    "block",
+    "known to a source of {chain}; nothing of it is stored, so it is read here alone",
+    "in a block, says the source; that block is not indexed, or nothing in it was meant for the registry",
+)
+
+
+class Diagnoser:
+    """Answers by what the store holds, and for other transactions by reading them as if they were mined next: those
+    given as raw bytes, and those that `ask` finds at the sources by their txid (internal byte order)."""
+
+    def __init__(
+        self,
+        store: Store,
+        networks: Callable[[], Mapping[str, Network]],
+        ask: Callable[[bytes], Known | None] = lambda _: None,
+    ) -> None:
+        self._store, self._networks, self._ask = store, networks, ask
 
     def by_name(self, name: str) -> dict[str, Any]:
         """Diagnose a txid (64 hex digits) or an outpoint `<txid>_<vout>`. Raises ValueError for anything else."""
         outpoint = Outpoint.parse(name if len(name) > 64 else f"{name}_0")
-        revisions = self._store.said_by(outpoint.txid)
-        if len(name) > 64:
-            revisions = [past for past in revisions if past.event.outpoint in (outpoint, None)]
-        if not revisions:
-            return _unseen(outpoint.txid)
-        return self._of_block(outpoint.txid, revisions)
+        wanted = (outpoint, None) if len(name) > 64 else None
+        return self._of_stored(outpoint.txid, wanted) or self._of_source(outpoint.txid) or _unseen(outpoint.txid)
 
     def by_raw(self, raw: bytes) -> dict[str, Any]:
         """Diagnose a raw transaction, for the first chain on which it can be one. Raises ParseError when it is none."""
         chain, network, transaction = self._parse(raw)
-        revisions = self._store.said_by(transaction.txid)
-        if revisions:
-            return self._of_block(transaction.txid, revisions)
-        return self._of_raw(transaction, chain, network)
+        return self._of_stored(transaction.txid) or self._alone(transaction, chain, network, _GIVEN)
 
     def _parse(self, raw: bytes) -> tuple[str, Network, Transaction]:
         refused: ParseError = TransactionError("no chain is followed that it could be a transaction of")
@@ -103,6 +122,39 @@ class Diagnoser:
             except ParseError as error:
                 refused = error
         raise refused
+
+    def _of_stored(self, txid: bytes, wanted: tuple[Outpoint | None, ...] | None = None) -> dict[str, Any] | None:
+        """What blocks, or else mempools, said by this transaction (in the outpoints `wanted`), None for nothing."""
+        revisions = [past for past in self._store.said_by(txid) if not wanted or past.event.outpoint in wanted]
+        if revisions:
+            return self._of_block(txid, revisions)
+        pending = [each for each in self._store.pending_by(txid) if not wanted or each.event.outpoint in wanted]
+        return self._of_mempool(txid, pending) if pending else None
+
+    def _of_source(self, txid: bytes) -> dict[str, Any] | None:
+        """What a transaction says that nobody has stored, and a source knows."""
+        known = self._ask(txid)
+        network = self._networks().get(known.chain) if known else None
+        if known is None or network is None:
+            return None
+        transaction = tx.read_exactly(known.raw, segwit=network.rules.segwit)
+        return self._alone(transaction, known.chain, network, _UNCONFIRMED if known.unconfirmed else _MINED)
+
+    def _of_mempool(self, txid: bytes, pending: list[Unconfirmed]) -> dict[str, Any]:
+        chain, event = pending[0]
+        steps = [
+            _step("seen", f"in the mempool of {chain}"),
+            _step("mined", "not in a block yet", ok=False),
+            *_steps(event),
+        ]
+        shown = [each.event.state for each in pending if each.event.state and each.event.valid]
+        listed = list(dict.fromkeys(state.id for state in shown if state.status is Status.LIVE))
+        if listed:
+            steps.append(_step("listed", f"shown as pending: {', '.join(listed)}"))
+        return {
+            "txid": txid[::-1].hex(), "found": True, "where": "mempool", "confirmations": 0, "source": chain,
+            "steps": steps, "records": [self._record(each.event) for each in pending], "listed": listed,
+        }  # fmt: skip
 
     def _of_block(self, txid: bytes, revisions: list[Revision]) -> dict[str, Any]:
         where = revisions[0]
@@ -156,7 +208,8 @@ class Diagnoser:
                 found.append(now.id)
         return list(dict.fromkeys(found))
 
-    def _of_raw(self, transaction: Transaction, chain: str, network: Network) -> dict[str, Any]:
+    def _alone(self, transaction: Transaction, chain: str, network: Network, seen: _Seen) -> dict[str, Any]:
+        """Read a transaction as if the next block held nothing else."""
         newest = self._store.newest(chain)
         seats = _PastSeats(self._store)
         values = self._store.values(spent.prevout for spent in transaction.inputs)
@@ -165,15 +218,15 @@ class Diagnoser:
         events = read.reading.events
         records = [self._record(event, seats.conflict(event)) for event in events]
         steps = [
-            _step("seen", "given as raw bytes; the registry has not seen it in a block"),
-            _step("mined", "not in a block that is indexed", ok=False),
+            _step("seen", seen.seen.format(chain=chain)),
+            _step("mined", seen.mined, ok=seen is _MINED),
         ]
         if not events:
             steps.append(_step("envelope", "nothing in it is meant for the registry", ok=False, code="no-envelope"))
         else:
             steps += _steps(events[0], seats.conflict(events[0]))
         return {
-            "txid": transaction.hex_id, "found": True, "where": "raw", "source": chain, "steps": steps,
+            "txid": transaction.hex_id, "found": True, "where": seen.where, "source": chain, "steps": steps,
             "records": records, "listed": [],
         }  # fmt: skip
 

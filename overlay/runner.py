@@ -29,6 +29,8 @@ from overlay.standing import Standing
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from indexer.asking import Known
+
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
@@ -245,6 +247,13 @@ class Runner:
         self._serving(self.url)
         return runner
 
+    def _ask_sources(self) -> Callable[[bytes], Known | None]:
+        """What asks the chains followed here for a transaction, from another thread."""
+        from indexer.asking import Asking
+
+        sources = [self._house.source(follower) for follower in self._followers]
+        return Asking(sources, asyncio.get_running_loop())
+
     def services(self) -> Services:
         """What the application is given."""
         store, engine = self._house.store, self._house.engine
@@ -257,7 +266,7 @@ class Runner:
             engine=engine,
             store=Catalogue(store),
             status=self.standing.status,
-            diagnose=partial(diagnose, settings, store),
+            diagnose=partial(diagnose, settings, store, ask=self._ask_sources()),
             chains=self.standing.chains,
             heights=self.standing.heights,
             ready=self.standing.ready,

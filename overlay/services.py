@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from indexer.settings import Settings
 
 if TYPE_CHECKING:
+    from indexer.asking import Known
     from indexer.chains import Chain
     from indexer.diagnosis import Network
     from indexer.follow import Follower
@@ -144,10 +145,13 @@ def build(settings: Settings, *, follow: bool, serve: bool) -> House:
     return house
 
 
-def diagnose(settings: Settings, store: Store, what: str | bytes) -> dict[str, Any]:
+def diagnose(
+    settings: Settings, store: Store, what: str | bytes, ask: Callable[[bytes], Known | None] = lambda _: None
+) -> dict[str, Any]:
     """CONTRACT's Diagnosis of a txid or outpoint, or of raw transaction bytes, which are read as one of the first
-    chain. Raises ValueError for text that is neither, ParseError for bytes that are no transaction, ProblemError (503)
-    for bytes while no chain is known."""
+    chain; `ask` says what sources know of a txid (internal byte order) that is not stored. Raises ValueError for text
+    that is neither, ParseError for bytes that are no transaction, ProblemError (503) for bytes while no chain is
+    known."""
     from indexer.diagnosis import Diagnoser, requested
     from indexer.store.requests import Requests
     from overlay.api.problems import ProblemError
@@ -155,7 +159,7 @@ def diagnose(settings: Settings, store: Store, what: str | bytes) -> dict[str, A
     known = networks(settings, store)
     if isinstance(what, bytes) and not known:
         raise ProblemError(503, "no chain is indexed yet, so there is none to read the transaction for")
-    diagnoser = Diagnoser(store, lambda: known)
+    diagnoser = Diagnoser(store, lambda: known, ask)
     found = diagnoser.by_name(what) if isinstance(what, str) else diagnoser.by_raw(what)
     asked = Requests(store.engine).get(bytes.fromhex(found["txid"])[::-1])
     return found if asked is None else {**found, "steps": [requested(asked), *found["steps"]]}
