@@ -105,9 +105,10 @@ class Requests:
             return [_request(row) for row in connection.execute(statement).mappings()]
 
     def note(self, request: Request) -> None:
-        """Remember how far a request has come."""
+        """Remember how far a request has come; who asked only as long as it waits."""
+        row = _row(request) if request.state is RequestState.WAITING else {**_row(request), "client": ""}
         with self._writing() as connection:
-            connection.execute(update(requests).where(requests.c.txid == request.txid).values(**_row(request)))
+            connection.execute(update(requests).where(requests.c.txid == request.txid).values(**row))
 
     def hasten(self, now: int) -> None:
         """Look again at once for what was found: a process that starts does not remember it."""

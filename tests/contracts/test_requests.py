@@ -88,6 +88,17 @@ def transaction() -> tuple[bytes, bytes]:
     return last_of(kit.mine(kit.inscribe(agent("Router"))))
 
 
+async def test_what_was_found_makes_room_for_another(worked: Worked) -> None:
+    txid, raw = transaction()
+    for other in (txid, *names(OPEN_A_CLIENT - 1)):
+        worked.ask(other)
+    with pytest.raises(TooManyRequestsError):
+        worked.ask(b"\2" * 32)
+    worked.chain.unconfirmed[txid] = raw
+    await worked.loop.step()
+    assert worked.ask(b"\2" * 32).state is RequestState.WAITING
+
+
 def test_asking_again_is_the_same_request(worked: Worked) -> None:
     first = worked.ask(b"\1" * 32)
     worked.clock.now += 5
@@ -121,6 +132,7 @@ async def test_what_nobody_knows_is_tried_with_doubling_delay_for_an_hour(worked
     ended = worked.got(b"\1" * 32)
     assert (ended.state, ended.tries, ended.ended) == (RequestState.GIVEN_UP, 13, True)
     assert ended.detail == "not known to demo"
+    assert ended.client == "", "who asked is forgotten"
 
 
 async def test_what_was_given_up_may_be_asked_for_anew(worked: Worked) -> None:
