@@ -368,6 +368,16 @@ def test_bytes_that_follow_are_refused() -> None:
 def test_a_hash_of_another_size_is_refused() -> None:
     with pytest.raises(ParseError, match="a hash of 31 bytes"):
         bump.from_branch(9, 0, txid(0), [txid(1)[:31]])
+    with pytest.raises(ParseError, match="a hash of 33 bytes"):
+        bump.from_branch(9, 0, txid(0), [txid(1), txid(2) + b"x"])
+    with pytest.raises(ParseError, match="a hash of 31 bytes"):
+        bump.from_branch(9, 0, txid(0)[1:], [txid(1), txid(2)])
+
+
+def test_two_leaves_that_are_no_pair_lead_nowhere() -> None:
+    for offsets in ((1, 2), (0, 2), (1, 3)):
+        with pytest.raises(ParseError, match="lacks the hash"):
+            MerklePath(1, (tuple(Leaf(at, txid(at)) for at in offsets), (Leaf(0, txid(9)),)))
 
 
 def test_paths_of_different_blocks_do_not_combine() -> None:
