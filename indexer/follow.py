@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from indexer.catchup import Catchup
-from indexer.chains import Chain, Selective, SourceError, SourceUnavailableError
+from indexer.chains import Cautious, Chain, Selective, SourceError, SourceUnavailableError
 from indexer.facts import BlockRef
 from indexer.mempool import Mempool
 from indexer.owners import Owners
@@ -87,9 +87,11 @@ class Follower:
         self._note_source()
 
     def _note_source(self) -> None:
-        """Say of a source that tells only part of each block what that means, and how it behaves."""
+        """Say what a source warns of; of one that tells only part of each block what that means, and how it behaves."""
         if isinstance(self._chain, Selective):
             self.progress.note, self.progress.caught = self._chain.note, self._chain.caught
+        elif isinstance(self._chain, Cautious):
+            self.progress.note = self._chain.warning
 
     async def catch_up(self) -> None:
         """Bring the store to the source's tip: one look at the source, and as many batches as it takes."""

@@ -16,8 +16,8 @@ class Progress:
     """Where a follower stands, for status, logs and progress bars. `state` is starting, catching-up, following,
     unreachable or stopped; `blocks` and `bytes` count what was read since the start; `mempool` is the number of
     transactions in the source's mempool, None where it does not tell; `checked` says which rules of headers were
-    checked, empty until the source is open. Of a source that tells only part of each block, `note` says what that
-    means, and `caught` counts the answers that cannot be true and were refused."""
+    checked, empty until the source is open. `note` says what a source warns of; of one that tells only part of each
+    block, what that means, and `caught` counts the answers that cannot be true and were refused."""
 
     name: str
     caip2: str = ""

@@ -145,6 +145,15 @@ class Chain(Protocol):
 
 
 @runtime_checkable
+class Cautious(Protocol):
+    """A source that says in `warning` what works less well than it could with another configuration, empty if nothing
+    does."""
+
+    @property
+    def warning(self) -> str: ...
+
+
+@runtime_checkable
 class Selective(Protocol):
     """What a source of excerpts is asked besides, since it delivers only what matches, and not always at once.
 

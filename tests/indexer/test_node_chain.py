@@ -318,6 +318,7 @@ async def test_a_follower_sees_blocks_as_they_come_and_goes(kit: ChainKit, tmp_p
     """The whole loop, and nothing is left of it when it is cancelled."""
     memory = MemoryChain(*kit.branch(kit["6"]))
     async with Node(memory) as node:
+        node.txindex = False
         chain = create("demo", f"{node.url}?chain=bsv")
         with Indexing(f"sqlite:///{tmp_path}/a2b.db", chain) as indexing:
             (follower,) = await indexing.open()
@@ -325,6 +326,7 @@ async def test_a_follower_sees_blocks_as_they_come_and_goes(kit: ChainKit, tmp_p
             await until(lambda: follower.progress.height == 6)
             memory.arrive(*kit.blocks)
             await until(lambda: follower.progress.hash == kit["7a"].hash)
+            await until(lambda: "-txindex=1" in follower.progress.note)
             assert follower.progress.reorgs == 1
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
-from indexer.chains import Chain, HeaderRows, Rules, SourceError, SourceUnavailableError, create
+from indexer.chains import Cautious, Chain, HeaderRows, Rules, SourceError, SourceUnavailableError, create
 from indexer.chains.several.group import Group, Pace
 from indexer.chains.several.rows import SharedRows
 from indexer.chains.several.source import Source, State
@@ -69,8 +69,11 @@ class Several:
 
     @property
     def warnings(self) -> list[str]:
-        """What an operator should look at: sources that disagree with the current one, or lag far behind it."""
-        return [text for source in self._group.all if (text := self._group.warning(source))]
+        """What an operator should look at: sources that disagree with the current one, or lag far behind it, and what
+        they warn of themselves."""
+        told = [text for source in self._group.all if (text := self._group.warning(source))]
+        own = [(source.shown, source.chain.warning) for source in self._group.all if isinstance(source.chain, Cautious)]
+        return told + [f"{shown}: {text}" for shown, text in own if text]
 
     async def open(self) -> None:
         """Open all at once, and go on with the first configured one that opens in time; the others join later.
