@@ -26,6 +26,9 @@ Numbers = npt.NDArray[np.int64]
 LARGE = 1 << 16
 """Bytes from which on a message is hashed by itself, by hashlib: at the end of a block it would leave lanes empty."""
 
+FEW = 64
+"""Messages up to which hashlib is done before the lanes are laid out."""
+
 _FIRST = np.array(FIRST, np.uint32)
 _IDLE, _BODY, _END = 0, 1, 2
 _NEVER = 1 << 62
@@ -56,15 +59,22 @@ class Tree(NamedTuple):
 
 def hash_all(data: Buffer, starts: Numbers, stops: Numbers) -> Words:
     """The double SHA-256 of each piece of `data` from a start to its stop, which must lie within it."""
+    view = memoryview(data)
+    if len(starts) <= FEW:
+        pieces = zip(starts.tolist(), stops.tolist(), strict=True)
+        return _rows([sha256(sha256(view[start:stop]).digest()).digest() for start, stop in pieces])
     held, base = address(data)
     rows = np.empty((len(starts), 8), np.uint32)
     starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
     hash_messages(base, held.size, starts, stops, _space(), rows)
-    view = memoryview(data)
     for number in np.flatnonzero(stops - starts >= LARGE).tolist():
         first = sha256(view[starts[number] : stops[number]]).digest()
         rows[number] = np.frombuffer(sha256(first).digest(), np.uint32)
     return rows
+
+
+def _rows(hashes: Sequence[bytes]) -> Words:
+    return np.frombuffer(b"".join(hashes), np.uint32).reshape(-1, 8).copy()
 
 
 def without_witness(data: Buffer, offsets: Numbers, witnesses: Numbers) -> tuple[memoryview, Numbers]:
@@ -87,20 +97,39 @@ def merkle(hashes: Words, chosen: Sequence[int] = ()) -> Tree:
     `hashes` is overwritten. Raises BlockError for two equal hashes side by side, with which a block of other
     transactions has the same root (CVE-2012-2459).
     """
-    count, space, at = len(hashes), _space(), np.array(chosen, np.int64)
+    count, at = len(hashes), np.array(chosen, np.int64)
+    space = _space() if count > FEW else None
     levels: list[list[bytes | None]] = []
-    while count > 1:
+    while count > FEW and space is not None:
         levels.append(_beside(hashes[:count], at ^ 1))
         if fold(_address(hashes), count, space, hashes):
-            raise BlockError("the block repeats transactions so that its merkle root stays the same (CVE-2012-2459)")
+            raise BlockError(_REPEATED)
         count, at = (count + 1) // 2, at >> 1
-    return Tree(hashes[0].tobytes(), [list(branch) for branch in zip(*levels, strict=True)] or [[] for _ in chosen])
+    root = _climb(list(each(hashes[:count])), at.tolist(), levels)
+    return Tree(root, [list(branch) for branch in zip(*levels, strict=True)] or [[] for _ in chosen])
+
+
+_REPEATED = "the block repeats transactions so that its merkle root stays the same (CVE-2012-2459)"
 
 
 def _beside(level: Words, numbers: Numbers) -> list[bytes | None]:
     """The nodes of these numbers; None for one past the end, which is a copy of the one before it."""
     raw = level[np.minimum(numbers, len(level) - 1)].tobytes()
     return [raw[32 * n : 32 * n + 32] if there else None for n, there in enumerate((numbers < len(level)).tolist())]
+
+
+def _climb(nodes: list[bytes], at: list[int], levels: list[list[bytes | None]]) -> bytes:
+    """The root above a few nodes; what stands beside the way up from each of these numbers is added to `levels`."""
+    while len(nodes) > 1:
+        levels.append([nodes[number ^ 1] if number ^ 1 < len(nodes) else None for number in at])
+        if any(left == right for left, right in zip(nodes[::2], nodes[1::2], strict=False)):
+            raise BlockError(_REPEATED)
+        if len(nodes) % 2:
+            nodes.append(nodes[-1])
+        pairs = zip(nodes[::2], nodes[1::2], strict=True)
+        nodes = [sha256(sha256(left + right).digest()).digest() for left, right in pairs]
+        at = [number >> 1 for number in at]
+    return nodes[0]
 
 
 def each(hashes: Words) -> Iterator[bytes]:
@@ -114,14 +143,22 @@ _AT_ONCE = 4096
 
 
 def _space() -> _Space:
-    state, second = np.zeros((8, LANES), np.uint32), np.zeros((8, LANES), np.uint32)
-    ring, ends = np.zeros((LANES, 16), np.uint32), np.zeros((LANES, 16), np.int64)
+    """All of it in one piece of memory: a small block takes no longer to hash than this does to lay out."""
+    words = np.zeros(32 * LANES, np.uint32)
+    ends = np.zeros(18 * LANES, np.int64)
+    words_at, ends_at = _address(words), _address(ends)
+    ring = words[16 * LANES : 32 * LANES].reshape(LANES, 16)
     ring[:, 8], ring[:, 15] = 0x80, 0x00010000  # the padding of 32 bytes
-    at, ring_at = np.zeros(LANES, np.int64), np.arange(LANES, dtype=np.int64) * 64 + _address(ring)
+    at, ring_at = ends[16 * LANES : 17 * LANES], ends[17 * LANES :]
+    ring_at[:] = _STEPS + (words_at + 64 * LANES)
     return _Space(
-        state, second, ring, ends, at, ring_at,
-        _address(state), _address(second), _address(ends), _address(at), _address(ring_at),
+        words[: 8 * LANES].reshape(8, LANES), words[8 * LANES : 16 * LANES].reshape(8, LANES), ring,
+        ends[: 16 * LANES].reshape(LANES, 16), at, ring_at,
+        words_at, words_at + 32 * LANES, ends_at, ends_at + 128 * LANES, ends_at + 136 * LANES,
     )  # fmt: skip
+
+
+_STEPS = np.arange(LANES, dtype=np.int64) * 64
 
 
 def _address(array: npt.NDArray[np.generic]) -> int:
@@ -303,6 +340,7 @@ def leave_out(base: int, offsets: Numbers, witnesses: Numbers, places: Numbers, 
 
 def prepare() -> None:
     """Compile every loop, or load it as an earlier process compiled it."""
-    two, ends = bytes(160), np.array([0, 80, 160], np.int64)
-    bare, places = without_witness(two, ends, np.array([20, 0], np.int64))
+    ends = np.arange(FEW + 2, dtype=np.int64) * 80
+    data, witnesses = np.arange(20 * int(ends[-1]), dtype=np.uint32), np.full(FEW + 1, 20, np.int64) + ends[:-1]
+    bare, places = without_witness(data.data.cast("B"), ends, witnesses)
     merkle(hash_all(bare, places[:-1], places[1:]))
