@@ -42,6 +42,7 @@ class Subject:
     warnings: tuple[Reason, ...] = ()
     signer: str | None = None
     pending: Pending | None = None
+    owner_checked: int | None = None
 
     @property
     def id(self) -> str:
@@ -74,10 +75,18 @@ def subjects(listing: Listing, card: Card) -> tuple[Subject, ...]:
             count=len(shown),
             warnings=card.warnings if isinstance(card, ToolConfig) else (),
             signer=listing.signer,
-            pending=listing.pending,
+            pending=_pending(listing.pending, each) if listing.pending else None,
+            owner_checked=listing.owner_checked,
         )
         for each in shown
     )
+
+
+def _pending(pending: Pending, shown: Shown) -> Pending:
+    """What an unconfirmed revision would change of the one that is shown: a server may be gone from its config."""
+    if isinstance(shown, Server) and pending.servers:
+        return Pending(outpoint=pending.outpoint, summary=pending.servers.get(shown.key, ""))
+    return pending
 
 
 def item(subject: Subject) -> dict[str, Any]:
@@ -124,6 +133,8 @@ def standing(subject: Subject) -> dict[str, Any]:
         members["blockHeight"] = height
     if subject.signer is not None:
         members["signer"] = subject.signer
+    if subject.owner_checked is not None:
+        members["ownerCheckedAt"] = timestamp(subject.owner_checked)
     if subject.pending is not None:
         members["pending"] = {"outpoint": subject.pending.outpoint, "summary": subject.pending.summary}
     return members

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -11,6 +11,7 @@ from indexer.settings import Quota
 from overlay.counters import Counters
 from overlay.engines import Engine
 from overlay.news import News
+from parsers.tx import Outpoint
 
 if TYPE_CHECKING:
     from indexer.store.requests import Request
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """An unconfirmed revision that would change a confirmed listing: where it stands and the summary it would show."""
+    """An unconfirmed revision that would change a confirmed listing: where it stands and the summary it would show;
+    for a config, those of its `servers` by key."""
 
     outpoint: str | None
     summary: str
+    servers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +35,8 @@ class Listing:
     `chain` is the configured name, `caip2` its CAIP-2 id. `card_body` holds the exact bytes of the winning revision.
     Times are of the blocks that `state` calls updated and created, in seconds since 1970; `created_time` is None while
     the registration is unconfirmed, and then its heights mean nothing. `signer` is the address of the winner's verified
-    SIGMA signature.
+    SIGMA signature. `owner_checked` is when the chain's source last said that the outpoint is unspent, in seconds since
+    1970, where moves are found by asking.
     """
 
     state: State
@@ -44,6 +48,7 @@ class Listing:
     signer: str | None = None
     undecided: bool = False
     pending: Pending | None = None
+    owner_checked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,9 @@ class Services:
 
     `requests` keeps what publishers ask to be fetched, and `asked` is called after one did. `news` wakes who waits for
     changes; where nobody tells them, they are looked for. `refused` counts the blocks refused, by chain. `limits` are
-    the rate limits by kind of route and `trusted_proxies` the networks whose X-Forwarded-For is believed.
+    the rate limits by kind of route and `trusted_proxies` the networks whose X-Forwarded-For is believed. `check_owner`
+    asks the source of a chain whether an outpoint is unspent: True, False, or None where it cannot tell; it is None
+    where no chain's moves are found by asking.
     """
 
     engine: Engine
@@ -146,3 +153,4 @@ class Services:
     counters: Counters = field(default_factory=Counters)
     limits: Mapping[str, Quota | None] = field(default_factory=dict)
     trusted_proxies: tuple[str, ...] = ()
+    check_owner: Callable[[str, Outpoint], Awaitable[bool | None]] | None = None

@@ -25,6 +25,7 @@ from overlay.news import News
 from overlay.ports import Services
 from overlay.services import House, compiled_before, diagnose, version, writing_index
 from overlay.standing import Standing
+from parsers.tx import Outpoint
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -44,6 +45,9 @@ BUSY_SECONDS = 1.0
 
 CLEAN_SECONDS = 0.5
 """What answers under way get to be finished, after a signal."""
+
+OWNER_SECONDS = 5.0
+"""What a source gets to say where an owner is, before a proof is served without that."""
 
 PATIENCE_SECONDS = 1.5
 """After a signal, threads in the middle of long work are left behind: every write is a transaction."""
@@ -278,7 +282,19 @@ class Runner:
             counters=self._counters,
             limits=settings.limits,
             trusted_proxies=settings.trusted_proxies,
+            check_owner=self._check_owner if any(each.owners for each in self._followers) else None,
         )
+
+    async def _check_owner(self, chain: str, outpoint: Outpoint) -> bool | None:
+        """Whether an outpoint is still unspent, as the source of a chain says within OWNER_SECONDS."""
+        owners = next((each.owners for each in self._followers if each.progress.name == chain), None)
+        if owners is None:
+            return None
+        try:
+            async with asyncio.timeout(OWNER_SECONDS):
+                return await owners.still_unspent(outpoint)
+        except TimeoutError:
+            return None
 
 
 def _reason(error: Exception) -> str:

@@ -10,8 +10,9 @@ from aiohttp import web
 from overlay.api.answers import SERVICES, json_answer
 from overlay.api.listing_api import find, split
 from overlay.api.params import PROOF, pairs, read
-from overlay.api.problems import BadRequestError, NotFoundError
-from overlay.ports import Store
+from overlay.api.problems import BadRequestError, NotFoundError, ProblemError
+from overlay.items import timestamp
+from overlay.ports import Services, Store
 from overlay.proofs import Evidence, NoProofError
 
 MAX_HEADERS = 20_160
@@ -24,7 +25,19 @@ async def proof(request: web.Request) -> web.Response:
     if faults:
         raise BadRequestError(faults)
     store, asked = request.app[SERVICES].store, request.match_info["id"]
+    await _check_owner(request.app[SERVICES], asked)
     return json_answer(await to_thread(answer, store, asked, given.get("from")))
+
+
+async def _check_owner(services: Services, text: str) -> None:
+    """Where moves are found by asking: ask now. Raises ProblemError (503) when the satoshi turns out to have moved."""
+    if services.check_owner is None:
+        return
+    listing = await to_thread(services.store.listing, split(text)[0])
+    seat = listing.state.outpoint if listing else None
+    if listing and seat and await services.check_owner(listing.chain, seat) is False:
+        raise ProblemError(503, f"{seat} has just been found spent, and what spent it is being read: ask again",
+                           headers={"Retry-After": "2"})  # fmt: skip
 
 
 def answer(store: Store, text: str, first: int | None = None) -> dict[str, Any]:
@@ -38,6 +51,8 @@ def answer(store: Store, text: str, first: int | None = None) -> dict[str, Any]:
     except NoProofError as error:
         raise NotFoundError(f"there is no proof of {plain}: {error}") from error
     members = _members(plain, found)
+    if listing.owner_checked is not None:
+        members["ownerCheckedAt"] = timestamp(listing.owner_checked)
     if first is not None:
         headers = store.headers(found.chain, first, MAX_HEADERS)
         members |= {"from": first, "headers": [header.hex() for header in headers]}

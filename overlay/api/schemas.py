@@ -62,6 +62,8 @@ _STANDING: dict[str, Schema] = {
 _STANDING_OPTIONAL: dict[str, Schema] = {
     "blockHeight": COUNT | {"description": "The winning revision's; absent while unconfirmed."},
     "signer": {"type": "string", "description": "The address of a verified SIGMA signature."},
+    "ownerCheckedAt": TIME
+    | {"description": "When the source last said that the outpoint is unspent, where moves are found by asking."},
     "pending": record({"outpoint": maybe(OUTPOINT), "summary": TEXT}),
     "duplicates": several(TEXT),
 }
