@@ -21,6 +21,8 @@ _FLAGS = {
     "search": ("URL", "A2B_SEARCH: the index, tantivy:PATH or whoosh:PATH [in the data folder]"),
     "chains": ("NAME=URL...", "A2B_CHAINS: what to follow, separated by spaces [the packaged sample blocks]"),
     "host": ("ADDRESS", "A2B_HOST: the address to serve on [127.0.0.1]"),
+    "limits": ("KIND=REQUESTS/SECONDS...", "A2B_LIMITS: how often one client may ask, or off [read=12000/60 ...]"),
+    "trusted_proxies": ("NETWORK...", "A2B_TRUSTED_PROXIES: proxies whose X-Forwarded-For is believed [none]"),
     "port": ("NUMBER", "A2B_PORT: the port to serve on, 0 for any that is free [8080]"),
 }
 
@@ -41,7 +43,7 @@ def command(
         group.add_argument("--config", metavar="FILE", type=Path, help="a TOML file of settings")
         for flag in flags:
             metavar, told = _FLAGS[flag]
-            group.add_argument(f"--{flag}", metavar=metavar, help=told)
+            group.add_argument(f"--{flag.replace('_', '-')}", metavar=metavar, help=told)
     return parser
 
 

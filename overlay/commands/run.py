@@ -27,14 +27,14 @@ def add(commands: Commands) -> None:
     """The three commands that go on until they are told to stop."""
     command(
         commands, "up", up, "Follow the configured chains and serve, in one process.",
-        "data", "database", "search", "chains", "host", "port",
+        "data", "database", "search", "chains", "host", "port", "limits", "trusted_proxies",
         more="With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-data, on "
         f"127.0.0.1:8080. To follow a node: {NODE}",
     )  # fmt: skip
     command(commands, "index", index, "Follow the configured chains; serve nothing.", "data", "database", "chains")
     parser = command(
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
-        "data", "database", "search", "host", "port",
+        "data", "database", "search", "host", "port", "limits", "trusted_proxies",
     )  # fmt: skip
     parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes that serve [1]")
 

@@ -484,8 +484,8 @@ def test_help_names_every_command_and_every_setting(run: Run) -> None:
         assert f"    {command} " in told.out
         assert run(command, "--help").code == 0
     up = run("up", "--help").out
-    for name in Settings.load().shown():
-        assert f"--{name}" in up
+    for name in Settings.load().shown().keys() - {"junglebus_token"}:  # a secret does not stand in a command line
+        assert f"--{name.replace('_', '-')}" in up
         assert f"A2B_{name.upper()}" in up
 
 
