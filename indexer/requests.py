@@ -32,8 +32,8 @@ POLL_SECONDS = 0.5
 
 TRIM_SECONDS = 600.0
 
-BATCH = 100
-"""Transactions asked for at once."""
+BATCH, BATCH_SECONDS = 100, 0.5
+"""Transactions asked for at once, and the pause after so many: a source is not asked for more than 200 a second."""
 
 
 class Source(NamedTuple):
@@ -63,9 +63,11 @@ class RequestLoop:
         await asyncio.to_thread(self._requests.hasten, self._now())
         while True:
             self._news.clear()
-            if await self.step() < BATCH:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._news.wait(), POLL_SECONDS)
+            if await self.step() >= BATCH:
+                await asyncio.sleep(BATCH_SECONDS)
+                continue
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), POLL_SECONDS)
 
     def _now(self) -> int:
         return int(self._clock())

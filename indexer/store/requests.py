@@ -93,12 +93,12 @@ class Requests:
             return (found[0], found[1]) if found else None
 
     def due(self, now: int, limit: int) -> list[Request]:
-        """Requests to look for now, those that have waited longest first."""
+        """Requests to look for now: those tried least come first, so that many that nobody knows delay no new one."""
         statement = (
             select(requests)
             .where(requests.c.state.in_((RequestState.WAITING, RequestState.FOUND)))
             .where(requests.c.next_at > 0, requests.c.next_at <= now)
-            .order_by(requests.c.next_at)
+            .order_by(requests.c.tries, requests.c.next_at)
             .limit(limit)
         )
         with self._engine.connect() as connection:

@@ -240,6 +240,16 @@ async def test_a_restart_in_the_middle_loses_nothing(database_url: str) -> None:
     engine.dispose()
 
 
+async def test_what_is_new_is_looked_for_before_what_nobody_knew(worked: Worked) -> None:
+    for txid in names(3):
+        worked.ask(txid)
+    await worked.loop.step()
+    worked.clock.now += 500
+    new = worked.ask(b"\6" * 32)
+    assert worked.requests.due(worked.clock.now, 10)[0] == new
+    assert len(worked.requests.due(worked.clock.now, 10)) == 4
+
+
 async def test_many_are_asked_for_at_once(worked: Worked) -> None:
     calls: list[int] = []
 
