@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 
+from indexer.chains import SourceUnavailableError
 from indexer.chains.several import Pace
 from indexer.facts import BlockRef
 from parsers.tx import Outpoint, Transaction
@@ -29,15 +30,21 @@ class Node(MemoryChain):
     """A source with a mempool that a node might have, and a disk that loses bits.
 
     `spoiled` are hashes of blocks that are served with a wrong last byte, `evicted` transactions it does not take back.
+    It fails once after `cut` more blocks, when that is set.
     """
 
     def __init__(self, *blocks: Block) -> None:
         super().__init__(*blocks)
         self.spoiled: set[bytes] = set()
         self.evicted: set[bytes] = set()
+        self.cut: int | None = None
 
     async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
         async for ref, data in super().blocks(first, last):
+            if self.cut == 0:
+                self.cut = None
+                raise SourceUnavailableError("cut off")
+            self.cut = self.cut and self.cut - 1
             yield ref, memoryview(bytes(data[:-1]) + b"\x99") if ref.hash in self.spoiled else data
 
 

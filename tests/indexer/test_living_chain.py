@@ -137,6 +137,13 @@ class LivingChain(RuleBasedStateMachine):
         for number, node in enumerate(self.nodes):
             node.down = "gone" if number in numbers else ""
 
+    @rule(numbers=some, after=st.integers(0, 2), look=st.booleans())
+    def nodes_fail_in_the_middle_of_their_blocks(self, numbers: frozenset[int], after: int, look: bool) -> None:
+        for number in numbers:
+            self.node(number).cut = after
+        if look:
+            self.the_indexer_looks()
+
     @rule(seconds=st.sampled_from([1, 40, 1_000]))
     def time_passes(self, seconds: float) -> None:
         self.clock.now += seconds
@@ -213,6 +220,7 @@ class LivingChain(RuleBasedStateMachine):
         for node in self.nodes:
             node.down = ""
             node.spoiled.clear()
+            node.cut = None
             node.arrive(*self.world.kit.blocks)
             assert node.best[-1].hash == last.hash
             node.unconfirmed = self.nodes[0].unconfirmed
@@ -258,8 +266,8 @@ def test_any_life_ends_as_a_fresh_index(tmp_path: Path) -> None:
     run_state_machine_as_test(
         LivingChain,
         settings=settings(
-            max_examples=1_000 if SLOW else 25,
-            stateful_step_count=40 if SLOW else 20,
+            max_examples=1_000 if SLOW else 18,
+            stateful_step_count=40 if SLOW else 18,
             deadline=None,
             phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],

@@ -586,3 +586,8 @@ async def test_block_folders_are_joined_by_their_urls(kit: ChainKit, tmp_path: P
     assert [row["source"] for row in several.sources] == urls
     assert await heights(several, 0, 1) == [0, 1]
     await several.close()
+
+
+def test_a_subscription_cannot_be_one_of_several_sources(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"bsv: junglebus:.* tells only part of each block"):
+        join("bsv", [f"files:{tmp_path}?network=mainnet", f"junglebus:{'ab' * 32}"])

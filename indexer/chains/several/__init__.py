@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import Any, TypeVar, cast
 
 from indexer.chains import Cautious, Chain, HeaderRows, Rules, SourceError, SourceUnavailableError, create
-from indexer.chains.several.group import Group, Pace
+from indexer.chains.several.group import Group, Pace, partial
 from indexer.chains.several.rows import SharedRows
 from indexer.chains.several.source import Source, State
 from indexer.facts import BlockRef
@@ -35,7 +35,11 @@ def join(name: str, urls: Sequence[str], headers: HeaderRows | None = None) -> C
     if len(urls) == 1:
         return create(name, urls[0], headers)
     shared = SharedRows(headers) if headers is not None else None
-    return Several(name, [(masked(url), create(name, url, shared.view() if shared else None)) for url in urls])
+    sources = [(masked(url), create(name, url, shared.view() if shared else None)) for url in urls]
+    for shown, chain in sources:
+        if not getattr(chain, "complete", True):  # where it is not known yet, it is looked at again once it is open
+            raise partial(name, shown)
+    return Several(name, sources)
 
 
 class Several:

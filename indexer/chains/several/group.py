@@ -36,6 +36,14 @@ class Pace(NamedTuple):
     far: int = 6
 
 
+def partial(name: str, shown: str) -> SourceError:
+    """Why a source of excerpts cannot be one of several."""
+    return SourceError(
+        f"{name}: {shown} tells only part of each block, so that nobody would know what was missed while it was read; "
+        "give it a name of its own"
+    )
+
+
 class Group:
     """Pairs of what may be shown of a source, and the source. `current` is the one that is read, None before one is
     open; `news` is set when one of the others has another tip or another state."""
@@ -119,10 +127,7 @@ class Group:
                 "sources of one name must be of one network; give one of them another name"
             )
         if not source.chain.complete:
-            raise SourceError(
-                f"{self.name}: {source.shown} tells only part of each block, so that nobody would know what was missed "
-                "while it was read; give it a name of its own"
-            )
+            raise partial(self.name, source.shown)
 
     # -- which source is read
 

@@ -1,0 +1,91 @@
+"""Every kind of source with the same blocks, so that one contract can be put to all of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from indexer.chains import Chain
+from indexer.chains.files import create as files
+from indexer.chains.node import create as node
+from indexer.chains.several import Pace, Several
+from tests.chainkit import Block, ChainKit
+from tests.fakes import MemoryChain
+from tests.junglebus_server import JungleBus
+from tests.nodes import Node
+
+PACE = Pace(grace=20, poll=0.005, first_pause=0.005, longest_pause=0.01)
+
+
+@dataclass
+class Plug:
+    """A source under test. `learn` makes it know more blocks, `announce` unconfirmed transactions; `fresh` makes
+    another `Chain` of the same source. `whole`: it gives all bytes of blocks; `mempool`: it tells what is unconfirmed;
+    `values`: it can tell those of all outputs."""
+
+    fresh: Callable[[], Chain]
+    learn: Callable[[Block], None]
+    announce: Callable[[bytes, bytes], None]
+    whole: bool = True
+    mempool: bool = True
+    values: bool = True
+
+
+@asynccontextmanager
+async def memory(kit: ChainKit, _folder: Path) -> AsyncIterator[Plug]:
+    """The fake that the stories are told with: the contract holds it to what the real ones do."""
+    chain = MemoryChain(*kit.blocks)
+    yield Plug(lambda: chain, chain.arrive, chain.unconfirmed.__setitem__)
+
+
+@asynccontextmanager
+async def folder(kit: ChainKit, folder: Path) -> AsyncIterator[Plug]:
+    """Block files."""
+    (path,) = kit.write(folder)
+    yield Plug(
+        lambda: files("demo", f"files:{folder}?chain=bsv&network=regtest"),
+        lambda block: kit.append(path, block),
+        lambda _txid, _raw: None,
+        mempool=False,
+    )
+
+
+@asynccontextmanager
+async def http(kit: ChainKit, _folder: Path) -> AsyncIterator[Plug]:
+    """A node."""
+    chain = MemoryChain(*kit.blocks)
+    async with Node(chain) as server:
+        yield Plug(lambda: node("demo", f"{server.url}?chain=bsv"), chain.arrive, chain.unconfirmed.__setitem__)
+
+
+@asynccontextmanager
+async def several(kit: ChainKit, path: Path) -> AsyncIterator[Plug]:
+    """A node and a folder of the same blocks, and a source that has gone."""
+    gone = MemoryChain(*kit.blocks)
+    gone.down = "no route"
+    async with AsyncExitStack() as stack:
+        plugs = [await stack.enter_async_context(each(kit, path)) for each in (http, folder)]
+
+        def learn(block: Block) -> None:
+            for plug in plugs:
+                plug.learn(block)
+
+        yield Plug(
+            lambda: Several("demo", [("gone", gone), *((str(plug), plug.fresh()) for plug in plugs)], PACE),
+            learn,
+            plugs[0].announce,
+        )
+
+
+@asynccontextmanager
+async def subscription(kit: ChainKit, _folder: Path) -> AsyncIterator[Plug]:
+    """A JungleBus."""
+    async with JungleBus(kit) as server:
+        yield Plug(
+            server.chain, lambda _: server.follow(), lambda _txid, _raw: None, whole=False, mempool=False, values=False
+        )
+
+
+PLUGS = {"memory": memory, "files": folder, "http": http, "several": several, "junglebus": subscription}
