@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from indexer.continuity import ContradictionError, check_event
-from indexer.facts import BlockRef, Event, Reading, State
+from indexer.facts import BlockRef, Event, Proof, Reading, State
+from indexer.networks import by_caip2
 from indexer.snapshot_fields import SnapshotError
 from indexer.snapshot_lines import (
     FORMAT,
@@ -26,13 +27,14 @@ from indexer.snapshot_lines import (
     read_event,
     read_heads,
 )
+from indexer.snapshot_proofs import check_proof, proof_lines, read_proof
 from indexer.statehash import state_hash
 from indexer.store import Store, Writer, adopt, walk
 from parsers.strict_json import MAX_BYTES
 from parsers.tx import sha256d
 
-MAX_LINE = 4 << 20
-"""Bytes of a line: a card of 1 MiB in base64 is 1.4 MB."""
+MAX_LINE = 24 << 20
+"""Bytes of a line: a transaction of 16 MiB in base64 is 22.4 MB."""
 
 BATCH_LINES, BATCH_BYTES = 500, 8 << 20
 """Lines and bytes held in memory before they are checked and stored: a block's events always together."""
@@ -50,6 +52,7 @@ class Counts(NamedTuple):
     cards: int
     blocks: int
     events: int
+    proofs: int
 
 
 def export(store: Store, file: IO[bytes], progress: Progress = lambda _done, _all: None) -> Counts:
@@ -67,12 +70,14 @@ def export(store: Store, file: IO[bytes], progress: Progress = lambda _done, _al
         for reading in walk.readings(store.engine, head.name, head.height):
             file.write(block_line(reading.ref))
             file.writelines(map(event_line, reading.events))
+            file.writelines(proof_lines(reading))
             counts["block"] += 1
             counts["event"] += len(reading.events)
+            counts["proof"] += len(reading.proofs)
             progress(counts["block"], everything)
     if heads and (walk.has_reverted(store.engine, since, upto) or not all(_still(store, head) for head in heads)):
         raise SnapshotError("a reorg removed blocks while they were being written: export again")
-    total = Counts(counts["card"], counts["block"], counts["event"])
+    total = Counts(*(counts[name.removesuffix("s")] for name in Counts._fields))
     file.write(dump({"end": total._asdict()}))
     return total
 
@@ -83,7 +88,8 @@ def _heads(store: Store) -> list[ChainHead]:
         newest, first = store.newest(name), walk.first_height(store.engine, name)
         if newest is not None and first is not None:
             digest = state_hash(store, name, newest.height)
-            heads.append(ChainHead(name, caip2, first, newest.height, newest.hash, digest))
+            partial = store.is_partial(name)
+            heads.append(ChainHead(name, caip2, first, newest.height, newest.hash, digest, partial))
     return heads
 
 
@@ -152,7 +158,7 @@ class _Import:
         self._seen: Counter[str] = Counter()
         self._cards: list[bytes] = []
         self._last_card = b""
-        self._blocks: list[tuple[BlockRef, list[Event]]] = []
+        self._blocks: list[tuple[BlockRef, list[Event], dict[bytes, Proof]]] = []
         self._held = self._held_of_block = 0
         self._ended = False
 
@@ -169,7 +175,7 @@ class _Import:
             raise SnapshotError("the file is cut off: its last line is missing")
         for head in self._heads.values():
             self._check_head(head)
-        return Counts(self._seen["card"], self._seen["block"], self._seen["event"])
+        return Counts(*(self._seen[name.removesuffix("s")] for name in Counts._fields))
 
     def _take(self, key: str, value: Any, number: int) -> None:
         if self._ended or (key == "format") != (number == 1):
@@ -182,6 +188,8 @@ class _Import:
             self._block(read_block(value))
         elif key == "event":
             self._event(read_event(value))
+        elif key == "proof":
+            self._proof(*read_proof(value))
         elif key == "end":
             self._end(value)
         else:
@@ -194,6 +202,8 @@ class _Import:
             if head.height < head.first:
                 raise SnapshotError(f"{head.name} ends at block {head.height:,} and begins at {head.first:,}")
             self._writer.name_chain(head.name, head.caip2)
+            if head.partial:
+                self._writer.mark_partial(head.name)
 
     def _card(self, body: bytes) -> None:
         digest = sha256(body).digest()
@@ -221,21 +231,36 @@ class _Import:
             raise SnapshotError(
                 f"block {ref.height:,} ({ref.hash[::-1].hex()}) does not continue the chain {ref.chain}"
             )
-        if self._held >= BATCH_BYTES or len(self._blocks) + sum(len(said) for _, said in self._blocks) >= BATCH_LINES:
+        if (
+            self._held >= BATCH_BYTES
+            or len(self._blocks) + sum(len(said) for _, said, _ in self._blocks) >= BATCH_LINES
+        ):
             self._flush()
         self._held_of_block = 0
         self._tips[ref.chain] = ref
-        self._blocks.append((ref, []))
+        self._blocks.append((ref, [], {}))
 
     def _event(self, event: Event) -> None:
         if not self._blocks:
             raise SnapshotError("an event stands before the first block")
         if self._held_of_block > MAX_BLOCK_BYTES:
             raise SnapshotError(f"the events of a block take more than {MAX_BLOCK_BYTES:,} bytes")
-        before = self._blocks[-1][1]
+        _, before, proofs = self._blocks[-1]
+        if proofs:
+            raise SnapshotError(f"event {event.position} stands behind the proofs of its block")
         if before and event.position <= before[-1].position:
             raise SnapshotError(f"event {event.position} stands after event {before[-1].position} of its block")
         before.append(event)
+
+    def _proof(self, txid: bytes, proof: Proof) -> None:
+        if not self._blocks:
+            raise SnapshotError("a proof stands before the first block")
+        ref, said, proofs = self._blocks[-1]
+        if txid <= next(reversed(proofs), b""):
+            raise SnapshotError(f"the proof of {txid[::-1].hex()} is out of order: proofs are sorted by txid")
+        network = by_caip2(self._heads[ref.chain].caip2)
+        check_proof(txid, proof, ref, said, segwit=network is not None and network.rules.segwit)
+        proofs[txid] = proof
 
     def _end(self, value: Any) -> None:
         found = {name: self._seen[name.removesuffix("s")] for name in Counts._fields}
@@ -246,8 +271,10 @@ class _Import:
     def _flush(self) -> None:
         """Check and store the blocks read so far."""
         self._flush_cards()
-        for chain in dict.fromkeys(ref.chain for ref, _ in self._blocks):
-            readings = [Reading(ref, tuple(said), {}) for ref, said in self._blocks if ref.chain == chain]
+        for chain in dict.fromkeys(ref.chain for ref, _, _ in self._blocks):
+            readings = [
+                Reading(ref, tuple(said), {}, proofs) for ref, said, proofs in self._blocks if ref.chain == chain
+            ]
             _check_events(self._store, chain, readings)
             self._writer.append(chain, readings)
         self._blocks = []

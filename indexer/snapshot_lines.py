@@ -1,10 +1,11 @@
 """A snapshot's lines: records as JSON objects, and strangers' JSON as records. Hashes are hex in display order.
 
-{"format": "a2b-snapshot/1", "chains": [{"name", "caip2", "first", "height", "hash", "stateHash"}]}
+{"format": "a2b-snapshot/2", "chains": [{"name", "caip2", "first", "height", "hash", "stateHash"}]}
 {"card": base64}                                        sorted by SHA-256
 {"block": {"chain", "height", "hash", "prev", "time", "header"}}
 {"event": {…}}                                          of the block above, in order
-{"end": {"cards", "blocks", "events"}}
+{"proof": {"txid", "raw", "bump"}}                      of transactions that say those, sorted by txid
+{"end": {"cards", "blocks", "events", "proofs"}}
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from parsers.cards import Kind
 from parsers.reasons import Reason
 from parsers.tx import Outpoint
 
-FORMAT = "a2b-snapshot/1"
+FORMAT = "a2b-snapshot/2"
 
 
 @dataclass(frozen=True, slots=True)
 class ChainHead:
-    """What a snapshot claims of one chain: the heights it spans, the newest block (internal order), the state hash."""
+    """What a snapshot claims of one chain: the heights it spans, the newest block (internal order), the state hash, and
+    whether blocks were read from excerpts, so that there is no state hash."""
 
     name: str
     caip2: str
@@ -35,12 +37,13 @@ class ChainHead:
     height: int
     hash: bytes
     state_hash: str | None
+    partial: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The chain as an entry of the header line."""
         return {
             "name": self.name, "caip2": self.caip2, "first": self.first, "height": self.height,
-            "hash": self.hash[::-1].hex(), "stateHash": self.state_hash,
+            "hash": self.hash[::-1].hex(), "stateHash": self.state_hash, **({"partial": True} if self.partial else {}),
         }  # fmt: skip
 
 
@@ -126,6 +129,7 @@ def _head(value: Any) -> ChainHead:
         height=told.number("height"),
         hash=told.hex("hash")[::-1],
         state_hash=told.maybe("stateHash", str),
+        partial=told.has("partial") and told.take("partial", bool),
     )
     told.nothing_left()
     return head

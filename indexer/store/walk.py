@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Engine, Select, and_, func, or_, select
 
-from indexer.facts import Event, Reading
+from indexer.facts import Event, Proof, Reading
 from indexer.store import rows
-from indexer.store.tables import blocks, cards, changes, events
+from indexer.store.tables import blocks, cards, changes, events, proofs
 
 AT_ONCE = 1_000
 """Rows held in memory at a time; card bodies, of up to 1 MiB, are fetched fewer at a time."""
@@ -23,18 +23,21 @@ def _stream(engine: Engine, statement: Select[Any], at_once: int = AT_ONCE) -> I
 
 
 def readings(engine: Engine, chain: str, upto: int) -> Iterator[Reading]:
-    """The stored blocks of a chain up to a height, in order, each with its events; without card bodies."""
+    """The stored blocks of a chain up to a height, in order, each with its events and proofs; without card bodies."""
     refs = _stream(
         engine, select(blocks).where(blocks.c.chain == chain, blocks.c.height <= upto).order_by(blocks.c.height)
     )
-    said = _events(engine, chain, upto)
+    said, proved = _events(engine, chain, upto), _proofs(engine, chain, upto)
     height, waiting = next(said, (-1, ()))
+    proved_height, kept = next(proved, _NONE)
     for row in refs:
-        if row["height"] != height:
-            yield Reading(rows.block(row), (), {})
-            continue
-        yield Reading(rows.block(row), waiting, {})
-        height, waiting = next(said, (-1, ()))
+        events_of, proofs_of = waiting if row["height"] == height else (), {}
+        if row["height"] == proved_height:
+            proofs_of = kept
+            proved_height, kept = next(proved, _NONE)
+        if row["height"] == height:
+            height, waiting = next(said, (-1, ()))
+        yield Reading(rows.block(row), events_of, {}, proofs_of)
 
 
 def _events(engine: Engine, chain: str, upto: int) -> Iterator[tuple[int, tuple[Event, ...]]]:
@@ -44,6 +47,19 @@ def _events(engine: Engine, chain: str, upto: int) -> Iterator[tuple[int, tuple[
     )
     for height, of_block in groupby(said, key=lambda row: int(row["height"])):
         yield height, tuple(rows.event(row) for row in of_block)
+
+
+_NONE: tuple[int, dict[bytes, Proof]] = (-1, {})
+
+
+def _proofs(engine: Engine, chain: str, upto: int) -> Iterator[tuple[int, dict[bytes, Proof]]]:
+    kept = _stream(
+        engine,
+        select(proofs).where(proofs.c.chain == chain, proofs.c.height <= upto).order_by(proofs.c.height),
+        BODIES_AT_ONCE,
+    )
+    for height, of_block in groupby(kept, key=lambda row: int(row["height"])):
+        yield height, {row["txid"]: Proof(row["raw"], row["bump"]) for row in of_block}
 
 
 def bodies(engine: Engine, upto: Mapping[str, int]) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from overlay.commands.options import command, settings
 from overlay.terminal import counting, say
 
 if TYPE_CHECKING:
+    from indexer.snapshot import Counts
     from overlay.commands.options import Commands
 
 
@@ -39,7 +40,7 @@ def export(asked: Namespace) -> int:
             counts = write(store, opened, tell)
     finally:
         store.engine.dispose()
-    say(f"wrote {counts.blocks:,} blocks, {counts.events:,} events and {counts.cards:,} cards to {asked.file}")
+    say(f"wrote {_told(counts)} to {asked.file}")
     return 0
 
 
@@ -61,5 +62,9 @@ def take_over(asked: Namespace) -> int:
             writer.close()
     finally:
         engine.dispose()
-    say(f"took over {counts.blocks:,} blocks, {counts.events:,} events and {counts.cards:,} cards; every hash agrees")
+    say(f"took over {_told(counts)}; every hash agrees")
     return 0
+
+
+def _told(counts: Counts) -> str:
+    return f"{counts.blocks:,} blocks, {counts.events:,} events, {counts.cards:,} cards and {counts.proofs:,} proofs"

@@ -29,6 +29,7 @@ from tests.databases import Cluster, database_url, postgresql
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.oracles.wire import frames
+from tests.proved import check_proofs
 
 __all__ = ["Cluster", "database_url", "postgresql"]
 
@@ -119,7 +120,8 @@ async def test_a_snapshot_taken_over_holds_the_same_facts(database_url: str, tmp
             assert target.facts() == source.facts()
             assert target.store.chains() == source.store.chains()
             assert exported(target.store) == text
-        assert counts == Counts(cards=5, blocks=8, events=12)
+            assert check_proofs(target.store, "demo") == 12
+        assert counts == Counts(cards=5, blocks=8, events=12, proofs=12)
 
 
 async def test_the_sample_chain_goes_through_a_snapshot_unchanged(sample: Path, tmp_path: Path, empty: Empty) -> None:
@@ -162,7 +164,21 @@ async def test_several_chains_stand_in_one_snapshot(tmp_path: Path, empty: Empty
 def test_a_database_without_blocks_is_a_snapshot_too(empty: Empty, tmp_path: Path) -> None:
     text = exported(empty.store)
     assert [*parsed(text)[0]] == ["chains", "format"]
-    assert empty.take(text.splitlines(keepends=True)) == Counts(0, 0, 0)
+    assert empty.take(text.splitlines(keepends=True)) == Counts(0, 0, 0, 0)
+
+
+async def test_a_chain_read_from_excerpts_stays_one(tmp_path: Path, empty: Empty) -> None:
+    kit = ChainKit()
+    kit.mine(kit.inscribe(agent()))
+    with Indexing(f"sqlite:///{tmp_path}/whole.db", MemoryChain(*kit.blocks)) as whole:
+        await whole.catch_up()
+        whole.writer.mark_partial("demo")
+        told = exported(whole.store)
+    (head,) = parsed(told)[0]["chains"]
+    assert (head["stateHash"], head["partial"]) == (None, True)
+    empty.take(told.splitlines(keepends=True))
+    assert empty.store.is_partial("demo")
+    assert exported(empty.store) == told
 
 
 def test_compressed_files_hold_neither_name_nor_time(told: bytes, tmp_path: Path) -> None:
@@ -315,6 +331,63 @@ def test_an_event_that_cannot_be_is_refused(
     assert complaint in empty.refuses(rewritten(changed))
 
 
+def proofs_of(told: list[Line]) -> list[Line]:
+    return [line["proof"] for line in told if "proof" in line]
+
+
+def other_node(path: str) -> str:
+    """A path with its last byte changed: that of the highest node."""
+    return path[:-2] + f"{int(path[-2:], 16) ^ 1:02x}"
+
+
+PROOF_EDITS: list[tuple[str, Callable[[list[Line]], object], str]] = [
+    ("another node", lambda told: told[0].update(bump=other_node(told[0]["bump"])), "not to the block's header"),
+    ("another height", lambda told: told[0].update(bump="03" + told[0]["bump"][2:]), "at height 3"),
+    ("another transaction", lambda told: told[0].update(raw=told[1]["raw"]), "holds another transaction"),
+    ("another path", lambda told: told[0].update(bump=told[1]["bump"]), "does not hold"),
+    ("a cut path", lambda told: told[0].update(bump=told[0]["bump"][:-2]), "does not hold"),
+    ("a path that is no hex", lambda told: told[0].update(bump="zz"), "not base64, or bump not hex"),
+    ("a transaction that is no base64", lambda told: told[0].update(raw="!"), "not base64, or bump not hex"),
+    ("a transaction cut short", lambda told: told[0].update(raw=told[0]["raw"][:-4]), "does not hold"),
+    ("another order", lambda told: swap(told[0], told[1]), "is out of order"),
+    ("a proof twice", lambda told: told[1].update(told[0]), "is out of order"),
+    (
+        "another block's",
+        lambda told: told[-1].update(max(told[:5], key=by_txid)),
+        "of a transaction that says nothing there",
+    ),
+    ("a surprise", lambda told: told[0].update(note=""), "'note' that is not known"),
+]
+
+
+def by_txid(proof: Line) -> bytes:
+    return bytes.fromhex(proof["txid"])[::-1]
+
+
+def swap(one: Line, other: Line) -> None:
+    held = dict(one)
+    one.update(other)
+    other.update(held)
+
+
+@pytest.mark.parametrize(("edit", "complaint"), [pytest.param(*each[1:], id=each[0]) for each in PROOF_EDITS])
+def test_a_proof_that_does_not_hold_is_refused(
+    edit: Callable[[list[Line]], object], complaint: str, told: bytes, empty: Empty
+) -> None:
+    changed = parsed(told)
+    edit(proofs_of(changed))
+    assert complaint in empty.refuses(rewritten(changed))
+
+
+def test_a_proof_stands_behind_the_events_of_its_block(told: bytes, empty: Empty) -> None:
+    changed = parsed(told)
+    at = next(number for number, line in enumerate(changed) if "proof" in line)
+    moved = [*changed[: at - 1], changed[at], changed[at - 1], *changed[at + 1 :]]
+    assert "stands behind the proofs" in empty.refuses(rewritten(moved))
+    first = next(number for number, line in enumerate(changed) if "block" in line)
+    assert "before the first block" in empty.refuses(rewritten([*changed[:first], changed[at], *changed[first:]]))
+
+
 def test_a_card_that_breaks_a_rule_cannot_be_called_valid(told: bytes, empty: Empty) -> None:
     changed = parsed(told)
     [invalid] = events_of(changed, "invalid")
@@ -365,7 +438,7 @@ def test_a_header_that_claims_something_else_is_refused(
 
 def test_a_snapshot_of_another_format_is_refused(told: bytes, empty: Empty) -> None:
     changed = parsed(told)
-    changed[0]["format"] = "a2b-snapshot/2"
+    changed[0]["format"] = "a2b-snapshot/3"
     assert "this version reads a2b-snapshot/1" in empty.refuses(rewritten(changed))
 
 
