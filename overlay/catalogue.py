@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import groupby
 
 from indexer import store
-from indexer.facts import EventKind, Status
+from indexer.facts import Event, Status
 from indexer.store.proofs import run
 from overlay import items
 from overlay.document import Document
-from overlay.ports import Change, Changes, Listing, Revision
+from overlay.ports import Change, Changes, Listing, Pending, Revision
 from overlay.proofs import Evidence, evidence
+from overlay.unconfirmed import WINS, beside, newcomer
 from parsers import cards
 from parsers.cards import Card, Kind
+from parsers.tx import Outpoint
 
 MOST_STRETCHES = 256
 """Superseded states of a registration that an index keeps; older ones are answered from the store's history only."""
 
-_WINS = (EventKind.INSCRIBED, EventKind.REINSCRIBED)
+STILL = 2**63 - 1
+"""The end of a stretch that no block has ended, of a listing whose current document shows what is pending."""
 
 
 class Catalogue:
@@ -31,20 +33,22 @@ class Catalogue:
 
     def listing(self, id: str, /) -> Listing | None:  # noqa: A002
         """The newest word about a registration, None when nobody knows the id."""
-        history = self._store.history(id)
-        if not history:
+        story = self._store.stories([id]).get(id)
+        if story is None:
             return None
         # the same transaction may stand on two chains that share their past: the first by name is shown
-        first = [revision for revision in history if revision.chain == history[0].chain]
-        state = first[-1].event.state
-        body = self._store.cards([state.card]).get(state.card) if state else None
-        return listing(first, self._store.chains(), body)
+        chain = (story.confirmed or story.pending)[0].chain
+        history = [revision for revision in story.confirmed if revision.chain == chain]
+        waiting = [each.event for each in story.pending if each.chain == chain]
+        bodies = self._store.cards(_newest_cards(history, waiting))
+        return _listing(history, waiting, chain, self._store.chains(), bodies, self._checked([history]))
 
     def history(self, registration_id: str, /) -> list[Revision]:
-        """Every revision of a registration, newest first."""
+        """Every revision of a registration, newest first; those that are in no block stand before all others."""
+        story = self._store.stories([registration_id]).get(registration_id, store.Story())
         return [
-            Revision(event=past.event, height=past.height, hash=past.hash, time=past.time)
-            for past in reversed(self._store.history(registration_id))
+            *(Revision(each.event, None, None, None) for each in reversed(story.pending)),
+            *(Revision(past.event, past.height, past.hash, past.time) for past in reversed(story.confirmed)),
         ]
 
     def card(self, sha256: bytes, /) -> bytes | None:
@@ -67,31 +71,81 @@ class Catalogue:
         return Changes(self._store.epoch, rows, self._store.newest_seq())
 
     def documents(self, registrations: Iterable[str]) -> Iterator[Document]:
-        """What an index holds of these registrations: a document for each listing and stretch of heights."""
+        """What an index holds of these registrations: a document for each listing and stretch of heights, and one for
+        what is unconfirmed."""
         chains = self._store.chains()
-        histories = self._store.histories(registrations)
-        wanted = {past.event.state.card for history in histories.values() for past in history if past.event.state}
-        bodies = self._store.cards(wanted)
-        for history in histories.values():
-            for _, revisions in groupby(history, key=lambda past: past.chain):
-                yield from _stretches(list(revisions), chains, bodies)
+        on_each = [parts for story in self._store.stories(registrations).values() for parts in _by_chain(story)]
+        events = (event for _, history, waiting in on_each for event in (*(past.event for past in history), *waiting))
+        bodies = self._store.cards({event.state.card for event in events if event.state})
+        checked = self._checked(history for _, history, _ in on_each)
+        for chain, history, waiting in on_each:
+            if history:
+                yield from _stretches(history, beside(waiting, bodies), chains, bodies, checked)
+            else:
+                yield from _current(_listing(history, waiting, chain, chains, bodies, checked))
+
+    def _checked(self, histories: Iterable[Sequence[store.Revision]]) -> dict[Outpoint, int]:
+        """When the outpoints of registrations were last seen unspent, in seconds since 1970, on chains whose moves are
+        found by asking."""
+        seats: dict[str, list[Outpoint]] = {}
+        for history in histories:
+            state = history[-1].event.state if history else None
+            if state is not None and state.outpoint is not None:
+                seats.setdefault(history[-1].chain, []).append(state.outpoint)
+        found: dict[Outpoint, int] = {}
+        for chain, outpoints in seats.items():
+            if self._store.is_partial(chain):
+                found |= self._store.checked(chain, outpoints)
+        return found
+
+
+def _by_chain(story: store.Story) -> Iterator[tuple[str, list[store.Revision], list[Event]]]:
+    """A registration's confirmed and unconfirmed revisions, chain by chain."""
+    for chain in dict.fromkeys([*(past.chain for past in story.confirmed), *(each.chain for each in story.pending)]):
+        history = [past for past in story.confirmed if past.chain == chain]
+        yield chain, history, [each.event for each in story.pending if each.chain == chain]
 
 
 def _stretches(
-    history: Sequence[store.Revision], chains: dict[str, str], bodies: dict[bytes, bytes]
+    history: Sequence[store.Revision],
+    pending: Pending | None,
+    chains: dict[str, str],
+    bodies: dict[bytes, bytes],
+    checked: Mapping[Outpoint, int],
 ) -> Iterator[Document]:
-    """One registration of one chain: its state after each block that spoke of it, until the next one that did."""
+    """One registration of one chain: its state after each block that spoke of it, until the next one that did; and
+    what it is now, if that shows what is pending."""
     ends = [number for number in range(1, len(history)) if history[number].height != history[number - 1].height]
     ends.append(len(history))
     heights = [history[end - 1].height for end in ends]
-    untils: list[int | None] = [*heights[1:], None]
+    untils: list[int | None] = [*heights[1:], STILL if pending else None]
     for end, height, until in list(zip(ends, heights, untils, strict=True))[-MOST_STRETCHES:]:
         state = history[end - 1].event.state
         if state is None or state.card not in bodies:
             continue
-        stood = listing(history[:end], chains, bodies[state.card])
+        stood = listing(history[:end], chains, bodies[state.card], checked)
         for subject in items.subjects(stood, _read(bodies[state.card], state.kind)):
             yield replace(items.document(subject), from_height=height, until_height=until)
+        if pending and end == len(history):
+            yield from (replace(found, from_height=None) for found in _current(replace(stood, pending=pending)))
+
+
+def _current(found: Listing) -> Iterator[Document]:
+    """What an index holds of a listing for those who do not ask for a height."""
+    if found.card_body is not None:
+        for subject in items.subjects(found, _read(found.card_body, found.state.kind)):
+            yield items.document(subject)
+
+
+def _newest_cards(history: Sequence[store.Revision], waiting: Sequence[Event]) -> set[bytes]:
+    newest = [past.event.state for past in history[-1:]] + [event.state for event in waiting[-1:]]
+    return {state.card for state in newest if state}
+
+
+def _card(events: Sequence[Event], bodies: Mapping[bytes, bytes]) -> bytes | None:
+    """The card's bytes after these events."""
+    state = events[-1].state
+    return bodies.get(state.card) if state else None
 
 
 @lru_cache(maxsize=256)
@@ -99,13 +153,31 @@ def _read(body: bytes, kind: Kind) -> Card:
     return cards.read(body, kind)
 
 
-def listing(history: Sequence[store.Revision], chains: dict[str, str], body: bytes | None) -> Listing:
-    """A registration as its revisions so far (oldest first, not empty) say it stands."""
+def _listing(
+    history: Sequence[store.Revision],
+    waiting: Sequence[Event],
+    chain: str,
+    chains: dict[str, str],
+    bodies: Mapping[bytes, bytes],
+    checked: Mapping[Outpoint, int],
+) -> Listing:
+    """A registration as it stands on a chain, with what is unconfirmed (`waiting`) beside it or alone."""
+    if not history:
+        return newcomer(waiting, chain, chains.get(chain, chain), _card(waiting, bodies))
+    body = _card([past.event for past in history], bodies)
+    return replace(listing(history, chains, body, checked), pending=beside(waiting, bodies))
+
+
+def listing(
+    history: Sequence[store.Revision], chains: dict[str, str], body: bytes | None, checked: Mapping[Outpoint, int]
+) -> Listing:
+    """A registration as its revisions so far (oldest first, not empty) say it stands; `checked` are times at which
+    outpoints were seen unspent."""
     newest = history[-1]
     state = newest.event.state
     if state is None:
         raise ValueError("these revisions are not of a registration")
-    winner = next(past for past in reversed(history) if past.event.kind in _WINS)
+    winner = next(past for past in reversed(history) if past.event.kind in WINS)
     return Listing(
         state=state,
         chain=newest.chain,
@@ -115,4 +187,5 @@ def listing(history: Sequence[store.Revision], chains: dict[str, str], body: byt
         created_time=history[0].time,
         signer=winner.event.signer,
         undecided=state.status is Status.UNDECIDED,
+        owner_checked=checked.get(state.outpoint) if state.outpoint else None,
     )
