@@ -32,6 +32,10 @@ class Fields:
             raise SnapshotError(f"{name} of {self._what} is {_said(value)}, and must be a {kind.__name__}")
         return value
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a member."""
+        return name in self._left
+
     def maybe(self, name: str, kind: type[_T]) -> _T | None:
         """A member of this type, or null."""
         if name in self._left and self._left[name] is None:
