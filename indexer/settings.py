@@ -36,7 +36,7 @@ class Quota(NamedTuple):
 
 LIMITS = {
     "read": Quota(12_000, 60),
-    "costly": Quota(120, 60),
+    "costly": Quota(600, 60),
     "ingest": Quota(60, 60),
     "stream": Quota(60, 60),
 }

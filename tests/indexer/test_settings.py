@@ -233,7 +233,7 @@ def test_limits_are_those_of_the_program_but_for_what_is_said() -> None:
     told = Settings.load({"limits": "ingest=5/60  costly=off"}).limits
     assert told == {**LIMITS, "ingest": Quota(5, 60), "costly": None}
     assert set(Settings.load({"limits": "off"}).limits.values()) == {None}
-    assert Settings.load({"limits": "read=off"}).shown()["limits"].startswith("read=off costly=120/60")
+    assert Settings.load({"limits": "read=off"}).shown()["limits"].startswith("read=off costly=600/60")
 
 
 MEANT_BY_NOBODY = "reed=1/1", "read", "read=0/1", "read=1/0", "read=1", "read=-1/1", "read=1/1/1", "off off"

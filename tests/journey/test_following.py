@@ -178,3 +178,26 @@ def searches(url: str) -> int:
         text = answer.read().decode()
     [count] = re.findall(r'^a2b_http_request_seconds_count{route="/v1/search",status="200"} (\d+)', text, re.MULTILINE)
     return int(count)
+
+
+def test_a_request_that_was_answered_outlives_a_kill(node: Node, tmp_path: Path, compiled: Path) -> None:
+    node.mine(1)
+    told = {
+        "A2B_CHAINS": node.chains, "A2B_DATA": str(tmp_path / "data"), "NUMBA_CACHE_DIR": str(compiled),
+    }  # fmt: skip
+    with Running("up", "--port", "0", cwd=folder(tmp_path, "before"), **told) as running:
+        running.until_ready()
+        first = running.get("/v1/ingest", json.dumps({"txid": "ab" * 32}).encode())
+        running.stop(signal.SIGKILL)
+    with Running("up", "--port", "0", cwd=folder(tmp_path, "after"), **told) as running:
+        step = running.until(lambda: requested(running, first["txid"], "looked for"))
+        assert step["detail"].startswith(f"asked for at {first['askedAt']}, looked for ")
+        again = running.get("/v1/ingest", json.dumps({"txid": "AB" * 32}).encode())
+        assert (again["askedAt"], again["state"]) == (first["askedAt"], "waiting")
+        running.until(lambda: requested(running, first["txid"], "not known to live"))
+
+
+def requested(running: Running, txid: str, text: str) -> dict[str, Any] | None:
+    """What a diagnosis says of the request, once it holds this text."""
+    step: dict[str, Any] = running.get(f"/v1/diagnose/{txid}")["steps"][0]
+    return step if step["step"] == "requested" and text in step["detail"] else None
