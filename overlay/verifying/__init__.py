@@ -18,8 +18,8 @@ from overlay import items
 from overlay.verifying import claim, linking, satoshi
 from overlay.verifying.claim import HEADER, Claim, NotCheckedError, NotProvedError
 from overlay.verifying.own import OwnSource
-from parsers import beef, bump, cards
-from parsers.cards import Card, ToolConfig
+from parsers import address, beef, bump, cards, sigma
+from parsers.cards import Card, Server, ToolConfig
 from parsers.errors import CardError, ParseError
 from parsers.tx import sha256d
 
@@ -115,10 +115,9 @@ def verify(
 
 
 def _check_id(asked: str, item: Mapping[str, Any]) -> None:
-    """The answer is about what was asked for; a tool's key may be left out where there is only one."""
     from overlay.api.listing_api import split
 
-    if split(asked)[0] != split(str(item.get("id")))[0]:
+    if split(asked) != split(str(item.get("id"))):
         raise NotProvedError(f"the answer is about {str(item.get('id'))[:100]!a}")
 
 
@@ -159,26 +158,49 @@ def _read(found: Claim) -> Card:
 
 
 def _listing(found: Claim) -> str:
-    """What is shown is what the card says, as far as both sides show it."""
+    """What is shown is what the card and the chain say, as far as they say it."""
+    expected = _standing(found)
     card = _read(found)
-    shown = {each.key: each for each in card.servers} if isinstance(card, ToolConfig) else {}
-    if "servers" in found.item:
-        ids = [cards.server_id(str(found.origin), key, len(shown)) for key in shown]
-        if found.item["servers"] != ids:
-            raise NotProvedError("its servers are not those of the card")
-        return f"it lists the {len(ids):,} servers of the card"
-    single = next(iter(shown.values()), None) if len(shown) == 1 else shown.get(str(found.item.get("serverName")))
-    subject = single if isinstance(card, ToolConfig) else card
-    if subject is None:
-        raise NotProvedError("the card holds no such server")
-    expected = items.shown(subject)
-    differing = sorted(
-        name for name, value in expected.items() if name != "warnings" and name in found.item
-        and found.item[name] != value
-    )  # fmt: skip
+    if isinstance(card, ToolConfig) and "servers" in found.item:
+        expected["servers"] = [_server_id(found, card, each.key) for each in card.servers]
+    else:
+        subject = card if not isinstance(card, ToolConfig) else _server(found, card)
+        shown = items.shown(subject)
+        expected |= {name: value for name, value in shown.items() if name != "warnings" and name in found.item}
+    differing = sorted(name for name, value in expected.items() if found.item.get(name) != value)
     if differing:
-        raise NotProvedError(f"the answer says otherwise than the card in: {', '.join(differing)}")
-    return "name, offers and all else shown are what the card says"
+        raise NotProvedError(f"the answer says otherwise than card and chain in: {', '.join(differing)}")
+    return "name, offers, owner, height and all else shown are what the card and the chain say"
+
+
+def _server(found: Claim, card: ToolConfig) -> Server:
+    for each in card.servers:
+        if _server_id(found, card, each.key) == found.id:
+            return each
+    raise NotProvedError(f"the card holds no server for {found.id[:200]!a}")
+
+
+def _server_id(found: Claim, card: ToolConfig, key: str) -> str:
+    return cards.server_id(str(found.origin), key, len(card.servers))
+
+
+def _standing(found: Claim) -> dict[str, Any]:
+    """What the chain says of a listing, as an item says it."""
+    if found.outpoint.vout >= len(found.tx.outputs):
+        raise NotProvedError(f"the transaction has no output {found.outpoint.vout}")
+    time = int.from_bytes(found.header[68:72], "little")
+    expected: dict[str, Any] = {
+        "caip2": found.network.caip2, "origin": str(found.origin), "timestamp": items.timestamp(time),
+        "updatedHeight": found.height, "blockHeight": found.height,
+        "status": "live" if found.seat else "burned",
+    }  # fmt: skip
+    if found.network.rules.envelope == "output":
+        expected["signer"] = sigma.signer(found.tx, found.outpoint.vout)
+    newest = found.after[-1] if found.after else found.tx
+    if found.seat is not None and found.seat.txid == newest.txid and found.seat.vout < len(newest.outputs):
+        script = newest.outputs[found.seat.vout].script
+        expected["owner"] = address.owner(script, None, found.network.coin, found.network.kind)
+    return expected
 
 
 def _block(found: Claim) -> str:

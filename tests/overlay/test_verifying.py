@@ -144,8 +144,14 @@ def test_a_server_of_several_is_proved_by_its_own_id(honest: _Local) -> None:
         for _, id_ in honest._catalogue._store.ids(None, 1_000)
         if "servers" in (item := honest.listing(id_))
     )
+    assert check(honest, several[0].partition("#")[0]).missing == []
     for id_ in several:
         assert check(honest, id_).missing == []
+    crossed = Server(honest, *several)
+    crossed.items[several[0]] = crossed.items[several[1]] | {"id": several[0]}
+    assert check(crossed, several[0]).missing == ["listing"]
+    crossed.items[several[0]] = crossed.items[several[1]]
+    assert check(crossed, several[0]).missing == ["answer"]
 
 
 def test_a_node_of_ones_own_proves_that_nothing_is_newer(server: Server) -> None:
@@ -254,8 +260,31 @@ def no_headers(server: Server) -> None:
     server.headers.clear()
 
 
+def shown_otherwise(name: str, value: object) -> Lie:
+    def lie(server: Server) -> None:
+        server.items[UPDATED][name] = value
+
+    return lie
+
+
 LIES: list[tuple[Lie, set[str], str]] = [
-    (other_price, {"listing"}, "otherwise than the card in: offers"),
+    (other_price, {"listing"}, "otherwise than card and chain in: offers"),
+    *(
+        (shown_otherwise(name, value), {"listing"}, f"otherwise than card and chain in: {name}")
+        for name, value in {
+            "owner": "1BoatSLRHtKNngkdXEeobR76b53LETtpyT",
+            "signer": "1BoatSLRHtKNngkdXEeobR76b53LETtpyT",
+            "updatedHeight": 5,
+            "blockHeight": 5,
+            "timestamp": "2001-01-01T00:00:00Z",
+            "status": "burned",
+            "caip2": "bsv:mainnet",
+            "origin": TOWER,
+            "name": "Other",
+        }.items()
+    ),
+    (shown_otherwise("type", "robot"), {"answer"}, "and not an agent or a tool"),
+    (shown_otherwise("type", "tool"), {"card", "listing", "lineage"}, "the card is not valid"),
     (other_card, {"card", "listing"}, "and another is named"),
     (other_card_with_its_hash, {"card", "listing"}, "does not inscribe these bytes"),
     (other_seat, {"lineage"}, "is said to be at"),
@@ -317,6 +346,8 @@ def test_a_hidden_update_is_not_found_out_by_bytes_but_by_a_node(server: Server,
     server.proofs[UPDATED], server.cards[UPDATED] = proof, card
     server.items[UPDATED] |= items.shown(cards.read(card, Kind.AGENT)) | {
         "txid": UPDATED[:64], "outpoint": UPDATED, "cardSha256": sha256(card).hexdigest(),
+        "updatedHeight": kept.ref.height, "blockHeight": kept.ref.height, "timestamp": items.timestamp(kept.ref.time),
+        "owner": first.event.owner,
     }  # fmt: skip
     assert check(server).missing == []
     report = check(server, own=Own(holds=True, unspent=False))
@@ -431,15 +462,19 @@ def test_a_block_above_a_checkpoint_is_linked_by_work_and_required_bits(shared: 
 
 
 @pytest.mark.parametrize(
-    ("coin", "height", "why"),
-    [("bch", 900_000, "no rule of required bits"), ("doge", 5_500_000, "other chains' headers")],
+    ("coin", "name", "height", "why"),
+    [
+        ("btc", "testnet4", 5, "no rule of required bits"),
+        ("doge", "mainnet", 5_500_000, "other chains' headers"),
+    ],
 )
 def test_where_required_bits_or_work_cannot_be_checked_a_source_of_ones_own_is_asked_for(
-    coin: str, height: int, why: str
+    coin: str, name: str, height: int, why: str
 ) -> None:
+    block = claim(bytes(80), height, coin, name)
     with pytest.raises(NotProvedError, match=why):
-        linking.in_chain(claim(bytes(80), height, coin), lambda _: pytest.fail("not asked"), None, quiet)
-    assert linking.in_chain(claim(bytes(80), height, coin), lambda _: [], Own(holds=True), quiet)
+        linking.in_chain(block, lambda _: pytest.fail("not asked"), None, quiet)
+    assert linking.in_chain(block, lambda _: [], Own(holds=True), quiet)
 
 
 def test_the_fewest_headers_are_asked_for() -> None:
