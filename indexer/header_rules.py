@@ -22,6 +22,10 @@ MEDIAN_OF = 11
 PERIOD = 2_016
 _ALWAYS = "linkage, proof of work, median time past"
 _DIGISHIELD = 145_000
+_ASERT_HEIGHT, _ASERT_BITS, _ASERT_TIME = 661_647, 0x1804DAFE, 1_605_447_844
+"""The block that Bitcoin Cash counts from: its height, its bits, and the time of its parent."""
+
+_HALF_LIFE = 2 * 24 * 3600
 _FORTNIGHT = 14 * 24 * 3600
 _BITCOIN_LIMIT, _SIGNET_LIMIT, _SCRYPT_LIMIT, _REGTEST_LIMIT = 0x1D00FFFF, 0x1E0377AE, 0x1E0FFFFF, 0x207FFFFF
 
@@ -145,6 +149,30 @@ def _dogecoin(branch: Branch, _header: Arrived) -> range:
     return _between(last * 3 // 4, last * 3 // 2) if branch.height >= _DIGISHIELD else range(1, 1 << 256)
 
 
+def asert(anchor: int, seconds: int, blocks: int) -> int:
+    """The bits that Bitcoin Cash requires after so many seconds and blocks since an anchor block with bits `anchor`.
+
+    aserti3-2d: the anchor's target times two to the power of (seconds - 600 * (blocks + 1)) / two days, in integers:
+    the fraction of the power is a cubic polynomial in 1/65536. Seconds count from the time of the anchor's parent.
+    """
+    late = (seconds - 600 * (blocks + 1)) * 65536
+    exponent = late // _HALF_LIFE if late >= 0 else -(-late // _HALF_LIFE)
+    shifts, part = exponent >> 16, exponent & 0xFFFF
+    factor = 65536 + (195766423245049 * part + 971821376 * part**2 + 5127 * part**3 + (1 << 47) >> 48)
+    limit = target(_BITCOIN_LIMIT)
+    value = target(anchor) * factor
+    value = value >> 16 - shifts if shifts <= 16 else value << min(shifts - 16, 256)
+    return compact(min(max(value, 1), limit))
+
+
+def _bitcoin_cash(branch: Branch, _header: Arrived) -> range:
+    """What Bitcoin Cash requires since November 2020; before, headers of another rule are buried under a checkpoint."""
+    if branch.height < _ASERT_HEIGHT:
+        return range(1, 1 << 256)
+    last = _before(branch, branch.height)
+    return _exactly(asert(_ASERT_BITS, branch.tree.time(last) - _ASERT_TIME, branch.height - _ASERT_HEIGHT))
+
+
 def _between(hardest: int, easiest: int) -> range:
     return range(target(compact(hardest)), target(compact(min(easiest, target(_SCRYPT_LIMIT)))) + 1)
 
@@ -167,8 +195,8 @@ class Rules:
             return _by_bitcoinx(network), f"{_ALWAYS}, required bits (by bitcoinX)"
         if network.kind == "regtest":
             return lambda _branch, _header: _exactly(_REGTEST_LIMIT), f"{_ALWAYS}, required bits"
-        if network.name == "mainnet" and network.coin == "btc":
-            return fortnightly, f"{_ALWAYS}, required bits"
+        if network.name == "mainnet" and network.coin in ("btc", "bch"):
+            return fortnightly if network.coin == "btc" else _bitcoin_cash, f"{_ALWAYS}, required bits"
         if network.name == "mainnet" and network.coin in SCRYPT:
             rule = _litecoin if network.coin == "ltc" else _dogecoin
             return rule, f"{_ALWAYS}, bits within what a retarget allows"

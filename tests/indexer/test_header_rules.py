@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from indexer import merged
 from indexer.chainwork import compact, is_met, target, work
-from indexer.header_rules import Arrived, RuleError, Rules, easiest, fortnightly, median_time, scrypt
+from indexer.header_rules import Arrived, RuleError, Rules, asert, easiest, fortnightly, median_time, scrypt
 from indexer.headers import HeaderChain, HeaderError
 from indexer.headertree import HeaderTree
 from indexer.networks import NETWORKS, network
@@ -126,6 +126,46 @@ def test_bits_that_cannot_be_known_are_said_to_be_so() -> None:
 
 
 # -- bits of the other coins
+
+PUBLISHED = [
+    # published vectors of aserti3-2d: bits of the anchor, the time of its parent, its height; then of some blocks
+    # their height, their time, and the bits that are required of the next
+    (0x1802AEE8, 0, 1, (2, 1_200, 0x1802AEE8), (3, 1_310, 0x1802AD91), (9, 7_099, 0x1802B39C), (10, 7_099, 0x1802B1F2)),
+    (0x1802AEE8, 0, 1, (101, 20_372, 0x18024899), (638, 31_020, 0x1800A788), (460, 29_068, 0x1800FF18)),
+    (0x1D00FFFF, 0, 1, (2, 0, 0x1D00FEC5), (290, 0, 0x1C7F62C0), (2_018, 0, 0x1C01FD8B), (11_810, 0, 0x177F62C0)),
+    (0x1D00FFFF, 0, 1, (60_194, 0, 0x027F6200), (62_210, 0, 0x0200FE00), (64_514, 0, 0x01010000)),
+    (0x01010000, 0, 1, (2, 174_000, 0x01020000), (8, 1_214_400, 0x02008000), (224, 38_668_800, 0x1D008000)),
+    (0x01010000, 0, 1, (225, 38_842_200, 0x1D00FFFF), (226, 39_015_600, 0x1D00FFFF)),
+    (0x1802AEE8, 2_147_483_047, 2**63 - 6, (2**63 - 5, 2_147_484_547, 0x1802AFBB)),
+    (0x1802AEE8, 2_147_483_047, 2**63 - 6, (2**63 + 4, 2_147_492_647, 0x1802B73D)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("run", PUBLISHED, ids=lambda run: f"{run[0]:08x}-{run[3][0]}")
+def test_bitcoin_cash_requires_the_published_bits(run: tuple[Any, ...]) -> None:
+    bits, parent_time, anchor, *blocks = run
+    for height, time, expected in blocks:
+        assert asert(bits, time - parent_time, height - anchor) == expected
+
+
+@given(st.integers(-(10**12), 10**12), st.integers(0, 10**7))
+def test_bitcoin_cash_always_requires_some_work(seconds: int, blocks: int) -> None:
+    bits = asert(0x1804DAFE, seconds, blocks)
+    assert 0 < target(bits) <= target(0x1D00FFFF)
+    assert target(bits) <= target(asert(0x1804DAFE, seconds + 3_600, blocks)), "the later, the easier"
+
+
+def test_bitcoin_cash_counts_from_its_anchor() -> None:
+    tree, rules = RawTree(661_647), Rules(network("bch", "mainnet"))
+    anchor = unmined(bytes(32), 1_605_447_844 + 600, 0x1804DAFE, 0)
+    branch = Branch(tree, tree.put(sha256d(anchor), None, 1, anchor))
+    for bits, message in ((0x1804DB00, "where 1804dafe is required"), (0x1804DAFE, "work does not meet")):
+        raw = unmined(sha256d(anchor), 1_605_449_900, bits, 0)
+        with pytest.raises(RuleError, match=message):
+            rules.check(branch, Arrived(raw, b"\xff" * 32))
+    before = Branch(earlier := RawTree(661_000), earlier.put(sha256d(anchor), None, 1, anchor))
+    with pytest.raises(RuleError, match="proof of work does not meet"):
+        rules.check(before, Arrived(unmined(sha256d(anchor), 1_605_449_900, 0x1B0404CB, 0), b"\xff" * 32))
 
 
 def judged(coin: str, height: int, before: int, bits: int) -> str | None:
