@@ -48,20 +48,22 @@ def _branch(data: bytes, at: int) -> tuple[tuple[bytes, ...], int, int]:
     return hashes, int.from_bytes(data[end : end + 4], "little"), end + 4
 
 
-def fault(header: bytes, work: MergedWork) -> str | None:
+def fault(header: bytes, work: MergedWork, *, strict: bool = True) -> str | None:
     """What is wrong with the proof that work on `work.parent` was work on this header; None when it holds.
 
-    Whether that work is enough is not asked here.
+    Whether that work is enough is not asked here. `strict`: versions must name their chains, as everywhere but on
+    Dogecoin's testnet.
     """
-    if int.from_bytes(header[2:4], "little") != CHAIN_ID:
-        return f"its version names chain {int.from_bytes(header[2:4], 'little'):#x} where {CHAIN_ID:#x} is expected"
-    if int.from_bytes(work.parent[2:4], "little") == CHAIN_ID:
+    chain = int.from_bytes(header[2:4], "little")
+    if strict and chain != CHAIN_ID:
+        return f"its version names chain {chain:#x} where {CHAIN_ID:#x} is expected"
+    if strict and int.from_bytes(work.parent[2:4], "little") == chain:
         return "it was mined together with its own chain"
     if work.place != 0 or not work.coinbase.inputs:
         return "the transaction that names it is no coinbase"
     if _climb(work.coinbase.txid, work.branch, 0) != work.parent[36:68]:
         return "the coinbase that names it is not in the other chain's block"
-    return _commitment_fault(work, _climb(sha256d(header), work.chains, work.chain_index)[::-1])
+    return _commitment_fault(work, _climb(sha256d(header), work.chains, work.chain_index)[::-1], chain)
 
 
 def _climb(digest: bytes, branch: tuple[bytes, ...], index: int) -> bytes:
@@ -71,7 +73,7 @@ def _climb(digest: bytes, branch: tuple[bytes, ...], index: int) -> bytes:
     return digest
 
 
-def _commitment_fault(work: MergedWork, root: bytes) -> str | None:
+def _commitment_fault(work: MergedWork, root: bytes, chain: int) -> str | None:
     """What is wrong with how the coinbase names `root` (display order), None when it does so as it must."""
     script = work.coinbase.inputs[0].script
     at = script.find(root)
@@ -84,13 +86,13 @@ def _commitment_fault(work: MergedWork, root: bytes) -> str | None:
     nonce = int.from_bytes(script[at + 36 : at + 40], "little")
     if len(script) < at + 40 or size != 1 << len(work.chains):
         return "the other chain's coinbase tells another number of chains than its merkle branch"
-    if work.chain_index != index_of(nonce, len(work.chains)):
+    if work.chain_index != index_of(nonce, len(work.chains), chain):
         return "it does not stand in its place among the chains mined together"
     return None
 
 
-def index_of(nonce: int, height: int) -> int:
-    """The index of Dogecoin among 2^height chains: a pseudo-random one, so that a chain cannot be mined twice."""
+def index_of(nonce: int, height: int, chain: int = CHAIN_ID) -> int:
+    """The index of a chain among 2^height: a pseudo-random one, so that it cannot be mined twice with one work."""
     value = (nonce * 1103515245 + 12345) & 0xFFFFFFFF
-    value = ((value + CHAIN_ID) * 1103515245 + 12345) & 0xFFFFFFFF
+    value = ((value + chain) * 1103515245 + 12345) & 0xFFFFFFFF
     return value % (1 << height)

@@ -359,6 +359,14 @@ def test_work_that_was_not_done_on_this_block_is_told(changes: dict[str, Any], s
     assert found == said or (said is not None and found is not None and said in found)
 
 
+def test_the_testnet_of_dogecoin_asks_for_no_chain_in_versions() -> None:
+    other = b"\4\1\7\0" + HEADER[4:]
+    work = merged.read(merged_work(other, parent_version=0x00070001))
+    assert merged.fault(other, work) is not None
+    assert merged.fault(other, work, strict=False) is None
+    assert (merged.index_of(0, 1, 7), merged.index_of(0, 1, 98)) == (1, 0)
+
+
 def test_work_with_other_numbers_than_its_branch_is_told() -> None:
     aux = merged_work(HEADER)
     root = sha256d(HEADER)[::-1]
