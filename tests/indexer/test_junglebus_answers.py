@@ -1,0 +1,125 @@
+"""What a server may answer: any JSON gives records or an error with words, and what is well formed comes back whole."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.chains.junglebus import answers
+from indexer.chains.junglebus.answers import AnswerError
+from indexer.chains.junglebus.doubts import LONGEST_PAUSE, MOST, Doubts
+from parsers.tx import sha256d
+from tests.chainkit import ChainKit
+from tests.junglebus_server import header_json
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=70)
+names = st.sampled_from(
+    ["id", "transaction", "block_hash", "block_height", "block_index", "hash", "height", "version", "merkleroot", "time",
+     "bits", "nonce", "statusCode", "code", "block", "message"]
+)  # fmt: skip
+json = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names | st.text(max_size=5), inner, max_size=12),
+    max_leaves=20,
+)
+hashes = st.binary(min_size=32, max_size=32)
+
+
+@given(json)
+def test_any_json_is_a_page_or_an_error(said: Any) -> None:
+    try:
+        matches, controls = answers.page(said)
+    except AnswerError as error:
+        assert str(error)
+    else:
+        assert len(matches) + len(controls) <= (len(said) if isinstance(said, list) else 1)
+
+
+@given(json)
+def test_any_json_is_a_header_or_an_error(said: Any) -> None:
+    for read in (answers.header, lambda body: answers.headers(body, 3, 5)):
+        try:
+            read(said)
+        except AnswerError as error:
+            assert len(str(error)) < 300
+
+
+@given(
+    st.lists(st.tuples(hashes, hashes, st.integers(0, (1 << 31) - 1), st.integers(0, 1 << 40), st.binary(max_size=99)))
+)
+def test_a_page_comes_back_as_it_was_told(told: list[tuple[bytes, bytes, int, int, bytes]]) -> None:
+    said = [
+        {
+            "id": txid[::-1].hex(), "block_hash": block[::-1].hex(), "block_height": height, "block_index": index,
+            "transaction": base64.b64encode(raw).decode(),
+        }
+        for txid, block, height, index, raw in told
+    ]  # fmt: skip
+    matches, controls = answers.page(said)
+    assert controls == []
+    assert [(each.txid, each.block, each.height, each.tx_index, each.raw or b"") for each in matches] == told
+
+
+@given(hashes, hashes, *[st.integers(0, (1 << 32) - 1)] * 4)
+def test_a_header_that_leaves_out_its_parent_is_whole_again_with_it(
+    prev: bytes, root: bytes, version: int, time: int, bits: int, nonce: int
+) -> None:
+    raw = (
+        version.to_bytes(4, "little") + prev + root
+        + b"".join(number.to_bytes(4, "little") for number in (time, bits, nonce))
+    )  # fmt: skip
+    said = {
+        "hash": sha256d(raw)[::-1].hex(), "coin": 1, "height": 7, "time": time, "nonce": nonce, "version": version,
+        "merkleroot": root[::-1].hex(), "bits": f"{bits:08x}", "synced": 1,
+    }  # fmt: skip
+    assert answers.header(said).raw(prev) == raw
+    assert answers.header(said | {"bits": bits, "version": version - ((version >> 31) << 32)}).raw(prev) == raw
+    assert answers.header(said).raw(sha256d(prev)) is None
+
+
+def test_headers_are_linked_to_each_other() -> None:
+    kit = ChainKit(funds=1)
+    kit.mine_empty(4)
+    told = answers.headers([header_json(block) for block in kit.blocks[2:]], 2, 100)
+    assert answers.linked(told, kit.blocks[1].hash) == [block.header for block in kit.blocks[2:]]
+    assert answers.linked(told, kit.blocks[0].hash) is None
+    with pytest.raises(AnswerError, match="does not hash to"):
+        answers.linked([told[0], told[2]], kit.blocks[1].hash)
+
+
+def test_the_recorded_sample_is_read(shared: Any) -> None:
+    import json as reader
+
+    said = reader.loads((shared / "vectors" / "bsv" / "junglebus-sample.json").read_bytes())
+    (match,), controls = answers.page([said])
+    assert controls == []
+    assert match.raw is not None
+    assert sha256d(match.raw) == match.txid
+    assert match.txid[::-1].hex() == said["id"]
+    assert (match.height, match.tx_index) == (580_942, 160)
+
+
+def test_doubts_are_asked_for_ever_more_seldom_and_are_bounded() -> None:
+    now = 0.0
+    doubts = Doubts("demo", lambda: now)
+    doubts.first_pause = 10.0
+    txid = b"\1" * 32
+    pauses = []
+    for _ in range(12):
+        doubts.add(txid)
+        assert doubts.due(5) == []
+        before = now
+        while not doubts.due(5):
+            now += 1
+        pauses.append(now - before)
+    assert pauses == [min(10.0 * 2**turn, LONGEST_PAUSE) for turn in range(12)]
+    doubts.settle(txid)
+    assert len(doubts) == 0
+    for number in range(MOST + 5):
+        doubts.add(number.to_bytes(32, "big"))
+    assert len(doubts) == MOST
+    assert (0).to_bytes(32, "big") not in doubts
