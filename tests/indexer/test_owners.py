@@ -33,7 +33,7 @@ class Source:
         self.asked.append(outpoint)
         return self.says.get(outpoint, False)
 
-    async def look(self, at: BlockRef) -> int | None:
+    async def look(self, _at: BlockRef) -> int | None:
         return None
 
 
