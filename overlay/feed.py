@@ -79,3 +79,6 @@ class Feed:
         while found := self._store.ids(after, BATCH):
             yield list(dict.fromkeys(id_ for _, id_ in islice(found, BATCH)))
             after = found[-1]
+        newcomers = self._store.newcomer_ids()
+        for start in range(0, len(newcomers), BATCH):
+            yield newcomers[start : start + BATCH]

@@ -22,7 +22,7 @@ _CHAIN_GAUGES = (
     ("a2b_chain_height", "height", "Height up to which the chain is indexed."),
     ("a2b_chain_tip_height", "tip", "Height of the source's newest block."),
     ("a2b_chain_lag_blocks", "lag", "Blocks that the source has and the index has not."),
-    ("a2b_chain_mempool", "mempool", "Unconfirmed transactions that concern the registry."),
+    ("a2b_chain_mempool", "mempool", "Unconfirmed transactions at the source."),
 )
 
 

@@ -136,6 +136,7 @@ def build(settings: Settings, *, follow: bool, serve: bool) -> House:
             from indexer.store import Writer
 
             house.writer = Writer(house.store.engine)
+            house.writer.clear_pending()
             house.chains = tuple(join(name, urls, house.writer) for name, urls in settings.sources().items())
         if serve:
             house.engine = open_index(settings, make=True)

@@ -144,7 +144,7 @@ class Standing:
             "hash": each.hash[::-1].hex() if each.hash else None,
             "tip": each.tip,
             "lag": None if each.tip is None else max(0, each.tip - (-1 if each.height is None else each.height)),
-            "mempool": None,
+            "mempool": each.mempool,
             "reorgs": each.reorgs,
             "source": self._sources.get(each.name),
         }
@@ -158,12 +158,12 @@ class Standing:
         return row | {name: words for name, words in told.items() if words}
 
     def _counted(self, each: Progress) -> dict[str, int]:
-        """Counted once per tip."""
+        """Counted once per tip, but for what is unconfirmed."""
         tip = (each.height, each.hash)
         known = self._counts.get(each.name)
         if known is None or known[0] != tip:
             known = self._counts[each.name] = (tip, self._store.counts(each.name))
-        return known[1]
+        return known[1] | {"pending": self._store.newcomers(each.name)}
 
     def _index(self) -> dict[str, Any] | None:
         if self._engine is None or self._feed is None:

@@ -68,6 +68,11 @@ class Store:
         found = self._rows(statement)
         return rows.block(found[0]) if found else None
 
+    def first(self, chain: str) -> int | None:
+        """The height at which a chain's stored blocks begin, None when there are none."""
+        height: int | None = self._one(select(func.min(blocks.c.height)).where(blocks.c.chain == chain))
+        return height
+
     def block(self, chain: str, height: int) -> BlockRef | None:
         """The stored block of a chain at a height."""
         found = self._rows(select(blocks).where(blocks.c.chain == chain, blocks.c.height == height))
@@ -205,6 +210,11 @@ class Store:
         statement = select(pending.c.registration).where(pending.c.registration.is_not(None)).distinct()
         with self.engine.connect() as connection:
             return list(connection.execute(statement.order_by(pending.c.registration)).scalars())
+
+    def newcomer_ids(self) -> list[str]:
+        """The registrations that are unconfirmed altogether, sorted."""
+        with self.engine.connect() as connection:
+            return list(connection.execute(stories.newcomer_ids()).scalars())
 
     def newcomers(self, chain: str) -> int:
         """How many live registrations of a chain are unconfirmed altogether."""

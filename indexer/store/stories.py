@@ -80,6 +80,13 @@ def unconfirmed(*conditions: ColumnElement[bool]) -> Select[Any]:
     return select(pending).where(*conditions).order_by(pending.c.chain, pending.c.place)
 
 
+def newcomer_ids() -> Select[Any]:
+    """The registrations that are in no block of any chain, sorted."""
+    known = select(events.c.registration).where(events.c.registration == pending.c.registration).exists()
+    statement = select(pending.c.registration).where(pending.c.registration.is_not(None), ~known).distinct()
+    return statement.order_by(pending.c.registration)
+
+
 def newcomers(chain: str) -> Select[Any]:
     """How many registrations of a chain are live, and not in a block yet."""
     last = select(func.max(pending.c.place)).where(pending.c.chain == chain, pending.c.registration.is_not(None))

@@ -98,6 +98,8 @@ def _show(item: Mapping[str, Any]) -> None:
     for title, name in _ROWS:
         if item.get(name) not in (None, ""):
             say(f"  {title:<10}{one(item[name])}")
+    if pending := item.get("pending"):
+        say(f"  {'pending':<10}{pending['outpoint'] or 'no longer anywhere'}: {one(pending['summary'])}")
     for server in item.get("servers", ()):
         say(f"  {'server':<10}{server}")
     if item.get("command"):

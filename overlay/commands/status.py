@@ -67,6 +67,8 @@ def _show(found: Mapping[str, Any]) -> None:
         height = "nothing yet" if chain["height"] is None else f"block {chain['height']:,}"
         lag = f", {chain['lag']:,} behind the tip" if chain.get("lag") is not None else ""
         say(f"{chain['name']}  {one(chain['chain'])}  {chain['state']}: {height}{lag}, {chain['reorgs']} reorgs")
+        if chain.get("mempool") is not None:
+            say(f"    mempool     {chain['mempool']:,} transactions")
         if chain.get("hash"):
             say(f"    block hash  {chain['hash']}")
         told = found["stateHash"].get(chain["name"])
