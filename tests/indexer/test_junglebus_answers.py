@@ -18,10 +18,10 @@ from tests.chainkit import ChainKit
 from tests.junglebus_server import header_json
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=70)
-names = st.sampled_from(
-    "id transaction block_hash block_height block_index hash height version merkleroot time bits nonce statusCode code "
-    "block message".split()
-)
+TRANSACTION = ["id", "transaction", "block_hash", "block_height", "block_index"]
+HEADER = ["hash", "height", "version", "merkleroot", "time", "bits", "nonce"]
+CONTROL = ["statusCode", "code", "block", "message"]
+names = st.sampled_from([*TRANSACTION, *HEADER, *CONTROL])
 json = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names | st.text(max_size=5), inner, max_size=12),
