@@ -44,6 +44,8 @@ class Litecoind:
     Debian's build publishes nothing over ZeroMQ: tests that want news beside a real node publish them for it.
     """
 
+    switches: tuple[str, ...] = ("-dbcache=16", "-maxmempool=50", "-fallbackfee=0.001")
+
     def __init__(self, folder: Path, *, rest: bool = True, txindex: bool = True, more: Sequence[str] = ()) -> None:
         self.folder, self.rest, self.txindex, self.more = folder, rest, txindex, tuple(more)
         self.port = free_port()
@@ -53,13 +55,17 @@ class Litecoind:
 
     # -- its life
 
+    def binary(self) -> str | None:
+        """The program to start."""
+        return binary()
+
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        path = binary()
-        assert path is not None, "litecoind is not installed"
+        path = self.binary()
+        assert path is not None, "the node is not installed"
         switches = [f"-rest={int(self.rest)}", f"-txindex={int(self.txindex)}", f"-rpcport={self.port}", *self.more]
         fixed = ["-regtest", f"-datadir={self.folder}", "-server", "-listen=0", "-discover=0", "-dnsseed=0",
-                 "-printtoconsole=0", "-dbcache=16", "-maxmempool=50", "-fallbackfee=0.001"]  # fmt: skip
+                 "-printtoconsole=0", *self.switches]  # fmt: skip
         self.folder.mkdir(parents=True, exist_ok=True)
         self._process = subprocess.Popen(
             [path, *fixed, *switches], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -70,8 +76,8 @@ class Litecoind:
                 self.rpc("getblockcount")
                 break
             except (RpcError, OSError):
-                assert self._process.poll() is None, f"litecoind ended: {self._log()}"
-                assert time.monotonic() < end, f"litecoind does not answer: {self._log()}"
+                assert self._process.poll() is None, f"the node ended: {self._log()}"
+                assert time.monotonic() < end, f"the node does not answer: {self._log()}"
                 time.sleep(0.05)
         if self._address:
             self._load()
