@@ -1,0 +1,217 @@
+"""The unconfirmed as readers see it: in both engines, by id, in the history, never as of a height, without flicker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.store import Store, connect
+from overlay.catalogue import Catalogue
+from overlay.engines import Engine, open_engine
+from overlay.feed import Feed
+from overlay.query import Query
+from parsers.tx import Outpoint
+from tests.chainkit import ChainKit, Minable, agent
+from tests.fakes import MemoryChain
+from tests.indexing import Indexing
+from tests.overlay.test_runner import house, running, until
+
+ENGINES = ("tantivy", "whoosh")
+
+
+class Town:
+    """A chain with a mempool, its index in an engine, and what readers ask."""
+
+    def __init__(self, folder: Path, scheme: str) -> None:
+        self.kit = ChainKit()
+        self.chain = MemoryChain(*self.kit.blocks)
+        self.indexing = Indexing(f"sqlite:///{folder}/a2b.db", self.chain)
+        self.engine: Engine = open_engine(f"{scheme}:{folder}/index")
+        self.feed = Feed(self.indexing.store, self.engine)
+        self.catalogue = Catalogue(self.indexing.store)
+
+    async def look(self) -> None:
+        await self.indexing.refresh()
+        self.feed.run()
+
+    def announce(self, *what: Minable) -> None:
+        for each in what:
+            self.chain.unconfirmed[self.kit.tx(each).txid] = self.kit.raw(each)
+
+    def mine(self, *what: Minable) -> None:
+        for each in what:
+            self.chain.unconfirmed.pop(self.kit.tx(each).txid, None)
+        self.chain.arrive(self.kit.mine(*what))
+
+    def ask(self, **query: Any) -> list[dict[str, Any]]:
+        return [json.loads(hit.item) for hit in self.engine.search(Query(**query)).hits]
+
+    def as_of(self, height: int) -> list[dict[str, Any]]:
+        return self.ask(as_of=height, height_chain="demo")
+
+
+@pytest.fixture(params=ENGINES)
+def town(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Town]:
+    made = Town(tmp_path, request.param)
+    with made.indexing:
+        yield made
+        made.engine.close()
+
+
+async def test_a_newcomer_is_found_as_pending_and_then_as_live(town: Town) -> None:
+    echo = town.kit.inscribe(agent("Echo", description="Repeats. Again."))
+    town.announce(echo)
+    await town.look()
+    [item] = town.ask(text="echo")
+    assert (item["id"], item["status"], item["name"]) == (str(echo), "pending", "Echo")
+    assert "blockHeight" not in item
+    assert item["timestamp"] is item["createdHeight"] is None
+    assert town.ask(statuses=("live",)) == []
+    assert [each["id"] for each in town.ask(statuses=("pending",))] == [str(echo)]
+    assert town.as_of(10**6) == []
+    found = town.catalogue.listing(str(echo))
+    assert found is not None
+    assert json.loads(found.card_body or b"")["name"] == "Echo"
+    town.mine(echo)
+    await town.look()
+    [item] = town.ask(text="echo")
+    assert (item["status"], item["blockHeight"]) == ("live", 2)
+    assert town.as_of(2)[0]["id"] == str(echo)
+
+
+async def test_an_update_is_shown_beside_the_confirmed_revision(town: Town) -> None:
+    echo = town.kit.inscribe(agent("Echo", description="Old."))
+    town.mine(echo)
+    await town.look()
+    update = town.kit.update(echo, agent("Newer", description="New. And more."))
+    town.announce(update)
+    await town.look()
+    [item] = town.ask(text="echo")
+    assert (item["name"], item["status"], item["outpoint"], item["blockHeight"]) == ("Echo", "live", str(echo), 2)
+    assert item["pending"] == {"outpoint": str(update), "summary": "New."}
+    assert town.ask(text="newer") == []
+    assert "pending" not in town.as_of(2)[0]
+    assert len(town.ask()) == town.engine.count() == 1
+    assert [each["id"] for each in town.ask(from_height=2, to_height=2, height_chain="demo")] == [str(echo)]
+    listing = town.catalogue.listing(str(echo))
+    assert listing is not None
+    assert listing.pending is not None
+    town.mine(update)
+    await town.look()
+    [item] = town.ask(text="newer")
+    assert (item["blockHeight"], "pending" in item) == (3, False)
+    assert [each["name"] for height in (2, 3) for each in town.as_of(height)] == ["Echo", "Newer"]
+
+
+async def test_what_is_evicted_leaves_the_confirmed_revision_as_it_was(town: Town) -> None:
+    echo = town.kit.inscribe(agent("Echo"))
+    town.mine(echo)
+    town.announce(town.kit.burn(echo), other := town.kit.inscribe(agent("Other")))
+    await town.look()
+    [item, newcomer] = sorted(town.ask(), key=lambda each: each["name"])
+    assert (item["status"], item["pending"]["outpoint"]) == ("live", None)
+    assert newcomer["id"] == str(other)
+    town.chain.unconfirmed.clear()
+    await town.look()
+    [item] = town.ask()
+    assert (item["id"], "pending" in item) == (str(echo), False)
+    assert town.catalogue.listing(str(other)) is None
+
+
+async def test_a_newcomer_that_is_burned_at_once_is_not_listed(town: Town) -> None:
+    echo = town.kit.inscribe(agent("Echo"))
+    town.announce(echo, town.kit.burn(echo))
+    await town.look()
+    assert town.ask() == []
+    assert [each["status"] for each in town.ask(statuses=("burned",))] == ["burned"]
+
+
+async def test_each_server_of_a_config_shows_its_own_pending_summary(town: Town) -> None:
+    def config(**said: str) -> dict[str, Any]:
+        return {"mcpServers": {key: {"command": "x", "description": text} for key, text in said.items()}}
+
+    tool = town.kit.inscribe(config(a="Old a.", b="Old b."), type="a2b-mcp")
+    town.mine(tool)
+    town.announce(town.kit.update(tool, config(a="New a.", c="New c.")))
+    await town.look()
+    found = {each["serverName"]: each["pending"]["summary"] for each in town.ask()}
+    assert found == {"a": "New a.", "b": ""}
+
+
+async def test_the_history_shows_what_is_unconfirmed_first(town: Town) -> None:
+    echo = town.kit.inscribe(agent("Echo"))
+    town.mine(echo)
+    moved = town.kit.move(echo)
+    town.announce(moved, town.kit.update(moved, agent("Echo 2")))
+    await town.look()
+    told = [(each.event.kind.value, each.height) for each in town.catalogue.history(str(echo))]
+    assert told == [("reinscribed", None), ("moved", None), ("inscribed", 2)]
+
+
+async def test_a_rebuilt_index_answers_as_the_one_that_followed(town: Town) -> None:
+    echo = town.kit.inscribe(agent("Echo"))
+    town.mine(echo)
+    town.announce(town.kit.update(echo, agent("Echo 2")), town.kit.inscribe(agent("Other")))
+    await town.look()
+    before = [town.ask(), town.as_of(2)]
+    assert town.feed.rebuild() == 2
+    assert [town.ask(), town.as_of(2)] == before
+
+
+async def test_a_reader_never_misses_a_listing_while_it_is_mined(database_url: str) -> None:
+    kit = ChainKit()
+    chain = MemoryChain(*kit.blocks)
+    with Indexing(database_url, chain) as indexing:
+        echo: Outpoint = kit.inscribe(agent("Echo"))
+        chain.unconfirmed[echo.txid] = kit.raw(echo)
+        await indexing.refresh()
+        reader = Catalogue(Store(connect(database_url)))
+        stop, looks = threading.Event(), dict[str, int]()
+
+        def watch() -> None:
+            while not stop.is_set():
+                found = reader.listing(str(echo))
+                documents = list(reader.documents([str(echo)]))
+                card = reader.card(found.state.card) if found else None
+                whole = found is not None and found.card_body is not None and card is not None
+                seen = f"{whole} {sum(each.until_height is None for each in documents)}"
+                looks[seen] = looks.get(seen, 0) + 1
+
+        watching = asyncio.create_task(asyncio.to_thread(watch))
+        last = echo
+        for number in range(12):
+            chain.unconfirmed.clear()
+            chain.arrive(kit.mine(last))
+            last = kit.update(last, agent(f"Echo {number}"))
+            chain.unconfirmed[last.txid] = kit.raw(last)
+            await indexing.refresh()
+        stop.set()
+        await watching
+        assert looks.keys() == {"True 1"}
+        assert looks["True 1"] > 3
+        reader._store.engine.dispose()
+
+
+async def test_announced_is_searchable_and_status_counts_it(tmp_path: Path) -> None:
+    kit = ChainKit()
+    chain = MemoryChain(*kit.blocks, name="live")
+    async with running(house(tmp_path, chain)) as (runner, _):
+        await until(lambda: runner.standing.ready() is None)
+        engine = runner.services().engine
+        echo = kit.inscribe(agent("Echo"))
+        chain.unconfirmed |= {kit.pay().txid: b"", echo.txid: kit.raw(echo)}
+        await until(lambda: engine.search(Query(text="echo")).total)
+        status = runner.standing.status()
+        assert status["listings"]["pending"] == 1
+        assert status["chains"][0]["mempool"] == 2
+        chain.unconfirmed.clear()
+        chain.arrive(kit.mine(echo))
+        await until(lambda: runner.standing.status()["listings"] | {"rejected": 0} == {
+            "live": 1, "burned": 0, "pending": 0, "rejected": 0, "undecided": 0,
+        })  # fmt: skip
