@@ -16,7 +16,7 @@ from parsers.tx import sha256d
 Fetch = Callable[[int], list[bytes]]
 """Consecutive headers of the chain from a height on, as many as the server gives at once; empty at its end."""
 
-MAX_HEADERS = 2_000_000
+MAX_HEADERS, MAX_PAGES = 2_000_000, 1_000
 LOOSE = "bits as each header names them"
 """What `HeaderChain.checked` says where no rule of required bits is known: such headers above a checkpoint are worth
 only what their maker says."""
@@ -84,8 +84,13 @@ def _take(
     chain: HeaderChain, network: Network, first: int, last: int, fetch: Fetch, told: Callable[[int, int], None]
 ) -> int:
     """Read headers from `first` at least to `last` into the chain; how many there were."""
-    at = first
+    at, pages = first, 0
     while at <= last:
+        pages += 1
+        if pages > MAX_PAGES:
+            raise NotProvedError(
+                f"{MAX_PAGES:,} answers held no more than {at - first:,} headers of {last - first + 1:,}"
+            )
         headers = fetch(at)
         if not headers:
             raise NotProvedError(f"the answers end at header {at:,}, and headers up to {last:,} are needed")

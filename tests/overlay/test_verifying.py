@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from copy import deepcopy
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +25,8 @@ from parsers import bump
 from parsers.cards import Kind
 from parsers.tx import Outpoint, Transaction, TxInput, TxOutput, serialise, sha256d
 from parsers.tx import read as read_tx
+from tests.chainkit import COIN, ChainKit, agent
+from tests.chainkit_scripts import body_of, map_tape, p2pkh, tapscript
 from tests.fakes import MemoryChain
 from tests.headers import header as mined
 from tests.indexing import Indexing
@@ -398,6 +401,65 @@ def test_whatever_is_answered_there_is_a_report(server: Server, data: st.DataObj
         server.headers[data.draw(st.integers(0, 125))] = data.draw(junk)
     report = check(server, own=own)
     assert report.as_json()["verified"] is not bool(report.missing)
+
+
+@pytest.fixture
+def look(tmp_path: Path) -> Iterator[Callable[[ChainKit, str], _Local]]:
+    """The answers of who followed a chain that a test mined."""
+    with ExitStack() as stack:
+
+        def follow(kit: ChainKit, coin: str) -> _Local:
+            chain = MemoryChain(*kit.blocks, name="demo", coin=coin)
+            indexing = stack.enter_context(Indexing(f"sqlite:///{tmp_path}/{coin}.db", chain))
+            asyncio.run(indexing.catch_up())
+            return _Local(Catalogue(indexing.store))
+
+        yield follow
+
+
+def test_an_inscription_in_a_witness_is_proved_where_its_place_can_be_told(look: Callable[..., _Local]) -> None:
+    kit = ChainKit("ltc")
+    first = kit.reveal(agent("First"))
+    witness = (b"\x51" * 64, tapscript(body_of(agent("Second"))), b"\xc0" + b"\x52" * 32)
+    outputs = [(COIN, p2pkh("bob")), (5, p2pkh("carol")), (0, map_tape({"app": "test", "type": "a2b-agent"}))]
+    second = kit.spend([kit.fund(), kit.fund()], outputs, witnesses=[(), witness]).outpoint(1)
+    kit.mine(first, second)
+    moved = kit.move(first)
+    kit.mine(moved)
+    told = look(kit, "ltc")
+    own = Own(holds=True, unspent=True)
+    report = check(told, str(first), own=own, expected="ltc:regtest")
+    # the kit works with another hash than Litecoin's, which every second of its blocks meets by chance
+    assert set(report.missing) <= {"work"}
+    report = check(told, str(second), own=own, expected="ltc:regtest")
+    assert set(report.missing) - {"work"} == {"card", "lineage"}
+    assert "lands depends on the values of those before it" in words(report, "card")
+
+
+def test_a_satoshi_that_was_burned_is_followed_to_its_end(look: Callable[..., _Local]) -> None:
+    kit = ChainKit()
+    first = kit.inscribe(agent("First"))
+    kit.mine(first)
+    burned = kit.burn(first)
+    kit.mine(burned)
+    told = look(kit, "bsv")
+    own = Own(holds=True)
+    report = check(told, str(first), own=own)
+    assert report.missing == []
+    assert "it is said to be burned" in words(report, "newest")
+    server = Server(told, str(first))
+    other = kit.raw(kit.fund()).hex()
+    server.proofs[str(first)]["after"].append(other)
+    assert "is burned before transaction" in words(check(server, str(first), own=own), "lineage")
+    server.proofs[str(first)]["after"] = [other]
+    assert "does not spend" in words(check(server, str(first), own=own), "lineage")
+
+
+def test_a_server_that_gives_header_by_header_is_given_up(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    server.page = 1
+    monkeypatch.setattr(linking, "MAX_PAGES", 5)
+    report = check(server)
+    assert "5 answers held no more than 5 headers of" in words(report, "chain")
 
 
 # -- linking to real checkpoints --------------------------------------------------------------------------------------
