@@ -83,25 +83,30 @@ def asked(text: str) -> list[Compound]:
     """
     found: dict[tuple[str, ...], Compound] = {}
     for compound in _compounds(text):
-        parts: list[str] = []
-        segments = _JOINER.split(compound)
-        for segment in segments:
-            for part, cjk in _parts(segment):
-                if not cjk:
-                    parts.append(part)
-                    continue
-                for grams in _grams(part):
-                    found.setdefault(grams, Compound("".join(grams), grams, None))
-        if not parts:
-            continue
-        whole = "".join(parts)[:MAX_WORD]
-        if len(parts) > MAX_PARTS:
-            for part in parts:
-                found.setdefault((part,), Compound(part, (part,), None))
-        else:
-            several = whole if len(parts) > 1 else None
-            found.setdefault(tuple(parts), Compound(".".join(segments), tuple(parts), several))
+        for word in _asked_in(compound):
+            found.setdefault(word.parts, word)
     return list(found.values())
+
+
+@lru_cache(maxsize=16_384)
+def _asked_in(compound: str) -> tuple[Compound, ...]:
+    if compound.isascii() and compound.isalpha() and compound.islower():
+        return (Compound(compound, (compound[:MAX_WORD],), None),)
+    found: list[Compound] = []
+    parts: list[str] = []
+    segments = _JOINER.split(compound)
+    for segment in segments:
+        for part, cjk in _parts(segment):
+            if cjk:
+                found += (Compound("".join(grams), grams, None) for grams in _grams(part))
+            else:
+                parts.append(part)
+    if len(parts) > MAX_PARTS:
+        found += (Compound(part, (part,), None) for part in parts)
+    elif parts:
+        whole = "".join(parts)[:MAX_WORD] if len(parts) > 1 else None
+        found.append(Compound(".".join(segments), tuple(parts), whole))
+    return tuple(found)
 
 
 def edits(compound: Compound) -> int:

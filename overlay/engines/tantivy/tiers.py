@@ -41,7 +41,7 @@ class Tiers:
     _seen: set[tuple[int, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.total = counted(self.searcher.search(self.part, 1))
+        self.total = counted(self.searcher.search(tantivy.Query.const_score_query(self.part, 1.0), 1))
 
     def top(self, number: int, _fine: bool) -> Found:
         """The first hits by points and time, which are the values."""
