@@ -57,6 +57,12 @@ class Follower:
             self._writer.mark_partial(self._chain.name)
         self._catchup.watch()
         self._note_newest(self._store.newest(self._chain.name))
+        start = self._store.first(self._chain.name)
+        if start is not None and start > self._chain.first:
+            log.warning(
+                "%s: the database begins at block %d and not at %d, and keeps its start; a new one would begin there",
+                self._chain.name, start, self._chain.first,
+            )  # fmt: skip
 
     async def run(self) -> None:
         """Follow until cancelled, or until the source must be looked at by a person (state `stopped`)."""

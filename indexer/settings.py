@@ -18,6 +18,7 @@ KEYS = {
     "database": "where facts are kept: sqlite:///PATH or postgresql+psycopg://user@host/name",
     "search": "the search index: tantivy:PATH or whoosh:PATH",
     "chains": "what to follow: name=URL, several separated by spaces; a name repeated has several sources",
+    "from_height": "where reading starts in a new database: a height, or NAME=HEIGHT, several separated by spaces",
     "host": "the address to serve on",
     "port": "the port to serve on; 0 takes any that is free",
     "limits": "how often one client may ask: KIND=REQUESTS/SECONDS, several separated by spaces, or off",
@@ -45,11 +46,12 @@ LIMITS = {
 LATER = frozenset({"rates", "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "key"})
 """Settings that belong to abilities which this version has not: refused rather than ignored."""
 
-NOT_SETTINGS = frozenset({"A2B_TEST_SHARED", "A2B_REQUIRE_ALL"})
+NOT_SETTINGS = frozenset({"A2B_TEST_SHARED", "A2B_TEST_BSV_BITCOIND", "A2B_REQUIRE_ALL"})
 """Variables of the test suite, which may be set around a command."""
 
 _SECRET = frozenset({"junglebus_token"})
 _QUOTA = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,4})")
+_HEIGHT = re.compile(r"[0-9]{1,9}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _PASSWORD = re.compile(r"(://[^:/@\s]*):\S*@")
 _TOKEN = re.compile(r"([?&][^=&#\s]*(?:token|key|secret|passw|auth)[^=&#\s]*=)[^&#\s]+", re.IGNORECASE)
@@ -76,6 +78,14 @@ class ChainUrl(NamedTuple):
             return self
         return self._replace(url=f"{self.url}{'&' if '?' in self.url else '?'}token={quote(token, safe='')}")
 
+    def starting(self, height: str | None) -> ChainUrl:
+        """The same, read from that height on whatever its URL says; unchanged for None."""
+        if height is None:
+            return self
+        place, _, query = self.url.partition("?")
+        kept = [part for part in query.split("&") if part and not part.startswith("from=")]
+        return self._replace(url=f"{place}?{'&'.join([*kept, f'from={height}'])}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -88,6 +98,7 @@ class Settings:
     search: str
     chains: tuple[ChainUrl, ...]
     sample: bool
+    from_height: str
     host: str
     port: int
     limits: Mapping[str, Quota | None]
@@ -117,6 +128,7 @@ class Settings:
             "database": masked(self.database),
             "search": masked(self.search),
             "chains": " ".join(chain.shown for chain in self.chains),
+            "from_height": self.from_height,
             "host": self.host,
             "port": str(self.port),
             "limits": " ".join(f"{name}={_quota_text(quota)}" for name, quota in self.limits.items()),
@@ -190,13 +202,14 @@ def _build(given: Mapping[str, Any]) -> Settings:
     if "?" in str(data):
         raise SettingsError(f"data is {str(data)!r}: a ? in the folder's name cannot be written in a database URL")
     chains = _chains(str(given["chains"])) if "chains" in given else (_sample(),)
-    token = str(given.get("junglebus_token", ""))
+    token, starts = str(given.get("junglebus_token", "")), _starts(str(given.get("from_height", "")), chains)
     return Settings(
         data=data,
         database=str(given.get("database", f"sqlite:///{data / 'a2b.db'}")),
         search=str(given.get("search", f"tantivy:{data / 'index'}")),
-        chains=tuple(chain.with_token(token) for chain in chains),
+        chains=tuple(chain.with_token(token).starting(starts.get(chain.name)) for chain in chains),
         sample="chains" not in given,
+        from_height=str(given.get("from_height", "")),
         host=str(given.get("host", "127.0.0.1")),
         port=_port(given.get("port", 8080)),
         limits=_limits(str(given.get("limits", ""))),
@@ -224,6 +237,21 @@ def _chains(text: str) -> tuple[ChainUrl, ...]:
     if not found:
         raise SettingsError("chains is empty: write name=URL, or leave it out to follow the packaged sample blocks")
     return tuple(found)
+
+
+def _starts(text: str, chains: tuple[ChainUrl, ...]) -> dict[str, str]:
+    """The height at which reading starts, by chain; a number alone is for all, and a name says otherwise."""
+    found: dict[str, str] = {}
+    names = {chain.name for chain in chains}
+    for word in sorted(text.split(), key=lambda word: "=" in word):
+        name, _, height = word.rpartition("=")
+        if not _HEIGHT.fullmatch(height) or (name and name not in names):
+            raise SettingsError(
+                f"from_height holds {word[:60]!a}: write a height of at most nine digits, or NAME=HEIGHT, "
+                f"NAME one of {', '.join(sorted(names))}"
+            )
+        found |= dict.fromkeys([name] if name else names, height)
+    return found
 
 
 def _port(value: Any) -> int:

@@ -85,7 +85,7 @@ def export(store: Store, file: IO[bytes], progress: Progress = lambda _done, _al
 def _heads(store: Store) -> list[ChainHead]:
     heads = []
     for name, caip2 in sorted(store.chains().items()):
-        newest, first = store.newest(name), walk.first_height(store.engine, name)
+        newest, first = store.newest(name), store.first(name)
         if newest is not None and first is not None:
             digest = state_hash(store, name, newest.height)
             partial = store.is_partial(name)

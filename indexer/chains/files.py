@@ -48,12 +48,12 @@ class FilesChain:
     network: str
     rules: Rules
     finality: int | None
+    first: int
     complete = True
     checked = "linkage, proof of work by own bits"
 
     def __init__(self, name: str, folder: Path, options: dict[str, str]) -> None:
         self.name, self.folder = name, folder
-        self.first = int(options.get("from", 0))
         self._options = options
         self._lookback = int(options.get("lookback", LOOKBACK))
         self._opened: BlkFolder | None = None
@@ -83,6 +83,7 @@ class FilesChain:
         """Find out what the folder holds and read its headers. Raises SourceError saying what to do."""
         known = await asyncio.to_thread(self._identify)
         self.caip2, self.network, self.rules = known.caip2, known.kind, known.rules
+        self.first = int(self._options.get("from", known.first))
         given = self._options.get("finality")
         self.finality = known.finality if given is None else int(given)
         self._opened = BlkFolder(self.name, self.folder, known)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Engine, Select, and_, func, or_, select
+from sqlalchemy import Engine, Select, and_, or_, select
 
 from indexer.facts import Event, Proof, Reading
 from indexer.store import rows
@@ -69,15 +69,6 @@ def bodies(engine: Engine, upto: Mapping[str, int]) -> Iterator[bytes]:
     wanted = select(cards.c.body).where(cards.c.sha256.in_(named)).order_by(cards.c.sha256)
     for row in _stream(engine, wanted, BODIES_AT_ONCE):
         yield row["body"]
-
-
-def first_height(engine: Engine, chain: str) -> int | None:
-    """The height at which a chain's stored blocks begin, None when there are none."""
-    with engine.connect() as connection:
-        found: int | None = connection.execute(
-            select(func.min(blocks.c.height)).where(blocks.c.chain == chain)
-        ).scalar()
-    return found
 
 
 def has_reverted(engine: Engine, since: int, upto: Mapping[str, int]) -> bool:

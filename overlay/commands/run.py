@@ -27,11 +27,20 @@ def add(commands: Commands) -> None:
     """The three commands that go on until they are told to stop."""
     command(
         commands, "up", up, "Follow the configured chains and serve, in one process.",
-        "data", "database", "search", "chains", "host", "port", "limits", "trusted_proxies",
+        "data", "database", "search", "chains", "from_height", "host", "port", "limits", "trusted_proxies",
         more="With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-data, on "
         f"127.0.0.1:8080. To follow a node: {NODE}",
     )  # fmt: skip
-    command(commands, "index", index, "Follow the configured chains; serve nothing.", "data", "database", "chains")
+    command(
+        commands,
+        "index",
+        index,
+        "Follow the configured chains; serve nothing.",
+        "data",
+        "database",
+        "chains",
+        "from_height",
+    )
     parser = command(
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
         "data", "database", "search", "host", "port", "limits", "trusted_proxies",

@@ -68,7 +68,7 @@ async def test_a_growing_chain_is_followed_block_by_block(url: str, kit: ChainKi
             for _ in range(3):
                 chain.arrive(kit.mine(kit.inscribe(agent())))
                 await until(lambda: follower.progress.height == kit.tip.height)
-            assert follower.progress.state == "following"
+            await until(lambda: follower.progress.state == "following")
             assert (follower.progress.tip, follower.progress.hash) == (4, kit.tip.hash)
             assert (follower.progress.blocks, follower.progress.events) == (5, 3)
             assert follower.progress.bytes == sum(len(block.raw) for block in kit.blocks)
@@ -448,3 +448,30 @@ async def test_two_chains_are_followed_into_one_database(url: str) -> None:
         assert [each["domain"] for each in indexing.told("doge")["pointers"]] == ["agent.example"]
         assert indexing.rejections("doge") == []
         assert indexing.store.chains() == {"demo": "bsv:regtest", "doge": "doge:regtest"}
+
+
+async def test_a_database_keeps_its_start(url: str, kit: ChainKit, caplog: pytest.LogCaptureFixture) -> None:
+    early, late = kit.inscribe(agent("Early")), kit.inscribe(agent("Late"))
+    kit.mine(early)
+    kit.mine(late)
+    with Indexing(url, MemoryChain(*kit.blocks, first=3)) as indexing:
+        await indexing.catch_up()
+    assert "keeps its start" not in caplog.text
+    kit.mine_empty(1)
+    chain = MemoryChain(*kit.blocks, first=1)
+    with Indexing(url, chain) as indexing:
+        await indexing.catch_up()
+        assert [indexing.store.first("demo"), indexing.store.newest("demo")] == [3, chain.best[-1]]
+        assert indexing.live() == {str(late)}
+    assert "begins at block 3 and not at 1, and keeps its start" in caplog.text
+
+
+async def test_a_start_that_is_not_reached_yet_is_waited_for(url: str, kit: ChainKit) -> None:
+    chain = MemoryChain(*kit.blocks, first=3)
+    with Indexing(url, chain) as indexing:
+        await indexing.catch_up()
+        assert indexing.store.newest("demo") is None
+        kit.mine_empty(3)
+        chain.arrive(*kit.blocks)
+        await indexing.catch_up()
+        assert indexing.store.first("demo") == 3

@@ -76,6 +76,7 @@ def test_variables_of_the_test_suite_are_no_settings(variable: str) -> None:
 @pytest.mark.parametrize("key", sorted(KEYS))
 def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, tmp_path: Path) -> None:
     told = {"port": "7", "chains": "bsv=files:/x", "limits": "read=5/1", "trusted_proxies": "::1 10.0.0.0/8"}
+    told["from_height"] = "5"
     value = told.get(key, "a:b")
     from_file = Settings.load(file=toml(tmp_path, f'{key} = "{value}"'))
     assert Settings.load(environ={f"A2B_{key.upper()}": value}) == from_file != Settings.load()
@@ -249,3 +250,25 @@ def test_trusted_proxies_are_addresses_or_networks() -> None:
     assert told == ("127.0.0.1/32", "10.0.0.0/8", "2001:db8::/32")
     assert "write addresses or networks such as" in refused(flags={"trusted_proxies": "all"})
     assert "10.0.0.1/8 has host bits set" in refused(flags={"trusted_proxies": "10.0.0.1/8"})
+
+
+TWO = {"chains": "bsv=http://node:8332?from=5&zmq=tcp://node:1 ltc=files:blocks"}
+
+
+@pytest.mark.parametrize(
+    ("text", "urls"),
+    [
+        ("700", ("http://node:8332?zmq=tcp://node:1&from=700", "files:blocks?from=700")),
+        ("ltc=9", ("http://node:8332?from=5&zmq=tcp://node:1", "files:blocks?from=9")),
+        ("ltc=9 700", ("http://node:8332?zmq=tcp://node:1&from=700", "files:blocks?from=9")),
+    ],
+)
+def test_reading_starts_where_it_is_told_to(text: str, urls: tuple[str, ...]) -> None:
+    told = Settings.load({**TWO, "from_height": text})
+    assert tuple(chain.url for chain in told.chains) == urls
+    assert told.shown()["from_height"] == text
+
+
+@pytest.mark.parametrize("text", ["-1", "1e3", "eth=5", "bsv=", "bsv=x", "=5=5", "1234567890"])
+def test_a_start_that_cannot_be_meant_is_refused(text: str) -> None:
+    assert "write a height of at most nine digits, or NAME=HEIGHT" in refused(flags={**TWO, "from_height": text})

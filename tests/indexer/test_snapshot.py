@@ -439,7 +439,7 @@ def test_a_header_that_claims_something_else_is_refused(
 def test_a_snapshot_of_another_format_is_refused(told: bytes, empty: Empty) -> None:
     changed = parsed(told)
     changed[0]["format"] = "a2b-snapshot/3"
-    assert "this version reads a2b-snapshot/1" in empty.refuses(rewritten(changed))
+    assert "this version reads a2b-snapshot/2" in empty.refuses(rewritten(changed))
 
 
 def test_a_snapshot_cut_off_anywhere_is_refused(told: bytes, empty: Empty) -> None:
