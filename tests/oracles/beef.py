@@ -46,7 +46,7 @@ def _judge(data: bytes, roots: Roots, held: dict[str, Tx]) -> set[str]:
             _sure(claims.setdefault(txid, path) == path)
             _sure(size != 64 and bytes.fromhex(txid)[::-1] in paths[path][2])
     complete = {txid: tx or held[txid] for txid, tx in known.items()}
-    spent = [spend for txid, tx in known.items() if tx for spend in tx.spends]
+    spent = [spend for tx in known.values() if tx for spend in tx.spends if int(spend[:64], 16)]
     _sure(len(spent) == len(set(spent)))
     for txid, tx in known.items():
         if tx and txid not in claims:

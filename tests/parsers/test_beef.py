@@ -294,6 +294,19 @@ def test_an_output_is_spent_once_in_a_beef() -> None:
         beef.verify(beef.read(beef.write([(FUND, FUND_PATH), (CHILD, None), (rival, None)])), accepts(ROOTS))
 
 
+def test_coinbases_of_two_blocks_spend_the_same_nothing() -> None:
+    nothing = Outpoint(bytes(32), 0xFFFFFFFF)
+    mints = [raw_tx([nothing], [50], b"\x51" * count) for count in (9, 10)]
+    paths = [bump.from_branch(height, 0, read_tx(raw).txid, []) for height, raw in enumerate(mints, 10)]
+    child = raw_tx([Outpoint(read_tx(raw).txid, 0) for raw in mints], [100])
+    data = beef.write([*zip(mints, paths, strict=True), (child, None)])
+    roots = {(path.height, path.merkle_root) for path in paths}
+    assert len(beef.verify(beef.read(data), accepts(roots))) == 2
+    assert oracle.judge(data, roots) is not None
+    with pytest.raises(ProofError, match="is missing"):
+        beef.verify(beef.read(beef.write([(mints[0], None)])), accepts(roots))
+
+
 def test_a_parent_must_be_there_and_have_the_output() -> None:
     with pytest.raises(ProofError, match=r"its parent .* is missing"):
         beef.verify(beef.read(beef.write([(CHILD, None)])), accepts(ROOTS))
