@@ -13,7 +13,9 @@ BENCHES = (
     ("bench_http", "tantivy"),
     ("bench_headers",),
     ("bench_proofs",),
+    ("bench_visible",),
     ("bench_up",),
+    ("bench_mempool",),
 )
 
 

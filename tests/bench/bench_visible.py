@@ -1,0 +1,101 @@
+"""From `store.append` to a search that finds it: `python -m tests.bench.bench_visible [--offers N]`.
+
+The whole service runs in one process, as `a2b up` does, over an index of N offers. Blocks of one registration arrive in
+memory, so that neither a node nor a folder has to be polled; the clock starts when the block is handed to the store.
+Beside it, in the same run: the part of that time in which the store commits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from statistics import quantiles
+
+from indexer.facts import Reading
+from indexer.settings import Settings
+from indexer.store import Writer
+from overlay.query import Query
+from overlay.runner import Runner
+from overlay.services import House, open_index, open_store
+from tests.bench.bench_up import OUTPUTS, mine
+from tests.bench.listings import listings, offers_of
+from tests.chainkit import ChainKit, agent
+from tests.fakes import MemoryChain
+
+SHARED = Path(os.environ.get("A2B_TEST_SHARED", Path(__file__).parents[3] / "shared")) / "data"
+TIMES = 100
+
+
+class Timed(Writer):
+    """The writer, which notes when the last append began and ended."""
+
+    began = ended = 0.0
+
+    def append(self, chain: str, readings: Sequence[Reading]) -> None:
+        """As the writer's."""
+        Timed.began = time.perf_counter()
+        super().append(chain, readings)
+        Timed.ended = time.perf_counter()
+
+
+def filled(offers: int) -> ChainKit:
+    """A chain on which so many offers are inscribed."""
+    documents = offers_of(listings(data=SHARED if SHARED.is_dir() else None), offers)
+    kit = ChainKit(funds=len(documents) // OUTPUTS + TIMES + 100)
+    mine(kit, documents)
+    return kit
+
+
+async def measure(folder: Path, kit: ChainKit) -> None:
+    """Print the table."""
+    told = Settings.load({"data": str(folder), "port": 0, "chains": "live=files:/nowhere"})
+    store, chain = open_store(told, make=True), MemoryChain(*kit.blocks, name="live")
+    house = House(
+        settings=told, store=store, chains=(chain,), writer=Timed(store.engine), engine=open_index(told, make=True)
+    )
+    runner = Runner(house)
+    task = asyncio.create_task(runner.run())
+    while runner.standing.ready() is not None:  # noqa: ASYNC110 - readiness has no event of its own
+        await asyncio.sleep(0.1)
+    committed, found = [], []
+    for number in range(TIMES):
+        name = "".join(chr(97 + int(digit)) * 2 for digit in f"{number:04}") + "xq"
+        kit.mine(kit.inscribe(agent(f"Zy{name}")))
+        chain.arrive(*kit.blocks[-1:])
+        await _until_found(house, f"zy{name}")
+        found.append(1000 * (time.perf_counter() - Timed.began))
+        committed.append(1000 * (Timed.ended - Timed.began))
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    house.close()
+    for title, taken in (("committed", committed), ("found", found)):
+        cuts = quantiles(taken, n=100)
+        print(f"{title:<12}{cuts[49]:8.1f} ms p50 {cuts[98]:8.1f} ms p99")
+
+
+async def _until_found(house: House, text: str) -> None:
+    assert house.engine
+    while not house.engine.search(Query(text=text, limit=1)).total:  # noqa: ASYNC110 - being found has no event
+        await asyncio.sleep(0.001)
+
+
+def main() -> None:
+    """Fill, follow, measure."""
+    logging.disable(logging.WARNING)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--offers", type=int, default=100_000)
+    kit = filled(parser.parse_args().offers)
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(measure(Path(folder), kit))
+
+
+if __name__ == "__main__":
+    main()
