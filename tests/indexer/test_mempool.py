@@ -229,6 +229,29 @@ async def test_while_the_source_has_another_tip_nothing_is_taken_away(town: Town
     assert town.kinds(echo) == ([], ["inscribed"])
 
 
+async def test_a_list_older_than_the_block_brings_nothing_back(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mempool, "RETRY_SECONDS", 0.0)
+    kit = town.kit
+    echo = kit.inscribe(agent("Echo"))
+    town.mine(echo)
+    update, rival = kit.update(echo, agent("Echo 2")), kit.update(echo, agent("Rival"))
+    other = kit.inscribe(agent("Other"))
+    listed = (update, rival, kit.move(rival), other)
+    town.announce(update, other)
+    await town.look()
+    town.mine(update, other)
+    town.announce(*listed)
+    await town.look()
+    assert town.indexing.store.pending("demo") == []
+    assert (town.kinds(echo)[0], town.kinds(other)[0]) == (["inscribed", "reinscribed"], ["inscribed"])
+    kit.mine_empty(3, parent=kit["2"])
+    town.chain.arrive(*kit.blocks)
+    for each in listed[1:3]:
+        town.evict(each)
+    await town.look()
+    assert (town.kinds(echo)[1], town.kinds(other)[1]) == (["reinscribed"], ["inscribed"])
+
+
 async def test_what_spends_a_registration_of_a_block_read_later_is_found_then(town: Town) -> None:
     kit = town.kit
     echo = kit.inscribe(agent("Echo"))

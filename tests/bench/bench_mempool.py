@@ -1,0 +1,127 @@
+"""How long the mempool keeps the indexer busy, and how soon a newcomer is found: `python -m tests.bench.bench_mempool`.
+
+100,000 transactions of the kinds that real blocks are made of, one in 833 a registration, first seen; then looks at
+which 1,000 are new, and looks at which nothing is. Beside them, in the same run, hashing the same bytes with `hashlib`.
+Last, how long a registration takes from being announced to being found, with the whole service in one process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import statistics
+import tempfile
+import time
+from contextlib import suppress
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+
+from indexer.follow import Follower
+from indexer.settings import Settings
+from indexer.store import Store, Writer, connect
+from overlay.query import Query
+from overlay.runner import Runner
+from overlay.services import House, open_index, open_store
+from parsers import block
+from parsers.tx import sha256d
+from tests.bench.synthetic import block as synthetic
+from tests.chainkit import ChainKit, agent
+from tests.fakes import MemoryChain
+
+FIRST, NEW, LOOKS, ANNOUNCED = 100_000, 1_000, 9, 60
+
+
+def transactions(count: int, seed: int) -> dict[bytes, bytes]:
+    """Mixed transactions by txid."""
+    data = synthetic(count + 1, seed)
+    starts = block.tx_offsets(data).tolist()[1:]
+    raws = [data[start:stop] for start, stop in pairwise(starts)]
+    return {sha256d(raw): raw for raw in raws}
+
+
+async def looks(folder: Path) -> None:
+    """First look, looks with news, looks without."""
+    chain = MemoryChain(*ChainKit().blocks)
+    engine = connect(f"sqlite:///{folder}/a2b.db")
+    writer = Writer(engine)
+    follower = Follower(chain, Store(engine), writer)
+    await follower.open()
+    await follower.catch_up()
+    block.prepare()
+    chain.unconfirmed = transactions(FIRST, 1)
+    size = sum(map(len, chain.unconfirmed.values()))
+    began = time.perf_counter()
+    for raw in chain.unconfirmed.values():
+        sha256(sha256(raw).digest()).digest()
+    hashed = time.perf_counter() - began
+    first = await _until_read(follower)
+    said = len(Store(engine).pending(chain.name))
+    print(f"{FIRST:,} transactions, {size / 1e6:.0f} MB, {said} events: first seen in {1000 * first:,.0f} ms")
+    print(f"  hashing them with hashlib: {1000 * hashed:,.0f} ms")
+    news, quiet = [], []
+    for number in range(LOOKS):
+        chain.unconfirmed |= transactions(NEW, 2 + number)
+        news.append(await _until_read(follower))
+        quiet.append(await _until_read(follower))
+    print(f"  a look at which {NEW:,} are new: {1000 * statistics.median(news):,.0f} ms (median of {LOOKS})")
+    print(f"  a look at which nothing is new: {1000 * statistics.median(quiet):,.0f} ms (median of {LOOKS})")
+    writer.close()
+    engine.dispose()
+
+
+async def _until_read(follower: Follower) -> float:
+    """Seconds of the looks that it takes to have looked at everything."""
+    took = 0.0
+    while not took or follower._mempool.unread:
+        began = time.perf_counter()
+        await follower.look_at_mempool()
+        took += time.perf_counter() - began
+    return took
+
+
+async def found(folder: Path) -> None:
+    """Announced to searchable, once a look was due anyway and at any moment."""
+    settings = Settings.load({"data": str(folder / "data"), "port": 0, "chains": "live=files:/nowhere"})
+    kit = ChainKit(funds=ANNOUNCED + 1)
+    chain = MemoryChain(*kit.blocks, name="live")
+    store = open_store(settings, make=True)
+    house = House(
+        settings=settings, store=store, chains=(chain,), writer=Writer(store.engine),
+        engine=open_index(settings, make=True),
+    )  # fmt: skip
+    runner = Runner(house)
+    task = asyncio.create_task(runner.run())
+    engine = runner.services().engine
+    while runner.standing.ready() is not None:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0.01)
+    waits = []
+    for number in range(ANNOUNCED):
+        await asyncio.sleep(0.037 * (number % 14))
+        made = kit.inscribe(agent(f"Announced{number}"))
+        chain.unconfirmed[made.txid] = kit.raw(made)
+        chain.arrive()  # the source says that there is news
+        began = time.perf_counter()
+        while not engine.search(Query(text=f"announced{number}")).total:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.002)
+        waits.append(1000 * (time.perf_counter() - began))
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    house.close()
+    waits.sort()
+    half, most = waits[len(waits) // 2], waits[-1]
+    print(f"announced to searchable, {ANNOUNCED} registrations: p50 {half:,.0f} ms, the slowest {most:,.0f} ms")
+
+
+def main() -> None:
+    """Print what was measured."""
+    logging.disable(logging.CRITICAL)
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(looks(Path(folder)))
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(found(Path(folder)))
+
+
+if __name__ == "__main__":
+    main()
