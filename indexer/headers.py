@@ -274,7 +274,6 @@ class HeaderChain:
                     self._join(first, joined)
                 except ValueError as error:
                     log.warning("%s: headers kept from %s on are left out: %s", self.name, f"{first:,}", error)
-                    self._anew = True
                     break
             self._kept = self._tree.changed = self._tree.height + 1
 

@@ -256,6 +256,12 @@ def test_scrypt_is_not_asked_for_below_a_checkpoint() -> None:
         rules.check_work(buried._replace(buried=False))
 
 
+def test_work_over_sha256_is_asked_for_below_a_checkpoint_too() -> None:
+    rules = Rules(network("bsv", "mainnet"))
+    with pytest.raises(RuleError, match="proof of work does not meet"):
+        rules.check_work(Arrived(unmined(bytes(32), 1, 0x1B0404CB, 0), b"\xff" * 32, buried=True))
+
+
 # -- merge-mined work
 
 DOGE = (
