@@ -10,14 +10,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 
 from indexer.chains import Chain
-from indexer.facts import BlockRef, Event
-from indexer.reading import Read, holdable, read_unconfirmed, spend_order
+from indexer.facts import BlockRef, Reading
+from indexer.kept import Kept
+from indexer.reading import Read, holdable, read_unconfirmed
 from indexer.registry import Registry
 from indexer.spends import Spends
 from indexer.store import Store, Writer
@@ -64,11 +64,10 @@ class Mempool:
         """Forget all that was seen; `watched` gives the key of fingerprints."""
         key = int(watched.arrays[0])
         self._spends, self._born = Spends(key), Watched(key=key)
-        self._kept: dict[bytes, Transaction] = {}
-        self._bytes = 0
+        self._kept = Kept()
         self._late: set[bytes] = set()
         self._refused: set[bytes] = set()
-        self._read_at, self._changed = b"", True
+        self._read_at = b""
         self._forget_values()
 
     def _forget_values(self) -> None:
@@ -115,14 +114,19 @@ class Mempool:
             await self._reconsider(watched)
         await self._look(wanted, watched)
         self.unread = len(self._late) + len(self._refused)
-        if at.hash == self._read_at and not self._changed:
+        if at.hash == self._read_at and not self._kept.changed:
             return False
         await asyncio.to_thread(self._drop_settled)
         read = await self._read(watched, at)
-        await asyncio.to_thread(self._drop_silent, read)
-        self._read_at, self._changed = at.hash, False
-        events = await asyncio.to_thread(self._ordered, read.reading.events)
-        return await asyncio.to_thread(self._writer.replace_pending, self._chain.name, events, read.reading.cards) > 0
+        self._read_at = at.hash
+        return await asyncio.to_thread(self._write, read.reading)
+
+    def _write(self, reading: Reading) -> bool:
+        """What says nothing need not be kept: it is found again by what it spends. All the rest is pending."""
+        for silent in self._kept.take(reading):
+            self._born.discard(self._holdable(silent))
+        events, cards = self._kept.events(), self._kept.cards()
+        return self._writer.replace_pending(self._chain.name, events, cards) > 0
 
     # -- what is there
 
@@ -231,6 +235,7 @@ class Mempool:
     async def _reconsider(self, watched: Watched) -> None:
         """After a block registrations are elsewhere: what did not matter may do so now."""
         self._forget_values()
+        self._kept.age()
         self._retry_at = 0.0
         again = await asyncio.to_thread(self._spends.of, watched)
         await self._gather(await self._again([txid for txid in again if txid not in self._kept], {}), {})
@@ -242,59 +247,37 @@ class Mempool:
         """Keep a transaction, if it is new and there is room."""
         if transaction.txid in self._kept:
             return False
-        if self._bytes + transaction.size > KEPT_BYTES:
+        if self._kept.bytes + transaction.size > KEPT_BYTES:
             self._refuse(transaction.txid)
             return False
-        self._kept[transaction.txid] = transaction
-        self._bytes += transaction.size
+        self._kept.add(transaction)
         self._born.add(self._holdable(transaction))
-        self._changed = True
         return True
 
     def _drop(self, txids: Iterable[bytes]) -> None:
         """Keep these no longer."""
         for txid in txids:
-            transaction = self._kept.pop(txid)
-            self._bytes -= transaction.size
-            self._born.discard(self._holdable(transaction))
-            self._changed = True
+            self._born.discard(self._holdable(self._kept.drop(txid)))
 
     def _drop_settled(self) -> None:
         """What a stored block holds or contradicts is settled, though the source may still list it, or list it again
         after a reorg: it is asked for again later."""
-        mined = self._store.mined(self._chain.name, self._kept)
-        spends = {
-            spent.prevout: txid for txid, each in self._kept.items() if txid not in mined for spent in each.inputs
-        }
+        self._kept.spread()
+        fresh = {each.txid: each for each in self._kept.unread()}
+        mined = self._store.mined(self._chain.name, fresh)
+        spends = {spent.prevout: txid for txid, each in fresh.items() if txid not in mined for spent in each.inputs}
         against = {spends[outpoint] for outpoint in self._store.left(self._chain.name, spends)}
-        while more := {
-            txid
-            for txid, each in self._kept.items()
-            if txid not in against and any(spent.prevout.txid in against for spent in each.inputs)
-        }:
-            against |= more
+        if against:
+            against |= self._kept.after(against)
         self._drop(mined | against)
         for txid in mined | against:
             self._refuse(txid)
-
-    def _drop_silent(self, read: Read) -> None:
-        """What says nothing need not be kept: it is found again by what it spends."""
-        said = {event.txid for event in read.reading.events}
-        self._drop([txid for txid in self._kept if txid not in said])
-
-    def _ordered(self, events: Iterable[Event]) -> list[Event]:
-        """Events in spend order of the transactions that say something, whatever else was read between them."""
-        numbered = dict(enumerate(sorted(self._kept.values(), key=lambda each: each.txid)))
-        said: dict[bytes, list[Event]] = {txid: [] for txid in self._kept}
-        for event in events:
-            said[event.txid].append(event)
-        ordered = (event for number in spend_order(numbered) for event in said[numbered[number].txid])
-        return [replace(event, position=position) for position, event in enumerate(ordered)]
+        self._kept.spread()
 
     # -- what it says
 
     async def _read(self, watched: Watched, at: BlockRef) -> Read:
-        """All that matters, read as if it were mined next, with the values that it turns out to need."""
+        """What is new and what goes on from it, read as if mined next, with the values that it turns out to need."""
         read = await asyncio.to_thread(self._read_with, watched)
         while wanted := list(islice(read.wanted - self._asked, max(0, VALUES - len(self._asked)))):
             self._asked.update(wanted)
@@ -304,13 +287,17 @@ class Mempool:
 
     def _read_with(self, watched: Watched) -> Read:
         chain = self._chain
-        return read_unconfirmed(self._kept.values(), chain.rules, chain.network, watched, self._registry, self._values)
+        return read_unconfirmed(
+            self._kept.unread(), chain.rules, chain.network, watched, self._registry, self._kept.seats(),
+            self._values | self._kept.values(),
+        )  # fmt: skip
 
     def _ask_again(self, arrived: Collection[bytes]) -> None:
         """Values that could not be told are looked up again when the transaction that made the output arrives."""
         tellable = {outpoint for outpoint in self._asked if outpoint not in self._values and outpoint.txid in arrived}
         self._asked -= tellable
-        self._changed = self._changed or bool(tellable)
+        if tellable:
+            self._kept.age()
 
     async def _look_up(self, wanted: Iterable[Outpoint], at: BlockRef) -> dict[Outpoint, int]:
         """Satoshis of outputs: values kept from earlier, those of unconfirmed parents, and then the source's."""

@@ -83,13 +83,15 @@ def read_unconfirmed(
     network: str,
     watched: block.Watched,
     registry: Registry,
+    before: Mapping[Outpoint, list[State]],
     values: Values,
 ) -> Read:
     """Read transactions as if they were mined next: parents first, else in the order of their txids, whatever order
-    they came in. Heights are UNCONFIRMED, and every `tx_index` is 0."""
+    they came in. `before` are registrations that earlier unconfirmed transactions left at outpoints. Heights are
+    UNCONFIRMED, and every `tx_index` is 0."""
     numbered = dict(enumerate(sorted(transactions, key=lambda each: each.txid)))
     spent = {prevout for prevout in _prevouts(numbered.values()) if prevout in watched}
-    session = Session(UNCONFIRMED, rules, network, _seats(registry, spent), values)
+    session = Session(UNCONFIRMED, rules, network, _seats(registry, spent) | dict(before), values)
     for number in spend_order(numbered):
         _read_tx(session, 0, numbered[number])
     ref = BlockRef("", UNCONFIRMED, b"", b"", 0, b"")
