@@ -67,7 +67,8 @@ class RequestLoop:
                 await asyncio.sleep(BATCH_SECONDS)
                 continue
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), POLL_SECONDS)
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._news.wait()
 
     def _now(self) -> int:
         return int(self._clock())

@@ -80,7 +80,8 @@ class Hub:
                 except Exception:
                     log.exception("the change feed cannot be read; trying again")
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(woken.wait(), POLL_SECONDS)
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await woken.wait()
 
     async def _read(self) -> None:
         """Take everything that is new into memory, and wake the streams."""
@@ -117,7 +118,8 @@ class Hub:
         if self._seq is not None and self._seq > seq:
             return True
         with suppress(TimeoutError):
-            await asyncio.wait_for(waiting.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await waiting.wait()
             return True
         return False
 
