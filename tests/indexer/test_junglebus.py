@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from indexer.chains import SourceError, create
+from indexer.chains import SourceError, SourceUnavailableError, create
 from indexer.chains.junglebus.chain import JungleBusChain
+from indexer.checkpoints import Checkpoint
+from indexer.facts import BlockRef
+from indexer.headers import HeaderChain
+from indexer.networks import network
 from indexer.settings import Settings
 from indexer.store.tables import proofs
 from overlay.standing import Standing
@@ -325,6 +329,47 @@ async def test_reading_starts_where_it_is_told_to(followed: Followed) -> None:
     assert newest.hash == kit.tip.hash
 
 
+async def test_headers_begin_below_a_checkpoint_and_end_at_the_tip(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = followed.kit
+    kit.mine_empty(40)
+    echo = kit.inscribe(agent())
+    kit.mine(echo)
+    followed.server.follow()
+    monkeypatch.setattr("indexer.headers.LEAD", 3)
+    known = network("bsv", "regtest")
+    chain = JungleBusChain("bsv", SUBSCRIPTION, followed.server.url, known, None, None)
+    other = JungleBusChain("bsv", SUBSCRIPTION, followed.server.url, known, None, None)
+    for each, block in ((chain, kit["20"]), (other, kit["21"])):
+        monkeypatch.setattr("indexer.headers.checkpoints", lambda _, block=block: (Checkpoint(20, block.hash),))
+        each._headers = each._prover._headers = HeaderChain("bsv", known)
+        each.first, each.finality = 30, None
+    try:
+        await chain.open()
+        assert await chain.tip() == BlockRef("bsv", 42, kit.tip.hash, kit.tip.prev, kit.tip.time, kit.tip.header)
+        assert await chain.ref(16) is None
+        assert not [path for path in followed.server.asked if "list/0" in path or "list/1?" in path]
+        told = [(ref.height, len(excerpt.transactions)) async for ref, excerpt in chain.blocks(30, 42)]
+        assert told == [(height, int(height == 42)) for height in range(30, 43)]
+        with pytest.raises(SourceUnavailableError, match="is refused"):
+            await other.open()
+        assert other.lies.counts["header"] == 1
+    finally:
+        await chain.close()
+        await other.close()
+
+
+async def test_a_server_that_knows_nothing_of_an_output_does_not_call_it_unspent(followed: Followed) -> None:
+    echo = followed.kit.inscribe(agent())
+    followed.kit.mine(echo)
+    followed.server.lie("spend", lambda _: None)  # 404
+    indexing = await followed.look(3)
+    assert indexing.live() == {str(echo)}
+    assert indexing.store.checked("demo", [echo]) == {}
+    assert followed.source.caught == 0
+
+
 @pytest.mark.parametrize(
     ("url", "said"),
     [
@@ -334,6 +379,9 @@ async def test_reading_starts_where_it_is_told_to(followed: Followed) -> None:
         (f"junglebus:{SUBSCRIPTION}?chain=btc", "only bsv"),
         (f"junglebus:{SUBSCRIPTION}?url=ftp://host/v1", "no server"),
         (f"junglebus:{SUBSCRIPTION}?url=https://me:secret@host/v1", "A2B_JUNGLEBUS_TOKEN"),
+        (f"junglebus:{SUBSCRIPTION}?url=http://host:99999999/v1", "no server"),
+        (f"junglebus:{SUBSCRIPTION}?url=http://[/v1", "no server"),
+        (f"junglebus:{SUBSCRIPTION}?token=secret%0A", "the token holds letters"),
         (f"junglebus:{SUBSCRIPTION}?network=moon", "no network"),
         (f"junglebus:{SUBSCRIPTION}?from=x", "from='x'"),
     ],

@@ -13,6 +13,7 @@ from indexer.chains import FoundRows, HeaderRows, SourceError
 from indexer.chains.junglebus.chain import JungleBusChain
 from indexer.chains.options import read
 from indexer.networks import network
+from indexer.settings import masked
 
 SERVER = "https://junglebus.gorillapool.io/v1"
 
@@ -35,7 +36,7 @@ def create(name: str, url: str, rows: HeaderRows | None = None) -> JungleBusChai
     given = options.get("finality")
     found = rows if isinstance(rows, FoundRows) else None
     chain = JungleBusChain(name, subscription, _server(name, options), known, rows, found)
-    chain.token = options.get("token", "")
+    chain.token = _token(name, options)
     chain.first = int(options.get("from", known.first))
     chain.finality = known.finality if given is None else int(given)
     return chain
@@ -44,9 +45,21 @@ def create(name: str, url: str, rows: HeaderRows | None = None) -> JungleBusChai
 def _server(name: str, options: dict[str, str]) -> str:
     """The base of the server's routes, without a slash at its end."""
     server = options.get("url", SERVER).rstrip("/")
-    parts = urlsplit(server)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise SourceError(f"{name}: url={server[:200]!a} is no server; write url=https://host/v1")
+    try:
+        parts = urlsplit(server)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.query or parts.fragment:
+        raise SourceError(f"{name}: url={masked(server)[:200]!a} is no server; write url=https://host/v1")
     if parts.username or parts.password:
         raise SourceError(f"{name}: url= holds a password; JungleBus takes a token, in A2B_JUNGLEBUS_TOKEN")
     return server
+
+
+def _token(name: str, options: dict[str, str]) -> str:
+    """What is sent as a header, which takes printable ASCII only."""
+    token = options.get("token", "")
+    if not (token.isascii() and token.isprintable()):
+        raise SourceError(f"{name}: the token holds letters that no token has; copy it anew into A2B_JUNGLEBUS_TOKEN")
+    return token

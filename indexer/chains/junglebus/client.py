@@ -47,7 +47,9 @@ class Client:
         self.page_bytes, self.whole_seconds, self.silent_seconds = PAGE_BYTES, WHOLE_SECONDS, SILENT_SECONDS
 
     def open(self, token: str) -> None:
-        """Prepare; nothing is sent yet."""
+        """Prepare; nothing is sent yet. Once is enough."""
+        if self._http is not None:
+            return
         headers = {"Accept": "application/json, application/octet-stream", **({"token": token} if token else {})}
         self._http = httpx.AsyncClient(headers=headers, timeout=self.silent_seconds, follow_redirects=False)
 
@@ -66,7 +68,7 @@ class Client:
         if not body:
             return None
         try:
-            return json.loads(body)
+            return await asyncio.to_thread(json.loads, body) if len(body) > SMALL_BYTES else json.loads(body)
         except (ValueError, RecursionError) as error:
             raise self._lies.caught("answer", f"{path} answers with what is no JSON ({type(error).__name__})") from None
 
@@ -86,9 +88,11 @@ class Client:
                 if answer.status_code == 200:
                     return await self._read(path, answer, most or self.page_bytes)
                 self._check_status(path, answer)
-                return None
+                return b"" if answer.status_code == 204 else None
         except TimeoutError:
             raise SourceUnavailableError(f"{self._name}: {path} takes more than {self.whole_seconds:g} s") from None
+        except httpx.InvalidURL as error:
+            raise SourceError(f"{self._name}: {self._base} is no server ({error}); correct url=") from None
         except httpx.HTTPError as error:
             words = str(error) or type(error).__name__
             raise SourceUnavailableError(f"{self._name}: {self._base} does not answer: {words}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import NamedTuple
 
@@ -65,7 +66,7 @@ class Pages:
         path = f"/transaction/from_block/{self._subscription}"
         said = await self._client.json(path, height=height, last_idx=index)
         try:
-            return answers.page(said)
+            return await asyncio.to_thread(answers.page, said)
         except AnswerError as error:
             raise self._lies.caught("answer", f"{path}: {error}") from None
 

@@ -47,6 +47,13 @@ class Prover:
         self.check_raw(txid, raw)
         return raw
 
+    def is_raw(self, txid: bytes, raw: bytes) -> bool:
+        """Whether bytes hash to the txid they were told for; other bytes are a lie, and counted."""
+        if sha256d(raw) == txid:
+            return True
+        self._lies.caught("txid", f"the bytes told of {txid[::-1].hex()} hash to something else")
+        return False
+
     def check_raw(self, txid: bytes, raw: bytes) -> Transaction:
         """The transaction that these bytes are. Raises LieError unless they are that transaction."""
         if sha256d(raw) != txid:
@@ -129,10 +136,11 @@ class Prover:
             self._size -= len(oldest.told.raw)
 
     async def spender(self, outpoint: Outpoint) -> bytes | None:
-        """The txid of what spends an output, as the server says, None where it says nothing does. Raises LieError."""
+        """The txid of what spends an output, as the server says: empty where it says that nothing does, None where it
+        does not know the output. Raises LieError."""
         said = await self._client.fetch(f"/txo/spend/{outpoint}", SMALL_BYTES)
         if not said:
-            return None
+            return said
         if len(said) != len(outpoint.txid):
             raise self._lies.caught("spend", f"{outpoint} is spent by {len(said):,} bytes that are no txid")
         return said[::-1]

@@ -42,34 +42,27 @@ class Tracer:
 
         Raises SourceUnavailableError where the server does not answer; what it lies about is in doubt.
         """
-        whole = await self._whole(matches)
-        ours = await asyncio.to_thread(self._sift, whole)
+        ours, lacking = await asyncio.to_thread(self._sift, matches)
+        fetched = await self._prover.raws(lacking)
+        for txid in lacking.keys() - fetched.keys():
+            self._doubts.add(txid)
+        whole = [match._replace(raw=fetched[txid]) for txid, match in lacking.items() if txid in fetched]
+        ours += (await asyncio.to_thread(self._sift, whole))[0]
         proven = [each for each in await together(map(self._prove_told, ours)) if each is not None]
         for each in proven:
             await self._follow(each)
         return proven
 
-    async def _whole(self, matches: Sequence[Match]) -> list[Match]:
-        """The matches with their bytes: fetched where they were left out, or are others'."""
-        held = [match for match in matches if match.raw is not None and self._is_raw(match)]
-        lacking = {match.txid: match for match in matches}
-        for match in held:
-            lacking.pop(match.txid, None)
-        fetched = await self._prover.raws(lacking)
-        for txid in lacking.keys() - fetched.keys():
-            self._doubts.add(txid)
-        return [*held, *(match._replace(raw=fetched[txid]) for txid, match in lacking.items() if txid in fetched)]
-
-    def _is_raw(self, match: Match) -> bool:
-        try:
-            self._prover.check_raw(match.txid, match.raw or b"")
-        except LieError:
-            return False
-        return True
-
-    def _sift(self, matches: Sequence[Match]) -> list[Match]:
-        """The transactions worth reading: those that may speak of A2B, or spend an output that is followed."""
-        return [match for match in matches if match.raw is not None and self._speaks(match.raw)]
+    def _sift(self, matches: Sequence[Match]) -> tuple[list[Match], dict[bytes, Match]]:
+        """The transactions worth reading: those that may speak of A2B, or spend an output that is followed; and, by
+        txid, those whose bytes were left out, or are others'."""
+        ours, lacking = [], {}
+        for match in matches:
+            if match.raw is None or not self._prover.is_raw(match.txid, match.raw):
+                lacking[match.txid] = match
+            elif self._speaks(match.raw):
+                ours.append(match)
+        return ours, lacking
 
     def _speaks(self, raw: bytes) -> bool:
         try:
@@ -105,9 +98,8 @@ class Tracer:
         does, None where it lies or cannot prove it."""
         try:
             txid = await self._prover.spender(outpoint)
-            if txid is None:
-                self._remember(outpoint)
-                return False
+            if not txid:
+                return self._unspent_or_unknown(outpoint, txid)
             raw = await self._prover.raw(txid)
             if raw is not None:
                 self._prover.check_spends(raw, outpoint)
@@ -118,11 +110,14 @@ class Tracer:
             await self._found.add(proven)
         return proven
 
-    def _remember(self, outpoint: Outpoint) -> None:
+    def _unspent_or_unknown(self, outpoint: Outpoint, said: bytes | None) -> bool | None:
+        if said is None:
+            return None
         self._unspent[outpoint] = time.monotonic()
         self._unspent.move_to_end(outpoint)
         if len(self._unspent) > REMEMBERED:
             self._unspent.popitem(last=False)
+        return False
 
     async def _follow(self, first: Proven) -> None:
         """Follow the satoshis of a transaction through those that spend them: most moves are found before their block
