@@ -31,6 +31,7 @@ POLL_SECONDS = 0.25
 
 _OPTIONS = ("chain", "network", "from", "finality", "lookback")
 _T = TypeVar("_T")
+_Blocks = list[tuple[BlockRef, memoryview]]
 
 
 def create(name: str, url: str, _headers: HeaderRows | None = None) -> FilesChain:
@@ -104,21 +105,44 @@ class FilesChain:
         return await asyncio.to_thread(self._blocks.ref, height)
 
     async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
-        """The best chain's blocks from `first` to `last`. A view is overwritten when the next ones are read."""
-        buffer = bytearray(BATCH_BYTES)
+        """The best chain's blocks from `first` to `last`, read while those before are used. Views are overwritten."""
+        buffers = [bytearray(BATCH_BYTES), bytearray(BATCH_BYTES)]
         height, before = first, None
-        while height <= last and (numbers := self._blocks.branch(height, last)):
-            if before is not None and self._blocks.tree.parent(numbers[0]) != before:
-                return
-            size = self._blocks.tree.place(numbers[0]).size
-            if len(buffer) < size <= MAPPED_BYTES:
-                buffer = bytearray(size + size // 4)
-            read = await asyncio.to_thread(self._blocks.read, numbers, buffer)
-            for pair in read:
-                yield pair
-            if len(read) < len(numbers):
-                return
-            height, before = height + len(numbers), numbers[-1]
+        ahead = self._begin(first, last, buffers)
+        try:
+            while ahead is not None:
+                numbers, reading = ahead
+                read = await reading
+                ahead = None
+                if self._has_changed(before, height, numbers[0]):
+                    return
+                height, before = height + len(numbers), numbers[-1]
+                buffers.reverse()
+                if len(read) == len(numbers):
+                    ahead = self._begin(height, last, buffers)
+                for pair in read:
+                    yield pair
+        finally:
+            if ahead is not None:
+                await asyncio.wait([ahead[1]])
+                ahead[1].exception()  # nobody asks for these any more
+
+    def _has_changed(self, before: int | None, height: int, number: int) -> bool:
+        """Whether a block is no longer the one at its height, or does not stand on the one before it."""
+        is_best = self._blocks.branch(height, height) == [number]
+        return not is_best or (before is not None and self._blocks.tree.parent(number) != before)
+
+    def _begin(
+        self, first: int, last: int, buffers: list[bytearray]
+    ) -> tuple[list[int], asyncio.Future[_Blocks]] | None:
+        """Have as many blocks read as fit into the first buffer, or one that makes it grow."""
+        numbers = self._blocks.branch(first, last) if first <= last else []
+        if not numbers:
+            return None
+        size = self._blocks.tree.place(numbers[0]).size
+        if len(buffers[0]) < size <= MAPPED_BYTES:
+            buffers[0] = bytearray(size + size // 4)
+        return numbers, asyncio.ensure_future(asyncio.to_thread(self._blocks.read, numbers, buffers[0]))
 
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         """Satoshis of outputs made in `before` or earlier, searched backwards for `lookback` bytes of blocks."""
