@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from indexer.chains import Chain, Selective, SourceUnavailableError
+from indexer.chains import Chain, Selective, SourceError
 from indexer.facts import BlockRef
 from indexer.store import Store, Writer
 from parsers.tx import Outpoint
@@ -104,7 +104,7 @@ class Owners:
             return None
         try:
             spent = await self._source.spent(outpoint)
-        except SourceUnavailableError as error:
+        except SourceError as error:
             log.warning("%s: whether %s is spent cannot be asked: %s", self._name, outpoint, error)
             return None
         await self._note({outpoint: spent})

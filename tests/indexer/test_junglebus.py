@@ -275,6 +275,7 @@ async def test_when_an_owner_was_checked_is_remembered_and_told(followed: Follow
     kit.mine(kit.move(echo))
     followed.server.follow()
     assert await indexing.followers[0].owners.still_unspent(echo) is None, "the header of that block is not known yet"
+    assert followed.source.caught == 0, "a block that was just found is no lie"
     await followed.look()
     assert await indexing.followers[0].owners.still_unspent(echo) is False
     assert (await followed.look()).kinds(echo) == ["inscribed", "moved"]

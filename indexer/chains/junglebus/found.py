@@ -31,9 +31,13 @@ class Found:
         for _, raw, path in list(self._rows.load_found(self._name)) if self._rows else ():
             txid = sha256d(raw)
             try:
-                self._put(self._prover.check(txid, raw, path))
+                proven = self._prover.check(txid, raw, path)
             except LieError:
+                proven = None
+            if proven is None:
                 fallen.append(txid)
+            else:
+                self._put(proven)
         for txid in fallen:
             if self._rows is not None:
                 self._rows.drop_found(self._name, txid)

@@ -18,6 +18,9 @@ from parsers.tx import Outpoint, Transaction, sha256d
 NODE_BYTES = 64
 """Transactions of this size could be two nodes of a merkle tree (CVE-2017-12842), and are not believed."""
 
+AHEAD = 6
+"""Blocks that a server may know before we do; a proof of a later one is none."""
+
 KEPT_BYTES = 64 << 20
 """Proved transactions kept in memory, so that blocks read again need not be asked for again."""
 
@@ -96,18 +99,22 @@ class Prover:
         if not path:
             return None
         proven = self.check(txid, raw, path)
-        self._keep(proven)
+        if proven is not None:
+            self._keep(proven)
         return proven
 
-    def check(self, txid: bytes, raw: bytes, path: bytes) -> Proven:
-        """Check a merkle path (BRC-74) of a transaction against our best chain. Raises LieError."""
+    def check(self, txid: bytes, raw: bytes, path: bytes) -> Proven | None:
+        """Check a merkle path (BRC-74) of a transaction against our best chain; None where it leads to a block that may
+        just have been found. Raises LieError."""
         shown = txid[::-1].hex()
         try:
             read = bump.read(path)
             root = read.root(txid)
         except ParseError as error:
             raise self._lies.caught("proof", f"the proof of {shown}: {error}") from None
-        ref = self._headers.ref(read.height)
+        tip, ref = self._headers.tip(), self._headers.ref(read.height)
+        if tip is not None and tip.height < read.height <= tip.height + AHEAD:
+            return None
         if ref is None or ref.header[36:68] != root:
             where = "which is not known" if ref is None else f"which has the merkle root {ref.header[67:35:-1].hex()}"
             raise self._lies.caught(
