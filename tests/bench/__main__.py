@@ -12,6 +12,7 @@ BENCHES = (
     ("bench_search",),
     ("bench_http", "tantivy"),
     ("bench_headers",),
+    ("bench_excerpts",),
     ("bench_proofs",),
     ("bench_visible",),
     ("bench_up",),
