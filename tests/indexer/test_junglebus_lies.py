@@ -19,7 +19,7 @@ from indexer.chains.junglebus.lies import LieError
 from parsers.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit, agent
 from tests.indexer.test_junglebus import Followed
-from tests.junglebus_server import Respond, cut, silence
+from tests.junglebus_server import Respond, bump_of, cut, silence
 
 
 @pytest.fixture
@@ -74,11 +74,8 @@ def other_bytes(entry: dict[str, Any]) -> None:
     entry["transaction"] = base64.b64encode(flipped(raw)).decode()
 
 
-def without_work(entry: dict[str, Any]) -> None:
-    """Another nonce, with the hash that goes with it, for which nobody worked."""
-    if entry["height"] < 4:
-        return
-    prev = without_work.hashes.get(entry["height"] - 1, bytes(32))  # type: ignore[attr-defined]
+def without_work(entry: dict[str, Any], prev: bytes) -> None:
+    """Another nonce for a header on block `prev`, with the hash that goes with it, which meets no target."""
     while True:
         entry["nonce"] = (entry["nonce"] + 1) & 0xFFFFFFFF
         numbers = (entry["time"], int(entry["bits"], 16), entry["nonce"])
@@ -118,10 +115,6 @@ async def test_a_forged_proof_is_refused(followed: Followed, echo: Outpoint, lie
 
 
 async def test_the_proof_of_another_transaction_proves_nothing(followed: Followed, echo: Outpoint) -> None:
-    from tests.junglebus_server import bump_of
-
-    block = followed.server.block_of(echo.txid)
-    assert block is not None
     followed.server.lie("proof", lambda _: bump_of(followed.kit["2"], followed.kit["2"].txids[1]))
     await trouble(followed)
     assert (followed.indexing.live(), followed.source.lies.counts["proof"] > 0) == (set(), True)
@@ -273,14 +266,10 @@ async def test_headers_that_do_not_fit_are_refused(
 
 
 async def test_a_header_that_nobody_worked_for_is_refused(followed: Followed, echo: Outpoint) -> None:
-    hashes = {block.height: block.hash for block in followed.server.best}
-    without_work.hashes = hashes  # type: ignore[attr-defined]
-
     def lie(body: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        without_work(body[-1])
+        without_work(body[-1], followed.kit.tip.prev)
         return body
 
-    hashes[followed.kit.tip.height - 1] = followed.kit.branch()[-2].hash
     followed.server.lie("list", lie)
     met = await trouble(followed, 1)
     assert "does not meet its bits" in str(met[0])
