@@ -73,6 +73,7 @@ class Mempool:
     def _forget_values(self) -> None:
         self._values: dict[Outpoint, int] = {}
         self._asked: set[Outpoint] = set()
+        self._tellable = False
 
     def begin(self) -> None:
         """Forget what an earlier run of the program has stored: nobody has seen it since."""
@@ -111,8 +112,13 @@ class Mempool:
         seen = await asyncio.to_thread(self._still_offered) if told is None else told
         wanted = await asyncio.to_thread(self._compare, seen, watched)
         if at.hash != self._read_at:
+            self._forget_values()
+            self._retry_at = 0.0
             await self._reconsider(watched)
         await self._look(wanted, watched)
+        if self._tellable:
+            self._tellable = False
+            await self._reconsider(watched)
         self.unread = len(self._late) + len(self._refused)
         if at.hash == self._read_at and not self._kept.changed:
             return False
@@ -233,11 +239,10 @@ class Mempool:
         return list(self._parsed(found))
 
     async def _reconsider(self, watched: Watched) -> None:
-        """After a block registrations are elsewhere: what did not matter may do so now."""
-        self._forget_values()
+        """Registrations may be elsewhere, after a block or when values can be told: what did not matter may do so."""
         self._kept.age()
-        self._retry_at = 0.0
         again = await asyncio.to_thread(self._spends.of, watched)
+        again += await asyncio.to_thread(self._spends.of, self._born)
         await self._gather(await self._again([txid for txid in again if txid not in self._kept], {}), {})
 
     def _holdable(self, transaction: Transaction) -> Iterator[Outpoint]:
@@ -296,8 +301,7 @@ class Mempool:
         """Values that could not be told are looked up again when the transaction that made the output arrives."""
         tellable = {outpoint for outpoint in self._asked if outpoint not in self._values and outpoint.txid in arrived}
         self._asked -= tellable
-        if tellable:
-            self._kept.age()
+        self._tellable = self._tellable or bool(tellable)
 
     async def _look_up(self, wanted: Iterable[Outpoint], at: BlockRef) -> dict[Outpoint, int]:
         """Satoshis of outputs: values kept from earlier, those of unconfirmed parents, and then the source's."""

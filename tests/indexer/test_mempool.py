@@ -384,3 +384,19 @@ async def test_a_taproot_inscription_is_pending_too(tmp_path: Path, coin: str) -
         town.mine(echo)
         await town.look()
         assert town.kinds(echo) == (["inscribed"], ["moved"])
+
+
+async def test_what_follows_an_undecided_transaction_is_found_once_that_is_decided(town: Town) -> None:
+    kit = town.kit
+    echo = kit.inscribe(agent("Echo"))
+    town.mine(echo)
+    coin = kit.fund()
+    town.chain.hidden.add(coin)
+    other = kit.spend([coin, echo], [(1, kit.tx(kit.inscribe(agent("Other"))).outputs[0].script), (1, b"\x51")])
+    town.announce(other, kit.spend([other.outpoint(0)], [(1, b"\x52")]))
+    await town.look()
+    assert [event.kind for event in town.indexing.store.pending("demo")] == [EventKind.UNDECIDED] * 2
+    town.chain.hidden.clear()
+    town.mine()
+    await town.look()
+    assert town.kinds(other.outpoint(0)) == ([], ["inscribed", "moved"])
