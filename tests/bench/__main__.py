@@ -8,6 +8,7 @@ import sys
 BENCHES = (
     ("bench_scan", "--large"),
     ("bench_append",),
+    ("bench_follow", "--large"),
     ("bench_cards",),
     ("bench_search",),
     ("bench_http", "tantivy"),
