@@ -10,9 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
-
-import numpy as np
+from itertools import islice, pairwise
 
 from indexer.chains import Chain
 from indexer.facts import BlockRef, Reading
@@ -187,8 +185,8 @@ class Mempool:
         segwit = self._chain.rules.segwit
         try:
             data = _pseudo_block(raws.values())
-            ends = np.cumsum([0, *map(len, raws.values())])
-            if not raws or np.array_equal(np.diff(block.tx_offsets(data, segwit=segwit)), np.diff(ends)):
+            offsets = block.tx_offsets(data, segwit=segwit).tolist() if raws else []
+            if [stop - start for start, stop in pairwise(offsets)] == list(map(len, raws.values())):
                 return raws
         except ParseError:
             pass

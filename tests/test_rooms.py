@@ -113,7 +113,6 @@ FENCES: dict[str, tuple[str, ...]] = {
         "parsers/watched.py",
         "indexer/chains/",
         "indexer/headertree.py",
-        "indexer/mempool.py",
         "indexer/rawheaders.py",
         "indexer/spends.py",
         "overlay/",
