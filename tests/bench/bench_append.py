@@ -26,8 +26,9 @@ from indexer.chains.files import create
 from indexer.facts import Reading
 from indexer.follow import Follower
 from indexer.store import Store, Writer, connect
+from indexer.store.proofs import of as proof_rows
 from indexer.store.rows import event_row
-from indexer.store.tables import blocks, cards, changes, events
+from indexer.store.tables import blocks, cards, changes, events, proofs
 from indexer.store.writes import _block_row, _changes
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import body_of, inscription, p2pkh
@@ -37,7 +38,7 @@ SMALL_BLOCKS, PAYMENTS = 2_000, 5
 FULL_BLOCKS, REGISTRATIONS = 20, 1_000
 ROUNDS = 3
 OWNERS = 500
-TABLES = (blocks, cards, events, changes)
+TABLES = (blocks, cards, events, proofs, changes)
 
 
 class Run(NamedTuple):
@@ -86,26 +87,25 @@ def full_blocks(folder: Path) -> None:
     kit.write(folder)
 
 
-class Timed(Writer):
-    """A writer that adds up how long it took, and with `rows` keeps what it was given, row by row."""
+class Keeping(Writer):
+    """A writer that keeps what it was given, and row by row too, when it has lists to keep it in."""
 
-    seconds = 0.0
+    given: list[Sequence[Reading]] | None = None
     rows: list[list[list[tuple[Any, ...]]]] | None = None
 
     def append(self, chain: str, readings: Sequence[Reading]) -> None:
-        """Append, and keep the time."""
-        start = time.perf_counter()
+        """Append, and keep."""
         super().append(chain, readings)
-        self.seconds += time.perf_counter() - start
-        if self.rows is not None:
+        if self.given is not None and self.rows is not None:
+            self.given.append(readings)
             self.rows.append([_tuples(table, rows) for table, rows in zip(TABLES, _rows(readings), strict=True)])
 
 
-def index(folder: Path, path: Path, *, keep_rows: bool = False) -> tuple[float, Timed]:
+def index(folder: Path, path: Path, *, keep: bool = False) -> tuple[float, Keeping]:
     """Index a folder into a new database: seconds from the first look to the tip, and the writer."""
     engine = connect(f"sqlite:///{path}")
-    writer = Timed(engine)
-    writer.rows = [] if keep_rows else None
+    writer = Keeping(engine)
+    writer.given, writer.rows = ([], []) if keep else (None, None)
     follower = Follower(create("bench", f"files:{folder}"), Store(engine), writer)
 
     async def follow() -> float:
@@ -118,6 +118,19 @@ def index(folder: Path, path: Path, *, keep_rows: bool = False) -> tuple[float, 
     writer.close()
     engine.dispose()
     return took, writer
+
+
+def append(path: Path, batches: Sequence[Sequence[Reading]]) -> float:
+    """Seconds that `Writer.append` takes for these batches, with nothing else going on."""
+    engine = connect(f"sqlite:///{path}")
+    writer = Writer(engine)
+    start = time.perf_counter()
+    for readings in batches:
+        writer.append("bench", readings)
+    taken = time.perf_counter() - start
+    writer.close()
+    engine.dispose()
+    return taken
 
 
 def plain(path: Path, batches: Sequence[list[list[tuple[Any, ...]]]]) -> float:
@@ -143,6 +156,7 @@ def _rows(batch: Sequence[Reading]) -> tuple[list[dict[str, Any]], ...]:
         [_block_row(reading.ref) for reading in batch],
         [{"sha256": digest, "body": body} for reading in batch for digest, body in reading.cards.items()],
         [event_row(reading.ref, event) for reading in batch for event in reading.events],
+        [row for reading in batch for row in proof_rows(reading)],
         [{**change, "seq": next(_seq)} for reading in batch for change in _changes(reading)],
     )
 
@@ -153,12 +167,15 @@ def _tuples(table: Any, rows: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]
 
 def best(folder: Path, scratch: Path) -> Run:
     """The fastest of several runs, each number by itself."""
-    rows = index(folder, scratch / "rows.db", keep_rows=True)[1].rows
-    assert rows is not None
-    plains = [plain(scratch / f"plain{number}.db", rows) for number in range(ROUNDS)]
-    rows.clear()  # a large heap makes the garbage collector slow
-    runs = [index(folder, scratch / f"{number}.db") for number in range(ROUNDS)]
-    return Run(min(took for took, _ in runs), min(writer.seconds for _, writer in runs), min(plains))
+    kept = index(folder, scratch / "rows.db", keep=True)[1]
+    assert kept.rows is not None
+    assert kept.given is not None
+    plains = [plain(scratch / f"plain{number}.db", kept.rows) for number in range(ROUNDS)]
+    kept.rows.clear()  # a large heap makes the garbage collector slow
+    appends = [append(scratch / f"append{number}.db", kept.given) for number in range(ROUNDS)]
+    kept.given.clear()
+    runs = [index(folder, scratch / f"{number}.db")[0] for number in range(ROUNDS)]
+    return Run(min(runs), min(appends), min(plains))
 
 
 def main() -> None:
