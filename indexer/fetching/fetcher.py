@@ -1,0 +1,282 @@
+"""Fetching one URL of a stranger: its redirects, its opt-out, its conditions, and everything that may go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+import httpcore
+
+from indexer.fetching import body as bodies
+from indexer.fetching import robots
+from indexer.fetching.addresses import Address
+from indexer.fetching.limits import USER_AGENT, Limits
+from indexer.fetching.network import Admit, Backend, Dial, dial
+from indexer.fetching.reasons import TROUBLE, FetchError, shown
+from indexer.fetching.resolving import Resolver, Table
+from indexer.fetching.target import Target, follow, target
+
+ROBOTS_SECONDS = 86_400
+ROBOTS_KEPT = 10_000
+"""How long, and for how many hosts, an opt-out (or that there is none) is remembered."""
+
+MAX_VALIDATOR = 512
+MAX_RETRY_AFTER = 86_400.0
+
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_BUSY = frozenset((429, 503))
+_NOT_THERE = frozenset((404, 410))
+
+
+@dataclass(frozen=True, slots=True)
+class Validators:
+    """What lets a later fetch be conditional: the URL that answered, and its ETag and Last-Modified ("" for none)."""
+
+    url: str
+    etag: str = ""
+    last_modified: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.etag or self.last_modified)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a URL answered: `body` is None when it was not modified. `url` is the last of the redirects, `address` the
+    one that was connected to."""
+
+    body: bytes | None
+    validators: Validators
+    address: str
+
+    @property
+    def url(self) -> str:
+        """Where the answer came from."""
+        return self.validators.url
+
+
+def open_admit(host: str, address: Address) -> None:
+    """Admit everything: for fetches that no budget governs."""
+
+
+class Fetcher:
+    """Fetches from strangers. One for the whole program: it holds the certificates and the opt-outs, no connection."""
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        tls: ssl.SSLContext,
+        table: Table | None = None,
+        limits: Limits | None = None,
+        *,
+        dial: Dial = dial,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._resolver, self._tls, self._dial = resolver, tls, dial
+        self.table: Table = table or {}
+        self.limits = limits or Limits()
+        self.clock = clock
+        self.opt_outs: OrderedDict[tuple[str, str, int], tuple[float, robots.Rules]] = OrderedDict()
+
+    @asynccontextmanager
+    async def visit(self, admit: Admit = open_admit) -> AsyncIterator[Visit]:
+        """Connections for a few URLs that belong together, closed in the end; `admit` is asked before each one."""
+        backend = Backend(self._resolver, self.table, self.limits, admit, self._dial)
+        async with httpcore.AsyncConnectionPool(
+            ssl_context=self._tls, max_connections=4, retries=0, network_backend=backend
+        ) as pool:
+            yield Visit(self, pool, backend)
+
+    async def get(
+        self, url: str, known: Validators | None = None, *, same_host: bool = False, admit: Admit = open_admit
+    ) -> Answer:
+        """Fetch one URL on a connection of its own. Raises FetchError."""
+        async with self.visit(admit) as visit:
+            return await visit.get(url, known, same_host=same_host)
+
+
+class Visit:
+    """A few URLs fetched together."""
+
+    def __init__(self, fetcher: Fetcher, pool: httpcore.AsyncConnectionPool, backend: Backend) -> None:
+        self._fetcher, self._pool, self._backend = fetcher, pool, backend
+        self._limits = fetcher.limits
+
+    @property
+    def address(self) -> str:
+        """The address that was connected to last, "" for none."""
+        return self._backend.address
+
+    async def get(self, url: str, known: Validators | None = None, *, same_host: bool = False) -> Answer:
+        """Fetch a URL, following at most three redirects, each checked like the first. Raises FetchError.
+
+        `known` makes it conditional where the same place answers again. `same_host`: a redirect to another host is
+        refused (law 11).
+        """
+        place = target(url, self._fetcher.table)
+        try:
+            async with asyncio.timeout(self._limits.total):
+                return await self._follow(place, known, self._limits.body, same_host=same_host)
+        except TimeoutError:
+            raise FetchError("fetch-slow", f"{self._limits.total:g} s") from None
+
+    async def _follow(
+        self, place: Target, known: Validators | None, most: int, *, same_host: bool, heed: bool = True
+    ) -> Answer:
+        first = place.host
+        for _ in range(self._limits.redirects + 1):
+            if heed:
+                await self._heed(place)
+            condition = known if known and known.url == place.url else None
+            found = await self._ask(place, condition, most)
+            if isinstance(found, Answer):
+                return found
+            place = follow(place, found, self._fetcher.table)
+            if same_host and place.host != first:
+                raise FetchError("fetch-redirect-host", place.host)
+        raise FetchError("fetch-redirects", str(self._limits.redirects))
+
+    async def _heed(self, place: Target) -> None:
+        """Raise FetchError when the host's robots.txt tells us to stay away; it is asked once a day."""
+        kept, now = self._fetcher.opt_outs, self._fetcher.clock()
+        key = (place.scheme, *place.place)
+        expires, rules = kept.get(key, (0.0, robots.Rules()))
+        if expires <= now:
+            rules = await self._robots(place)
+            kept[key] = now + ROBOTS_SECONDS, rules
+            kept.move_to_end(key)
+            while len(kept) > ROBOTS_KEPT:
+                kept.popitem(last=False)
+        if not rules.allow(place.path):
+            raise FetchError("fetch-opt-out", shown(place.path))
+
+    async def _robots(self, place: Target) -> robots.Rules:
+        """What robots.txt says; nothing, when it is not served as it should be. Raises FetchError when the host could
+        not be asked, as it would for the card."""
+        asked = Target(place.scheme, place.host, place.port, "/robots.txt")
+        try:
+            answer = await self._follow(asked, None, self._limits.robots, same_host=True, heed=False)
+        except FetchError as error:
+            code = error.refusal.code
+            if code in TROUBLE - {"fetch-busy", "fetch-server"} or code in ("fetch-address", "fetch-budget"):
+                raise
+            return robots.Rules()
+        return robots.read(answer.body or b"")
+
+    async def _ask(self, place: Target, known: Validators | None, most: int) -> Answer | str:
+        """Ask one place once: its answer, or where it redirects to."""
+        try:
+            response = await self._send(_request(place, known, self._limits))
+            try:
+                headers = _headers(response.headers, self._limits)
+                return await self._judge(place, response, headers, known, most)
+            finally:
+                await response.aclose()
+        except httpcore.ReadTimeout:
+            raise FetchError("fetch-slow", f"{self._limits.first_byte:g} s after the last bytes") from None
+        except httpcore.ProtocolError as error:
+            raise FetchError("fetch-protocol", shown(str(error))) from None
+        except (httpcore.NetworkError, httpcore.TimeoutException, OSError) as error:
+            raise FetchError("fetch-protocol", shown(str(error)) or "the connection broke") from None
+
+    async def _send(self, request: httpcore.Request) -> httpcore.Response:
+        """Send a request and wait for the answer's headers: connecting and waiting each have their time, however
+        slowly bytes drip."""
+        sent = False
+
+        async def phase(name: str, _: dict[str, object]) -> None:
+            nonlocal sent
+            if name == "http11.send_request_headers.started":
+                sent = True
+                limit.reschedule(asyncio.get_running_loop().time() + self._limits.first_byte)
+
+        request.extensions["trace"] = phase
+        try:
+            async with asyncio.timeout(self._limits.connect) as limit:
+                return await self._pool.handle_async_request(request)
+        except (TimeoutError, httpcore.ReadTimeout, httpcore.WriteTimeout):
+            if sent:
+                raise FetchError("fetch-first-byte", f"{self._limits.first_byte:g} s") from None
+            raise FetchError("fetch-connect-slow", f"{self._limits.connect:g} s") from None
+        except httpcore.ProtocolError as error:
+            if "too long" in str(error):  # h11's word for headers that do not end within 100 kB
+                raise FetchError("fetch-headers", "more than 100,000 bytes") from None
+            raise
+
+    async def _judge(
+        self, place: Target, response: httpcore.Response, headers: dict[str, str], known: Validators | None, most: int
+    ) -> Answer | str:
+        status = response.status
+        if status in _REDIRECTS:
+            return headers.get("location", "")
+        validators = Validators(place.url, *(_validator(headers, name) for name in ("etag", "last-modified")))
+        if status == 304 and known is not None:
+            kept = Validators(place.url, validators.etag or known.etag, validators.last_modified or known.last_modified)
+            return Answer(None, kept, self._backend.address)
+        if status != 200:
+            raise _refused(status, headers, self._fetcher.clock())
+        body = await bodies.read(response.aiter_stream(), headers, self._limits, most)
+        return Answer(body, validators, self._backend.address)
+
+
+def _request(place: Target, known: Validators | None, limits: Limits) -> httpcore.Request:
+    standard = place.port == (443 if place.scheme == "https" else 80)
+    headers = [
+        ("Host", place.host if standard else f"{place.host}:{place.port}"),
+        ("User-Agent", USER_AGENT),
+        ("Accept", "application/json, */*;q=0.1"),
+        ("Accept-Encoding", "identity"),
+    ]
+    if known and known.etag:
+        headers.append(("If-None-Match", known.etag))
+    if known and known.last_modified:
+        headers.append(("If-Modified-Since", known.last_modified))
+    return httpcore.Request(
+        "GET",
+        httpcore.URL(scheme=place.scheme, host=place.host, port=place.port, target=place.path),
+        headers=[(name.encode(), value.encode("latin-1")) for name, value in headers],
+        extensions={"timeout": {"read": limits.first_byte, "write": limits.first_byte}},
+    )
+
+
+def _headers(raw: Sequence[tuple[bytes, bytes]], limits: Limits) -> dict[str, str]:
+    """Headers by lower-case name, repeated ones joined. Raises FetchError when there are too many."""
+    size = sum(len(name) + len(value) for name, value in raw)
+    if size > limits.header_bytes:
+        raise FetchError("fetch-headers", f"{size:,} bytes")
+    if len(raw) > limits.header_count:
+        raise FetchError("fetch-headers", f"{len(raw):,} headers")
+    joined: dict[str, str] = {}
+    for name, value in raw:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        joined[key] = f"{joined[key]}, {text}" if key in joined else text
+    return joined
+
+
+def _validator(headers: dict[str, str], name: str) -> str:
+    value = headers.get(name, "")
+    return value if len(value) <= MAX_VALIDATOR and value.isprintable() else ""
+
+
+def _refused(status: int, headers: dict[str, str], now: float) -> FetchError:
+    if status in _BUSY:
+        return FetchError("fetch-busy", str(status), _retry_after(headers.get("retry-after", ""), now))
+    if status in _NOT_THERE:
+        return FetchError("fetch-missing", str(status))
+    return FetchError("fetch-server" if status >= 500 else "fetch-status", str(status))
+
+
+def _retry_after(text: str, now: float) -> float | None:
+    """Seconds of a Retry-After header, at most a day; None when it says nothing usable."""
+    if text.isascii() and text.isdigit():
+        return min(float(text[:9]), MAX_RETRY_AFTER)
+    try:
+        return min(max(parsedate_to_datetime(text).timestamp() - now, 0.0), MAX_RETRY_AFTER)
+    except (ValueError, TypeError, OverflowError, OSError):
+        return None

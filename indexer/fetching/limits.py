@@ -1,0 +1,34 @@
+"""What a fetch may cost at most. These guard us and the hosts, and decide nothing about what is valid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PRODUCT = "a2b-registry"
+"""The product token that a robots.txt may name."""
+
+USER_AGENT = f"{PRODUCT}/1 (an indexer; fetches agent cards that A2B pointers on chains name; obeys robots.txt)"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds, bytes and counts. A card has at most 1 MiB (law 12): 2 MB leave room to say that it is larger."""
+
+    resolve: float = 5.0
+    connect: float = 8.0
+    """From the wish to connect to the end of the TLS handshake, resolving included."""
+    first_byte: float = 10.0
+    """From the request to the end of the answer's headers."""
+    total: float = 30.0
+    """For one URL, redirects included."""
+    body: int = 2_000_000
+    wire: int = 4_200_000
+    """Bytes read from one connection, with headers and framing: chunks of one byte cost six."""
+    ratio: int = 100
+    """A body that was compressed unasked may be this many times as large as what came, beyond 64 kB."""
+    header_bytes: int = 32_768
+    header_count: int = 100
+    redirects: int = 3
+    addresses: int = 3
+    """Addresses of a name that are tried, of both families in turn."""
+    robots: int = 65_536
