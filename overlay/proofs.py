@@ -62,7 +62,10 @@ def evidence(store: Store, registration: str) -> Evidence:
         raise NoProofError(f"its transaction has {size:,} bytes, and at most {MAX_RAW:,} are handed out")
     found = proofs.proof(store.engine, chain, state.winner.txid)
     if found is None:
-        raise NoProofError("no proof is kept of its transaction: it is larger than 16 MiB, or its block was read by an earlier version")
+        raise NoProofError(
+            "no proof is kept: its transaction has more than 16 MiB, or its block was read before proofs were kept; "
+            "then index the chain again to have them"
+        )
     caip2 = store.chains().get(chain, chain)
     raw, path = found.proof
     bare = Evidence(
