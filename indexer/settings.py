@@ -271,8 +271,8 @@ def _limits(text: str) -> dict[str, Quota | None]:
         quota = _QUOTA.fullmatch(told)
         if name not in LIMITS or not (told == "off" or quota):
             raise SettingsError(
-                f"limits holds {word[:60]!a}: write KIND=REQUESTS/SECONDS or KIND=off, KIND one of {', '.join(LIMITS)}, "
-                "REQUESTS of at most six digits and SECONDS of at most five; or off alone"
+                f"limits holds {word[:60]!a}: write KIND=REQUESTS/SECONDS or KIND=off, KIND one of "
+                f"{', '.join(LIMITS)}, REQUESTS of at most six digits and SECONDS of at most five; or off alone"
             )
         found[name] = Quota(int(quota[1]), int(quota[2])) if quota else None
     return found
