@@ -406,9 +406,9 @@ async def test_a_full_disk_is_said_and_waited_for(node: Node, opened: Open, monk
 class FullSpool(Spool):
     """A spool whose disk is full: /dev/full takes nothing."""
 
-    def _write(self) -> None:
+    def _write(self, held: list[bytes], _turn: int) -> None:
         with Path("/dev/full").open("wb", buffering=0) as full:
-            full.write(self._held)
+            full.write(b"".join(held))
 
 
 # --- headers that lie

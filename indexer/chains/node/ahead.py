@@ -75,7 +75,7 @@ class _Ahead:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for each in self._downloads:
-            each.spool.close()
+            each.spool.clear()
 
 
 async def blocks(refs: Iterable[BlockRef], fetch: Fetch) -> AsyncGenerator[tuple[BlockRef, memoryview], None]:
@@ -92,7 +92,7 @@ async def blocks(refs: Iterable[BlockRef], fetch: Fetch) -> AsyncGenerator[tuple
             try:
                 yield download.ref, view
             finally:
-                download.spool.close()
+                download.spool.clear()
             del found, download, view
     finally:
         await ahead.end()
