@@ -7,7 +7,7 @@ import ssl
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
@@ -26,6 +26,7 @@ ROBOTS_SECONDS = 86_400
 ROBOTS_KEPT = 10_000
 """How long, and for how many hosts, an opt-out (or that there is none) is remembered."""
 
+DRAIN_BYTES, DRAIN_SECONDS = 65_536, 1.0
 MAX_VALIDATOR = 512
 MAX_RETRY_AFTER = 86_400.0
 
@@ -213,6 +214,8 @@ class Visit:
         self, place: Target, response: httpcore.Response, headers: dict[str, str], known: Validators | None, most: int
     ) -> Answer | str:
         status = response.status
+        if status != 200:
+            await _drain(response)
         if status in _REDIRECTS:
             return headers.get("location", "")
         validators = Validators(place.url, *(_validator(headers, name) for name in ("etag", "last-modified")))
@@ -243,6 +246,17 @@ def _request(place: Target, known: Validators | None, limits: Limits) -> httpcor
         headers=[(name.encode(), value.encode("latin-1")) for name, value in headers],
         extensions={"timeout": {"read": limits.first_byte, "write": limits.first_byte}},
     )
+
+
+async def _drain(response: httpcore.Response) -> None:
+    """Read the rest of a small answer that nobody needs, so that its connection serves the next request."""
+    left = DRAIN_BYTES
+    with suppress(TimeoutError, httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            async for chunk in response.aiter_stream():
+                left -= len(chunk)
+                if left < 0:
+                    return
 
 
 def _headers(raw: Sequence[tuple[bytes, bytes]], limits: Limits) -> dict[str, str]:

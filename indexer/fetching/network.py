@@ -114,12 +114,19 @@ class _Stream(httpcore.AsyncNetworkStream):
     ) -> httpcore.AsyncNetworkStream:
         limit = self._limits.connect
         try:
-            stream = await self._stream.start_tls(ssl_context, server_hostname, limit)
+            stream = await self._handshake(ssl_context, server_hostname, limit)
         except httpcore.TimeoutException:
             raise FetchError("fetch-connect-slow", f"{limit:g} s") from None
         except (httpcore.NetworkError, OSError, ssl.CertificateError) as error:
             raise FetchError("fetch-tls", shown(str(error)) or "the connection ended") from None
         return _Stream(stream, self._limits)
+
+    async def _handshake(self, context: ssl.SSLContext, name: str | None, limit: float) -> httpcore.AsyncNetworkStream:
+        try:
+            return await self._stream.start_tls(context, name, limit)
+        except BaseException:  # a handshake given up half-way is closed by nobody else
+            await self._stream.aclose()
+            raise
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)

@@ -12,6 +12,7 @@ from indexer.fetching.reasons import FetchError, shown
 from parsers.locator import MAX_URI, a_label
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://([^/?#]*)([^#]*)(?:#.*)?\Z", re.ASCII)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:", re.ASCII)
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+(?:%[^\]]*)?\]|[^:\[\]]*)(?::([0-9]{0,5}))?\Z", re.ASCII)
 _GRAPHIC = re.compile(r"[!-~]*\Z")
 _PORTS = {"https": 443, "http": 80}
@@ -80,8 +81,8 @@ def follow(place: Target, location: str, table: Container[tuple[str, int]] = ())
     location = location.strip(" \t")
     if not location or len(location) > MAX_URI or not _GRAPHIC.match(location):
         raise FetchError("fetch-redirect", shown(location) or "no location")
-    try:
-        joined = urljoin(place.url, location)
-    except ValueError:
-        raise FetchError("fetch-redirect", shown(location)) from None
-    return target(joined, table)
+    if _SCHEME.match(location):  # urljoin would take a scheme without a host for a path
+        return target(location, table)
+    if location.startswith("//"):
+        return target(f"{place.scheme}:{location}", table)
+    return target(urljoin(place.url, location), table)
