@@ -132,7 +132,7 @@ class Hostile:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         async with asyncio.timeout(5):
-            while self._open():  # no event tells of a connection that ends in its handshake
+            while self._open():  # noqa: ASYNC110 - no event tells of a connection that ends in its handshake
                 await asyncio.sleep(0.005)
 
     def _open(self) -> int:
