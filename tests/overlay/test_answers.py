@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from overlay.api.routes import ROUTES
+from overlay.api.routes import ROUTES, STREAM
 from overlay.ports import Services
 from tests.overlay.calls import TOWER, engine_of, problem
 from tests.overlay.conftest import Serve
 
 
 def paths() -> list[str]:
-    """One working path for every GET route."""
+    """One working path for every GET route whose answer ends."""
     known = {"{id}": TOWER, "{what}": "ab" * 32}
-    found = [route.path for route in ROUTES if route.method == "GET"]
+    found = [route.path for route in ROUTES if route.method == "GET" and STREAM not in route.media]
     for name, value in known.items():
         found = [path.replace(name, value) for path in found]
     return found
 
 
-@pytest.mark.parametrize("path", paths())
+@pytest.mark.parametrize("path", [path for path in paths() if path != "/metrics"])  # which counts these very requests
 async def test_head_answers_like_get_without_a_body(client: ClientSession, path: str) -> None:
     async with client.get(path) as got, client.head(path) as headed:
         body = await got.read()

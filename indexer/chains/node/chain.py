@@ -53,7 +53,6 @@ class NodeChain:
     finality: int | None
     first: int
     complete = True
-    checked: str
 
     def __init__(self, name: str, address: Address, options: Mapping[str, str], rows: HeaderRows | None = None) -> None:
         self.name, self._options, self._rows = name, options, rows
@@ -86,7 +85,6 @@ class NodeChain:
             self.finality = known.finality if given is None else int(given)
             self._milestones = identity.Milestones(self._client, known)
             headers = HeaderChain(self.name, known, self._rows)
-            self.checked = headers.checked
             await asyncio.to_thread(headers.load)
             self._upkeep = Upkeep(self._client, self._rest, headers, self._habits)
             self._headers = headers
@@ -122,6 +120,11 @@ class NodeChain:
         if news is not None:
             await news.close()
         await self._client.close()
+
+    @property
+    def checked(self) -> str:
+        """Which rules of headers are checked, in words; it may change with what has been read."""
+        return self._headers.checked if self._headers is not None else ""
 
     @property
     def _known(self) -> HeaderChain:
