@@ -299,6 +299,31 @@ async def test_a_publisher_tells_blocks_and_transactions_at_once(
         publisher.close()
 
 
+async def test_what_is_announced_counts_though_the_mempool_takes_long_to_list(
+    kit: ChainKit, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.chains.node.chain.LISTING_FACTOR", 1e9)
+    monkeypatch.setattr("indexer.chains.node.chain.LISTING_LONGEST", LONG)
+    memory, publisher = MemoryChain(*kit.blocks), Publisher()
+    loose = kit.pay("bob", 777)
+    try:
+        async with Node(memory) as node:
+            chain = await opened(node, f"?zmq={publisher.address}")
+            assert await chain.mempool() == frozenset()
+            async with asyncio.timeout(LONG):
+                while await chain.mempool() != {loose.txid}:
+                    publisher.publish("rawtx", kit.raw(loose))
+                    await asyncio.sleep(0.01)
+            assert node.asked["getrawmempool"] == 1
+            publisher.publish("hashblock", kit["6"].hash[::-1])
+            async with asyncio.timeout(LONG):
+                while await chain.mempool():  # it may be in that block
+                    await asyncio.sleep(0.01)
+            assert node.asked["getrawmempool"] == 1
+    finally:
+        publisher.close()
+
+
 async def test_a_silent_publisher_loses_nothing_but_time(
     kit: ChainKit, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

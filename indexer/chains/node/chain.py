@@ -43,6 +43,9 @@ REFUSED_SECONDS = 60.0
 
 MEMPOOL_BYTES = 512 << 20
 
+MOST_ANNOUNCED = 100_000
+"""Transactions published since the mempool was listed that are counted in; a new list tells of more."""
+
 
 class NodeChain:
     """A chain as one node has it. `warning` says what works less well than it could with another configuration."""
@@ -70,6 +73,8 @@ class NodeChain:
         self._refused: dict[bytes, float] = {}
         self._reading: AsyncGenerator[tuple[BlockRef, memoryview], None] | None = None
         self._listing: tuple[float, frozenset[bytes]] = (0.0, frozenset())
+        self._announced: set[bytes] = set()
+        self._listed_after = 0
         self._seen: object = None
         self._keeps_transactions: bool | None = None
 
@@ -94,9 +99,14 @@ class NodeChain:
 
     def _subscribe(self) -> None:
         if "zmq" in self._options and self._news is None:
-            news = News(self.name, self._options["zmq"].split(","), self._transactions.announce)
+            news = News(self.name, self._options["zmq"].split(","), self._announce)
             news.start()
             self._news = news
+
+    def _announce(self, raw: bytes) -> None:
+        txid = self._transactions.announce(raw)
+        if txid is not None and len(self._announced) < MOST_ANNOUNCED:
+            self._announced.add(txid)
 
     async def _look_at_index(self) -> None:
         """Warn of a node that finds no confirmed transactions, on chains where values have to be looked up."""
@@ -223,7 +233,9 @@ class NodeChain:
         until, listed = self._listing
         began = time.monotonic()
         if began < until:
-            return listed
+            return listed | self._since_listed()
+        self._announced.clear()
+        self._listed_after = self._blocks_told()
         told: Any = await self._client.call("getrawmempool", limit=MEMPOOL_BYTES)
         if not isinstance(told, list):
             raise SourceError(f"{self.name}: getrawmempool answers no list")
@@ -231,6 +243,13 @@ class NodeChain:
         now = time.monotonic()
         self._listing = (now + min(LISTING_FACTOR * (now - began), LISTING_LONGEST), listed)
         return listed
+
+    def _blocks_told(self) -> int:
+        return self._news.blocks if self._news is not None else 0
+
+    def _since_listed(self) -> set[bytes]:
+        """What was published since; nothing once there was a block, whose transactions are published too."""
+        return self._announced if self._blocks_told() == self._listed_after else set()
 
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Raw transactions by txid, unconfirmed and (with the node's txindex) confirmed ones. Raises SourceError."""

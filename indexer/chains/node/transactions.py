@@ -32,11 +32,12 @@ class Transactions:
         self._kept: OrderedDict[bytes, bytes] = OrderedDict()
         self._size = 0
 
-    def announce(self, raw: bytes) -> None:
-        """Keep a transaction that the node published; what cannot be read is left."""
+    def announce(self, raw: bytes) -> bytes | None:
+        """Keep a transaction that the node published; its txid, None for what cannot be read, which is left."""
         txid = self._txid(raw)
         if txid is not None:
             self._keep(txid, raw)
+        return txid
 
     async def get(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Raw transactions by txid, unconfirmed ones too, of those that the node has. Raises SourceError."""
