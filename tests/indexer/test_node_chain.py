@@ -317,7 +317,7 @@ async def test_what_is_announced_counts_though_the_mempool_takes_long_to_list(
             assert node.asked["getrawmempool"] == 1
             publisher.publish("hashblock", kit["6"].hash[::-1])
             async with asyncio.timeout(LONG):
-                while await chain.mempool():  # it may be in that block
+                while await chain.mempool():  # noqa: ASYNC110 - it may be in that block
                     await asyncio.sleep(0.01)
             assert node.asked["getrawmempool"] == 1
     finally:
