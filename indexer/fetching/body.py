@@ -27,7 +27,11 @@ async def read(chunks: AsyncIterable[bytes], headers: dict[str, str], limits: Li
     if told.isdigit() and int(told[:20]) > most:
         raise FetchError("fetch-size", f"{most:,} bytes")
     into = _coding(headers.get("content-encoding", ""), limits, most)
+    pieces = taken = 0
     async for chunk in chunks:
+        pieces, taken = pieces + 1, taken + len(chunk)
+        if pieces > limits.pieces + taken // 64:
+            raise FetchError("fetch-framing")
         into.add(chunk)
     return into.finish()
 

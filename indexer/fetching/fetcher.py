@@ -190,6 +190,7 @@ class Visit:
         """Send a request and wait for the answer's headers: connecting and waiting each have their time, however
         slowly bytes drip."""
         sent = False
+        self._backend.left = self._limits.head_wire
 
         async def phase(name: str, _: dict[str, object]) -> None:
             nonlocal sent
@@ -200,7 +201,7 @@ class Visit:
         request.extensions["trace"] = phase
         try:
             async with asyncio.timeout(self._limits.connect) as limit:
-                return await self._pool.handle_async_request(request)
+                response = await self._pool.handle_async_request(request)
         except (TimeoutError, httpcore.ReadTimeout, httpcore.WriteTimeout):
             if sent:
                 raise FetchError("fetch-first-byte", f"{self._limits.first_byte:g} s") from None
@@ -209,6 +210,8 @@ class Visit:
             if "too long" in str(error):  # h11's word for headers that do not end within 100 kB
                 raise FetchError("fetch-headers", "more than 100,000 bytes") from None
             raise
+        self._backend.left = self._limits.wire
+        return response
 
     async def _judge(
         self, place: Target, response: httpcore.Response, headers: dict[str, str], known: Validators | None, most: int

@@ -22,8 +22,12 @@ class Limits:
     total: float = 30.0
     """For one URL, redirects included."""
     body: int = 2_000_000
-    wire: int = 4_200_000
-    """Bytes read from one connection, with headers and framing: chunks of one byte cost six."""
+    head_wire: int = 131_072
+    """Bytes that may come before the body, early answers (1xx) included."""
+    wire: int = 3_000_000
+    """Bytes that may come as the body, with its framing."""
+    pieces: int = 4_096
+    """Pieces that a body may come in, and one more for each 64 bytes: each one costs us 10 µs."""
     ratio: int = 100
     """A body that was compressed unasked may be this many times as large as what came, beyond 64 kB."""
     header_bytes: int = 32_768

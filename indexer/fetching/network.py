@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import httpcore
@@ -32,46 +33,50 @@ async def dial(address: str, port: int) -> httpcore.AsyncNetworkStream:
     return await httpcore.AnyIOBackend().connect_tcp(address, port)
 
 
+READ_BYTES = 8_192
+"""Bytes read at once: they may hold 1,400 chunks, which are parsed before the loop goes on (20 ms)."""
+
+
+class UnreachedError(FetchError):
+    """An address does not answer; another one of the same name may."""
+
+
 class Backend(httpcore.AsyncNetworkBackend):
-    """Connects for one visit. `address` is the one connected to last."""
+    """Connects for one visit, one request after the other. `address` is the one connected to last."""
 
     def __init__(self, resolver: Resolver, table: Table, limits: Limits, admit: Admit, dial: Dial = dial) -> None:
         self._resolver, self._table, self._limits, self._admit, self._dial = resolver, table, limits, admit, dial
         self.address = ""
+        self.left = 0
+        """Bytes that may still be read, in clear, of the answer under way."""
 
     async def connect_tcp(self, host: str, port: int, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:
-        """Connect to what `host` may be asked at. Raises FetchError."""
-        try:
-            async with asyncio.timeout(self._limits.connect):
-                stream = await self._connect(host, port)
-        except TimeoutError:
-            raise FetchError("fetch-connect-slow", f"{self._limits.connect:g} s") from None
-        return _Stream(stream, self._limits)
+        """Connect to what `host` may be asked at. Raises FetchError. How long it may take is the caller's timer."""
+        return _Stream(await self._connect(host, port), self)
 
     async def _connect(self, host: str, port: int) -> httpcore.AsyncNetworkStream:
         named = self._table.get((host, port))
         if named is not None:
-            return await self._reach([named[0]], named[1])
+            return await self._reach(named[0], named[1], self._limits.connect)
         found = await permitted(self._resolver, host, self._limits)
-        self._admit(host, found[0])
-        return await self._reach([str(address) for address in found], port)
+        for address in found[:-1]:
+            self._admit(host, address)
+            with suppress(UnreachedError):
+                return await self._reach(str(address), port, self._limits.connect / len(found))
+        self._admit(host, found[-1])
+        return await self._reach(str(found[-1]), port, self._limits.connect)
 
-    async def _reach(self, found: list[str], port: int) -> httpcore.AsyncNetworkStream:
-        """Connect to the first address that answers."""
-        failure: Exception | None = None
-        for address in found:
-            self.address = address
-            try:
-                async with asyncio.timeout(self._limits.connect / len(found)):
-                    stream = await self._dial(address, port)
-            except (httpcore.NetworkError, httpcore.TimeoutException, TimeoutError) as error:
-                failure = error
-                continue
-            await _same(stream, address)
-            return stream
-        if isinstance(failure, (TimeoutError, httpcore.TimeoutException)):
-            raise FetchError("fetch-connect-slow", f"{self._limits.connect:g} s") from None
-        raise FetchError("fetch-connect", shown(str(failure))) from None
+    async def _reach(self, address: str, port: int, seconds: float) -> httpcore.AsyncNetworkStream:
+        self.address = address
+        try:
+            async with asyncio.timeout(seconds):
+                stream = await self._dial(address, port)
+        except (TimeoutError, httpcore.TimeoutException):
+            raise UnreachedError("fetch-connect-slow", f"{seconds:g} s") from None
+        except httpcore.NetworkError as error:
+            raise UnreachedError("fetch-connect", shown(str(error))) from None
+        await _same(stream, address)
+        return stream
 
     async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore.AsyncNetworkStream:
         """Never."""
@@ -91,16 +96,16 @@ async def _same(stream: httpcore.AsyncNetworkStream, address: str) -> None:
 
 
 class _Stream(httpcore.AsyncNetworkStream):
-    """A connection that counts what it reads, in clear, and refuses more than `limits.wire`."""
+    """A connection that takes what it reads, in clear, from what its backend allows."""
 
-    def __init__(self, stream: httpcore.AsyncNetworkStream, limits: Limits) -> None:
-        self._stream, self._limits, self._read = stream, limits, 0
+    def __init__(self, stream: httpcore.AsyncNetworkStream, backend: Backend) -> None:
+        self._stream, self._backend = stream, backend
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
-        data = await self._stream.read(max_bytes, timeout)
-        self._read += len(data)
-        if self._read > self._limits.wire:
-            raise FetchError("fetch-framing", f"{self._limits.wire:,} bytes")
+        data = await self._stream.read(min(max_bytes, READ_BYTES), timeout)
+        self._backend.left -= len(data)
+        if self._backend.left < 0:
+            raise FetchError("fetch-framing")
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
@@ -112,18 +117,15 @@ class _Stream(httpcore.AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, *_: Any, **__: Any
     ) -> httpcore.AsyncNetworkStream:
-        limit = self._limits.connect
         try:
-            stream = await self._handshake(ssl_context, server_hostname, limit)
-        except httpcore.TimeoutException:
-            raise FetchError("fetch-connect-slow", f"{limit:g} s") from None
-        except (httpcore.NetworkError, OSError, ssl.CertificateError) as error:
+            stream = await self._handshake(ssl_context, server_hostname)
+        except (httpcore.NetworkError, OSError) as error:
             raise FetchError("fetch-tls", shown(str(error)) or "the connection ended") from None
-        return _Stream(stream, self._limits)
+        return _Stream(stream, self._backend)
 
-    async def _handshake(self, context: ssl.SSLContext, name: str | None, limit: float) -> httpcore.AsyncNetworkStream:
+    async def _handshake(self, context: ssl.SSLContext, name: str | None) -> httpcore.AsyncNetworkStream:
         try:
-            return await self._stream.start_tls(context, name, limit)
+            return await self._stream.start_tls(context, name)
         except BaseException:  # a handshake given up half-way is closed by nobody else
             await self._stream.aclose()
             raise

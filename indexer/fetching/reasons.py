@@ -30,7 +30,7 @@ SENTENCES: dict[str, str] = {
     "fetch-protocol": "the answer is not proper HTTP: {}",
     "fetch-headers": "the headers of the answer are too large: {}",
     "fetch-size": "the answer is larger than {}",
-    "fetch-framing": "the answer takes more than {} on the wire",
+    "fetch-framing": "the answer is cut into tiny pieces, or wrapped in far more than it holds",
     "fetch-coding": "the answer is encoded in a way that was not asked for: {}",
     "fetch-ratio": "the answer expands more than {} times",
     "fetch-server": "the host fails: status {}",

@@ -70,7 +70,7 @@ class _Lane:
     jobs: list[tuple[float, int, str]] = field(default_factory=list)
     flying: bool = False
     turn: int = 0
-    """Counts up whenever the domain is moved: entries elsewhere with an older one are void."""
+    """Another number whenever the domain is moved: entries elsewhere with an older one are void."""
 
 
 class Schedule:
@@ -89,7 +89,7 @@ class Schedule:
         self._parked: dict[str, list[tuple[float, int, str, int]]] = {}
         self._unpark: list[tuple[float, int, str]] = []
         self._blocks: OrderedDict[str, str] = OrderedDict()
-        self._numbers = count()
+        self._numbers = count(1)
 
     def __len__(self) -> int:
         """Jobs that wait."""
@@ -213,7 +213,7 @@ class Schedule:
 
     def _queue(self, domain: str, lane: _Lane, now: float) -> None:
         """Put a domain where it belongs by its budget; forget it when it has no jobs."""
-        lane.turn += 1
+        lane.turn = next(self._numbers)
         if self._first(lane) is None:
             del self._lanes[domain]
             return
@@ -251,7 +251,7 @@ class Schedule:
         if parked is None:
             parked = self._parked[block] = []
             heapq.heappush(self._unpark, (free_at, next(self._numbers), block))
-        lane.turn += 1
+        lane.turn = next(self._numbers)
         heapq.heappush(parked, (*lane.jobs[0][:2], domain, lane.turn))
         return False
 
@@ -278,7 +278,7 @@ class Schedule:
         self._leave(domain)
         self._flying[job.key] = job
         lane.flying = True
-        lane.turn += 1
+        lane.turn = next(self._numbers)
         self.budgets.spend_domain(domain, now)
         block = self._blocks.get(job.host)
         if block is not None:

@@ -18,6 +18,7 @@ BENCHES = (
     ("bench_visible",),
     ("bench_up",),
     ("bench_mempool",),
+    ("bench_fetch",),
 )
 
 

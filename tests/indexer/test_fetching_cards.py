@@ -19,9 +19,10 @@ from indexer.fetching.limits import USER_AGENT
 from indexer.fetching.network import tls_context
 from indexer.fetching.reasons import FetchError
 from indexer.fetching.resolving import SystemResolver, table
+from parsers.cid import DAG_PB, Cid
 from tests.hostile import PUBLIC, QUICK, Hostile, Net, answer, ok, raw, redirect, silent
 from tests.parsers.test_cid import CARD as IPFS_CARD
-from tests.parsers.test_cid import VECTORS
+from tests.parsers.test_cid import VECTORS, piece
 
 FIRST, SECOND = "/.well-known/agent.json", "/.well-known/agent-card.json"
 URL = f"https://agent.example{FIRST}"
@@ -447,6 +448,45 @@ async def test_what_is_no_file_on_ipfs_is_named(uri: str, code: str, blocks: tup
     found = await cards(blocks[1], net).fetch_card(uri, None)
     assert found.refusal is not None
     assert found.refusal.code == code
+
+
+async def test_a_gateway_in_trouble_is_named(blocks: tuple[Blocks, Gateway], net: Net, authority: trustme.CA) -> None:
+    for behave, said in ((raw(answer("502 Bad Gateway")), "status 502"), (silent, "not done|Timeout")):
+        async with Hostile(authority, tls=False) as broken:
+            broken.say(f"/ipfs/{VECTORS['raw'].base32}?format=raw", behave)
+            gateway = Gateway(f"http://127.0.0.1:{broken.port}", QUICK)
+            found = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS['raw'].base32}", None)
+        assert found.refusal is not None
+        assert found.refusal.code == "fetch-gateway"
+        assert any(each in found.refusal.sentence for each in said.split("|"))
+
+
+async def test_a_link_of_another_kind_is_followed_by_the_gateway_and_unhashed(
+    blocks: tuple[Blocks, Gateway], net: Net
+) -> None:
+    served, gateway = blocks
+    link = piece(1, bytes.fromhex("01711220") + bytes(32)) + piece(2, b"card.json")  # dag-cbor
+    node = piece(2, link) + piece(1, b"\x08\x01")
+    root = Cid(1, DAG_PB, digest(node)).base32
+    served.swap[root] = node
+    served.plain[f"{root}/card.json"] = IPFS_CARD
+    found = await cards(gateway, net).fetch_card(f"ipfs://{root}/card.json", None)
+    assert (found.state, found.body) == (State.UNHASHED, IPFS_CARD)
+    other = f"f01711220{'00' * 32}"
+    served.plain[other] = IPFS_CARD
+    found = await cards(gateway, net).fetch_card(f"ipfs://{other}", None)
+    assert (found.state, found.body) == (State.UNHASHED, IPFS_CARD)
+
+
+async def test_opt_outs_are_remembered_for_so_many_hosts(
+    server: Hostile, net: Net, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.fetching.fetcher.ROBOTS_KEPT", 1)
+    fetcher = net.fetcher()
+    server.say("/x", ok(CARD))
+    for host in ("agent.example", "other.example"):
+        await fetcher.get(f"https://{host}/x")
+    assert list(fetcher.opt_outs) == [("https", "other.example", 443)]
 
 
 async def test_without_a_gateway_or_with_a_dead_one_it_is_said(net: Net) -> None:

@@ -71,8 +71,9 @@ BAD_ANSWERS: dict[str, tuple[Behave, str]] = {
         "fetch-slow",
     ),
     "chunk extensions without end": (forever(chunked(), b"1;" + b"e" * 4_000 + b"\r\nx\r\n"), "fetch-framing"),
-    "one chunk extension without end": (forever(chunked() + b"1;", b"e" * 4_000), "fetch-protocol"),
-    "trailers without end": (forever(chunked(b"{}") + b"0\r\n", b"x: y\r\n" * 500), "fetch-protocol"),
+    "chunks of one byte": (raw(chunked(*[b"x"] * 600)), "fetch-framing"),
+    "one chunk extension without end": (forever(chunked() + b"1;", b"e" * 4_000), "fetch-framing"),
+    "trailers without end": (forever(chunked(b"{}") + b"0\r\n", b"x: y\r\n" * 500), "fetch-framing"),
     "answers before the answer without end": (
         forever(b"", b"HTTP/1.1 103 Early Hints\r\nx: y\r\n\r\n" * 500),
         "fetch-framing",
@@ -287,6 +288,25 @@ async def test_of_public_and_private_addresses_only_the_public_one_is_asked(serv
     net.dead.add("2606:2800:220:1::1")
     assert (await net.fetcher().get(URL)).address == PUBLIC
     assert net.dialled == [("2606:2800:220:1::1", 443), (PUBLIC, 443)]
+
+
+async def test_no_address_of_a_name_is_asked_without_a_budget(server: Hostile, net: Net) -> None:
+    """A dead address in front of a victim's would otherwise hide who pays."""
+    server.say(CARD, ok())
+    net.names["agent.example"] = ["93.184.216.1", PUBLIC]
+    net.dead.add("93.184.216.1")
+    told: list[tuple[str, str]] = []
+    await net.fetcher().get(URL, admit=lambda host, address: told.append((host, str(address))))
+    assert told == [("agent.example", "93.184.216.1"), ("agent.example", PUBLIC)]
+
+    def admit(host: str, address: object) -> None:
+        if str(address) == PUBLIC:
+            raise FetchError("fetch-budget", "9 s", 9.0)
+
+    net.dialled.clear()
+    with pytest.raises(FetchError, match="again in 9 s"):
+        await net.fetcher().get(URL, admit=admit)
+    assert net.dialled == [("93.184.216.1", 443)]
 
 
 async def test_a_name_that_changes_its_answer_gains_nothing(server: Hostile, net: Net) -> None:

@@ -310,6 +310,36 @@ def test_budgets_that_are_full_again_are_forgotten() -> None:
     assert (len(budgets.domains), len(budgets.blocks)) == (0, 0)
 
 
+def test_what_failed_long_ago_is_forgiven() -> None:
+    budgets = Budgets(Rates())
+    budgets.trouble("agent.example", 0.0)
+    budgets.unreached("93.184.216.0/24", 0.0)
+    budgets.sweep(3_000.0)
+    assert budgets.domains["agent.example"].failures == 1
+    assert budgets.blocks["93.184.216.0/24"].stretch == 2
+    budgets.sweep(3_700.0)
+    assert (budgets.domains, budgets.blocks, budgets._forgive) == ({}, {}, {})
+    budgets.well("agent.example", None)
+
+
+def test_every_address_of_a_name_is_charged_to_its_own_block() -> None:
+    world = World(Rates(block=Rate(10.0, 1)))
+    victim = ip_address("198.41.0.4")
+    refused = 0
+    for number in range(3):
+        world.add(f"evil{number}.example")
+        job = world.schedule.next()
+        assert job is not None
+        admit = world.schedule.admission(job)
+        admit(job.host, ip_address(f"203.0.{number}.1"))
+        try:
+            admit(job.host, victim)
+        except FetchError as error:
+            refused += error.refusal.code == "fetch-budget"
+        world.schedule.finish(job.key)
+    assert refused == 2
+
+
 HOSTS = [f"{sub}{name}.example" for name in "abcd" for sub in ("", "x.", "y.")]
 JOBS = st.lists(
     st.tuples(st.sampled_from(HOSTS), st.integers(0, 3), st.sampled_from(Priority), st.integers(0, 300)), max_size=40

@@ -1,0 +1,135 @@
+"""Cards fetched and verified: `python -m tests.bench.bench_fetch [--hosts N]`.
+
+A local TLS server answers 200 ms late for 500 hosts of their own certificate authority; each host's card is fetched by
+its domain, its opt-out first, and held to its hash. Beside it, in the same run: what the same server gives to a plain
+httpx client that checks nothing, and what the flood costs: the memory of 100,000 pointers to one host and of as many
+names, and the processor time of a body in chunks of one byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ssl
+import time
+import tracemalloc
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx
+import trustme
+
+from indexer.fetching.cards import CardFetcher, State
+from indexer.fetching.fetcher import Fetcher
+from indexer.fetching.network import tls_context
+from indexer.fetching.reasons import FetchError
+from indexer.fetching.resolving import SystemResolver
+from indexer.fetching.schedule import Job, Priority, Schedule
+from tests.hostile import Behave, Hostile, Net, answer, raw
+
+WORKERS = 64
+LATENCY = 0.2
+PATH = "/.well-known/agent.json"
+CARD = b'{"name": "Agent", "url": "https://agent.example/", "description": "%s"}' % (b"x" * 2_000)
+FLOOD = 100_000
+
+
+def late(data: bytes) -> Behave:
+    """Answer after the latency."""
+
+    async def behave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(LATENCY)
+        writer.write(data)
+
+    return behave
+
+
+async def each(hosts: list[str], work: Callable[[str], Awaitable[None]]) -> float:
+    """Seconds that so many workers take for all hosts."""
+    left = iter(hosts)
+
+    async def worker() -> None:
+        for host in left:
+            await work(host)
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(worker() for _ in range(WORKERS)))
+    return time.perf_counter() - begun
+
+
+async def cards(hosts: list[str], folder: Path) -> None:
+    """Print how many cards are fetched a second, with every check and with none."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    async with Hostile(authority, hosts) as server:
+        server.say(PATH, late(answer("200 OK", CARD)))
+        server.say("/robots.txt", late(answer("404 Not Found")))
+        table = {(host, 443): ("127.0.0.1", server.port) for host in hosts}
+        fetching = CardFetcher(Fetcher(SystemResolver(), tls_context(str(folder / "ca.pem")), table))
+        digest = sha256(CARD).digest()
+
+        async def checked(host: str) -> None:
+            found = await fetching.fetch_card(host, digest)
+            assert found.state is State.MET, found.refusal
+
+        trusting = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+
+        async def plain(host: str) -> None:
+            async with httpx.AsyncClient(verify=trusting, trust_env=False) as client:
+                for path in ("/robots.txt", PATH):
+                    await client.get(
+                        f"https://127.0.0.1:{server.port}{path}",
+                        headers={"Host": host},
+                        extensions={"sni_hostname": host},
+                    )
+
+        for title, work in (("fetched and verified", checked), ("plain httpx, nothing checked", plain)):
+            took = await each(hosts, work)
+            print(f"{title:30} {len(hosts) / took:7.0f} cards/s, {WORKERS} at once, {LATENCY * 1000:.0f} ms late")
+
+
+def flood() -> None:
+    """Print what pointers that wait cost in memory, and how fast they are taken in."""
+    for title, key, host in (
+        ("pointers to one host", "https://victim.example/{}", "victim.example"),
+        ("names", "name{}.example", "name{}.example"),
+    ):
+        keys = [(key.format(number), host.format(number)) for number in range(FLOOD)]
+        tracemalloc.start()
+        schedule = Schedule(time.monotonic)
+        begun = time.perf_counter()
+        taken = sum(schedule.add(Job(key, host, Priority.NEW, 0.0)) for key, host in keys)
+        took = time.perf_counter() - begun
+        size, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        print(f"{FLOOD:,} {title:22} {taken:7,} taken, {size / max(taken, 1):4.0f} bytes each, {taken / took:,.0f}/s")
+
+
+async def crumbs() -> None:
+    """Print the processor time that chunks of one byte cost until they are refused."""
+    authority = trustme.CA()
+    async with Hostile(authority) as server:
+        server.say(PATH, raw(answer("200 OK", b"1\r\nx\r\n" * 5_000, "Transfer-Encoding: chunked", length=False)))
+        fetcher = Net(server, authority).fetcher(limits=Fetcher(SystemResolver(), tls_context()).limits)
+        begun = time.process_time()
+        try:
+            await fetcher.get(f"https://agent.example{PATH}")
+        except FetchError as error:
+            print(f"4,097 chunks of one byte       {1000 * (time.process_time() - begun):.0f} ms, then: {error}")
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hosts", type=int, default=500)
+    count = parser.parse_args().hosts
+    with TemporaryDirectory() as folder:
+        asyncio.run(cards([f"agent{number}.example" for number in range(count)], Path(folder)))
+    asyncio.run(crumbs())
+    flood()
+
+
+if __name__ == "__main__":
+    main()
