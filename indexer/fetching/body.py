@@ -24,7 +24,7 @@ async def read(chunks: AsyncIterable[bytes], headers: dict[str, str], limits: Li
     `headers` are in lower case, repeated ones joined with commas.
     """
     told = headers.get("content-length", "")
-    if told.isdigit() and int(told[:20]) > most:
+    if told.isascii() and told.isdigit() and int(told[:20]) > most:
         raise FetchError("fetch-size", f"{most:,} bytes")
     into = _coding(headers.get("content-encoding", ""), limits, most)
     pieces = taken = 0

@@ -7,6 +7,7 @@ import gzip
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -170,7 +171,7 @@ async def test_a_bomb_is_stopped_by_what_it_expands_to_before_its_size(server: H
 async def test_the_loop_goes_on_while_servers_stall(server: Hostile, net: Net) -> None:
     server.say(CARD, silent)
     server.say("/good", ok(b'{"name": "x"}'))
-    fetcher = net.fetcher()
+    fetcher = net.fetcher(replace(QUICK, first_byte=4.0, total=8.0))
     stalled = [asyncio.create_task(refused(fetcher)) for _ in range(20)]
     found = await fetcher.get("https://other.example/good")
     assert found.body == b'{"name": "x"}'
@@ -367,7 +368,7 @@ async def test_a_host_that_does_not_answer_is_named(net: Net) -> None:
         await asyncio.sleep(30)
         raise AssertionError
 
-    fetcher = Fetcher(net, net.tls, limits=QUICK, dial=never)  # type: ignore[arg-type]
+    fetcher = Fetcher(net, net.tls, limits=replace(QUICK, connect=0.3), dial=never)  # type: ignore[arg-type]
     assert await refused(fetcher) == "fetch-connect-slow"
 
 
@@ -421,7 +422,7 @@ async def test_a_server_that_speaks_no_tls_is_refused(authority: trustme.CA) -> 
 
 async def test_a_handshake_that_stalls_is_given_up(authority: trustme.CA) -> None:
     async with Hostile(authority, tls=False) as server:
-        assert await refused(Net(server, authority).fetcher()) == "fetch-connect-slow"
+        assert await refused(Net(server, authority).fetcher(replace(QUICK, connect=0.3))) == "fetch-connect-slow"
         assert server.requests == []
 
 
