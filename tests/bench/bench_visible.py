@@ -16,7 +16,9 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from statistics import quantiles
+from string import ascii_lowercase
 
 from indexer.facts import Reading
 from indexer.settings import Settings
@@ -65,11 +67,12 @@ async def measure(folder: Path, kit: ChainKit) -> None:
     while runner.standing.ready() is not None:  # noqa: ASYNC110 - readiness has no event of its own
         await asyncio.sleep(0.1)
     committed, found = [], []
-    for number in range(TIMES):
-        name = "".join(chr(97 + int(digit)) * 2 for digit in f"{number:04}") + "xq"
-        kit.mine(kit.inscribe(agent(f"Zy{name}")))
+    random = Random(6)
+    for _ in range(TIMES):
+        name = "".join(random.choices(ascii_lowercase, k=16))  # no misspelling of another
+        kit.mine(kit.inscribe(agent(name)))
         chain.arrive(*kit.blocks[-1:])
-        await _until_found(house, f"zy{name}")
+        await _until_found(house, name)
         found.append(1000 * (time.perf_counter() - Timed.began))
         committed.append(1000 * (Timed.ended - Timed.began))
     task.cancel()
@@ -84,7 +87,7 @@ async def measure(folder: Path, kit: ChainKit) -> None:
 async def _until_found(house: House, text: str) -> None:
     assert house.engine
     while not house.engine.search(Query(text=text, limit=1)).total:  # noqa: ASYNC110 - being found has no event
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.002)
 
 
 def main() -> None:
