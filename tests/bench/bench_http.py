@@ -1,8 +1,8 @@
 """Searches a second over HTTP on one core: `python -m tests.bench.bench_http [tantivy whoosh ...] [--offers N]`.
 
 A server process over an index of N offers (pages of 20 full items, no result cache) answers 16 connections that are
-kept open: 60 % two exact words, 25 % one word with a typo, 15 % filters only. Two servers stand beside it in the same
-run: `bare`, an aiohttp handler that returns a page of the same size and does nothing, and `canned`, the whole
+kept open: 60 % two exact words, 25 % one word with a typo, 15 % filters only. The words are as common in the index as
+those of real questions are in real lists (`SHARES`). Two servers stand beside it in the same run: `bare`, an aiohttp handler that returns a page of the same size and does nothing, and `canned`, the whole
 application over an engine that finds the same 20 listings for free; `limited` is that with a rate limit on top, which
 is never met. Requests a second of server CPU time are what one
 core can do, whatever else the machine is busy with.
@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import os
 import random
 import socket
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -40,6 +42,8 @@ from overlay.engines import Cursor, Engine, Suggestion
 from overlay.memory import rarely_collect
 from overlay.ports import Changes, Listing, Revision, Services
 from overlay.query import Cheapest, Hit, Hits, Query
+from overlay.search.ranking import texts
+from overlay.search.text import stem, words
 from parsers.cards import AgentCard, Kind
 from parsers.tx import Outpoint
 from tests.bench.listings import listings, offers_of
@@ -71,21 +75,47 @@ def _full(document: Document) -> Document:
     return replace(document, item=encode(items.item(subject)))
 
 
+SHARES = (0.000_1, 0.000_7, 0.004_7, 0.022, 0.077, 0.16, 0.4)
+"""Of all listings, those that hold a word of a question: quantiles 0, 10, 25, 50, 75, 90 and 100 % over the words of
+five letters and more in the questions of `relevance-dev.jsonl`, in the 18,155 listings of the three public lists."""
+_QUANTILES = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+
+
+def _share(chance: random.Random) -> float:
+    """How common the word to ask for shall be."""
+    at = chance.random()
+    upper = next(number for number, quantile in enumerate(_QUANTILES) if quantile >= at) or 1
+    part = (at - _QUANTILES[upper - 1]) / (_QUANTILES[upper] - _QUANTILES[upper - 1])
+    return float(SHARES[upper - 1] ** (1 - part) * SHARES[upper] ** part)
+
+
 def questions(found: list[Document], seed: int = 7) -> Iterator[str]:
     """Query strings without end, in the mix said above."""
     chance = random.Random(seed)
+    holding = Counter(term for document in found for term in _words(document))
     while True:
         dice, document = chance.random(), chance.choice(found)
-        words = [word for word in f"{document.name} {document.description}".split() if word.isalpha() and len(word) > 4]
-        if dice >= 0.85 or not words:
+        held = _words(document)
+
+        def pick(held: dict[str, str] = held) -> str:
+            wanted = math.log(_share(chance) * len(found))
+            return held[min(held, key=lambda term: abs(math.log(holding[term]) - wanted))]
+
+        if dice >= 0.85 or not held:
             currency, price = chance.choice(("USD", "BSV", "EUR")), chance.choice(("1", "10", "0.5"))
             yield urlencode({"acceptedCurrency": currency, "maxPrice": price, "type": chance.choice(("agent", "tool"))})
         elif dice >= 0.6:
-            word = chance.choice(words)
+            word = pick()
             at = chance.randrange(1, len(word) - 2)
             yield urlencode({"q": word[:at] + word[at + 1] + word[at] + word[at + 2 :]})
         else:
-            yield urlencode({"q": " ".join(chance.choices(words, k=2))})
+            yield urlencode({"q": f"{pick()} {pick()}"})
+
+
+def _words(document: Document) -> dict[str, str]:
+    """The words of a listing that a question may hold, by their stems."""
+    found = {stem(word): word for _, text in texts(document) for word in words(text)}
+    return {term: word for term, word in found.items() if len(word) > 4 and word.isalpha()}
 
 
 class Canned:
