@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 from indexer.batch import Batch
-from indexer.chains import Chain, Excerpt
+from indexer.chains import Chain, Data, Excerpt, Sayings, Sparse
 from indexer.facts import BlockRef, Event, Reading
 from indexer.progress import Progress
 from indexer.reading import Read, read_block
@@ -37,6 +38,7 @@ class Catchup:
     ) -> None:
         self._chain, self._store, self._writer = chain, store, writer
         self._progress, self._changed = progress, changed
+        self._sparse = isinstance(chain, Sparse)
         self._registry = Registry(store, chain.name)
         self._writing: asyncio.Task[None] | None = None
         self._sealed = Batch()
@@ -56,6 +58,8 @@ class Catchup:
         stream = self._chain.blocks(at.height + 1 if at else self._chain.first, last)
         try:
             async for ref, data in stream:
+                if self._sparse:
+                    ref = await self._linked(ref, at)
                 if at is not None and ref.prev != at.hash:
                     break  # the best chain has changed since it was compared
                 read = await self._read_one(ref, data)
@@ -79,8 +83,17 @@ class Catchup:
 
     # -- reading
 
-    async def _read_one(self, ref: BlockRef, data: memoryview | Excerpt) -> Read | None:
+    async def _linked(self, ref: BlockRef, at: BlockRef | None) -> BlockRef:
+        """A block of a sparse chain, whose `prev` is what is stored before it, as long as the source has that too."""
+        if at is None:
+            return ref
+        theirs = await self._chain.ref(at.height)
+        return replace(ref, prev=theirs.hash if theirs else b"")
+
+    async def _read_one(self, ref: BlockRef, data: Data) -> Read | None:
         """Read a block, looking up the values it turns out to need; None when the block is refused."""
+        if isinstance(data, Sayings):
+            return Read(Reading(ref, data.events, dict(data.cards)), frozenset())
         if isinstance(data, Excerpt) and not data.transactions:
             # one in thousands holds anything of ours where a source tells excerpts: no thread for the others
             return Read(Reading(ref, (), {}), frozenset())
@@ -147,7 +160,7 @@ class Catchup:
         self._registry.clear()
 
     async def _write(self, batch: Batch) -> None:
-        await asyncio.to_thread(self._writer.append, self._chain.name, batch.readings)
+        await asyncio.to_thread(self._writer.append, self._chain.name, batch.readings, sparse=self._sparse)
         progress, newest = self._progress, batch.newest
         progress.blocks += len(batch.readings)
         progress.bytes += batch.bytes

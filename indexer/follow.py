@@ -144,7 +144,7 @@ class Follower:
             if theirs is None and await self._is_merely_behind(at):
                 return newest
             self._check_final(newest.height - at.height + 1)
-            at = await asyncio.to_thread(self._store.block, self._chain.name, at.height - 1)
+            at = await asyncio.to_thread(self._store.below, self._chain.name, at.height)
         if at != newest:
             await self._reorganise(newest, at)
         return at
@@ -197,7 +197,7 @@ class Follower:
         if height is None or height > at.height:
             return at
         log.info("%s: more is known of block %d; reading again from there", self._chain.name, height)
-        before = await asyncio.to_thread(self._store.block, self._chain.name, height - 1)
+        before = await asyncio.to_thread(self._store.below, self._chain.name, height)
         await self._forget(before, height - 1)
         return before
 
@@ -215,7 +215,7 @@ class Follower:
             if ref is None or len(await self._catchup.look_up(wanted, ref)) < len(wanted):
                 continue
             log.info("%s: the values that block %d waited for are known; reading again", self._chain.name, ref.height)
-            before = await asyncio.to_thread(self._store.block, self._chain.name, ref.height - 1)
+            before = await asyncio.to_thread(self._store.below, self._chain.name, ref.height)
             await self._forget(before, ref.height - 1)
             return before
         return at

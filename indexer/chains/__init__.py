@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import NamedTuple, Protocol, cast, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, cast, runtime_checkable
 
-from indexer.facts import BlockRef
+from indexer.facts import BlockRef, Event
 from parsers.tx import Outpoint
 
 
@@ -50,6 +50,23 @@ class Excerpt:
 
     def __len__(self) -> int:
         return sum(len(told.raw) for told in self.transactions)
+
+
+@dataclass(frozen=True, slots=True)
+class Sayings:
+    """What a block of a chain without transactions of Bitcoin's form said, read by the source itself: events in their
+    order, and the card bodies they name by SHA-256. `size` is how many bytes that took to tell."""
+
+    events: tuple[Event, ...] = ()
+    cards: Mapping[bytes, bytes] = field(default_factory=dict)
+    size: int = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+
+Data = memoryview | Excerpt | Sayings
+"""A block's raw bytes (header first), or what a source tells of it instead."""
 
 
 class HeaderRows(Protocol):
@@ -111,9 +128,9 @@ class Chain(Protocol):
         """The best chain's block at `height`, None above the tip."""
         ...
 
-    def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview | Excerpt]]:
+    def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, Data]]:
         """The best chain's blocks from height `first` to `last`, in order, each as raw bytes (header first), or as an
-        excerpt where `complete` is False.
+        excerpt where `complete` is False. A `Sparse` source tells only some of them, as what they said.
 
         A view is valid until the next one is asked for. Ends early when the best chain changes underneath.
         """
@@ -142,6 +159,15 @@ class Chain(Protocol):
     async def close(self) -> None:
         """Release what `open` took."""
         ...
+
+
+@runtime_checkable
+class Sparse(Protocol):
+    """A source of a chain of so many blocks that only those that said something are stored, and the last of each
+    stretch that was looked through. The follower makes `prev` of each `BlockRef` the hash of the one stored before it,
+    and asks with `ref` whether the source still has that one: nothing else links them."""
+
+    sparse: Literal[True]
 
 
 @runtime_checkable

@@ -78,6 +78,12 @@ class Store:
         found = self._rows(select(blocks).where(blocks.c.chain == chain, blocks.c.height == height))
         return rows.block(found[0]) if found else None
 
+    def below(self, chain: str, height: int) -> BlockRef | None:
+        """The highest stored block of a chain below a height."""
+        lower = select(blocks).where(blocks.c.chain == chain, blocks.c.height < height)
+        found = self._rows(lower.order_by(blocks.c.height.desc()).limit(1))
+        return rows.block(found[0]) if found else None
+
     def seats(self, chain: str) -> Iterator[Outpoint]:
         """The outpoints where live registrations of a chain are now."""
         later = events.alias()

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA = "2"
+SCHEMA = "3"
 
 POSITION_BITS = 26
 """A block holds at most 2**26 events: a 4 GB block has room for fewer than 2**25 registrations of the smallest size."""
@@ -219,3 +219,64 @@ checks = Table(
 )
 """When a source of excerpts was last asked for an outpoint, when it last said that it is unspent, and which of these
 the outbox has told; all in seconds since 1970."""
+
+sightings = Table(
+    "sightings",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("txid", LargeBinary, primary_key=True),
+    Column("vout", BigInteger, primary_key=True, autoincrement=False),
+    Column("locator", _TEXT, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+    Index("sightings_by_locator", "locator"),
+)
+"""When each valid pointer was first seen, in milliseconds since 1970: written with its event, and never rolled back.
+`locator` is the pointer's id (law 10)."""
+
+fetches = Table(
+    "fetches",
+    metadata,
+    Column("locator", _TEXT, primary_key=True),
+    Column("sha256", LargeBinary, primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("by_cid", Boolean, nullable=False),
+    Column("first_at", BigInteger, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+)
+"""Facts (law 9): a locator served bytes with this SHA-256, in fetches that began between `first_at` and `last_at`
+(milliseconds since 1970), the last of them at `url`. `by_cid`: the CID of an `ipfs://` locator names these bytes. The
+bytes themselves are in `cards`. At most 16 a locator are kept: those that an anchor names, then the latest."""
+
+locators = Table(
+    "locators",
+    metadata,
+    Column("locator", _TEXT, primary_key=True),
+    Column("state", String, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("added_at", BigInteger, nullable=False),
+    Column("last_at", BigInteger),
+    Column("next_at", BigInteger),
+    Column("serving", LargeBinary),
+    Column("serving_since", BigInteger),
+    Column("validators", Text, nullable=False),
+    Index("locators_due", "next_at"),
+)
+"""What is known of fetching a locator; times in milliseconds since 1970. `state` is new, met, unhashed, mismatch,
+failed or given-up; `reason` a code of `indexer.fetching.reasons`, "" for none. `next_at` is null where nothing is due;
+`serving` is the SHA-256 of what it served last, unchanged since `serving_since`; `validators` JSON by URL."""
+
+badges = Table(
+    "badges",
+    metadata,
+    Column("registration", _TEXT, primary_key=True),
+    Column("host", _TEXT, nullable=False),
+    Column("card", LargeBinary, nullable=False),
+    Column("by", String, nullable=False),
+    Column("checked_at", BigInteger, nullable=False),
+    Column("next_at", BigInteger),
+    Index("badges_due", "next_at"),
+)
+"""Domain badges of inscribed agents (law 11): what the host of the card with this SHA-256 said of it when it was asked
+last (milliseconds since 1970). `by` is name, dns, hash or "" for no badge."""

@@ -110,15 +110,17 @@ class Writer:
                     "give the chain another name in A2B_CHAINS, or use another database"
                 )
 
-    def append(self, chain: str, readings: Sequence[Reading]) -> None:
+    def append(self, chain: str, readings: Sequence[Reading], *, sparse: bool = False) -> None:
         """Add blocks on top of what is known, with all they say, and note what changed; all or nothing.
+
+        With `sparse`, heights may be left out, and `prev` is the hash of the block stored before.
 
         Raises ValueError when they do not continue the stored chain, StoreError when the database refuses.
         """
         if not readings:
             return
         with self._writing() as connection:
-            _check_linked(connection, chain, readings)
+            _check_linked(connection, chain, readings, sparse=sparse)
             self._insert(connection, readings)
             pending.mined(connection, chain, readings)
         self._trim_some(chain, readings)
@@ -253,7 +255,7 @@ def _block_row(ref: BlockRef) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _check_linked(connection: Connection, chain: str, readings: Sequence[Reading]) -> None:
+def _check_linked(connection: Connection, chain: str, readings: Sequence[Reading], *, sparse: bool) -> None:
     top = (
         select(blocks.c.height, blocks.c.hash).where(blocks.c.chain == chain).order_by(blocks.c.height.desc()).limit(1)
     )
@@ -261,9 +263,13 @@ def _check_linked(connection: Connection, chain: str, readings: Sequence[Reading
     newest: tuple[int, bytes] | None = (row[0], row[1]) if row else None
     for reading in readings:
         ref = reading.ref
-        if ref.chain != chain or (newest and (ref.height, ref.prev) != (newest[0] + 1, newest[1])):
+        if ref.chain != chain or (newest and not _follows(ref, *newest, sparse=sparse)):
             raise ValueError(f"block {ref.height:,} of {ref.chain} does not continue the stored chain {chain}")
         newest = (ref.height, ref.hash)
+
+
+def _follows(ref: BlockRef, height: int, hash_: bytes, *, sparse: bool) -> bool:
+    return ref.prev == hash_ and (ref.height > height if sparse else ref.height == height + 1)
 
 
 def _note(connection: Connection, news: list[dict[str, Any]]) -> None:

@@ -93,9 +93,9 @@ class Keeping(Writer):
     given: list[Sequence[Reading]] | None = None
     rows: list[list[list[tuple[Any, ...]]]] | None = None
 
-    def append(self, chain: str, readings: Sequence[Reading]) -> None:
+    def append(self, chain: str, readings: Sequence[Reading], *, sparse: bool = False) -> None:
         """Append, and keep."""
-        super().append(chain, readings)
+        super().append(chain, readings, sparse=sparse)
         if self.given is not None and self.rows is not None:
             self.given.append(readings)
             self.rows.append([_tuples(table, rows) for table, rows in zip(TABLES, _rows(readings), strict=True)])

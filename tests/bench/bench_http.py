@@ -2,10 +2,10 @@
 
 A server process over an index of N offers (pages of 20 full items, no result cache) answers 16 connections that are
 kept open: 60 % two exact words, 25 % one word with a typo, 15 % filters only. The words are as common in the index as
-those of real questions are in real lists (`SHARES`). Two servers stand beside it in the same run: `bare`, an aiohttp handler that returns a page of the same size and does nothing, and `canned`, the whole
-application over an engine that finds the same 20 listings for free; `limited` is that with a rate limit on top, which
-is never met. Requests a second of server CPU time are what one
-core can do, whatever else the machine is busy with.
+those of real questions are in real lists (`SHARES`). Two servers stand beside it in the same run: `bare`, an aiohttp
+handler that returns a page of the same size and does nothing, and `canned`, the whole application over an engine that
+finds the same 20 listings for free; `limited` is that with a rate limit on top, which is never met. Requests a second
+of server CPU time are what one core can do, whatever else the machine is busy with.
 """
 
 from __future__ import annotations

@@ -40,10 +40,10 @@ class Timed(Writer):
 
     began = ended = 0.0
 
-    def append(self, chain: str, readings: Sequence[Reading]) -> None:
+    def append(self, chain: str, readings: Sequence[Reading], *, sparse: bool = False) -> None:
         """As the writer's."""
         Timed.began = time.perf_counter()
-        super().append(chain, readings)
+        super().append(chain, readings, sparse=sparse)
         Timed.ended = time.perf_counter()
 
 

@@ -74,10 +74,10 @@ def test_blocks_are_read_while_others_are_written(
     chain, append, order = Watching(kit), Writer.append, []
     top = len(kit.blocks) - 1
 
-    def late(self: Writer, name: str, readings: Sequence[Reading]) -> None:
+    def late(self: Writer, name: str, readings: Sequence[Reading], *, sparse: bool) -> None:
         newest = readings[-1].ref.height
         order.append(chain.reached[min(newest + 2, top)].wait(10))
-        append(self, name, readings)
+        append(self, name, readings, sparse=sparse)
 
     monkeypatch.setattr(batch, "BATCH_BLOCKS", 2)
     monkeypatch.setattr(Writer, "append", late)
@@ -127,11 +127,11 @@ def test_a_write_that_fails_loses_what_was_read_behind_it(
     monkeypatch.setattr(batch, "BATCH_BLOCKS", 2)
     calls, append = [], Writer.append
 
-    def fails(self: Writer, name: str, readings: Sequence[Reading]) -> None:
+    def fails(self: Writer, name: str, readings: Sequence[Reading], *, sparse: bool) -> None:
         calls.append(readings)
         if len(calls) == failing:
             raise StoreError("cannot write to sqlite: disk is full")
-        append(self, name, readings)
+        append(self, name, readings, sparse=sparse)
 
     monkeypatch.setattr(Writer, "append", fails)
 
