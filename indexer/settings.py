@@ -24,6 +24,10 @@ KEYS = {
     "limits": "how often one client may ask: KIND=REQUESTS/SECONDS, several separated by spaces, or off",
     "junglebus_token": "the access token that a JungleBus server's dashboard gives",
     "trusted_proxies": "addresses or networks of proxies whose X-Forwarded-For is believed, separated by spaces",
+    "fetch_resolve": "hosts that are fetched from elsewhere: host:port=ip:port, several separated by spaces",
+    "fetch_ca_file": "a PEM file of authorities that fetched hosts may be certified by, beside the world's",
+    "ipfs_gateway": "the gateway that ipfs:// cards are fetched through, such as http://127.0.0.1:8080",
+    "change_blocks": "for how many blocks a change of price or pay-to address is a warning; 0 for never",
 }
 """Every setting, by its name in a file; in the environment it is upper-case after the prefix."""
 
@@ -43,16 +47,20 @@ LIMITS = {
 }
 """How often one client may ask, by kind of route, unless `limits` says otherwise."""
 
-LATER = frozenset({"rates", "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "key"})
+LATER = frozenset({"rates", "key"})
 """Settings that belong to abilities which this version has not: refused rather than ignored."""
 
 NOT_SETTINGS = frozenset({"A2B_TEST_SHARED", "A2B_TEST_BSV_BITCOIND", "A2B_REQUIRE_ALL"})
 """Variables of the test suite, which may be set around a command."""
 
+CHANGE_BLOCKS = 1_008
+"""A week of blocks: so long a changed price or pay-to address is worth a second look before paying."""
+
 _SECRET = frozenset({"junglebus_token"})
 _QUOTA = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,4})")
 _HEIGHT = re.compile(r"[0-9]{1,9}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_GATEWAY = re.compile(r"https?://(?:[^\s/?#@]+@)?(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[^\s?#]*)?")
 _PASSWORD = re.compile(r"(://[^:/@\s]*):\S*@")
 _TOKEN = re.compile(r"([?&][^=&#\s]*(?:token|key|secret|passw|auth)[^=&#\s]*=)[^&#\s]+", re.IGNORECASE)
 
@@ -103,6 +111,10 @@ class Settings:
     port: int
     limits: Mapping[str, Quota | None]
     trusted_proxies: tuple[str, ...]
+    fetch_resolve: str
+    fetch_ca_file: str
+    ipfs_gateway: str
+    change_blocks: int
     junglebus_token: str = field(default="", repr=False)
 
     @classmethod
@@ -133,6 +145,10 @@ class Settings:
             "port": str(self.port),
             "limits": " ".join(f"{name}={_quota_text(quota)}" for name, quota in self.limits.items()),
             "trusted_proxies": " ".join(self.trusted_proxies),
+            "fetch_resolve": self.fetch_resolve,
+            "fetch_ca_file": self.fetch_ca_file,
+            "ipfs_gateway": masked(self.ipfs_gateway),
+            "change_blocks": str(self.change_blocks),
             "junglebus_token": "***" if self.junglebus_token else "",
         }
 
@@ -214,6 +230,10 @@ def _build(given: Mapping[str, Any]) -> Settings:
         port=_port(given.get("port", 8080)),
         limits=_limits(str(given.get("limits", ""))),
         trusted_proxies=_networks(str(given.get("trusted_proxies", ""))),
+        fetch_resolve=_resolve(str(given.get("fetch_resolve", ""))),
+        fetch_ca_file=_ca_file(str(given.get("fetch_ca_file", ""))),
+        ipfs_gateway=_gateway(str(given.get("ipfs_gateway", ""))),
+        change_blocks=_blocks(given.get("change_blocks", CHANGE_BLOCKS)),
         junglebus_token=token,
     )
 
@@ -292,3 +312,45 @@ def _networks(text: str) -> tuple[str, ...]:
         raise SettingsError(
             f"trusted_proxies: {str(error)[:100]}; write addresses or networks such as 127.0.0.1 10.0.0.0/8"
         ) from None
+
+
+def _resolve(text: str) -> str:
+    """The entries as given, each of them good."""
+    if text:
+        from indexer.fetching.resolving import table
+
+        try:
+            table(text)
+        except ValueError as error:
+            raise SettingsError(f"fetch_resolve: {error}") from None
+    return text
+
+
+def _ca_file(text: str) -> str:
+    """The path of a file that holds certificates."""
+    if text:
+        import ssl
+
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=text)
+        except ssl.SSLError:
+            raise SettingsError(f"fetch_ca_file is {text!r}, and holds no certificate in PEM") from None
+        except OSError as error:
+            raise SettingsError(f"fetch_ca_file is {text!r}, and cannot be read: {error.strerror}") from None
+    return text
+
+
+def _gateway(text: str) -> str:
+    if text and not _GATEWAY.fullmatch(text):
+        raise SettingsError(
+            f"ipfs_gateway is {masked(text)[:200]!a}: write the URL that stands before /ipfs/, such as "
+            "http://127.0.0.1:8080 or https://trustless-gateway.link"
+        )
+    return text
+
+
+def _blocks(value: Any) -> int:
+    text = str(value)
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise SettingsError(f"change_blocks is {text[:60]!a}, and must be a number of blocks of at most nine digits")
+    return int(text)

@@ -24,6 +24,10 @@ _FLAGS = {
     "host": ("ADDRESS", "A2B_HOST: the address to serve on [127.0.0.1]"),
     "limits": ("KIND=REQUESTS/SECONDS...", "A2B_LIMITS: how often one client may ask, or off [read=12000/60 ...]"),
     "trusted_proxies": ("NETWORK...", "A2B_TRUSTED_PROXIES: proxies whose X-Forwarded-For is believed [none]"),
+    "fetch_resolve": ("HOST:PORT=IP:PORT...", "A2B_FETCH_RESOLVE: hosts that are fetched from elsewhere [none]"),
+    "fetch_ca_file": ("FILE", "A2B_FETCH_CA_FILE: more authorities that fetched hosts may be certified by [none]"),
+    "ipfs_gateway": ("URL", "A2B_IPFS_GATEWAY: what ipfs:// cards are fetched through [none]"),
+    "change_blocks": ("BLOCKS", "A2B_CHANGE_BLOCKS: how long changed prices are a warning, 0 for never [1008]"),
     "port": ("NUMBER", "A2B_PORT: the port to serve on, 0 for any that is free [8080]"),
 }
 

@@ -28,22 +28,17 @@ def add(commands: Commands) -> None:
     command(
         commands, "up", up, "Follow the configured chains and serve, in one process.",
         "data", "database", "search", "chains", "from_height", "host", "port", "limits", "trusted_proxies",
+        "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "change_blocks",
         more="With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-data, on "
         f"127.0.0.1:8080. To follow a node: {NODE}",
     )  # fmt: skip
     command(
-        commands,
-        "index",
-        index,
-        "Follow the configured chains; serve nothing.",
-        "data",
-        "database",
-        "chains",
-        "from_height",
-    )
+        commands, "index", index, "Follow the configured chains; serve nothing.",
+        "data", "database", "chains", "from_height", "fetch_resolve", "fetch_ca_file", "ipfs_gateway",
+    )  # fmt: skip
     parser = command(
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
-        "data", "database", "search", "host", "port", "limits", "trusted_proxies",
+        "data", "database", "search", "host", "port", "limits", "trusted_proxies", "change_blocks",
     )  # fmt: skip
     parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes that serve [1]")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,13 @@ def toml(folder: Path, text: str) -> Path:
     file = folder / "a2b.toml"
     file.write_text(text)
     return file
+
+
+def certificate(folder: Path) -> str:
+    """A file that holds an authority's certificate."""
+    path = folder / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(str(path))
+    return str(path)
 
 
 def test_nothing_configured_means_the_packaged_sample_under_the_working_directory() -> None:
@@ -76,7 +84,8 @@ def test_variables_of_the_test_suite_are_no_settings(variable: str) -> None:
 @pytest.mark.parametrize("key", sorted(KEYS))
 def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, tmp_path: Path) -> None:
     told = {"port": "7", "chains": "bsv=files:/x", "limits": "read=5/1", "trusted_proxies": "::1 10.0.0.0/8"}
-    told["from_height"] = "5"
+    told |= {"from_height": "5", "change_blocks": "9", "ipfs_gateway": "http://[::1]:8080/x"}
+    told |= {"fetch_resolve": "a.example:443=127.0.0.1:8443", "fetch_ca_file": certificate(tmp_path)}
     value = told.get(key, "a:b")
     from_file = Settings.load(file=toml(tmp_path, f'{key} = "{value}"'))
     assert Settings.load(environ={f"A2B_{key.upper()}": value}) == from_file != Settings.load()
@@ -272,3 +281,32 @@ def test_reading_starts_where_it_is_told_to(text: str, urls: tuple[str, ...]) ->
 @pytest.mark.parametrize("text", ["-1", "1e3", "eth=5", "bsv=", "bsv=x", "=5=5", "1234567890"])
 def test_a_start_that_cannot_be_meant_is_refused(text: str) -> None:
     assert "write a height of at most nine digits, or NAME=HEIGHT" in refused(flags={**TWO, "from_height": text})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"fetch_resolve": "a.example=127.0.0.1"}, "fetch_resolve: a.example=127.0.0.1 is not host:port=ip:port"),
+        ({"fetch_resolve": "a.example:443=[::1]:443 b"}, "fetch_resolve: b is not host:port=ip:port"),
+        ({"fetch_ca_file": "/nowhere.pem"}, "fetch_ca_file is '/nowhere.pem', and cannot be read: No such file"),
+        ({"fetch_ca_file": __file__}, "holds no certificate in PEM"),
+        ({"ipfs_gateway": "ipfs.example"}, "ipfs_gateway is 'ipfs.example': write the URL that stands before /ipfs/"),
+        ({"ipfs_gateway": "https://a.example/?x=1"}, "write the URL that stands before /ipfs/"),
+        ({"ipfs_gateway": "http://u:secret@a.example/ x"}, "http://u:***@a.example/ x"),
+        ({"change_blocks": "-1"}, "change_blocks is '-1', and must be a number of blocks"),
+        ({"change_blocks": "1e3"}, "must be a number of blocks"),
+    ],
+)
+def test_what_the_fetcher_is_told_wrongly_is_named(given: dict[str, str], said: str) -> None:
+    told = refused(flags=given)
+    assert said in told
+    assert "secret" not in told
+
+
+def test_what_the_fetcher_is_told_is_shown_without_the_gateways_password(tmp_path: Path) -> None:
+    settings = Settings.load(
+        {"ipfs_gateway": "http://me:secret@127.0.0.1:8080", "fetch_ca_file": certificate(tmp_path)}
+    )
+    assert settings.ipfs_gateway == "http://me:secret@127.0.0.1:8080"
+    assert settings.shown()["ipfs_gateway"] == "http://me:***@127.0.0.1:8080"
+    assert settings.change_blocks == 1_008
