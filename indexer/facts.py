@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from parsers.cards import Kind
+from parsers.locator import locate
 from parsers.reasons import Reason
 from parsers.tx import Outpoint
 
@@ -75,13 +76,29 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointerAnchor:
-    """A pointer as it stands on chain (law 8). `id` is None when it is invalid; `digest` 32 bytes or None."""
+    """A pointer as it stands on chain (law 8). `id` is None when it is invalid; `digest` 32 bytes or None.
+
+    An entry of an ERC-8004 registry (`form` is `erc8004`) has as `id` the name of its place, whatever its URI is worth:
+    `eip155:<chain>:<registry>/<agentId>`. Whether it is valid, its event says. Its card is fetched from `uri`. Only the
+    registry writes under that name, so the newest of its anchors speaks for the entry: one of kind `moved` says the
+    same URI for another owner, `burned` ends it, and an event with a state as well is of an entry that once carried its
+    card in full.
+    """
 
     id: str | None
     domain: str
     digest: bytes | None
     uri: str | None
     form: str
+
+    @property
+    def locator(self) -> str | None:
+        """What its card is fetched by: the id (law 10); of a registry's entry, which is no address, the name that its
+        URI has by the same law. None when it is invalid."""
+        if self.form != "erc8004":
+            return self.id
+        found = locate(self.uri or "")
+        return None if isinstance(found, Reason) else found.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

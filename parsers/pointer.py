@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+from parsers import abi
 from parsers.cards import Kind
+from parsers.errors import ParseError
 from parsers.locator import MAX_URI, a_label, host_of, locate
 from parsers.reasons import Reason
 from parsers.script import OP_FALSE, OP_RETURN, ops, push, pushes
@@ -167,7 +169,7 @@ def read_evm_log(data: bytes) -> Pointer:
     """
     try:
         uri, digest = _abi(data)
-    except ValueError as error:
+    except ParseError as error:
         return Pointer(None, "", None, None, "evm", (Reason("pointer-encoding", str(error)),))
     if not uri.lower().startswith("data:"):
         return _of_uri(uri, digest, "evm")
@@ -178,20 +180,14 @@ def read_evm_log(data: bytes) -> Pointer:
 
 
 def _abi(data: bytes) -> tuple[str, bytes | None]:
-    """Decode (string, bytes32) of at most 1.5 MB; raises ValueError when the data do not hold what they claim."""
-    if len(data) < 96:
-        raise ValueError(f"{len(data)} bytes, at least 96 are needed")
-    at = int.from_bytes(data[:32], "big")
-    if at > len(data) - 32:
-        raise ValueError("the string lies past the end")
-    size = int.from_bytes(data[at : at + 32], "big")
-    if size > min(len(data) - at - 32, MAX_DATA_URI):
-        raise ValueError("the string runs past the end, or is too long")
+    """Decode (string, bytes32) of at most 1.5 MB; raises ParseError when the data do not hold what they claim."""
+    abi.word(data, 2)  # the length of the string, at the least
+    digest = abi.word(data, 1)
     try:
-        uri = data[at + 32 : at + 32 + size].decode("utf-8")
+        uri = abi.dynamic(data, 0, MAX_DATA_URI).decode("utf-8")
     except UnicodeDecodeError:
-        raise ValueError("the string is not UTF-8") from None
-    return uri, None if data[32:64] == _ZERO else data[32:64]
+        raise ParseError("the string is not UTF-8") from None
+    return uri, None if digest == _ZERO else digest
 
 
 def data_uri(uri: str) -> bytes | None:
