@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Literal, NamedTuple, Protocol, cast, runtime_checkable
+from urllib.parse import parse_qsl
 
 from indexer.facts import BlockRef, Event
 from parsers.tx import Outpoint
@@ -209,7 +210,14 @@ CHAINS = {
     "https": "indexer.chains.node",
     "junglebus": "indexer.chains.junglebus",
 }
-"""What stands before the colon of a chain's URL, and the module whose `create(name, url, headers)` makes the chain."""
+"""What stands before the colon of a chain's URL, and the module whose `create(name, url, headers)` makes the chain.
+Over HTTP many kinds of chain answer: `SPOKEN` and `MARKED` say which one a URL means."""
+
+SPOKEN: dict[str, str] = {}
+"""What `?chain=` may say, or the configured name be, of a source over HTTP that is no node of a Bitcoin; its module."""
+
+MARKED: dict[str, str] = {}
+"""An option that only sources of one kind take, by which a URL over HTTP may be known; its module."""
 
 
 def create(name: str, url: str, headers: HeaderRows | None = None) -> Chain:
@@ -218,7 +226,17 @@ def create(name: str, url: str, headers: HeaderRows | None = None) -> Chain:
     `headers` is where the chain keeps its headers between starts, None where nothing is kept. Raises SourceError naming
     the kinds there are.
     """
-    scheme = url.partition(":")[0]
+    return cast("Chain", import_module(module(name, url)).create(name, url, headers))
+
+
+def module(name: str, url: str) -> str:
+    """The module of a URL: that of its scheme; over HTTP `?chain=` decides, else the name, else an option it has."""
+    scheme, _, rest = url.partition(":")
     if scheme not in CHAINS:
         raise SourceError(f"{name}: {scheme!a} is not a kind of source that is known; there are {', '.join(CHAINS)}")
-    return cast("Chain", import_module(CHAINS[scheme]).create(name, url, headers))
+    if scheme not in ("http", "https"):
+        return CHAINS[scheme]
+    options = dict(parse_qsl(rest.partition("?")[2], keep_blank_values=True))
+    if "chain" in options or name in SPOKEN:
+        return SPOKEN.get(options.get("chain", name), CHAINS[scheme])
+    return next((MARKED[option] for option in options if option in MARKED), CHAINS[scheme])

@@ -11,10 +11,10 @@ from indexer.networks import COINS
 _UNITS = {"from": "blocks", "finality": "blocks", "lookback": "bytes"}
 
 
-def read(name: str, query: str, source: str, takes: Sequence[str]) -> dict[str, str]:
+def read(name: str, query: str, source: str, takes: Sequence[str], chains: Sequence[str] = COINS) -> dict[str, str]:
     """The options of the chain `name`, whose kind of `source` takes these. Raises SourceError naming the one at fault.
 
-    `from` and `finality` (blocks) and `lookback` (bytes) are decimal numbers, `chain` is a coin that is known.
+    `from` and `finality` (blocks) and `lookback` (bytes) are decimal numbers, `chain` is one of `chains`.
     """
     pairs = parse_qsl(query, keep_blank_values=True)
     options = dict(pairs)
@@ -25,6 +25,6 @@ def read(name: str, query: str, source: str, takes: Sequence[str]) -> dict[str, 
             raise SourceError(f"{name}: {key}={value!r} is not a number of {_UNITS[key]}")
     if len(options) < len(pairs):
         raise SourceError(f"{name}: an option is given twice in {query!r}")
-    if "chain" in options and options["chain"] not in COINS:
-        raise SourceError(f"{name}: chain={options['chain']!r} is not read from {source}; use {', '.join(COINS)}")
+    if "chain" in options and options["chain"] not in chains:
+        raise SourceError(f"{name}: chain={options['chain']!r} is not read from {source}; use {', '.join(chains)}")
     return options
