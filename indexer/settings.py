@@ -63,6 +63,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _GATEWAY = re.compile(r"https?://(?:[^\s/?#@]+@)?(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[^\s?#]*)?")
 _PASSWORD = re.compile(r"(://[^:/@\s]*):\S*@")
 _TOKEN = re.compile(r"([?&][^=&#\s]*(?:token|key|secret|passw|auth)[^=&#\s]*=)[^&#\s]+", re.IGNORECASE)
+_WEB_PATH = re.compile(r"(https?://[^/?#\s]*)(/[^?#\s]*)", re.IGNORECASE)
+_PATH_KEY = re.compile(r"(?<=/)[A-Za-z0-9_-]{20,}(?![^/])")
 
 
 class SettingsError(Exception):
@@ -154,8 +156,10 @@ class Settings:
 
 
 def masked(url: str) -> str:
-    """A URL as it may be shown: without its password, and without tokens in its query."""
-    return _TOKEN.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
+    """A URL as it may be shown: without its password, without tokens in its query, and without what looks like a key
+    in the path of a web address, where many endpoints want it."""
+    shown = _TOKEN.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
+    return _WEB_PATH.sub(lambda found: found[1] + _PATH_KEY.sub("***", found[2]), shown)
 
 
 def sample_blocks() -> Path:

@@ -220,12 +220,22 @@ def test_no_password_is_shown_whatever_it_is_made_of(password: str) -> None:
         assert secret not in masked(url)
 
 
+@given(st.text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", min_size=20))
+def test_no_key_in_the_path_of_a_web_address_is_shown(key: str) -> None:
+    for url in (f"eth=https://node.example/v3/{key}?contract=0xaa", f"https://node.example/{key}/", f"HTTP://n/{key}"):
+        shown = masked(url)
+        assert shown == url.replace(f"/{key}", "/***")
+        assert masked(shown) == shown
+
+
 def test_a_url_without_secrets_is_shown_as_it_is() -> None:
     for url in (
         "sqlite:////srv/a2b.db",
         "files:/blocks?network=mainnet&from=1",
         "http://node:8332/",
         "postgresql://h/d",
+        "https://api.avax.network/ext/bc/C/rpc?contract=0x8004a169fb4a3325136eb29fa0ceb6d2e539a432",
+        "files:/blocks/of-a-chain-with-a-long-name",
     ):
         assert masked(url) == url
 
