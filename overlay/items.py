@@ -11,9 +11,9 @@ from typing import Any
 from indexer.facts import State, Status
 from overlay.compact import encode
 from overlay.document import Document
-from overlay.hosts import url_host
 from overlay.ports import Listing, Pending
 from parsers.cards import AgentCard, Card, Server, Skill, ToolConfig, server_id, summary
+from parsers.hosts import url_host
 from parsers.money import plain
 from parsers.offers import Offer
 from parsers.reasons import Reason

@@ -11,12 +11,12 @@ import pytest
 
 from indexer.facts import Status
 from overlay import items
-from overlay.hosts import url_host
 from overlay.items import cheapest, document, item, subjects, timestamp, whole
 from overlay.ports import Listing, Pending
 from overlay.revisions import revision
 from parsers import cards
 from parsers.cards import AgentCard
+from parsers.hosts import url_host
 from parsers.reasons import Reason
 from tests.overlay.fakes import CAIP2, CHAIN, sample_histories, sample_listings
 
