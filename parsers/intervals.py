@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from decimal import Context, Decimal, Inexact
 
+from parsers.money import MOST_EXPONENT
+
 PER_CALL = "none"
 _WORDS = {"day": "P1D", "week": "P1W", "month": "P1M", "year": "P1Y"}
 _DIGITS = r"([0-9]{1,100}(?:[.,][0-9]{1,100})?)"
@@ -13,8 +15,12 @@ _DURATION = re.compile(
     rf"(?:T(?!$)(?:{_DIGITS}H)?(?:{_DIGITS}M)?(?:{_DIGITS}S)?)?"
 )
 _UNITS = tuple(map(Decimal, (12, 1, 7, 1, 3600, 60, 1)))
+MONTH = Decimal("30.436875")
+"""Days of a mean month: a twelfth of the 365.2425 days of a mean Gregorian year."""
+_DAY = 86_400  # seconds
 # Two numbers of 200 digits times 3,600 fit in 300 digits, so nothing is ever rounded.
 _EXACT = Context(prec=300, traps=[Inexact])
+_ROUNDED = Context(prec=12)
 
 
 def interval_key(text: str | None) -> str:
@@ -48,6 +54,26 @@ def duration(text: str) -> tuple[Decimal, Decimal, Decimal] | None:
         value = _EXACT.multiply(Decimal(number.replace(",", ".")), _UNITS[at])
         totals[part] = _EXACT.add(totals[part], value)
     return totals[0], totals[1], totals[2]
+
+
+def per_day(amount: Decimal, key: str) -> Decimal | None:
+    """What an amount for an interval (by its canonical key) comes to for one day, to 12 significant digits: months are
+    mean months, years twelve of them. None where nothing can be said: per call, no duration, one of no length, or a
+    result that is no amount."""
+    measure = duration(key)
+    if measure is None:
+        return None
+    months, days, seconds = measure
+    # in day-seconds: the length stays exact, and one division is rounded
+    length = _EXACT.add(
+        _EXACT.multiply(_EXACT.add(_EXACT.multiply(months, MONTH), days), Decimal(_DAY)), seconds
+    )  # fmt: skip
+    if not length:
+        return None
+    if not amount:
+        return Decimal(0)
+    found = _ROUNDED.divide(_EXACT.multiply(amount, Decimal(_DAY)), length)
+    return found if abs(found.adjusted()) <= MOST_EXPONENT else None
 
 
 def _canonical(months: Decimal, days: Decimal, seconds: Decimal) -> str:

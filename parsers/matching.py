@@ -1,16 +1,18 @@
-"""Which price entry of a listing meets a filter, and the cheapest that does (law 14; law 15 without exchange rates).
+"""Which price entry of a listing meets a filter, and the cheapest that does (laws 14 and 15).
 
 This is the law written down plainly. Engines that hold offers in another way are tested against it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from parsers.cards import Skill
 from parsers.offers import Offer
+from parsers.rates import converted
 
 
 class Priced(Protocol):
@@ -38,7 +40,8 @@ class Filter(NamedTuple):
     """The filters that one entry must meet. An empty collection or None is no filter; several values mean any of.
 
     `currencies` and `price_currency` are upper-case, `intervals` are keys (`interval_key`). The prices are in
-    `price_currency`; None: in the anchor currency of each offer.
+    `price_currency`; None: in the anchor currency of each offer. `rates` holds units of `price_currency` for one unit
+    of each currency that is quoted in it.
     """
 
     skills: Collection[str] = ()
@@ -47,6 +50,7 @@ class Filter(NamedTuple):
     min_price: Decimal | None = None
     max_price: Decimal | None = None
     price_currency: str | None = None
+    rates: Mapping[str, Decimal] = MappingProxyType({})
 
     @property
     def asks_price(self) -> bool:
@@ -90,21 +94,30 @@ def cheapest(found: Sequence[Entry], wanted: Filter) -> Offer | None:
     """The offer of the lowest amount among those meeting all filters, interval disregarded, ties in card order.
 
     Amounts are compared in `price_currency`, else in the anchor currency of the first such offer. None when no offer
-    meets the filters in that currency.
+    that meets the filters is priced, or quoted, in that currency.
     """
     met = [entry.offer for entry in found if entry.offer is not None and matches(entry, wanted)]
-    if not met:
-        return None
-    currency = wanted.price_currency or met[0].currency
-    return _lowest(offer for offer in met if offer.currency == currency)
+    if wanted.price_currency is None:
+        return _lowest((offer, offer.amount) for offer in met if offer.currency == met[0].currency)
+    return _lowest((offer, price) for offer in met if (price := worth(offer, wanted)) is not None)
 
 
-def _lowest(offers: Iterable[Offer]) -> Offer | None:
-    return min(offers, key=lambda offer: offer.amount, default=None)
+def worth(offer: Offer, wanted: Filter) -> Decimal | None:
+    """What a filter compares: the offer's amount in `price_currency`, exactly; None without a quote."""
+    if wanted.price_currency in (None, offer.currency):
+        return offer.amount
+    rate = wanted.rates.get(offer.currency)
+    return None if rate is None else converted(offer.amount, rate)
+
+
+def _lowest(priced: Iterable[tuple[Offer, Decimal]]) -> Offer | None:
+    best = min(priced, key=lambda pair: pair[1], default=None)
+    return best[0] if best else None
 
 
 def _price_matches(offer: Offer, wanted: Filter) -> bool:
-    if wanted.price_currency is not None and offer.currency != wanted.price_currency:
+    price = worth(offer, wanted)
+    if price is None:
         return False
-    above = wanted.min_price is None or offer.amount >= wanted.min_price
-    return above and (wanted.max_price is None or offer.amount <= wanted.max_price)
+    above = wanted.min_price is None or price >= wanted.min_price
+    return above and (wanted.max_price is None or price <= wanted.max_price)

@@ -11,6 +11,9 @@ from parsers.strict_json import MAX_DIGITS, MAX_EXPONENT
 
 _NUMERIC = re.compile(r"[+-]?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]+))?")
 _KEY_OFFSET = 5000
+MOST_EXPONENT = MAX_DIGITS + MAX_EXPONENT
+"""An amount in a card is 0, or lies between 10^-500 and 10^500 (law 12)."""
+_BY_RATES = 60  # orders of magnitude that exchange rates may add
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
@@ -61,8 +64,8 @@ def decimal_key(value: Decimal) -> str:
 
 
 def _check(value: Decimal) -> None:
-    if not value.is_finite() or value < 0 or abs(value.adjusted()) > MAX_DIGITS + MAX_EXPONENT:
-        raise ValueError(f"{value!s:.60} is not an amount: a decimal from 0 up, at most 10^{MAX_EXPONENT + MAX_DIGITS}")
+    if not value.is_finite() or value < 0 or abs(value.adjusted()) > MOST_EXPONENT + _BY_RATES:
+        raise ValueError(f"{value!s:.60} is not an amount: a decimal from 0 up, at most 10^{MOST_EXPONENT}")
 
 
 def address_looks_valid(address: str) -> bool:

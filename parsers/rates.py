@@ -1,0 +1,83 @@
+"""Exchange rates: what one currency is worth in another, exact where it can be (law 15; A2B §5.2).
+
+A table holds the units of many currencies for one unit of its base; crosses go through the base. A cross rate is
+rounded once, to 12 significant digits, and everything after that is exact: an amount times the rate that is shown is
+the converted amount that is shown, and that is what filters and orders look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, Inexact
+from typing import NamedTuple
+
+from parsers.money import MOST_EXPONENT
+
+DIGITS = 12
+"""Significant digits of a rate between two currencies: far more than any market agrees on."""
+
+SMALLEST, LARGEST = Decimal("1e-30"), Decimal("1e30")
+"""The rates that a table may hold, so that a cross rate lies within 10^60 of 1."""
+
+_WIDE = 120  # an amount has at most 100 digits (law 12): of two neighbours this long, none lies between
+_EXACT = Context(prec=2 * _WIDE, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[Inexact])
+_ROUNDED = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN)
+_LOW = Context(prec=_WIDE, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_HIGH = Context(prec=_WIDE, rounding=ROUND_FLOOR, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_ONE, _NONE = Decimal(1), Decimal(0)
+_LEAST, _MOST = Decimal(f"1e-{MOST_EXPONENT}"), Decimal(f"1e{MOST_EXPONENT}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rates:
+    """One table of quotes. `rates[T]` is units of T for one unit of `base`, from `SMALLEST` to `LARGEST`, and holds the
+    base itself as 1. `source` may be shown; `at` says when it was quoted and `until` from when on it is too old to be
+    used, in seconds since 1970. Currencies are upper-case."""
+
+    base: str
+    rates: Mapping[str, Decimal]
+    source: str
+    at: int
+    until: int
+
+    def rate(self, currency: str, into: str) -> Decimal | None:
+        """Units of `into` for one unit of `currency`, to 12 significant digits; None where one of them is not quoted.
+        A currency is worth itself, quoted or not."""
+        if currency == into:
+            return _ONE
+        mine, other = self.rates.get(currency), self.rates.get(into)
+        return None if mine is None or other is None else _ROUNDED.divide(other, mine)
+
+    def crosses(self, into: str) -> dict[str, Decimal]:
+        """The rate of every other quoted currency into this one; empty where it is not quoted itself."""
+        other = self.rates.get(into)
+        if other is None:
+            return {}
+        return {each: _ROUNDED.divide(other, mine) for each, mine in self.rates.items() if each != into}
+
+
+class Bounds(NamedTuple):
+    """The least and the most that an amount may be, both included; None where there is no bound."""
+
+    least: Decimal | None
+    most: Decimal | None
+
+
+def converted(amount: Decimal, rate: Decimal) -> Decimal:
+    """The amount in the currency that the rate leads to, exactly."""
+    return _EXACT.multiply(amount, rate)
+
+
+def before(least: Decimal | None, most: Decimal | None, rate: Decimal) -> Bounds | None:
+    """What an amount must be for its conversion at `rate` to lie from `least` to `most`: exact for all amounts that a
+    card can hold (law 12). None where no amount can be."""
+    low = None if least is None else _LOW.divide(least, rate)
+    high = None if most is None else _HIGH.divide(most, rate)
+    if low is not None and low > _MOST:
+        return None
+    if low is not None and _NONE < low < _LEAST:
+        low = _LEAST
+    if high is not None and high < _LEAST:
+        high = _NONE
+    return Bounds(low, None if high is None or high > _MOST else high)
