@@ -27,7 +27,7 @@ _REQUIRED_OF_SKILL = {"0.1": ("name",), "0.2": ("name", "description", "tags")}
 _PLACES_OF_INTERFACES = ("supportedInterfaces", "additionalInterfaces")
 _FOREIGN_PRICES = ("pricing", "x402", "price")
 
-_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#]+[^\s]*")
+_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*+://[^\s/?#]++\S*+")  # possessive: in linear time
 _LOCAL = re.compile(
     r"[a-z]+://(?:[^/@]*@)?(?:localhost|[^/:?#]+\.(?:local|localhost|internal)|127\.[0-9.]+|0\.0\.0\.0|10\.[0-9.]+"
     r"|192\.168\.[0-9.]+|172\.(?:1[6-9]|2[0-9]|3[01])\.[0-9.]+|169\.254\.[0-9.]+|\[::1\])(?=[:/?#]|$)",

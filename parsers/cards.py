@@ -17,7 +17,7 @@ from parsers.summary import summary
 
 __all__ = [
     "AgentCard", "Card", "Examination", "Kind", "Server", "Skill", "ToolConfig",
-    "examine", "read", "server_id", "summary",
+    "examine", "faults", "read", "read_of", "server_id", "summary",
 ]  # fmt: skip
 
 
@@ -41,7 +41,7 @@ class Skill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCard:
-    """An A2A agent card. `protocol` is the A2A version detected: 0.1, 0.2, 0.3 or 1.0.
+    """An A2A agent card. `protocol` is the A2A version detected: 0.1, 0.2, 0.3 or 1.0; of a registration file ERC-8004.
 
     `interfaces` have the members of A2A 1.0 (`url`, `protocolBinding`, `protocolVersion`, `tenant`), whatever the
     version. `capabilities` holds the boolean ones and `extensions` (`uri`, `description`, `required`). `tags` are the
@@ -118,20 +118,32 @@ class Examination(NamedTuple):
     warnings: tuple[Reason, ...]
 
 
-def read(body: bytes, kind: Kind | None = None) -> Card:
+def read(body: bytes, kind: Kind | None = None, *, entry: str = "") -> Card:
     """Read card bytes as a card of `kind`; None: a tool when there is a member `mcpServers`, else an agent.
 
-    Raises CardError with every hard rule broken, in order of importance (law 12).
+    With the name of an `entry` of an ERC-8004 registry, what is neither an agent card nor a config is read as its
+    registration file. Raises CardError with every hard rule broken, in order of importance (law 12).
     """
-    card, errors, _ = examine(body, kind)
+    card, errors, _ = examine(body, kind, entry=entry)
     if card is None:
         raise CardError(errors)
     return card
 
 
-def examine(body: bytes, kind: Kind | None = None) -> Examination:
+def read_of(id_: str, body: bytes, kind: Kind | None = None) -> Card:
+    """Read card bytes as what the registration or pointer of this id may carry.
+
+    To an entry of an ERC-8004 registry that is also a registration file, and the card alone decides whether it is an
+    agent or a tool. To every other it is what `read` reads. Raises CardError.
+    """
+    from parsers.erc8004 import is_entry
+
+    return read(body, entry=id_) if is_entry(id_) else read(body, kind)
+
+
+def examine(body: bytes, kind: Kind | None = None, *, entry: str = "") -> Examination:
     """Like `read`, for who wants the warnings also of what is no card. Never raises."""
-    from parsers import agent_card, mcp_config
+    from parsers import agent_card, mcp_config, registration_file
     from parsers.fields import Fields
 
     value, kind, errors, warnings = _parse(body, kind)
@@ -139,12 +151,15 @@ def examine(body: bytes, kind: Kind | None = None) -> Examination:
         return Examination(None, errors, ())
     fields = Fields(len(body), warnings)
     card: Card
-    if kind is Kind.TOOL:
+    if entry and registration_file.is_one(value):
+        card = registration_file.read_file(value, fields, entry)
+    elif kind is Kind.TOOL:
         card = mcp_config.read_config(value, fields)
-        warnings = card.warnings + tuple(warning for server in card.servers for warning in server.warnings)
     else:
         card = agent_card.read_agent(value, fields)
-        warnings = card.warnings
+    warnings = card.warnings
+    if isinstance(card, ToolConfig):
+        warnings += tuple(warning for server in card.servers for warning in server.warnings)
     errors = tuple(fields.errors)
     return Examination(None if errors else card, errors, warnings)
 

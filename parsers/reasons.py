@@ -41,6 +41,9 @@ SENTENCES: dict[str, str] = {
     "pointer-mismatch": "the hash is not that of the card beside it",
     "pointer-encoding": "the pointer cannot be decoded: {}",
     "pointer-split": "the parts of the split pointer do not make one pointer: {}",
+    # entries of ERC-8004 registries
+    "entry-no-uri": "the registry entry names no registration file",
+    "data-uri": "the data URI cannot be read: {}",
     # what makes bytes no card, in order of importance (law 12; the counts of law 6)
     "card-size": "the card is larger than 1 MiB",
     "card-bom": "the card begins with a byte order mark, which JSON does not allow",
@@ -70,6 +73,8 @@ SENTENCES: dict[str, str] = {
     "skill-repeated": "two skills have the id {}",
     "url-form": "not an absolute URL: {}",
     "url-local": "a URL that leads to the caller's own machine or network: {}",
+    "inactive": "the registration file says that the agent is not active",
+    "entry-unnamed": "the registration file does not name the registry entry {}",
     "env-secret": "a value looks like a live secret, and what is inscribed is public for ever: {}",
     "env-value": "values of env are read as descriptions, and this one looks like a value: {}",
     # what is wrong with a price (law 13)
