@@ -76,7 +76,8 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointerAnchor:
-    """A pointer as it stands on chain (law 8). `id` is None when it is invalid; `digest` 32 bytes or None.
+    """A pointer as it stands on chain (law 8). `id` is None when it is invalid; `digest` 32 bytes or None;
+    `kind` is what the card should be.
 
     An entry of an ERC-8004 registry (`form` is `erc8004`) has as `id` the name of its place, whatever its URI is worth:
     `eip155:<chain>:<registry>/<agentId>`. Whether it is valid, its event says. Its card is fetched from `uri`. Only the
@@ -90,6 +91,7 @@ class PointerAnchor:
     digest: bytes | None
     uri: str | None
     form: str
+    kind: Kind = Kind.AGENT
 
     @property
     def locator(self) -> str | None:

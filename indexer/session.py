@@ -193,7 +193,9 @@ class TxReader:
 
     def point(self, vout: int, found: pointer.Pointer) -> None:
         """Law 8: a pointer, good or bad."""
-        anchor = PointerAnchor(id=found.id, domain=found.domain, digest=found.digest, uri=found.uri, form=found.form)
+        anchor = PointerAnchor(
+            id=found.id, domain=found.domain, digest=found.digest, uri=found.uri, form=found.form, kind=found.kind
+        )
         self.note(EventKind.POINTED, vout, valid=not found.reasons, reasons=found.reasons, pointer=anchor)
 
     def split_pointer(self) -> None:

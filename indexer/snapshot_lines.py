@@ -94,7 +94,8 @@ def _pointer_json(pointer: PointerAnchor | None) -> dict[str, Any] | None:
     if pointer is None:
         return None
     digest = pointer.digest.hex() if pointer.digest is not None else None
-    return {"id": pointer.id, "domain": pointer.domain, "digest": digest, "uri": pointer.uri, "form": pointer.form}
+    told = {"id": pointer.id, "domain": pointer.domain, "digest": digest, "uri": pointer.uri, "form": pointer.form}
+    return told if pointer.kind is Kind.AGENT else told | {"kind": pointer.kind.value}
 
 
 def load(line: bytes) -> tuple[str, Any]:
@@ -231,6 +232,7 @@ def _read_pointer(value: dict[str, Any] | None) -> PointerAnchor | None:
         digest=told.maybe_hex("digest"),
         uri=told.maybe("uri", str),
         form=told.take("form", str),
+        kind=told.word("kind", Kind) if told.has("kind") else Kind.AGENT,
     )
     told.nothing_left()
     return pointer

@@ -1,8 +1,23 @@
 """Where storage plugs in: every table and every SQL statement. SQLAlchemy Core; the URL chooses the database."""
 
 from indexer.store.database import StoreError, connect
+from indexer.store.fetched import Due, FetchState, Known, Outcome, Served
 from indexer.store.reads import Change, Store
 from indexer.store.stories import Revision, Story, Unconfirmed
 from indexer.store.writes import Writer
 
-__all__ = ["Change", "Revision", "Store", "StoreError", "Story", "Unconfirmed", "Writer", "connect"]
+__all__ = [
+    "Change",
+    "Due",
+    "FetchState",
+    "Known",
+    "Outcome",
+    "Revision",
+    "Served",
+    "Store",
+    "StoreError",
+    "Story",
+    "Unconfirmed",
+    "Writer",
+    "connect",
+]

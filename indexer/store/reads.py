@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import ColumnElement, Engine, Select, func, select
 
 from indexer.facts import BlockRef, Event, EventKind, State
-from indexer.store import found, rows, stories
+from indexer.store import fetched, found, rows, stories
+from indexer.store.fetched import Due, Known
 from indexer.store.stories import Revision, Story, Unconfirmed
 from indexer.store.tables import blocks, changes, events, meta, outputs, pending
 from parsers.tx import Outpoint
@@ -250,6 +251,23 @@ class Store:
     def anchors(self, pointer: str) -> list[Revision]:
         """The pointers on chain for a pointer id (law 10), oldest first."""
         return self._revisions(events.c.anchor == pointer)
+
+    def due_locators(self, now_ms: int, limit: int, after: Due | None = None) -> list[Due]:
+        """What should be fetched at `now_ms` (milliseconds since 1970): what was never fetched first, then what waited
+        longest. `after` is the last one of a page before."""
+        return fetched.due(self.engine, now_ms, limit, after)
+
+    def is_wanted(self, locator: str, digest: bytes) -> bool:
+        """Whether some pointer to a locator names this SHA-256."""
+        return fetched.is_wanted(self.engine, locator, digest)
+
+    def known_locators(self, locators: Iterable[str]) -> dict[str, Known]:
+        """How fetching these stands; those that no pointer ever named are left out."""
+        return fetched.known(self.engine, locators)
+
+    def fetch_counts(self) -> dict[str, int]:
+        """How many locators are in each state of fetching."""
+        return fetched.counts(self.engine)
 
     def undecided(self, chain: str, upto: int | None = None) -> list[Revision]:
         """Updates that cannot be told yet (law 3), oldest first; `upto` a height."""

@@ -46,6 +46,7 @@ def event_row(ref: BlockRef, event: Event) -> dict[str, Any]:
         "signer": event.signer,
         "pointer": _pointer_text(event.pointer),
         "anchor": event.pointer.id if event.pointer else None,
+        "anchor_digest": event.pointer.digest if event.pointer and event.pointer.id is not None else None,
         **(_state_row(event.state) if event.state else _NO_STATE),
     }
 
@@ -78,15 +79,15 @@ def _pointer_text(pointer: PointerAnchor | None) -> str | None:
     if pointer is None:
         return None
     digest = pointer.digest.hex() if pointer.digest is not None else None
-    return _dump([pointer.domain, digest, pointer.uri, pointer.form])
+    return _dump([pointer.domain, digest, pointer.uri, pointer.form, pointer.kind.value])
 
 
 def _pointer(text: str | None, anchor: str | None) -> PointerAnchor | None:
     if text is None:
         return None
-    domain, digest, uri, form = json.loads(text)
+    domain, digest, uri, form, kind = json.loads(text)
     raw = bytes.fromhex(digest) if digest is not None else None
-    return PointerAnchor(id=anchor, domain=domain, digest=raw, uri=uri, form=form)
+    return PointerAnchor(id=anchor, domain=domain, digest=raw, uri=uri, form=form, kind=Kind(kind))
 
 
 def state(row: Row) -> State | None:

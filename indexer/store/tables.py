@@ -66,6 +66,7 @@ def _event_columns() -> list[Column[Any]]:
         Column("signer", Text),
         Column("pointer", Text),
         Column("anchor", _TEXT),
+        Column("anchor_digest", LargeBinary),
         # the registration after the event; all null where there is none
         Column("registration", _TEXT),
         Column("type", String),
@@ -100,7 +101,15 @@ def _partial(name: str, where: ColumnElement[bool], *columns: Column[Any]) -> No
 
 
 _partial("events_by_seat", events.c.at_txid.is_not(None), events.c.at_txid)
-_partial("events_by_anchor", events.c.anchor.is_not(None), events.c.anchor)
+_partial(
+    "events_by_anchor",
+    events.c.anchor.is_not(None),
+    events.c.anchor,
+    events.c.anchor_digest,
+    events.c.chain,
+    events.c.place,
+)
+_partial("events_by_card", events.c.card.is_not(None), events.c.card)
 _partial("events_loose", events.c.registration.is_(None), events.c.chain, events.c.kind, events.c.place)
 _partial("events_undecided", events.c.kind == "undecided", events.c.chain, events.c.place)
 
@@ -227,11 +236,14 @@ sightings = Table(
     Column("txid", LargeBinary, primary_key=True),
     Column("vout", BigInteger, primary_key=True, autoincrement=False),
     Column("locator", _TEXT, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
     Column("seen_at", BigInteger, nullable=False),
-    Index("sightings_by_locator", "locator"),
+    Index("sightings_by_locator", "locator", "seen_at"),
+    Index("sightings_by_digest", "locator", "digest"),
 )
 """When each valid pointer was first seen, in milliseconds since 1970: written with its event, and never rolled back.
-`locator` is the pointer's id (law 10)."""
+`locator` is what is fetched for it: its id (law 10), or its URI's where the id is no address; `digest` the SHA-256 that
+it names, empty for none. A place that later says something else, as an account may, is seen anew."""
 
 fetches = Table(
     "fetches",
@@ -242,10 +254,12 @@ fetches = Table(
     Column("by_cid", Boolean, nullable=False),
     Column("first_at", BigInteger, nullable=False),
     Column("last_at", BigInteger, nullable=False),
+    Index("fetches_by_sha256", "sha256"),
 )
 """Facts (law 9): a locator served bytes with this SHA-256, in fetches that began between `first_at` and `last_at`
 (milliseconds since 1970), the last of them at `url`. `by_cid`: the CID of an `ipfs://` locator names these bytes. The
-bytes themselves are in `cards`. At most 16 a locator are kept: those that an anchor names, then the latest."""
+bytes themselves are in `cards`: all that anchors name, else the latest. At most 16 facts a locator are kept: those that
+an anchor names, then the latest."""
 
 locators = Table(
     "locators",

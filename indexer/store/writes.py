@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -15,8 +16,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 from indexer.facts import BlockRef, Event, EventKind, Reading
-from indexer.store import found, headers, pending, proofs, tables
+from indexer.store import anchors, fetched, found, headers, pending, proofs, tables
 from indexer.store.database import StoreError
+from indexer.store.fetched import Outcome
 from indexer.store.rows import event_row
 from indexer.store.tables import blocks, cards, changes, events, meta, outputs
 from parsers.tx import Outpoint, sha256d
@@ -34,11 +36,11 @@ _WRITER = 0x61326277
 class Writer:
     """The right to write facts into a database: held by one process at a time, released by `close`.
 
-    Raises StoreError when another process holds it.
+    `clock` gives Unix seconds: it says when pointers are seen. Raises StoreError when another process holds it.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, clock: Callable[[], float] = time.time) -> None:
+        self._engine, self._clock = engine, clock
         self._untrimmed: Counter[str] = Counter()
         self._turn = Lock()
         self._lock_file: IO[str] | None = None
@@ -121,7 +123,9 @@ class Writer:
             return
         with self._writing() as connection:
             _check_linked(connection, chain, readings, sparse=sparse)
+            replaced = anchors.see(connection, chain, readings, int(self._clock() * 1000))
             self._insert(connection, readings)
+            _note(connection, replaced)
             pending.mined(connection, chain, readings)
         self._trim_some(chain, readings)
 
@@ -156,11 +160,13 @@ class Writer:
         with self._writing() as connection:
             gone = (events.c.chain == chain, events.c.height > above, events.c.registration.is_not(None))
             touched = connection.execute(select(events.c.registration).where(*gone).distinct()).scalars().all()
+            pointed, named = anchors.lose(connection, chain, above)
             deleted = delete(blocks).where(blocks.c.chain == chain, blocks.c.height > above)
             count = connection.execute(deleted).rowcount
             pending.forgotten(connection, chain, touched)
+            anchors.rest(connection, named)
             reverted = {"chain": chain, "op": "revert", "height": above, "reason": "reorg"}
-            _note(connection, [{**reverted, "id": id_} for id_ in sorted(touched)])
+            _note(connection, [{**reverted, "id": id_} for id_ in sorted(pointed.union(touched))])
         return count
 
     def replace_pending(self, chain: str, said: Sequence[Event], bodies: Mapping[bytes, bytes]) -> int:
@@ -216,6 +222,23 @@ class Writer:
             told = {"chain": chain, "op": "upsert", "height": None, "reason": "owner-checked"}
             _note(connection, [{**told, "id": id_} for id_ in stale])
         return len(stale)
+
+    def note_fetched(self, locator: str, outcome: Outcome) -> int:
+        """Write down how a fetch of a locator ended, and note the listings that may be shown otherwise for it; how many
+        those are.
+
+        Raises ValueError for a body that does not have its hash, StoreError when the database refuses.
+        """
+        told = {"chain": "", "op": "upsert", "height": None, "reason": "fetched"}
+        with self._writing() as connection:
+            ids = fetched.note(connection, locator, outcome)
+            _note(connection, [{**told, "id": id_} for id_ in ids])
+        return len(ids)
+
+    def ask_again(self, locator: str, now_ms: int) -> bool:
+        """Have a locator fetched at once (`now_ms` in milliseconds since 1970); False when no pointer names it."""
+        with self._writing() as connection:
+            return fetched.ask_again(connection, locator, now_ms)
 
     def mark_partial(self, chain: str) -> None:
         """Remember that blocks of a chain are read from excerpts, so that its state hash can never be known."""
@@ -280,8 +303,8 @@ def _note(connection: Connection, news: list[dict[str, Any]]) -> None:
 
 
 def _changes(reading: Reading) -> list[dict[str, Any]]:
-    """One note per registration that the block touched: the last thing said is the reason."""
-    last = {event.state.id: event for event in reading.events if event.state}
+    """One note per registration or pointer that the block touched: the last thing said is the reason."""
+    last = {id_: event for event in reading.events if (id_ := _about(event))}
     return [
         {
             "chain": reading.ref.chain, "id": id_, "height": reading.ref.height, "reason": event.kind.value,
@@ -289,3 +312,10 @@ def _changes(reading: Reading) -> list[dict[str, Any]]:
         }
         for id_, event in last.items()
     ]  # fmt: skip
+
+
+def _about(event: Event) -> str | None:
+    """The id that readers must look at again for an event, None where it is about none."""
+    if event.state is not None:
+        return event.state.id
+    return event.pointer.id if event.pointer is not None else None

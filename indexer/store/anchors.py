@@ -1,0 +1,155 @@
+"""Pointers on chain as the store keeps them: when each was first seen, and what that asks to be fetched.
+
+Each function that writes works inside a transaction of the writer, together with the events it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Table, and_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from indexer.facts import Event, Reading
+from indexer.store.tables import events, locators, sightings
+
+BATCH = 450
+"""Names asked for in one statement: twice as many are below SQLite's oldest limit of 999 parameters."""
+
+Notes = list[dict[str, Any]]
+Place = tuple[bytes, int]
+
+
+def see(connection: Connection, chain: str, readings: Iterable[Reading], now: int) -> Notes:
+    """Note that the pointers of these blocks, which are about to be stored, were seen (`now` in milliseconds since
+    1970), and that what they name is to be fetched. Answers with notes for the ids whose pointers they replace."""
+    said = [(reading.ref.height, event) for reading in readings for event in reading.events if _is_anchor(event)]
+    if not said:
+        return []
+    standing = _at_places(connection, chain, {event.txid for _, event in said})
+    notes: Notes = []
+    fresh: dict[Place, dict[str, Any]] = {}
+    anew: dict[Place, dict[str, Any]] = {}
+    for height, event in said:
+        place, name = _place(event), _name(event)
+        if (before := standing.get(place)) is not None:
+            notes.append({"chain": chain, "op": "upsert", "id": before, "height": height, "reason": "replaced"})
+        if (row := _sighting(chain, event, now)) is not None:
+            (fresh if before is None else anew)[place] = row
+        standing[place] = name
+    left = _locators_at(connection, chain, anew)
+    _put(connection, [*fresh.values()], anew=False)
+    _put(connection, [*anew.values()], anew=True)
+    rest(connection, left)
+    _ask(connection, dict.fromkeys(row["locator"] for row in (*fresh.values(), *anew.values())), now)
+    return notes
+
+
+def _is_anchor(event: Event) -> bool:
+    return event.pointer is not None and event.pointer.id is not None
+
+
+def _name(event: Event) -> str:
+    return event.pointer.id or "" if event.pointer is not None else ""
+
+
+def _place(event: Event) -> Place:
+    if event.outpoint is None:
+        raise ValueError(f"a pointer in {event.txid[::-1].hex()} has no place")
+    return event.txid, event.outpoint.vout
+
+
+def _sighting(chain: str, event: Event, now: int) -> dict[str, Any] | None:
+    """The row of a pointer that can be fetched, None for others."""
+    pointer = event.pointer
+    if pointer is None or not event.valid or (locator := pointer.locator) is None:
+        return None
+    txid, vout = _place(event)
+    told = {"chain": chain, "txid": txid, "vout": vout, "locator": locator}
+    return told | {"digest": pointer.digest or b"", "seen_at": now}
+
+
+def _at_places(connection: Connection, chain: str, txids: Iterable[bytes]) -> dict[Place, str]:
+    """What already stands at places of these transactions: the ids of the newest pointers there."""
+    found: dict[Place, str] = {}
+    for batch in _batches(txids):
+        columns = (events.c.txid, events.c.vout, events.c.anchor)
+        stand = select(*columns).where(events.c.txid.in_(batch), events.c.chain == chain, events.c.anchor.is_not(None))
+        found |= {(row.txid, row.vout): row.anchor for row in connection.execute(stand.order_by(events.c.place))}
+    return found
+
+
+def _put(connection: Connection, rows: Sequence[dict[str, Any]], *, anew: bool) -> None:
+    """Write sightings; those there are stay as they are, or are made `anew`."""
+    if not rows:
+        return
+    statement = _insert(connection, sightings)
+    if anew:
+        named = {name: statement.excluded[name] for name in ("locator", "digest", "seen_at")}
+        statement = statement.on_conflict_do_update(index_elements=["chain", "txid", "vout"], set_=named)
+    else:
+        statement = statement.on_conflict_do_nothing()
+    connection.execute(statement, rows)
+
+
+def _ask(connection: Connection, wanted: Iterable[str], now: int) -> None:
+    """Have these locators fetched at once: those that are new, and those that an anchor has just named again, for it is
+    met only by a fetch begun after it was seen (law 9)."""
+    rows = [
+        {
+            "locator": locator, "state": "new", "reason": "", "detail": "", "tries": 0, "added_at": now,
+            "last_at": None, "next_at": now, "serving": None, "serving_since": None, "validators": "{}",
+        }
+        for locator in wanted
+    ]  # fmt: skip
+    if rows:
+        statement = _insert(connection, locators)
+        again = {"tries": 0, "added_at": now, "next_at": now}
+        connection.execute(statement.on_conflict_do_update(index_elements=["locator"], set_=again), rows)
+
+
+def _insert(connection: Connection, table: Table) -> Any:
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    return dialect.insert(table)
+
+
+def lose(connection: Connection, chain: str, above: int) -> tuple[set[str], set[str]]:
+    """The ids whose pointers change when the blocks above a height go, and what those pointers have fetched: to be
+    called before they go."""
+    gone = select(events.c.anchor, events.c.txid, events.c.vout).where(
+        events.c.chain == chain, events.c.height > above, events.c.anchor.is_not(None)
+    )
+    rows = connection.execute(gone).all()
+    before = _at_places(connection, chain, {row.txid for row in rows})
+    named = _locators_at(connection, chain, {(row.txid, row.vout) for row in rows})
+    return {row.anchor for row in rows} | set(before.values()), named
+
+
+def _locators_at(connection: Connection, chain: str, places: Collection[Place]) -> set[str]:
+    found: set[str] = set()
+    for batch in _batches({txid for txid, _ in places}):
+        seen = select(sightings.c.txid, sightings.c.vout, sightings.c.locator).where(
+            sightings.c.txid.in_(batch), sightings.c.chain == chain
+        )
+        found |= {row.locator for row in connection.execute(seen) if (row.txid, row.vout) in places}
+    return found
+
+
+def rest(connection: Connection, left: Iterable[str]) -> None:
+    """Fetch those of these locators no longer that no pointer on chain names any more."""
+    same = and_(
+        events.c.chain == sightings.c.chain, events.c.txid == sightings.c.txid, events.c.vout == sightings.c.vout
+    )
+    named = select(sightings.c.locator).join(events, same & events.c.anchor.is_not(None))
+    for batch in _batches(left):
+        idle = update(locators).where(
+            locators.c.locator.in_(batch), ~named.where(sightings.c.locator == locators.c.locator).exists()
+        )
+        connection.execute(idle.values(next_at=None))
+
+
+def _batches(items: Iterable[Any]) -> Iterator[list[Any]]:
+    wanted = list(items)
+    for at in range(0, len(wanted), BATCH):
+        yield wanted[at : at + BATCH]

@@ -1,0 +1,87 @@
+"""Pointers told in words that can be read: `points("a.example", CARD)` in block `4`. And what fetching came to."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any
+
+from indexer.facts import Event, EventKind, PointerAnchor
+from indexer.store import FetchState, Outcome, Served, Store
+from parsers.cards import Kind
+from tests.facts import at, name
+
+DAY = 86_400_000
+
+
+def card(title: str, **more: Any) -> bytes:
+    """The bytes of an agent's card that meets every hard rule."""
+    skills = [{"id": "do", "name": "Do", "description": f"What {title} does.", "tags": ["work"]}]
+    told = {"name": title, "description": f"The agent {title}.", "url": "https://api.example/a2a", "skills": skills}
+    return json.dumps({**told, "version": "1", **more}).encode()
+
+
+def digest(body: bytes) -> bytes:
+    """Its SHA-256."""
+    return sha256(body).digest()
+
+
+def points(
+    id_: str,
+    body: bytes | None = None,
+    where: str | None = None,
+    position: int = 0,
+    *,
+    vout: int = 0,
+    **more: Any,
+) -> Event:
+    """A pointer to `id_` that names the hash of `body`, in a transaction `where` (default: named after the id)."""
+    place = where or id_
+    named = sha256(body).digest() if body is not None else None
+    anchor: dict[str, Any] = {"domain": id_, "digest": named, "uri": None, "form": "raw32", "kind": Kind.AGENT} | more
+    return Event(
+        kind=EventKind.POINTED,
+        position=position,
+        tx_index=position + 1,
+        txid=name(place),
+        outpoint=at(place, vout),
+        pointer=PointerAnchor(id=id_, **anchor),
+    )
+
+
+def serves(begun: int, *bodies: bytes, state: FetchState = FetchState.MET, **more: Any) -> Outcome:
+    """A fetch begun then (milliseconds since 1970) got these bodies and accepted them."""
+    served = tuple(Served("https://a.example/.well-known/agent.json", digest(body), body) for body in bodies)
+    told: dict[str, Any] = {"state": state, "begun_ms": begun, "next_at": begun + DAY, "served": served}
+    return Outcome(**told | more)
+
+
+def fails(begun: int, reason: str = "fetch-connect", **more: Any) -> Outcome:
+    """A fetch begun then got nothing."""
+    told: dict[str, Any] = {"state": FetchState.FAILED, "begun_ms": begun, "next_at": begun + 60_000}
+    return Outcome(**told | {"reason": reason, "detail": "no"} | more)
+
+
+class Clock:
+    """A clock that goes when it is told to; it tells Unix seconds, and milliseconds as `now`."""
+
+    def __init__(self, now: int = 1_000) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now / 1000
+
+    def tick(self, milliseconds: int = 1_000) -> int:
+        """Some time passes; what it is then."""
+        self.now += milliseconds
+        return self.now
+
+
+def due(store: Store, now: int = 10**15) -> list[str]:
+    """What should be fetched then."""
+    return [each.locator for each in store.due_locators(now, 100)]
+
+
+def news(store: Store) -> list[tuple[str, str, str]]:
+    """The outbox: (op, id, reason)."""
+    return [(change.op, change.id, change.reason) for change in store.changes(0, 10_000)]
