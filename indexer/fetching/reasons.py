@@ -20,6 +20,7 @@ SENTENCES: dict[str, str] = {
     # the host cannot be reached
     "fetch-resolve": "the name does not resolve: {}",
     "fetch-resolve-slow": "the name did not resolve within {}",
+    "fetch-dns": "the name servers did not tell of TXT records: {}",
     "fetch-connect": "no connection: {}",
     "fetch-connect-slow": "no connection within {}",
     "fetch-tls": "TLS failed: {}",

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 import httpx
 import trustme
 
-from indexer.fetching.cards import CardFetcher, State
+from indexer.fetching.cards import CardFetcher, State, Wanted
 from indexer.fetching.fetcher import Fetcher
 from indexer.fetching.network import tls_context
 from indexer.fetching.reasons import FetchError
@@ -68,10 +68,10 @@ async def cards(hosts: list[str], folder: Path) -> None:
         server.say("/robots.txt", late(answer("404 Not Found")))
         table = {(host, 443): ("127.0.0.1", server.port) for host in hosts}
         fetching = CardFetcher(Fetcher(SystemResolver(), tls_context(str(folder / "ca.pem")), table))
-        digest = sha256(CARD).digest()
+        wanted = Wanted((sha256(CARD).digest(),))
 
         async def checked(host: str) -> None:
-            found = await fetching.fetch_card(host, digest)
+            found = await fetching.fetch_card(host, wanted)
             assert found.state is State.MET, found.refusal
 
         trusting = ssl.create_default_context(cafile=str(folder / "ca.pem"))

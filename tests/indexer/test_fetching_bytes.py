@@ -12,7 +12,7 @@ import httpcore
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from indexer.fetching.cards import CardFetcher, State
+from indexer.fetching.cards import ANYTHING, CardFetcher, State
 from indexer.fetching.fetcher import Fetcher
 from indexer.fetching.reasons import SENTENCES
 from tests.hostile import QUICK, answer
@@ -57,7 +57,7 @@ def fetch(answers: Sequence[bytes], size: int = 1_000) -> Any:
         return Canned(left, size)
 
     fetcher = Fetcher(Nowhere(), TLS, TABLE, QUICK, dial=dial)
-    return asyncio.run(CardFetcher(fetcher).fetch_card(URL, None))
+    return asyncio.run(CardFetcher(fetcher).fetch_card(URL, ANYTHING))
 
 
 NO_ROBOTS = answer("404 Not Found")

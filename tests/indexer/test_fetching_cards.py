@@ -12,7 +12,7 @@ import pytest
 import trustme
 from aiohttp import web
 
-from indexer.fetching.cards import CardFetcher, Known, State
+from indexer.fetching.cards import ANYTHING, CardFetcher, Known, State, Wanted
 from indexer.fetching.fetcher import Fetcher, Validators
 from indexer.fetching.gateway import Gateway
 from indexer.fetching.limits import USER_AGENT
@@ -48,6 +48,10 @@ async def server(authority: trustme.CA) -> AsyncIterator[Hostile]:
 @pytest.fixture
 def net(server: Hostile, authority: trustme.CA) -> Net:
     return Net(server, authority)
+
+
+def only(body: bytes) -> Wanted:
+    return Wanted((digest(body),))
 
 
 class Clock:
@@ -239,7 +243,7 @@ async def test_what_a_host_asks_to_wait_is_passed_on(server: Hostile, net: Net) 
 async def test_a_card_is_met_by_its_raw_bytes(server: Hostile, net: Net) -> None:
     clock = Clock()
     server.say(FIRST, ok(CARD, 'ETag: "1"'))
-    found = await CardFetcher(net.fetcher(), clock=clock).fetch_card("agent.example", digest(CARD))
+    found = await CardFetcher(net.fetcher(), clock=clock).fetch_card("agent.example", only(CARD))
     assert (found.state, found.body, found.by, found.refusal) == (State.MET, CARD, "sha256", None)
     accepted = found.accepted
     assert accepted is not None
@@ -253,7 +257,7 @@ async def test_a_card_is_met_by_its_raw_bytes(server: Hostile, net: Net) -> None
 async def test_the_second_name_counts_where_the_first_is_not_the_card(first: Any, server: Hostile, net: Net) -> None:
     server.say(FIRST, first)
     server.say(SECOND, ok(CARD))
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", digest(CARD))
+    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))
     assert (found.state, found.body) == (State.MET, CARD)
     assert found.accepted is not None
     assert found.accepted.url == f"https://agent.example{SECOND}"
@@ -262,22 +266,21 @@ async def test_the_second_name_counts_where_the_first_is_not_the_card(first: Any
 
 async def test_other_bytes_are_never_accepted(server: Hostile, net: Net) -> None:
     server.say(FIRST, ok(OTHER))
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", digest(CARD))
+    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))
     assert (found.state, found.body, found.accepted) == (State.MISMATCH, None, None)
     assert found.refusal == ("fetch-mismatch", digest(OTHER).hex())
-    assert found.served is not None
-    assert found.served.digest == digest(OTHER)
+    assert [each.digest for each in found.served] == [digest(OTHER)]
     assert server.paths() == [FIRST, SECOND]
 
 
 async def test_one_byte_more_is_another_card(server: Hostile, net: Net) -> None:
     server.say(FIRST, ok(CARD + b"\n"))
-    assert (await CardFetcher(net.fetcher()).fetch_card("agent.example", digest(CARD))).state is State.MISMATCH
+    assert (await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))).state is State.MISMATCH
 
 
 async def test_a_web_page_in_place_of_the_card_is_named(server: Hostile, net: Net) -> None:
     server.say(FIRST, ok(b"\n<!doctype html>"))
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", digest(CARD))
+    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))
     assert found.state is State.MISMATCH
     assert found.refusal is not None
     assert found.refusal.code == "fetch-html"
@@ -286,10 +289,10 @@ async def test_a_web_page_in_place_of_the_card_is_named(server: Hostile, net: Ne
 async def test_without_a_hash_a_card_is_unhashed(server: Hostile, net: Net) -> None:
     server.say(FIRST, ok(b"<html>front page</html>"))
     server.say(SECOND, ok(CARD))
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", None)
+    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", ANYTHING)
     assert (found.state, found.body, found.by) == (State.UNHASHED, CARD, "")
     server.say(SECOND, ok(b"<html>front page</html>"))
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", None)
+    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", ANYTHING)
     assert found.state is State.FAILED
     assert found.refusal == ("fetch-not-json", "")
 
@@ -297,16 +300,16 @@ async def test_without_a_hash_a_card_is_unhashed(server: Hostile, net: Net) -> N
 async def test_a_uri_is_asked_for_itself_alone(server: Hostile, net: Net) -> None:
     server.say("/cards/1.json?x=y", ok(CARD))
     cards = CardFetcher(net.fetcher())
-    found = await cards.fetch_card("https://agent.example/cards/1.json?x=y", digest(CARD))
+    found = await cards.fetch_card("https://agent.example/cards/1.json?x=y", only(CARD))
     assert found.state is State.MET
-    found = await cards.fetch_card("https://agent.example/cards/2.json", digest(CARD))
+    found = await cards.fetch_card("https://agent.example/cards/2.json", only(CARD))
     assert found.refusal == ("fetch-missing", "404")
     assert server.paths() == ["/cards/1.json?x=y", "/cards/2.json"]
 
 
 async def test_a_host_in_trouble_is_not_asked_twice(server: Hostile, net: Net) -> None:
     server.say(FIRST, silent)
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", digest(CARD))
+    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))
     assert found.state is State.FAILED
     assert found.refusal is not None
     assert found.refusal.code == "fetch-first-byte"
@@ -315,7 +318,7 @@ async def test_a_host_in_trouble_is_not_asked_twice(server: Hostile, net: Net) -
 
 
 async def test_a_refused_name_is_never_asked(server: Hostile, net: Net) -> None:
-    found = await CardFetcher(net.fetcher()).fetch_card("localhost", None)
+    found = await CardFetcher(net.fetcher()).fetch_card("localhost", ANYTHING)
     assert found.refusal is not None
     assert found.refusal.final
     assert server.connections == 0
@@ -325,9 +328,9 @@ async def test_what_is_unmodified_was_accepted_before_and_meets_nothing_new(serv
     server.say(FIRST, raw(b"HTTP/1.1 304 Not Modified\r\n\r\n"))
     cards = CardFetcher(net.fetcher())
     known = {URL: Known(digest(CARD), Validators(URL, '"1"'))}
-    found = await cards.fetch_card("agent.example", digest(CARD), known)
-    assert (found.state, found.body, found.by) == (State.UNCHANGED, None, "")
-    found = await cards.fetch_card("agent.example", digest(OTHER), known)
+    found = await cards.fetch_card("agent.example", only(CARD), known)
+    assert (found.state, found.body, found.by) == (State.UNCHANGED, None, "sha256")
+    found = await cards.fetch_card("agent.example", only(OTHER), known)
     assert found.state is State.MISMATCH
     assert found.refusal == ("fetch-mismatch", digest(CARD).hex())
 
@@ -335,10 +338,44 @@ async def test_what_is_unmodified_was_accepted_before_and_meets_nothing_new(serv
 async def test_what_drifted_says_what_is_served_now(server: Hostile, net: Net) -> None:
     server.say(FIRST, ok(OTHER, 'ETag: "2"'))
     known = {URL: Known(digest(CARD), Validators(URL, '"1"'))}
-    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", digest(CARD), known)
+    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD), known)
     assert found.state is State.MISMATCH
-    assert found.served is not None
-    assert (found.served.digest, found.served.validators) == (digest(OTHER), Validators(URL, '"2"'))
+    [served] = found.served
+    assert (served.digest, served.validators) == (digest(OTHER), Validators(URL, '"2"'))
+
+
+async def test_of_both_files_the_one_that_the_newest_anchor_names_counts(server: Hostile, net: Net) -> None:
+    """An older anchor may name agent.json, and the newest agent-card.json: then both are facts."""
+    server.say(FIRST, ok(OTHER))
+    server.say(SECOND, ok(CARD))
+    cards = CardFetcher(net.fetcher())
+    found = await cards.fetch_card("agent.example", Wanted((digest(CARD), digest(OTHER))))
+    assert (found.state, found.body) == (State.MET, CARD)
+    assert [each.digest for each in found.served] == [digest(CARD), digest(OTHER)]
+    assert all(each.state is State.MET for each in found.served)
+    server.requests.clear()
+    found = await cards.fetch_card("agent.example", Wanted((digest(OTHER), digest(CARD))))
+    assert found.body == OTHER
+    assert server.paths() == [FIRST]
+
+
+async def test_a_met_hash_counts_before_a_card_that_nobody_names(server: Hostile, net: Net) -> None:
+    server.say(FIRST, ok(OTHER))
+    server.say(SECOND, ok(CARD))
+    found = await CardFetcher(net.fetcher()).fetch_card("agent.example", Wanted((digest(CARD),), hashless=True))
+    assert (found.state, found.by, found.body) == (State.MET, "sha256", CARD)
+    assert [each.state for each in found.attempts] == [State.UNHASHED, State.MET]
+
+
+async def test_a_hash_that_stands_behind_a_flood_of_wrong_ones_is_met(server: Hostile, net: Net) -> None:
+    async def more(found: bytes) -> bool:
+        return found == digest(CARD)
+
+    server.say(FIRST, ok(CARD))
+    wanted = Wanted(tuple(digest(b"%d" % number) for number in range(16)), more=more)
+    assert (await CardFetcher(net.fetcher()).fetch_card("agent.example", wanted)).state is State.MET
+    server.say(FIRST, ok(OTHER))
+    assert (await CardFetcher(net.fetcher()).fetch_card("agent.example", wanted)).state is State.MISMATCH
 
 
 # -- IPFS
@@ -392,15 +429,15 @@ def cards(gateway: Gateway | None, net: Net) -> CardFetcher:
     ],
 )
 async def test_a_card_on_ipfs_is_met_by_its_cid(path: str, blocks: tuple[Blocks, Gateway], net: Net) -> None:
-    found = await cards(blocks[1], net).fetch_card(f"ipfs://{path}", None)
+    found = await cards(blocks[1], net).fetch_card(f"ipfs://{path}", ANYTHING)
     assert (found.state, found.by, found.body) == (State.MET, "cid", IPFS_CARD)
     assert net.dialled == []
 
 
 async def test_a_hash_beside_a_cid_must_be_met_too(blocks: tuple[Blocks, Gateway], net: Net) -> None:
     uri = f"ipfs://{VECTORS['file'].v0}"
-    assert (await cards(blocks[1], net).fetch_card(uri, digest(IPFS_CARD))).by == "sha256"
-    found = await cards(blocks[1], net).fetch_card(uri, digest(CARD))
+    assert (await cards(blocks[1], net).fetch_card(uri, only(IPFS_CARD))).by == "sha256"
+    found = await cards(blocks[1], net).fetch_card(uri, only(CARD))
     assert (found.state, found.body) == (State.MISMATCH, None)
 
 
@@ -408,7 +445,7 @@ async def test_a_hash_beside_a_cid_must_be_met_too(blocks: tuple[Blocks, Gateway
 async def test_a_gateway_that_lies_is_caught(name: str, blocks: tuple[Blocks, Gateway], net: Net) -> None:
     served, gateway = blocks
     served.swap[VECTORS[name].base32] = bytes.fromhex(VECTORS["empty"].block)
-    found = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS[name].base32}", None)
+    found = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS[name].base32}", ANYTHING)
     assert found.state is State.FAILED
     assert found.refusal is not None
     assert found.refusal.code == "fetch-cid"
@@ -417,7 +454,7 @@ async def test_a_gateway_that_lies_is_caught(name: str, blocks: tuple[Blocks, Ga
 async def test_a_directory_of_a_gateway_that_lies_leads_nowhere(blocks: tuple[Blocks, Gateway], net: Net) -> None:
     served, gateway = blocks
     served.swap[VECTORS["dir"].base32] = bytes.fromhex(VECTORS["emptydir"].block)
-    found = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS['dir'].v0}/agent.json", None)
+    found = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS['dir'].v0}/agent.json", ANYTHING)
     assert found.refusal is not None
     assert found.refusal.code == "fetch-cid"
 
@@ -427,9 +464,9 @@ async def test_a_file_of_several_blocks_is_unhashed(name: str, blocks: tuple[Blo
     served, gateway = blocks
     root = VECTORS[name].base32
     served.plain[root] = IPFS_CARD
-    found = await cards(gateway, net).fetch_card(f"ipfs://{root}", None)
+    found = await cards(gateway, net).fetch_card(f"ipfs://{root}", ANYTHING)
     assert (found.state, found.by, found.body) == (State.UNHASHED, "", IPFS_CARD)
-    assert (await cards(gateway, net).fetch_card(f"ipfs://{root}", digest(IPFS_CARD))).by == "sha256"
+    assert (await cards(gateway, net).fetch_card(f"ipfs://{root}", only(IPFS_CARD))).by == "sha256"
 
 
 @pytest.mark.parametrize(
@@ -445,7 +482,7 @@ async def test_a_file_of_several_blocks_is_unhashed(name: str, blocks: tuple[Blo
     ],
 )
 async def test_what_is_no_file_on_ipfs_is_named(uri: str, code: str, blocks: tuple[Blocks, Gateway], net: Net) -> None:
-    found = await cards(blocks[1], net).fetch_card(uri, None)
+    found = await cards(blocks[1], net).fetch_card(uri, ANYTHING)
     assert found.refusal is not None
     assert found.refusal.code == code
 
@@ -455,7 +492,7 @@ async def test_a_gateway_in_trouble_is_named(blocks: tuple[Blocks, Gateway], net
         async with Hostile(authority, tls=False) as broken:
             broken.say(f"/ipfs/{VECTORS['raw'].base32}?format=raw", behave)
             gateway = Gateway(f"http://127.0.0.1:{broken.port}", QUICK)
-            found = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS['raw'].base32}", None)
+            found = await cards(gateway, net).fetch_card(f"ipfs://{VECTORS['raw'].base32}", ANYTHING)
         assert found.refusal is not None
         assert found.refusal.code == "fetch-gateway"
         assert any(each in found.refusal.sentence for each in said.split("|"))
@@ -470,11 +507,11 @@ async def test_a_link_of_another_kind_is_followed_by_the_gateway_and_unhashed(
     root = Cid(1, DAG_PB, digest(node)).base32
     served.swap[root] = node
     served.plain[f"{root}/card.json"] = IPFS_CARD
-    found = await cards(gateway, net).fetch_card(f"ipfs://{root}/card.json", None)
+    found = await cards(gateway, net).fetch_card(f"ipfs://{root}/card.json", ANYTHING)
     assert (found.state, found.body) == (State.UNHASHED, IPFS_CARD)
     other = f"f01711220{'00' * 32}"
     served.plain[other] = IPFS_CARD
-    found = await cards(gateway, net).fetch_card(f"ipfs://{other}", None)
+    found = await cards(gateway, net).fetch_card(f"ipfs://{other}", ANYTHING)
     assert (found.state, found.body) == (State.UNHASHED, IPFS_CARD)
 
 
@@ -491,8 +528,8 @@ async def test_opt_outs_are_remembered_for_so_many_hosts(
 
 async def test_without_a_gateway_or_with_a_dead_one_it_is_said(net: Net) -> None:
     uri = f"ipfs://{VECTORS['file'].v0}"
-    found = await cards(None, net).fetch_card(uri, None)
+    found = await cards(None, net).fetch_card(uri, ANYTHING)
     assert found.refusal == ("fetch-no-gateway", "")
-    found = await cards(Gateway("http://127.0.0.1:9", QUICK), net).fetch_card(uri, None)
+    found = await cards(Gateway("http://127.0.0.1:9", QUICK), net).fetch_card(uri, ANYTHING)
     assert found.refusal is not None
     assert found.refusal.code == "fetch-gateway"
