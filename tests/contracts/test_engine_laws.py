@@ -153,7 +153,8 @@ def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """All engines, twice: the second time Tantivy looks for two words tier by tier, however few the hits are."""
     with opened(tmp_path_factory) as made, pytest.MonkeyPatch.context() as patch:
         if request.param == "tier by tier":
-            patch.setattr(import_module("overlay.engines.tantivy.search"), "FEW", 1)
+            for bound in ("FEW", "RARE"):
+                patch.setattr(import_module("overlay.engines.tantivy.search"), bound, 1)
         yield made
 
 

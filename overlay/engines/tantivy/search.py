@@ -15,7 +15,7 @@ from overlay.engines.tantivy.tiers import Tier, Tiers, joined
 from overlay.engines.tantivy.view import View
 from overlay.query import Cheapest, Hit, Hits, Query
 from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, is_plain
-from overlay.search.matching import Plan, plan
+from overlay.search.matching import Plan, Word, plan
 from overlay.search.prices import Find, meets, showing
 from overlay.search.ranking import BEST
 from overlay.search.records import Record
@@ -23,6 +23,7 @@ from overlay.search.sorting import is_descending, is_key
 
 _SEGMENT_VALUES = 65_000
 FEW = 300  # hits: to score these all takes no longer than to look for them tier by tier (measured)
+RARE = 1_500  # listings that hold one of two words: to score those with both costs less than to count them first
 
 
 def search(view: View, counting: Lock, query: Query) -> Hits:
@@ -61,7 +62,15 @@ def _tiers(view: View, planned: Plan, query: Query) -> list[Tier]:
     first_page = query.sort == "relevance" and query.limit > 0 and not query.after and is_descending(query)
     if not first_page or not is_plain(query) or not 0 < len(planned.words) < 3:
         return []
+    if len(planned.words) > 1 and min(_holding(view, word) for word in planned.words) < RARE:
+        return []
     return joined([view.ask.tiers(word, view.vocabulary) for word in planned.words])
+
+
+def _holding(view: View, word: Word) -> int:
+    """How many listings hold a word, at most."""
+    frequency = view.vocabulary.frequency
+    return sum(min(map(frequency, choice.terms)) for choice in word.choices)
 
 
 def _admitted(view: View, query: Query, *, scored: bool) -> list[Part]:

@@ -11,20 +11,23 @@ from dataclasses import dataclass, field
 import tantivy
 
 from overlay.engines.tantivy.pages import Address, Found
-from overlay.engines.tantivy.queries import Part, every
+from overlay.engines.tantivy.queries import Part, either, every
 from overlay.engines.tantivy.run import counted
 
-Tier = tuple[int, tuple[Part, ...]]
-"""Points, and what the documents that make so many, or more, have in common."""
+Tier = tuple[int, list[tuple[Part, ...]]]
+"""Points, and the ways to make so many: what the documents that make them, or more, have in common."""
 
 
 def joined(words: list[list[tuple[int, Part]]]) -> list[Tier]:
     """The tiers of documents that hold every word, the most points first, from those of each; empty when a word has
-    none."""
-    tiers: list[Tier] = [(0, ())]
+    none. What makes as many points in another way ties with the rest of its tier."""
+    ways: list[tuple[int, tuple[Part, ...]]] = [(0, ())]
     for word in words:
-        tiers = [(points + more, (*parts, part)) for points, parts in tiers for more, part in word]
-    return sorted(tiers, key=lambda tier: -tier[0])
+        ways = [(points + more, (*parts, part)) for points, parts in ways for more, part in word]
+    tiers: dict[int, list[tuple[Part, ...]]] = {}
+    for points, parts in ways:
+        tiers.setdefault(points, []).append(parts)
+    return sorted(tiers.items(), reverse=True)
 
 
 @dataclass(slots=True)
@@ -48,17 +51,20 @@ class Tiers:
         values: list[tuple[int, int]] = []
         addresses: list[Address] = []
         self._seen.clear()
-        for points, parts in self.best:
+        for points, ways in self.best:
             wanted = number - len(values)
             if wanted <= 0:
                 break
-            tier = every([*parts, *self.admitted])
+            tier = every([*ways[0], *self.admitted]) if len(ways) == 1 else self._either(ways)
             limit = wanted + len(self._seen)
             hits = self.searcher.search(tier, limit, count=False, order_by_field="newest").hits
             for newest, address in filter(self._is_new, hits):
                 values.append((points, newest))
                 addresses.append(address)
         return Found(values, addresses, len(values) >= self.total)
+
+    def _either(self, ways: list[tuple[Part, ...]]) -> Part:
+        return every([either([every(list(parts)) for parts in ways]), *self.admitted])
 
     def _is_new(self, hit: tuple[int, Address]) -> bool:
         at = hit[1].segment_ord, hit[1].doc
