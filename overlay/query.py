@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -16,7 +17,8 @@ class Query:
 
     Tuples mean any of. `currencies` and `price_currency` are upper-case, `intervals` canonical keys
     (`parsers.offers.interval_key`), `domains` lower-case A-labels, `tags` case-folded. `min_price` and `max_price` are
-    in `price_currency`; when that is None each offer is compared in its own anchor currency. Heights are of
+    in `price_currency`; when that is None each offer is compared in its own anchor currency. `rates` are units of
+    `price_currency` for one unit of each currency quoted in it (law 15); empty without quotes. Heights are of
     `height_chain` and inclusive; `updated_since` is in seconds since 1970. `as_of` asks for the registry as it stood
     after that block of `height_chain`. `descending` is None for the natural direction of `sort`.
     """
@@ -29,6 +31,7 @@ class Query:
     min_price: Decimal | None = None
     max_price: Decimal | None = None
     price_currency: str | None = None
+    rates: Mapping[str, Decimal] = field(default_factory=dict, hash=False)
     tags: tuple[str, ...] = ()
     chains: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
@@ -49,12 +52,14 @@ class Query:
 
 
 class Cheapest(NamedTuple):
-    """The lowest amount among the offers that met all filters, in the currency law 14 names (decimal string)."""
+    """The lowest amount among the offers that met all filters, in the currency law 14 names (decimal string).
+    `converted` is what it is worth in another currency that prices were asked for in: (amount, currency)."""
 
     offer_id: str
     amount: str
     currency: str
     interval: str
+    converted: tuple[str, str] | None = None
 
 
 class Hit(NamedTuple):

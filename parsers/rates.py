@@ -80,4 +80,4 @@ def before(least: Decimal | None, most: Decimal | None, rate: Decimal) -> Bounds
         low = _LEAST
     if high is not None and high < _LEAST:
         high = _NONE
-    return Bounds(low, None if high is None or high > _MOST else high)
+    return Bounds(low, None if high is None else min(high, _MOST))

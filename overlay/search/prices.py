@@ -7,19 +7,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from overlay.query import Cheapest, Query
 from parsers.money import decimal_key, plain
+from parsers.rates import before, converted
 
 if TYPE_CHECKING:
     from overlay.document import Document
 
 AMOUNT_BITS = 51
 _DIGITS, _DIGIT_BITS = 12, 40
+_read_json = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # without the looks at what stands around it
 _BASE = 4499  # below the smallest exponent that `decimal_key` writes for an amount
+
+
+Row = list[Any]
+"""An offer: its id, currency, amount as text, interval key and accepted currencies."""
+Judge = Callable[[Row], bool]
 
 
 def amount_key(amount: Decimal) -> int:
@@ -34,8 +42,26 @@ def key_number(key: str) -> int:
     exponent, digits = int(key[:4]), key[4:]
     if not digits:
         return 0
+    if exponent <= _BASE:
+        return 1  # a conversion to less than any amount in a card
     head = int(digits[:_DIGITS].ljust(_DIGITS, "0"))
     return 2 * ((exponent - _BASE << _DIGIT_BITS) + head) + (len(digits) > _DIGITS)
+
+
+def key_amount(number: int) -> Decimal:
+    """The amount of an even key."""
+    exponent, head = divmod(number // 2, 1 << _DIGIT_BITS)
+    return Decimal(head).scaleb(exponent + _BASE - 5000 - _DIGITS + 1) if number else Decimal(0)
+
+
+def each_currency(query: Query, is_in_use: Callable[[str], bool]) -> Iterator[Query]:
+    """The questions that a question about prices comes to, each about the offers of one currency, in that currency: an
+    offer that meets one of them meets the whole (law 15). Only currencies that are in use are asked for."""
+    yield replace(query, rates={}) if query.rates else query
+    for currency, rate in query.rates.items():
+        if is_in_use(currency) and (bounds := before(query.min_price, query.max_price, rate)) is not None:
+            low, high = bounds
+            yield replace(query, price_currency=currency, rates={}, min_price=low, max_price=high)
 
 
 def is_plain(query: Query) -> bool:
@@ -72,53 +98,83 @@ def _compact(value: Any) -> str:
 
 def cheapest(packed: bytes, query: Query) -> Cheapest | None:
     """What `parsers.matching.cheapest` says of the listing that was packed."""
-    met = _meeting(packed, query)
+    return _lowest(_meeting(packed, query, _judging(query)), query)
+
+
+def _lowest(met: list[Row], query: Query) -> Cheapest | None:
     if not met:
         return None
+    if query.rates:
+        return _lowest_converted(met, query)
     currency = query.price_currency or met[0][1]
-    row = min((row for row in met if row[1] == currency), key=lambda row: Decimal(row[2]), default=None)
-    return None if row is None else Cheapest(row[0], row[2], row[1], row[3])
+    rows = [row for row in met if row[1] == currency]
+    if not rows:
+        return None
+    row = rows[0] if len(rows) == 1 else min(rows, key=lambda row: Decimal(row[2]))
+    return Cheapest(row[0], row[2], row[1], row[3])
+
+
+def _lowest_converted(met: list[Row], query: Query) -> Cheapest | None:
+    """The lowest of what offers are worth in `price_currency`, those without a quote left out."""
+    prices = [(price, row) for row in met if (price := _price(row[1], Decimal(row[2]), query)) is not None]
+    if not prices:
+        return None
+    price, (id_, currency, amount, interval, _) = min(prices, key=lambda pair: pair[0])
+    into = query.price_currency
+    return Cheapest(id_, amount, currency, interval, None if into in (None, currency) else (plain(price), into))
 
 
 def meets(packed: bytes, query: Query) -> bool:
     """Whether one offer of the listing that was packed meets all filters of a query that asks for one."""
-    return bool(_meeting(packed, query))
+    return bool(_meeting(packed, query, _judging(query)))
 
 
-def _meeting(packed: bytes, query: Query) -> list[list[Any]]:
+def _meeting(packed: bytes, query: Query, judge: Judge) -> list[Row]:
     """The offers that meet all filters, in card order."""
     offers, _, skills = packed.decode().partition("\n")
-    rows: list[list[Any]] = json.loads(offers)
+    rows: list[Row] = _read_json(offers, 0)[0]
     if query.skills:
         own, names, named = json.loads(skills)
         rows = list(_with_skills(rows, own, names, named, query))
-    return [row for row in rows if _meets(row, query)]
+    return list(filter(judge, rows))
 
 
 def _with_skills(
-    rows: list[list[Any]], own: int, names: list[str], skills: list[list[int] | None], query: Query
-) -> Iterator[list[Any]]:
+    rows: list[Row], own: int, names: list[str], skills: list[list[int] | None], query: Query
+) -> Iterator[Row]:
     places = {at for at, name in enumerate(names) if name in query.skills}
     for row, named in zip(rows, skills, strict=True):
         if min(places, default=own) < own if named is None else not places.isdisjoint(named):
             yield row
 
 
-def _meets(row: list[Any], query: Query) -> bool:
-    _, currency, amount, interval, accepted = row
-    if query.currencies and currency not in query.currencies and frozenset(query.currencies).isdisjoint(accepted):
-        return False
-    if query.intervals and interval not in query.intervals:
-        return False
-    return not asks_price(query) or _in_range(currency, Decimal(amount), query)
+def _judging(query: Query) -> Judge:
+    """Whether an offer meets the filters of a query but that for skills; what can be decided once, is."""
+    currencies, intervals, priced = frozenset(query.currencies), frozenset(query.intervals), asks_price(query)
+
+    def judge(row: Row) -> bool:
+        if currencies and row[1] not in currencies and currencies.isdisjoint(row[4]):
+            return False
+        if intervals and row[3] not in intervals:
+            return False
+        return not priced or _in_range(row[1], Decimal(row[2]), query)
+
+    return judge
 
 
 def _in_range(currency: str, amount: Decimal, query: Query) -> bool:
-    if query.price_currency is not None and currency != query.price_currency:
+    price = _price(currency, amount, query)
+    if price is None or (query.min_price is not None and price < query.min_price):
         return False
-    if query.min_price is not None and amount < query.min_price:
-        return False
-    return query.max_price is None or amount <= query.max_price
+    return query.max_price is None or price <= query.max_price
+
+
+def _price(currency: str, amount: Decimal, query: Query) -> Decimal | None:
+    """What is compared: the amount in the currency that prices are asked for in, None without a quote (law 15)."""
+    if query.price_currency in (None, currency):
+        return amount
+    rate = query.rates.get(currency)
+    return None if rate is None else converted(amount, rate)
 
 
 def text_key(amount: str) -> str:
@@ -128,7 +184,15 @@ def text_key(amount: str) -> str:
 
 def price_key(found: Cheapest | None, id_: str) -> tuple[int | str, ...]:
     """The place of a listing when sorting by price: (0, currency, amount in order, id), or (1, id) without a price."""
-    return (1, id_) if found is None else (0, found.currency, text_key(found.amount), id_)
+    if found is None:
+        return (1, id_)
+    amount, currency = compared(found)
+    return (0, currency, text_key(amount), id_)
+
+
+def compared(found: Cheapest) -> tuple[str, str]:
+    """The amount and the currency that a cheapest offer is compared by."""
+    return found.converted or (found.amount, found.currency)
 
 
 _ANY = Query()
@@ -152,16 +216,16 @@ def showing(query: Query) -> Find:
     """What finds cheapest offers under a query; whatever can be decided once, is."""
     if is_plain(query):
         return _as_usual
-    bare = asks_offer(query)
+    bare, judge = asks_offer(query), _judging(query)
 
     def find(usual: str, packed: bytes) -> Cheapest | None:
         """A listing's only offer must be what met the query."""
         if not usual:
             return None
-        found = usual.split("\0")
-        if bare and found[4] and query.price_currency in {None, found[2]}:
-            return Cheapest._make(found[:4])
-        return cheapest(packed, query)
+        id_, amount, currency, interval, only = usual.split("\0")
+        if bare and only and query.price_currency in {None, currency}:
+            return Cheapest(id_, amount, currency, interval)
+        return _lowest(_meeting(packed, query, judge), query)
 
     return find
 
@@ -173,4 +237,5 @@ def _as_usual(usual: str, _packed: bytes) -> Cheapest | None:
 @lru_cache(maxsize=4096)
 def _read_usual(usual: str) -> Cheapest:
     """Many listings ask the same price."""
-    return Cheapest._make(usual.split("\0")[:4])
+    id_, amount, currency, interval, _ = usual.split("\0")
+    return Cheapest(id_, amount, currency, interval)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
@@ -20,7 +21,7 @@ from overlay.query import FACETS, SORTS, Hit, Hits, Query
 from parsers.cards import Skill
 from parsers.offers import interval_key
 from tests.contracts.listed import EPOCH, listing, price
-from tests.oracles.search import Oracle, cheapest, ordered
+from tests.oracles.search import Oracle, cheapest, ordered, price_of
 
 WORDS = [
     "payment", "payments", "paymant", "pay", "gateway", "translation", "translations", "transaltion", "getDexChart",
@@ -108,7 +109,8 @@ def some(values: Sequence[str]) -> st.SearchStrategy[tuple[str, ...]]:
 asked = st.lists(st.sampled_from(WORDS + TYPOS), max_size=5).map(" ".join)
 sometimes_price = st.none() | st.none() | st.sampled_from(BOUNDS).map(Decimal)
 sometimes_height = st.none() | st.none() | st.integers(0, 5)
-queries = st.builds(
+RATES = [Decimal(text) for text in ("0.02", "50", "1", "1.00000000001", "0.333333333333", "1e-60", "1e60")]
+without_rates = st.builds(
     Query,
     text=asked | st.just("") | st.text(max_size=12),
     kind=st.sampled_from([None, None, "agent", "tool"]),
@@ -136,6 +138,20 @@ queries = st.builds(
     limit=st.just(1000),
     facets=st.just(FACETS),
 )
+
+
+@st.composite
+def _with_rates(draw: st.DrawFn) -> Query:
+    """Questions whose prices are in a currency that some of the others are quoted in."""
+    query = draw(without_rates)
+    into = draw(st.sampled_from(CURRENCIES)) if query.price_currency is None else query.price_currency
+    others = [each for each in (*CURRENCIES, "EUR") if each != into]
+    return replace(
+        query, price_currency=into, rates=draw(st.dictionaries(st.sampled_from(others), st.sampled_from(RATES)))
+    )
+
+
+queries = without_rates | _with_rates()
 
 
 @contextmanager
@@ -209,6 +225,14 @@ def check_cheapest(hit: Hit, document: Document, query: Query) -> None:
     told = (hit.cheapest.offer_id, Decimal(hit.cheapest.amount), hit.cheapest.currency, hit.cheapest.interval)
     assert told == (offer.id, offer.amount, offer.currency, offer.interval_key)
     assert "e" not in hit.cheapest.amount.lower()
+    if query.price_currency in (None, offer.currency):
+        assert hit.cheapest.converted is None
+        return
+    assert hit.cheapest.converted is not None
+    amount, currency = hit.cheapest.converted
+    assert (Fraction(amount), currency) == (price_of(offer, query), query.price_currency)
+    assert query.max_price is None or Decimal(amount) <= query.max_price
+    assert query.min_price is None or Decimal(amount) >= query.min_price
 
 
 def check_ties(hits: Hits, expected: dict[str, Document], query: Query) -> None:
@@ -262,7 +286,15 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
 @pytest.mark.parametrize("descending", [None, True, False])
 @pytest.mark.parametrize("sort", SORTS)
 @pytest.mark.parametrize("text", ["", "alhpa", "beta gamma", "alpha beta"])
-@pytest.mark.parametrize("narrow", [{}, {"max_price": Decimal(1)}, {"currencies": ("BSV",), "price_currency": "BSV"}])
+@pytest.mark.parametrize(
+    "narrow",
+    [
+        {},
+        {"max_price": Decimal(1)},
+        {"currencies": ("BSV",), "price_currency": "BSV"},
+        {"price_currency": "USD", "rates": {"BSV": Decimal(2), "EUR": Decimal(1)}, "min_price": Decimal("0.5")},
+    ],
+)
 def test_engines_agree_amid_ties(
     crowd: Crowd, sort: str, descending: bool | None, text: str, narrow: dict[str, Any]
 ) -> None:

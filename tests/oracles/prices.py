@@ -88,8 +88,19 @@ def row_meets(row: Row, wanted: Filter) -> bool:
         return False
     if wanted.min_price is None and wanted.max_price is None:
         return True
-    if row.amount is None or row.anchor != (wanted.price_currency or row.anchor):
+    price = row_price(row, wanted)
+    if price is None:
         return False
     low = Decimal(0) if wanted.min_price is None else wanted.min_price
     high = Decimal("1e1000") if wanted.max_price is None else wanted.max_price
-    return low <= row.amount <= high
+    return Fraction(low) <= price <= Fraction(high)
+
+
+def row_price(row: Row, wanted: Filter) -> Fraction | None:
+    """What a row costs in the currency that prices are asked for in; None where nobody can say."""
+    if row.amount is None:
+        return None
+    if wanted.price_currency is None or row.anchor == wanted.price_currency:
+        return Fraction(row.amount)
+    quoted = [rate for currency, rate in wanted.rates.items() if currency == row.anchor]
+    return Fraction(row.amount) * Fraction(quoted[0]) if quoted else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from overlay.document import Document
@@ -17,7 +17,7 @@ from overlay.query import Query
 from overlay.search.text import Compound, asked, edits, fold, is_spelt, stem, words
 from parsers.matching import Filter
 from parsers.offers import Offer
-from tests.oracles.prices import row_meets, rows
+from tests.oracles.prices import Row, row_meets, row_price, rows
 
 Readings = list[tuple[str, ...]]
 """What a word of a question may stand for: terms that must all be held, in several ways."""
@@ -175,22 +175,29 @@ def _is_in_heights(document: Document, query: Query) -> bool:
 
 
 def _filter(query: Query) -> Filter:
-    return Filter(
-        query.skills, query.currencies, query.intervals, query.min_price, query.max_price, query.price_currency
-    )
+    prices = (query.min_price, query.max_price, query.price_currency, query.rates)
+    return Filter(query.skills, query.currencies, query.intervals, *prices)
 
 
 def cheapest(document: Document, query: Query) -> Offer | None:
     """The lowest of the offers that meet the query, reading the list from the top."""
     best: Offer | None = None
-    currency = query.price_currency
+    least: Fraction | None = None
+    anchor: str | None = None
     for offer in document.offers:
         table = rows(document.skills, [offer])
         if any(row.amount is not None and row_meets(row, _filter(query)) for row in table):
-            currency = currency or offer.currency
-            if offer.currency == currency and (best is None or offer.amount < best.amount):
-                best = offer
+            anchor = anchor or offer.currency
+            price = price_of(offer, query)
+            comparable = query.price_currency is not None or offer.currency == anchor
+            if comparable and price is not None and (least is None or price < least):
+                best, least = offer, price
     return best
+
+
+def price_of(offer: Offer, query: Query) -> Fraction | None:
+    """What an offer costs in the currency asked for."""
+    return row_price(Row(None, None, None, offer.currency, offer.amount), _filter(query))
 
 
 def _values(document: Document, facet: str) -> set[str]:
@@ -233,14 +240,15 @@ def _latest(time: int | None, height: int | None) -> tuple[bool, int, int]:
 
 
 def _by_price(documents: Sequence[Document], query: Query) -> list[str]:
-    priced: list[tuple[str, Decimal, str]] = []
+    priced: list[tuple[str, Fraction, str]] = []
     unpriced: list[str] = []
     for each in documents:
         offer = cheapest(each, query)
-        if offer is None:
+        price = None if offer is None else price_of(offer, query)
+        if offer is None or price is None:
             unpriced.append(each.id)
         else:
-            priced.append((offer.currency, offer.amount, each.id))
+            priced.append((query.price_currency or offer.currency, price, each.id))
     reverse = bool(query.descending)
     return [id_ for *_, id_ in sorted(priced, reverse=reverse)] + sorted(unpriced, reverse=reverse)
 

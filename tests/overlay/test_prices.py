@@ -10,7 +10,19 @@ from hypothesis import strategies as st
 
 from overlay.document import Document
 from overlay.query import Query
-from overlay.search.prices import AMOUNT_BITS, amount_key, asks_offer, cheapest, meets, pack, showing, usual
+from overlay.search.prices import (
+    AMOUNT_BITS,
+    amount_key,
+    asks_offer,
+    cheapest,
+    compared,
+    each_currency,
+    key_amount,
+    meets,
+    pack,
+    showing,
+    usual,
+)
 from parsers import matching
 from parsers.cards import Skill
 from parsers.intervals import interval_key
@@ -67,14 +79,24 @@ queries = st.builds(
     max_price=st.none() | amounts,
     price_currency=st.none() | st.sampled_from(CURRENCIES),
 )
+quoted = st.sampled_from([Decimal("0.02"), Decimal(50), Decimal("1.00000000001"), Decimal("1e-60"), Decimal("1e60")])
+
+
+@st.composite
+def with_rates(draw: st.DrawFn) -> Query:
+    """A query, often with rates into the currency that it asks prices in."""
+    query = draw(queries)
+    others = [each for each in CURRENCIES if each != query.price_currency]
+    rates = draw(st.dictionaries(st.sampled_from(others), quoted)) if query.price_currency else {}
+    return replace(query, rates=rates)
 
 
 def law(query: Query) -> matching.Filter:
-    prices = (query.min_price, query.max_price, query.price_currency)
+    prices = (query.min_price, query.max_price, query.price_currency, query.rates)
     return matching.Filter(query.skills, query.currencies, query.intervals, *prices)
 
 
-@given(documents, queries)
+@given(documents, with_rates())
 def test_packed_offers_meet_a_filter_and_are_cheapest_as_the_law_says(document: Document, query: Query) -> None:
     packed = pack(document)
     best = matching.cheapest(matching.entries(document), law(query))
@@ -83,10 +105,32 @@ def test_packed_offers_meet_a_filter_and_are_cheapest_as_the_law_says(document: 
     if found and best:
         assert (found.offer_id, found.currency, found.interval) == (best.id, best.currency, best.interval_key)
         assert Decimal(found.amount) == best.amount
+        worth = matching.worth(best, law(query))
+        amount, currency = compared(found)
+        assert (Decimal(amount), currency) == (worth, query.price_currency or best.currency)
+        assert (found.converted is None) == (currency == best.currency)
     if asks_offer(query):
         assert meets(packed, query) == matching.meets(document, law(query))
     if matching.meets(document, law(query)):
         assert showing(query)(usual(packed), packed) == found
+
+
+@given(documents, with_rates())
+def test_an_offer_meets_a_question_when_it_meets_it_in_its_own_currency(document: Document, query: Query) -> None:
+    if query.price_currency is None:
+        return
+    each = list(each_currency(query, lambda currency: currency != "ODD"))
+    known = replace(document, offers=tuple(offer for offer in document.offers if offer.currency != "ODD"))
+    if query.price_currency != "ODD" and (query.min_price is not None or query.max_price is not None):
+        assert matching.meets(known, law(query)) == any(matching.meets(known, law(one)) for one in each)
+    assert len({one.price_currency for one in each}) == len(each)
+    assert not any(one.rates for one in each)
+
+
+@given(amounts)
+def test_an_even_key_says_the_amount(amount: Decimal) -> None:
+    key = amount_key(amount)
+    assert key % 2 or key_amount(key) == amount
 
 
 @given(any_amount, any_amount)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 from typing import NamedTuple
 
 import pytest
@@ -10,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parsers.cards import Skill
-from parsers.matching import Filter, cheapest, entries, meets
+from parsers.matching import Filter, cheapest, entries, meets, worth
 from parsers.offers import Offer, interval_key
-from tests.oracles.prices import row_meets, rows
+from tests.oracles.prices import Row, row_meets, row_price, rows
 
 
 class Listed(NamedTuple):
@@ -124,6 +125,20 @@ def test_the_cheapest_is_lowest_among_those_that_meet_all_whatever_their_interva
     assert lowest(skills=["z"]) is None
 
 
+def test_offers_in_other_currencies_count_by_what_they_are_worth() -> None:
+    rates = {"BSV": Decimal(50)}
+    mixed = listed("a", offer(0, "USD", "5"), offer(1, "BSV", "0.1"), offer(2, "EUR", "0"))
+    asked = Filter(price_currency="USD", rates=rates)
+    assert [worth(each, asked) for each in mixed.offers] == [5, 5, None]
+    assert cheapest(entries(mixed), asked) == mixed.offers[0]
+    assert cheapest(entries(mixed), asked._replace(max_price=Decimal("4.99"))) is None
+    dear = listed("a", offer(0, "USD", "5.01"), offer(1, "BSV", "0.1"))
+    assert cheapest(entries(dear), asked) == dear.offers[1]
+    assert meets(dear, asked._replace(max_price=Decimal(5)))
+    assert not meets(dear, asked._replace(max_price=Decimal("4.9999999999")))
+    assert not meets(listed("a", offer(0, "EUR", "0")), asked._replace(max_price=Decimal(5)))
+
+
 ids = st.sampled_from("abc")
 tickers = st.sampled_from(["USD", "BSV", "SOL"])
 prices = st.sampled_from([Decimal(text) for text in ("0", "0.5", "0.50", "1", "2")])
@@ -165,6 +180,7 @@ filters = st.builds(
     min_price=st.none() | prices,
     max_price=st.none() | prices,
     price_currency=st.none() | tickers,
+    rates=st.dictionaries(tickers, st.sampled_from([Decimal("0.5"), Decimal(2), Decimal("1.0000000001")])),
 )
 
 
@@ -178,12 +194,16 @@ def test_a_listing_is_met_when_one_row_of_its_flat_table_is(listing: Listed, wan
 @given(listings, filters)
 def test_the_cheapest_is_what_reading_the_list_by_hand_finds(listing: Listed, wanted: Filter) -> None:
     best: Offer | None = None
-    currency = wanted.price_currency
+    least = Fraction(0)
+    anchor: str | None = None
     for each in listing.offers:
         table = rows(listing.skills, [each])
         if not any(row.amount is not None and row_meets(row, wanted) for row in table):
             continue
-        currency = currency or each.currency
-        if each.currency == currency and (best is None or each.amount < best.amount):
-            best = each
+        anchor = anchor or each.currency
+        price = row_price(Row(None, None, None, each.currency, each.amount), wanted)
+        if price is None or (wanted.price_currency is None and each.currency != anchor):
+            continue
+        if best is None or price < least:
+            best, least = each, price
     assert cheapest(entries(listing), wanted) == best

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -12,8 +12,9 @@ from overlay.engines.tantivy.pages import Address, Key, Keyed, Read
 from overlay.engines.tantivy.queries import Part, Translator, every
 from overlay.engines.tantivy.schema import FIRST
 from overlay.query import Cheapest, Query
-from overlay.search.prices import amount_key, key_number, price_key
+from overlay.search.prices import amount_key, compared, key_amount, key_number, price_key
 from overlay.search.records import Record
+from parsers.rates import converted
 
 Find = Callable[[Record], Cheapest | None]
 """The cheapest offer of a record under the query."""
@@ -102,32 +103,67 @@ class ByPrice:
 
 def _lowest(ask: Translator, query: Query, admitted: Part, total: int, read: Read, find: Find) -> dict[int, Lowest]:
     """By place: the lowest amount among offers that meet the query, in the currency law 14 names. Listings with more
-    offers than have columns are read."""
+    offers than have columns are read, and so are those whose amounts have more digits than can be converted unread."""
     found: dict[int, Lowest] = {}
+    unread: list[Address] = []
+    for each in ask.each_currency(query):
+        into = _Converter(query, each.price_currency)
+        for place, anchor, key, address in _priced(ask, each, admitted, total):
+            amount = into.key(key)
+            if amount is None:
+                unread.append(address)
+                continue
+            anchor = anchor if into.currency is None else into.currency
+            before = found.get(place)
+            if before is None or (before.anchor == anchor and amount < before.amount):
+                found[place] = Lowest(anchor, amount, address)
+    long = every([admitted, ask.term("offer", f"{FIRST}")])
+    addresses = [address for _, address in ask.searcher.search(long, max(1, total), count=False).hits] + unread
+    for place, address, record in zip(ask.numbers("place", addresses), addresses, read(addresses), strict=True):
+        cheapest = find(record)
+        found.pop(place, None)
+        if cheapest is not None:
+            worth, currency = compared(cheapest)
+            found[place] = Lowest(number(currency), amount_key(Decimal(worth)), address)
+    return found
+
+
+def _priced(ask: Translator, query: Query, admitted: Part, total: int) -> Iterator[tuple[int, int, int, Address]]:
+    """Place, anchor, amount and address of every offer with columns that meets the query, by number of the offer, the
+    lowest first."""
     for slot in ask.slots(query, anchored=True):
         if slot >= FIRST:
-            break
+            return
         offers = every([admitted, ask.slot(slot, query, anchored=True)])
         hits = ask.searcher.search(offers, max(1, total), count=False, order_by_field=f"price{slot}").hits
         addresses = [address for _, address in hits]
         places = ask.numbers("place", addresses)
         anchors = ask.numbers(f"anchor{slot}", addresses)
-        for place, anchor, (amount, address) in zip(places, anchors, hits, strict=True):
-            before = found.get(place)
-            if before is None or (before.anchor == anchor and amount < before.amount):
-                found[place] = Lowest(anchor, amount, address)
-    long = every([admitted, ask.term("offer", f"{FIRST}")])
-    addresses = [address for _, address in ask.searcher.search(long, max(1, total), count=False).hits]
-    for place, address, record in zip(ask.numbers("place", addresses), addresses, read(addresses), strict=True):
-        cheapest = find(record)
-        found.pop(place, None)
-        if cheapest is not None:
-            found[place] = Lowest(number(cheapest.currency), amount_key(Decimal(cheapest.amount)), address)
-    return found
+        yield from zip(places, anchors, (key for key, _ in hits), addresses, strict=True)
+
+
+class _Converter:
+    """Turns keys of amounts in a currency into those of what they are worth in the query's, which many share.
+    `currency` stands for the latter; None where nothing is converted."""
+
+    def __init__(self, query: Query, anchor: str | None) -> None:
+        self._rate = query.rates.get(anchor) if anchor != query.price_currency and anchor is not None else None
+        self.currency = None if query.price_currency is None else number(query.price_currency)
+        self._known: dict[int, int] = {}
+
+    def key(self, key: int) -> int | None:
+        """None where the key says less than the amount does."""
+        if self._rate is None:
+            return key
+        if key % 2:
+            return None
+        if key not in self._known:
+            self._known[key] = amount_key(converted(key_amount(key), self._rate))
+        return self._known[key]
 
 
 def _names(lowest: dict[int, Lowest], read: Read, find: Find) -> dict[int, str]:
     """The currency code behind each number, read from one listing each."""
     samples = {each.anchor: each.address for each in lowest.values()}
     cheapest = map(find, read(list(samples.values())))
-    return {anchor: each.currency if each else "" for anchor, each in zip(samples, cheapest, strict=True)}
+    return {anchor: compared(each)[1] if each else "" for anchor, each in zip(samples, cheapest, strict=True)}

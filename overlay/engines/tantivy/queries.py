@@ -14,7 +14,7 @@ from overlay.engines.tantivy.schema import NEVER, classed, cost_column
 from overlay.query import Query
 from overlay.search.facts import LISTED, is_plain, standing, wanted
 from overlay.search.matching import Choice, Plan, Word
-from overlay.search.prices import AMOUNT_BITS, amount_key, asks_price
+from overlay.search.prices import AMOUNT_BITS, amount_key, asks_price, each_currency
 from overlay.search.ranking import LEVELS
 from overlay.search.vocabulary import Vocabulary
 
@@ -85,7 +85,7 @@ class Translator:
         if query.updated_since is not None:
             yield self.between("time", query.updated_since, None)
         if asks_price(query):
-            yield self._priced(query)
+            yield either([self._priced(each) for each in self.each_currency(query)])
         elif query.skills and (query.currencies or query.intervals):
             yield either(self._slotted(query))
 
@@ -96,6 +96,10 @@ class Translator:
         if query.price_currency is None or query.skills:
             return either(self._slotted(query))
         return self._costing(query, query.price_currency)
+
+    def each_currency(self, query: Query) -> Iterator[Query]:
+        """See `search.prices`: a question for each currency that some offer is priced in."""
+        return each_currency(query, lambda currency: self.searcher.doc_freq("fact", cost(currency, None)) > 0)
 
     def _slotted(self, query: Query, *more: Part) -> list[Part]:
         return [every([*more, self.slot(slot, query)]) for slot in self.slots(query)]
@@ -173,8 +177,11 @@ class Translator:
 
     def doubtful(self, query: Query) -> Part | None:
         """Listings whose amounts agree with a bound in more digits than keys hold; None when there can be none."""
-        bounds = [amount_key(bound) for bound in (query.min_price, query.max_price) if bound is not None]
-        odd = [classed(0, bound) for bound in bounds if bound % 2]
+        if not asks_price(query):
+            return None
+        asked = [bound for each in self.each_currency(query) for bound in (each.min_price, each.max_price)]
+        bounds = {amount_key(bound) for bound in asked if bound is not None}
+        odd = [classed(0, bound) for bound in sorted(bounds) if bound % 2]
         return either([self.between(cost_column(0), bound, bound) for bound in odd]) if odd else None
 
     def words(self, plan: Plan, vocabulary: Vocabulary, query: Query) -> list[Part]:
