@@ -62,7 +62,7 @@ class Plan(NamedTuple):
 def plan(text: str, vocabulary: Vocabulary) -> Plan:
     """How to look for a text. No words: it says nothing that could be found, and matches no listing."""
     compounds = asked(text)[:MOST_WORDS]
-    gains = [_gains(each, vocabulary, last=each is compounds[-1]) for each in compounds]
+    gains = [_known_gains(each, vocabulary, last=each is compounds[-1]) for each in compounds]
     if not gains:
         return Plan((), all_first=True)
     unit, bonus = scale([max(gain.worth for gain in each.values()) for each in gains], long=len(gains) > SHORT)
@@ -76,6 +76,11 @@ def _word(gains: Gains, unit: float, bonus: float) -> Word:
 def _choice(terms: tuple[str, ...], gain: Gain, unit: float, bonus: float) -> Choice:
     found = points(gain.worth / len(terms), unit, bonus / len(terms))
     return Choice(terms, (found[LEVELS // 2],) * LEVELS if gain.flat else tuple(found), gain.flat)
+
+
+def _known_gains(compound: Compound, vocabulary: Vocabulary, *, last: bool) -> Gains:
+    """Not to be changed: common words are asked for again and again."""
+    return vocabulary.derived((compound, last), lambda: _gains(compound, vocabulary, last=last))
 
 
 def _gains(compound: Compound, vocabulary: Vocabulary, *, last: bool) -> Gains:

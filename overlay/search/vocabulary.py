@@ -10,10 +10,10 @@ The bulk lies in sorted arrays (`search.lexicon`), mapped from a file; words tha
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 from rapidfuzz.distance import OSA
 
@@ -22,7 +22,10 @@ from overlay.search.text import stem
 
 MOST_CHECKED = 20_000  # words a mistyped one is compared with; a flood of look-alikes ends here
 _MOST_KNOWN = 20_000
+_MOST_DERIVED = 4_096  # of a kilobyte or two
 _END = "\U0010ffff"
+
+_Derived = TypeVar("_Derived")
 
 
 class Near(NamedTuple):
@@ -78,6 +81,7 @@ class Vocabulary:
         self._by_length: dict[int, list[str]] = {}
         self._in_order: list[str] | None = []
         self._known: dict[str, tuple[int, int]] = {}  # counts looked up since the last change
+        self._derived: dict[Hashable, object] = {}  # what was made of them since
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
@@ -102,6 +106,7 @@ class Vocabulary:
         """Take a `Change`, given as its `listings` and `rows()`."""
         self.listings += listings
         self._known.clear()
+        self._derived.clear()
         for word, surface, term, levels in rows:
             at = self._base.find(word)
             if at is not None:
@@ -144,6 +149,15 @@ class Vocabulary:
             return row[1], row[2]
         at = self._base.find(term)
         return (0, 0) if at is None else (int(self._base.terms[at]), int(self._base.levels[at]))
+
+    def derived(self, key: Hashable, make: Callable[[], _Derived]) -> _Derived:
+        """What `make` makes of these counts, once until they change. One kind of key, one kind of value."""
+        found = self._derived.get(key)
+        if found is None:
+            if len(self._derived) >= _MOST_DERIVED:
+                self._derived.clear()
+            found = self._derived[key] = make()
+        return cast("_Derived", found)
 
     def similar(self, word: str, edits: int) -> list[Near]:
         """Words in use within `edits` of a word of 5 to 24 letters, the nearest first, then the commonest, then by
