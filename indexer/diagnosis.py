@@ -43,7 +43,7 @@ _STEP_OF = {
     ),
     **dict.fromkeys(
         ("pointer-domain", "pointer-hash", "pointer-uri", "pointer-extra", "pointer-mismatch", "pointer-encoding",
-         "pointer-split", "entry-no-uri", "data-uri"),
+         "pointer-split", "entry-no-uri", "entry-burned", "data-uri"),
         "pointer",
     ),
 }  # fmt: skip

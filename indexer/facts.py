@@ -82,8 +82,8 @@ class PointerAnchor:
     An entry of an ERC-8004 registry (`form` is `erc8004`) has as `id` the name of its place, whatever its URI is worth:
     `eip155:<chain>:<registry>/<agentId>`. Whether it is valid, its event says. Its card is fetched from `uri`. Only the
     registry writes under that name, so the newest of its anchors speaks for the entry: one of kind `moved` says the
-    same URI for another owner, `burned` ends it, and an event with a state as well is of an entry that once carried its
-    card in full.
+    same URI for another owner, `burned` ends it. An entry whose file stands on chain is a registration by the same
+    name; one that had both speaks by the newer, and its newest event of all names the owner.
     """
 
     id: str | None

@@ -43,7 +43,12 @@ SENTENCES: dict[str, str] = {
     "pointer-split": "the parts of the split pointer do not make one pointer: {}",
     # entries of ERC-8004 registries
     "entry-no-uri": "the registry entry names no registration file",
+    "entry-burned": "the registry entry was burned",
     "data-uri": "the data URI cannot be read: {}",
+    # accounts of Solana, which hold one thing at a time (law 8)
+    "pointer-withdrawn": "the account no longer holds this pointer",
+    "account-closed": "the account was closed",
+    "account-points": "the account no longer holds a card, but a pointer",
     # what makes bytes no card, in order of importance (law 12; the counts of law 6)
     "card-size": "the card is larger than 1 MiB",
     "card-bom": "the card begins with a byte order mark, which JSON does not allow",
