@@ -43,7 +43,8 @@ _STEP_OF = {
     ),
     **dict.fromkeys(
         ("pointer-domain", "pointer-hash", "pointer-uri", "pointer-extra", "pointer-mismatch", "pointer-encoding",
-         "pointer-split", "entry-no-uri", "entry-burned", "data-uri"),
+         "pointer-split", "pointer-withdrawn", "account-closed", "account-points", "entry-no-uri", "entry-burned",
+         "data-uri"),
         "pointer",
     ),
 }  # fmt: skip
