@@ -99,6 +99,20 @@ class FoundRows(HeaderRows, Protocol):
         ...
 
 
+@runtime_checkable
+class AccountRows(HeaderRows, Protocol):
+    """Where a source of snapshots finds what it told before: the store itself, so that nothing is ever told of accounts
+    that is not stored with it."""
+
+    def newest_block(self, chain: str) -> BlockRef | None:
+        """The newest block stored of a chain."""
+        ...
+
+    def newest_events(self, chain: str) -> Iterator[Event]:
+        """The newest event about each account (`Event.txid`) of a chain."""
+        ...
+
+
 class Chain(Protocol):
     """A source of one chain's blocks. Heights count from genesis at 0.
 
@@ -213,10 +227,10 @@ CHAINS = {
 """What stands before the colon of a chain's URL, and the module whose `create(name, url, headers)` makes the chain.
 Over HTTP many kinds of chain answer: `SPOKEN` and `MARKED` say which one a URL means."""
 
-SPOKEN: dict[str, str] = {}
+SPOKEN: dict[str, str] = {"sol": "indexer.chains.solana", "solana": "indexer.chains.solana"}
 """What `?chain=` may say, or the configured name be, of a source over HTTP that is no node of a Bitcoin; its module."""
 
-MARKED: dict[str, str] = {}
+MARKED: dict[str, str] = {"program": "indexer.chains.solana"}
 """An option that only sources of one kind take, by which a URL over HTTP may be known; its module."""
 
 

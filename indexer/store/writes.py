@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 from indexer.facts import BlockRef, Event, EventKind, Reading
-from indexer.store import anchors, fetched, found, headers, pending, proofs, tables
+from indexer.store import accounts, anchors, fetched, found, headers, pending, proofs, tables
 from indexer.store.database import StoreError
 from indexer.store.fetched import Outcome
 from indexer.store.rows import event_row
@@ -209,6 +209,14 @@ class Writer:
         """Keep a transaction (internal byte order) that was found no longer."""
         with self._writing() as connection:
             found.drop(connection, chain, txid)
+
+    def newest_block(self, chain: str) -> BlockRef | None:
+        """The newest block stored of a chain."""
+        return accounts.newest_block(self._engine, chain)
+
+    def newest_events(self, chain: str) -> Iterator[Event]:
+        """The newest event about each account of a chain of snapshots."""
+        return accounts.newest_events(self._engine, chain)
 
     def note_checked(self, chain: str, when: int, spent: Mapping[Outpoint, bool | None]) -> int:
         """Remember what was said of outpoints at that time (seconds since 1970): spent, unspent, or None for nothing.
