@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote
 
+from indexer.rate_urls import RateFeed, rate_feeds
+
 PREFIX = "A2B_"
 KEYS = {
     "data": "folder of the database and the index, unless they are elsewhere",
@@ -27,6 +29,9 @@ KEYS = {
     "fetch_resolve": "hosts that are fetched from elsewhere: host:port=ip:port, several separated by spaces",
     "fetch_ca_file": "a PEM file of authorities that fetched hosts may be certified by, beside the world's",
     "ipfs_gateway": "the gateway that ipfs:// cards are fetched through, such as http://127.0.0.1:8080",
+    "rates": "feeds of exchange rates: BASE=URL, several separated by spaces, the preferred first",
+    "rates_every": "seconds between two looks at the feeds of exchange rates",
+    "rates_max_age": "seconds after which a quote is too old to be used",
     "change_blocks": "for how many blocks a change of price or pay-to address is a warning; 0 for never",
 }
 """Every setting, by its name in a file; in the environment it is upper-case after the prefix."""
@@ -47,7 +52,7 @@ LIMITS = {
 }
 """How often one client may ask, by kind of route, unless `limits` says otherwise."""
 
-LATER = frozenset({"rates", "key"})
+LATER = frozenset({"key"})
 """Settings that belong to abilities which this version has not: refused rather than ignored."""
 
 NOT_SETTINGS = frozenset({"A2B_TEST_SHARED", "A2B_TEST_BSV_BITCOIND", "A2B_REQUIRE_ALL"})
@@ -56,7 +61,7 @@ NOT_SETTINGS = frozenset({"A2B_TEST_SHARED", "A2B_TEST_BSV_BITCOIND", "A2B_REQUI
 CHANGE_BLOCKS = 1_008
 """A week of blocks: so long a changed price or pay-to address is worth a second look before paying."""
 
-_SECRET = frozenset({"junglebus_token"})
+_SECRET = frozenset({"junglebus_token", "rates"})
 _QUOTA = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,4})")
 _HEIGHT = re.compile(r"[0-9]{1,9}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
@@ -116,6 +121,9 @@ class Settings:
     fetch_resolve: str
     fetch_ca_file: str
     ipfs_gateway: str
+    rates: tuple[RateFeed, ...]
+    rates_every: int
+    rates_max_age: int
     change_blocks: int
     junglebus_token: str = field(default="", repr=False)
 
@@ -150,6 +158,9 @@ class Settings:
             "fetch_resolve": self.fetch_resolve,
             "fetch_ca_file": self.fetch_ca_file,
             "ipfs_gateway": masked(self.ipfs_gateway),
+            "rates": " ".join(feed.shown for feed in self.rates),
+            "rates_every": str(self.rates_every),
+            "rates_max_age": str(self.rates_max_age),
             "change_blocks": str(self.change_blocks),
             "junglebus_token": "***" if self.junglebus_token else "",
         }
@@ -237,6 +248,9 @@ def _build(given: Mapping[str, Any]) -> Settings:
         fetch_resolve=_resolve(str(given.get("fetch_resolve", ""))),
         fetch_ca_file=_ca_file(str(given.get("fetch_ca_file", ""))),
         ipfs_gateway=_gateway(str(given.get("ipfs_gateway", ""))),
+        rates=_rates(str(given.get("rates", ""))),
+        rates_every=_seconds("rates_every", given.get("rates_every", 60), 86_400),
+        rates_max_age=_seconds("rates_max_age", given.get("rates_max_age", 3_600), 7 * 86_400),
         change_blocks=_blocks(given.get("change_blocks", CHANGE_BLOCKS)),
         junglebus_token=token,
     )
@@ -316,6 +330,20 @@ def _networks(text: str) -> tuple[str, ...]:
         raise SettingsError(
             f"trusted_proxies: {str(error)[:100]}; write addresses or networks such as 127.0.0.1 10.0.0.0/8"
         ) from None
+
+
+def _rates(text: str) -> tuple[RateFeed, ...]:
+    try:
+        return rate_feeds(text)
+    except ValueError as error:
+        raise SettingsError(f"rates: {error}") from None
+
+
+def _seconds(name: str, value: Any, most: int) -> int:
+    text = str(value)
+    if not re.fullmatch(r"[0-9]{1,7}", text) or not 1 <= int(text) <= most:
+        raise SettingsError(f"{name} is {text[:60]!a}, and must be a whole number of seconds from 1 to {most:,}")
+    return int(text)
 
 
 def _resolve(text: str) -> str:

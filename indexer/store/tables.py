@@ -290,7 +290,27 @@ badges = Table(
     Column("by", String, nullable=False),
     Column("checked_at", BigInteger, nullable=False),
     Column("next_at", BigInteger),
+    Column("tries", Integer, nullable=False),
+    Column("reason", String, nullable=False),
     Index("badges_due", "next_at"),
+    Index("badges_by_host", "host", "card"),
 )
 """Domain badges of inscribed agents (law 11): what the host of the card with this SHA-256 said of it when it was asked
-last (milliseconds since 1970). `by` is name, dns, hash or "" for no badge."""
+last (milliseconds since 1970; 0 for never). `by` is name, dns, hash or "" for no badge, `reason` a code of
+`indexer.fetching.reasons` where something could not be heard; `tries` counts the checks that gave no badge."""
+
+quotes = Table(
+    "quotes",
+    metadata,
+    Column("feed", _TEXT, primary_key=True),
+    Column("since", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("base", _TEXT, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("rates", Text, nullable=False),
+)
+"""Exchange rates that were believed: what a feed quoted, unchanged from `since` until `at`, and until when it may be
+used (seconds since 1970). `rates` is JSON: units of each currency for one `base`, as decimal strings. `rank` is the
+feed's place in the operator's order, 0 for the preferred one; `source` what may be shown of its URL."""

@@ -86,6 +86,7 @@ def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, 
     told = {"port": "7", "chains": "bsv=files:/x", "limits": "read=5/1", "trusted_proxies": "::1 10.0.0.0/8"}
     told |= {"from_height": "5", "change_blocks": "9", "ipfs_gateway": "http://[::1]:8080/x"}
     told |= {"fetch_resolve": "a.example:443=127.0.0.1:8443", "fetch_ca_file": certificate(tmp_path)}
+    told |= {"rates": "bsv=https://a.example/spot", "rates_every": "7", "rates_max_age": "7"}
     value = told.get(key, "a:b")
     from_file = Settings.load(file=toml(tmp_path, f'{key} = "{value}"'))
     assert Settings.load(environ={f"A2B_{key.upper()}": value}) == from_file != Settings.load()
@@ -320,3 +321,51 @@ def test_what_the_fetcher_is_told_is_shown_without_the_gateways_password(tmp_pat
     assert settings.ipfs_gateway == "http://me:secret@127.0.0.1:8080"
     assert settings.shown()["ipfs_gateway"] == "http://me:***@127.0.0.1:8080"
     assert settings.change_blocks == 1_008
+
+
+KEY = "ab" * 32
+
+
+def test_feeds_of_rates_are_read_in_order_and_shown_without_their_secrets() -> None:
+    text = f"bsv=https://me:pw@a.example:8443/v6/SECRET/latest?app_id=SECRET#{KEY.upper()}  USD=http://127.0.0.1/x"
+    found = Settings.load({"rates": text})
+    signed, plain = found.rates
+    assert (signed.base, signed.key, signed.source) == ("BSV", KEY, "https://a.example:8443")
+    assert signed.url == "https://me:pw@a.example:8443/v6/SECRET/latest?app_id=SECRET"
+    assert (plain.base, plain.key, plain.source) == ("USD", "", "http://127.0.0.1")
+    assert found.shown()["rates"] == f"BSV=https://a.example:8443/***#{KEY} USD=http://127.0.0.1/***"
+    assert len({feed.name for feed in (signed, plain, signed._replace(key=""), signed._replace(base="EUR"))}) == 4
+    assert "SECRET" not in signed.name
+    assert Settings.load().rates == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("https://a.example/SECRET", "its word number 1 is no feed"),
+        ("BSV=ftp://a.example/SECRET", "its word number 1 is no feed"),
+        ("BSV=https://b.example BSV", "its word number 2 is no feed"),
+        ("B$V=https://a.example/SECRET", "its word number 1 is no feed"),
+        ("BSV=https:///SECRET", "has no host"),
+        ("BSV=https://a.example:99999/SECRET", "has no host or no port"),
+        ("BSV=https://[::1/SECRET", "has no host"),
+        ("BSV=https://a.example/SECRET#" + "ab" * 31, "has a fragment that is no key"),
+        ("BSV=https://a.example/SECRET#" + "xy" * 32, "has a fragment that is no key"),
+        ("BSV=https://a.example/x BSV=https://a.example/x", "BSV=https://a.example/*** twice"),
+        (" ".join(f"BSV=https://a.example/{n}" for n in range(17)), "at most 16"),
+        ("BSV=https://a.example/SECRET\x07", "holds a control character: ***"),
+    ],
+)
+def test_what_is_no_feed_of_rates_is_refused_without_telling_secrets(text: str, told: str) -> None:
+    message = refused(flags={"rates": text})
+    assert told in message
+    assert "SECRET" not in message
+
+
+@pytest.mark.parametrize("name", ["rates_every", "rates_max_age"])
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "x", "9999999", ""])
+def test_times_of_rates_are_whole_seconds(name: str, value: str) -> None:
+    if not value:
+        assert getattr(Settings.load({name: value}), name) > 1
+        return
+    assert f"{name} is '{value}'" in refused(flags={name: value})
