@@ -99,11 +99,14 @@ def test_parsers_do_no_input_or_output() -> None:
 
 
 FENCES: dict[str, tuple[str, ...]] = {
+    "apscheduler": ("indexer/rates.py",),
+    "cryptography": ("indexer/rate_feed.py",),
     "aiohttp": ("overlay/", "indexer/chains/node/", "indexer/chains/jsonrpc.py"),
     "base58": ("parsers/address.py", "indexer/chains/solana/"),
     "bitcoinx": ("parsers/sigma.py", "indexer/header_rules.py"),
+    "dns": ("indexer/fetching/txt.py",),
     "httpcore": ("indexer/fetching/fetcher.py", "indexer/fetching/network.py"),
-    "httpx": ("indexer/chains/junglebus/", "indexer/fetching/", "overlay/remote.py"),
+    "httpx": ("indexer/chains/junglebus/", "indexer/fetching/", "indexer/rate_feed.py", "overlay/remote.py"),
     "idna": ("parsers/locator.py",),
     "isal": ("overlay/api/middleware.py",),
     "jinja2": ("overlay/pages/",),

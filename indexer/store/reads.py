@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import ColumnElement, Engine, Select, func, select
 
 from indexer.facts import BlockRef, Event, EventKind, State
-from indexer.store import fetched, found, rows, stories
+from indexer.store import badges, fetched, found, rows, stories
+from indexer.store.badges import Badge
 from indexer.store.fetched import Due, Known
 from indexer.store.stories import Revision, Story, Unconfirmed
 from indexer.store.tables import blocks, changes, events, meta, outputs, pending
@@ -268,6 +269,18 @@ class Store:
     def fetch_counts(self) -> dict[str, int]:
         """How many locators are in each state of fetching."""
         return fetched.counts(self.engine)
+
+    def badges(self, registrations: Iterable[str]) -> dict[str, Badge]:
+        """What hosts said of these registrations; those whose host was never to be asked are left out."""
+        return badges.of(self.engine, registrations)
+
+    def badge_cursor(self) -> int | None:
+        """The sequence number up to which registrations were enlisted for badges, None when that must begin anew."""
+        return badges.cursor(self.engine)
+
+    def due_hosts(self, now_ms: int, limit: int, after: tuple[int, str] | None = None) -> list[tuple[int, str]]:
+        """Hosts to be asked for badges, with since when, longest first; `after` is the last one of a page before."""
+        return badges.due(self.engine, now_ms, limit, after)
 
     def undecided(self, chain: str, upto: int | None = None) -> list[Revision]:
         """Updates that cannot be told yet (law 3), oldest first; `upto` a height."""

@@ -16,7 +16,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 from indexer.facts import BlockRef, Event, EventKind, Reading
-from indexer.store import accounts, anchors, fetched, found, headers, pending, proofs, tables
+from indexer.store import accounts, anchors, badges, fetched, found, headers, pending, proofs, tables
+from indexer.store.badges import Enlisted, Verdict
 from indexer.store.database import StoreError
 from indexer.store.fetched import Outcome
 from indexer.store.rows import event_row
@@ -247,6 +248,23 @@ class Writer:
         """Have a locator fetched at once (`now_ms` in milliseconds since 1970); False when no pointer names it."""
         with self._writing() as connection:
             return fetched.ask_again(connection, locator, now_ms)
+
+    def enlist(self, found: Sequence[Enlisted], looked_at: Sequence[str], seq: int | None, now_ms: int) -> None:
+        """Let the registrations in `looked_at` be enlisted for badges as `found` says, due at `now_ms` (milliseconds
+        since 1970); `seq` is how far the outbox was read with that."""
+        with self._writing() as connection:
+            badges.enlist(connection, found, looked_at, now_ms)
+            if seq is not None:
+                badges.move_cursor(connection, seq)
+
+    def note_host(self, verdict: Verdict, now_ms: int) -> int:
+        """Write down what a host said of the registrations that name it, and note those that may be shown otherwise
+        for it; how many those are."""
+        told = {"chain": "", "op": "upsert", "height": None, "reason": "domain-checked"}
+        with self._writing() as connection:
+            ids = badges.note(connection, verdict, now_ms)
+            _note(connection, [{**told, "id": id_} for id_ in ids])
+        return len(ids)
 
     def mark_partial(self, chain: str) -> None:
         """Remember that blocks of a chain are read from excerpts, so that its state hash can never be known."""

@@ -1,0 +1,364 @@
+"""Law 11: which inscribed agents a domain vouches for, by name and by hash, and how a badge is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from hashlib import sha256
+
+import pytest
+import trustme
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.badges import Badger, Enlisting, Said, named_in
+from indexer.fetching.reasons import FetchError, Refusal
+from indexer.fetching.txt import TxtRecords
+from indexer.store.badges import AGAIN, HOUR, KEPT_UNHEARD, Badge
+from tests.chainkit import ChainKit, agent
+from tests.fakes import MemoryChain
+from tests.hostile import Hostile, Net, ok, redirect, silent
+from tests.indexing import Indexing
+from tests.names import NameServer
+
+FIRST, SECOND = "/.well-known/agent.json", "/.well-known/agent-card.json"
+HOST = "agent.example"
+ID = f"{'ab' * 32}_0"
+OTHER = f"{'cd' * 32}_7"
+NOW = 1_800_000_000_000
+
+
+def card(name: str = "Echo", host: str = HOST, **more: object) -> bytes:
+    return json.dumps(agent(name, url=f"https://{host}/a2a", **more)).encode()
+
+
+def digest(body: bytes) -> bytes:
+    return sha256(body).digest()
+
+
+# -- what a card names
+
+
+@pytest.mark.parametrize(
+    ("member", "named"),
+    [
+        (ID, {ID}),
+        ([ID, OTHER], {ID, OTHER}),
+        (f" {ID.upper().replace('_', '.')} ", {ID}),
+        (["solana:mainnet:abc", 7, None, {}], {"solana:mainnet:abc"}),
+        ({"id": ID}, set()),
+        ("", set()),
+        (None, set()),
+        ("x" * 4_097, set()),
+    ],
+)
+def test_a_card_names_ids_as_a_string_or_a_list(member: object, named: set[str]) -> None:
+    assert named_in(card(**{"x-a2b-id": member})) == named
+
+
+@given(st.binary() | st.recursive(st.none() | st.text(), st.lists).map(lambda x: json.dumps({"x-a2b-id": x}).encode()))
+def test_any_bytes_name_something_or_nothing(body: bytes) -> None:
+    assert all(isinstance(text, str) and text for text in named_in(body))
+
+
+# -- what a host says
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+async def server(authority: trustme.CA) -> AsyncIterator[Hostile]:
+    async with Hostile(authority) as served:
+        yield served
+
+
+@pytest.fixture
+def net(server: Hostile, authority: trustme.CA) -> Net:
+    return Net(server, authority)
+
+
+@pytest.fixture
+async def names() -> AsyncIterator[NameServer]:
+    async with NameServer() as served:
+        yield served
+
+
+@pytest.fixture
+def badger(net: Net, names: NameServer) -> Badger:
+    return Badger(net.fetcher(), TxtRecords([names.place]))
+
+
+async def test_a_host_speaks_through_both_of_its_cards_and_its_records(
+    server: Hostile, names: NameServer, badger: Badger
+) -> None:
+    first, second = card("One", **{"x-a2b-id": ID}), card("Two", **{"x-a2b-id": [OTHER]})
+    server.say(FIRST, ok(first))
+    server.say(SECOND, ok(second))
+    names.texts["_a2b.agent.example"] = ["v=spf1 -all", "id=one", f"id= {OTHER.replace('_', ':')}", "ID=two"]
+    said = await badger.ask(HOST)
+    assert said == Said(frozenset({digest(first), digest(second)}), frozenset({ID, OTHER}), frozenset({"one", OTHER}))
+    assert names.asked == ["_a2b.agent.example"]
+
+
+async def test_a_redirect_to_another_host_says_nothing(server: Hostile, badger: Badger) -> None:
+    server.say(FIRST, redirect(f"https://other.example{FIRST}"))
+    said = await badger.ask(HOST)
+    assert said.served == said.named == frozenset()
+    assert said.refusal == Refusal("fetch-redirect-host", "other.example")
+    assert said.verdict(HOST).unheard == frozenset()
+
+
+async def test_a_private_address_is_never_asked_for_a_badge(net: Net, badger: Badger) -> None:
+    net.names[HOST] = ["10.0.0.1"]
+    said = await badger.ask(HOST)
+    assert said.refusal is not None
+    assert said.refusal.code == "fetch-address"
+    assert net.dialled == []
+
+
+async def test_a_host_in_trouble_is_not_asked_for_its_other_card(server: Hostile, badger: Badger) -> None:
+    server.say(FIRST, silent)
+    said = await badger.ask(HOST)
+    assert said.refusal is not None
+    assert said.refusal.code == "fetch-first-byte"
+    assert server.paths() == [FIRST]
+    assert said.verdict(HOST).unheard == {"name", "hash"}
+
+
+async def test_what_no_budget_allows_was_not_asked(badger: Badger) -> None:
+    def admit(host: str, address: object) -> None:
+        raise FetchError("fetch-budget", "9 s", 9.0)
+
+    with pytest.raises(FetchError, match="again in 9 s"):
+        await badger.ask(HOST, admit)
+
+
+@pytest.mark.parametrize("mode", ["silent", "broken", "refused"])
+async def test_name_servers_that_do_not_help_are_named(mode: str, names: NameServer, net: Net) -> None:
+    names.mode = mode
+    badger = Badger(net.fetcher(), TxtRecords([names.place], seconds=0.5))
+    said = await badger.ask(HOST)
+    assert said.dns_refusal is not None
+    assert said.dns_refusal.code == "fetch-dns"
+    assert said.verdict(HOST).unheard == {"dns"}
+
+
+async def test_records_that_are_long_or_empty_are_read(names: NameServer) -> None:
+    records = TxtRecords([names.place])
+    names.texts["_a2b.agent.example"] = []
+    assert await records.ids(HOST) == frozenset()
+    names.texts["_a2b.agent.example"] = ["id=" + "x" * 700]
+    assert await records.ids(HOST) == {"x" * 700}
+    assert await records.ids("x" * 63 + ("." + "y" * 62) * 3 + ".example") == frozenset()
+
+
+# -- who gets a badge
+
+
+class Town:
+    """A chain of agents, whose hosts are asked by hand: `town.hear(Said(…))`."""
+
+    def __init__(self, indexing: Indexing, kit: ChainKit, chain: MemoryChain) -> None:
+        self.indexing, self.kit, self.chain, self.now = indexing, kit, chain, NOW
+
+    async def mine(self, *what: object) -> None:
+        self.chain.arrive(self.kit.mine(*what))
+        await self.indexing.catch_up()
+        self.enlist()
+
+    def enlist(self) -> None:
+        following = Enlisting(self.indexing.store, self.indexing.writer)
+        while following.step(self.now):
+            pass
+
+    def hear(self, said: Said, host: str = HOST) -> list[str]:
+        """The host is asked and says so; the ids of which readers must look again."""
+        before = self.indexing.store.newest_seq()
+        self.indexing.writer.note_host(said.verdict(host), self.now)
+        news = self.indexing.store.changes(before, 100)
+        assert {change.reason for change in news} <= {"domain-checked"}
+        return [change.id for change in news]
+
+    def badge(self, id_: object) -> Badge:
+        return self.indexing.store.badges([str(id_)])[str(id_)]
+
+    def by(self, *ids: object) -> list[str]:
+        return [self.badge(each).by for each in ids]
+
+    def due(self) -> list[str]:
+        return [host for _, host in self.indexing.store.due_hosts(self.now, 100)]
+
+
+@pytest.fixture
+def town(database_url: str) -> Iterator[Town]:
+    kit = ChainKit()
+    chain = MemoryChain(*kit.blocks)
+    with Indexing(database_url, chain) as indexing:
+        yield Town(indexing, kit, chain)
+
+
+def named(*ids: object) -> Said:
+    return Said(named=frozenset(map(str, ids)))
+
+
+def serves(*bodies: bytes) -> Said:
+    return Said(served=frozenset(map(digest, bodies)))
+
+
+async def test_live_agents_with_a_host_are_to_be_asked_about_at_once(town: Town) -> None:
+    echo, local, tool = (
+        town.kit.inscribe(card()),
+        town.kit.inscribe(agent(url="http://127.0.0.1/")),
+        town.kit.inscribe({"mcpServers": {"x": {"command": "y", "url": "https://tool.example"}}}, type="a2b-mcp"),
+    )
+    await town.mine(echo, local, tool)
+    assert town.due() == [HOST]
+    assert town.indexing.store.badges(map(str, (local, tool))) == {}
+    found = town.badge(echo)
+    assert (found.host, found.card, found.by, found.checked_at, found.next_at) == (HOST, digest(card()), "", 0, NOW)
+
+
+async def test_the_host_names_whom_it_means(town: Town) -> None:
+    ours, copy, elsewhere = (town.kit.inscribe(card(host=host)) for host in (HOST, HOST, "other.example"))
+    await town.mine(ours, copy, elsewhere)
+    assert town.hear(named(ours, elsewhere, ID)) == [str(ours)]
+    assert town.by(ours, copy, elsewhere) == ["name", "", ""]
+    assert town.badge(ours).checked_at == NOW
+    assert town.hear(Said(in_dns=frozenset({str(copy)}))) == sorted([str(ours), str(copy)])
+    assert town.by(ours, copy) == ["", "dns"]
+    assert town.hear(Said()) == [str(copy)]
+    assert town.by(ours, copy) == ["", ""]
+    assert town.hear(Said()) == []
+
+
+async def test_by_hash_only_the_oldest_with_these_bytes_has_it_and_the_next_once_that_is_burned(town: Town) -> None:
+    first, second, other = (town.kit.inscribe(body) for body in (card(), card(), card("Other")))
+    await town.mine(first)
+    await town.mine(other, second)
+    assert town.hear(serves(card())) == [str(first)]
+    assert town.by(first, second, other) == ["hash", "", ""]
+    town.kit.burn(first)
+    await town.mine(town.kit.burn(first))
+    assert town.indexing.store.badges([str(first)]) == {}
+    assert town.hear(serves(card())) == [str(second)]
+
+
+async def test_an_old_registration_that_takes_over_a_victims_bytes_gains_nothing(town: Town) -> None:
+    old = town.kit.inscribe(card("Innocent"))
+    await town.mine(old)
+    victim = town.kit.inscribe(card())
+    await town.mine(victim)
+    await town.mine(town.kit.update(old, card()))
+    town.hear(serves(card()))
+    assert town.by(old, victim) == ["", "hash"]
+
+
+async def test_naming_beats_hash(town: Town) -> None:
+    oldest, meant = town.kit.inscribe(card()), town.kit.inscribe(card())
+    await town.mine(oldest)
+    await town.mine(meant)
+    town.hear(Said(served=frozenset({digest(card())}), named=frozenset({str(meant)})))
+    assert town.by(oldest, meant) == ["", "name"]
+    # one that names only what nobody inscribed gives none either
+    town.hear(Said(served=frozenset({digest(card())}), in_dns=frozenset({ID})))
+    assert town.by(oldest, meant) == ["", ""]
+
+
+async def test_a_new_revision_loses_a_badge_by_hash_until_it_is_checked_and_keeps_one_by_name(town: Town) -> None:
+    hashed, called = town.kit.inscribe(card()), town.kit.inscribe(card("Two", "two.example"))
+    await town.mine(hashed, called)
+    town.hear(serves(card()))
+    town.hear(named(called), "two.example")
+    assert town.due() == []
+    newer = card("Newer")
+    await town.mine(town.kit.update(hashed, newer), town.kit.update(called, card("Three", "two.example")))
+    assert town.by(hashed, called) == ["", "name"]
+    assert town.due() == [HOST, "two.example"]
+    town.hear(serves(newer))
+    assert town.by(hashed) == ["hash"]
+
+
+async def test_a_badge_that_was_read_before_a_revision_does_not_hold_for_it(town: Town) -> None:
+    echo = town.kit.inscribe(card())
+    await town.mine(echo)
+    town.hear(serves(card()))
+    held = town.badge(echo)
+    assert held.holds(HOST, digest(card()))
+    assert not held.holds(HOST, digest(card("Newer")))
+    assert not held.holds("other.example", digest(card()))
+
+
+async def test_a_url_that_moves_to_another_host_leaves_every_badge_behind(town: Town) -> None:
+    echo = town.kit.inscribe(card())
+    await town.mine(echo)
+    town.hear(named(echo))
+    await town.mine(town.kit.update(echo, card(host="evil.example")))
+    assert (town.badge(echo).host, town.by(echo)) == ("evil.example", [""])
+
+
+async def test_a_reorganisation_takes_a_registration_from_the_list(town: Town) -> None:
+    fork = town.kit.tip
+    echo = town.kit.inscribe(card())
+    await town.mine(echo)
+    town.hear(named(echo))
+    for _ in range(2):
+        fork = town.kit.mine(parent=fork)
+        town.chain.arrive(fork)
+    await town.indexing.catch_up()
+    town.enlist()
+    assert town.indexing.store.badges([str(echo)]) == {}
+
+
+async def test_a_host_that_cannot_be_heard_loses_its_badges_only_after_a_week(town: Town) -> None:
+    echo, dns = town.kit.inscribe(card()), town.kit.inscribe(card("Dns"))
+    await town.mine(echo, dns)
+    town.hear(Said(named=frozenset({str(echo)}), in_dns=frozenset({str(dns)})))
+    deaf = Said(refusal=Refusal("fetch-connect", "no"), dns_refusal=Refusal("fetch-dns", "no"))
+    town.now += AGAIN
+    assert town.due() == [HOST]
+    town.hear(deaf)
+    assert town.by(echo, dns) == ["name", "dns"]
+    assert (town.badge(echo).checked_at, town.badge(echo).next_at) == (NOW, town.now + HOUR)
+    assert town.badge(echo).reason == "fetch-connect"
+    town.now = NOW + KEPT_UNHEARD
+    town.hear(deaf)
+    assert town.by(echo, dns) == ["", ""]
+
+
+async def test_where_there_is_no_badge_the_host_is_asked_less_and_less_often(town: Town) -> None:
+    echo = town.kit.inscribe(card())
+    await town.mine(echo)
+    waits = []
+    for _ in range(12):
+        town.hear(Said(refusal=Refusal("fetch-missing", "404")))
+        due = town.badge(echo).next_at
+        assert due is not None
+        waits.append((due - town.now) // HOUR)
+        town.now = due
+    assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 168, 168, 168, 168]
+    assert town.badge(echo).reason == "fetch-missing"
+
+
+async def test_the_list_is_made_anew_from_the_store_and_goes_on_after_a_restart(town: Town) -> None:
+    first = town.kit.inscribe(card())
+    town.chain.arrive(town.kit.mine(first))
+    await town.indexing.catch_up()
+    assert town.indexing.store.badge_cursor() is None
+    town.enlist()
+    assert town.indexing.store.badge_cursor() == town.indexing.store.newest_seq()
+    town.hear(named(first))
+    town.indexing.restart()
+    await town.mine(town.kit.inscribe(card("Second")))
+    assert town.by(first) == ["name"]
+    assert town.due() == [HOST]
+
+
+async def test_many_registrations_of_a_victims_host_are_one_visit(town: Town) -> None:
+    crowd = [town.kit.inscribe(card(f"Copy {number}")) for number in range(60)]
+    await town.mine(*crowd)
+    assert town.due() == [HOST]
+    assert town.hear(named(crowd[7])) == [str(crowd[7])]
+    assert town.due() == []
