@@ -163,8 +163,11 @@ class Follower:
         tip = await self._chain.tip()
         if tip is None:
             return True
-        ours = await asyncio.to_thread(self._store.block, self._chain.name, tip.height)
-        return tip.height < at.height and ours is not None and ours.hash == tip.hash
+        if tip.height >= at.height:
+            return False
+        ours = await asyncio.to_thread(self._store.below, self._chain.name, tip.height + 1)
+        theirs = await self._chain.ref(ours.height) if ours else None
+        return ours is not None and theirs is not None and ours.hash == theirs.hash
 
     async def _reorganise(self, newest: BlockRef, at: BlockRef | None) -> None:
         above = at.height if at else -1

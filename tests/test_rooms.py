@@ -54,7 +54,7 @@ def test_plugs_do_not_import_each_other(folder: str) -> None:
 
 
 PLUG_NAMES = {
-    "indexer/chains": {"files", "junglebus", "node", "several", "solana"},
+    "indexer/chains": {"evm", "files", "junglebus", "node", "several", "solana"},
     "overlay/engines": {"tantivy", "whoosh"},
 }
 

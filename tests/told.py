@@ -21,7 +21,7 @@ def registrations(store: Store, chain: str) -> list[Record]:
 
 def _born(registration: Record) -> tuple[int, int, int]:
     first = registration["revisions"][0]
-    return first["height"], first["txIndex"], int(registration["id"][65:])
+    return first["height"], first["txIndex"], int(first["outpoint"][65:])
 
 
 def _registration(store: Store, history: list[Revision]) -> Record:

@@ -227,10 +227,19 @@ CHAINS = {
 """What stands before the colon of a chain's URL, and the module whose `create(name, url, headers)` makes the chain.
 Over HTTP many kinds of chain answer: `SPOKEN` and `MARKED` say which one a URL means."""
 
-SPOKEN: dict[str, str] = {"sol": "indexer.chains.solana", "solana": "indexer.chains.solana"}
+EVM_CHAINS = (
+    "evm", "ethereum", "eth", "polygon", "bsc", "avalanche", "arbitrum", "base", "celo", "gnosis", "linea", "optimism",
+    "scroll",
+)  # fmt: skip
+
+SPOKEN: dict[str, str] = {
+    **dict.fromkeys(EVM_CHAINS, "indexer.chains.evm"),
+    "sol": "indexer.chains.solana",
+    "solana": "indexer.chains.solana",
+}
 """What `?chain=` may say, or the configured name be, of a source over HTTP that is no node of a Bitcoin; its module."""
 
-MARKED: dict[str, str] = {"program": "indexer.chains.solana"}
+MARKED: dict[str, str] = {"contract": "indexer.chains.evm", "program": "indexer.chains.solana"}
 """An option that only sources of one kind take, by which a URL over HTTP may be known; its module."""
 
 

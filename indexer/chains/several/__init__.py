@@ -11,9 +11,9 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
-from indexer.chains import Cautious, Chain, HeaderRows, Rules, SourceError, SourceUnavailableError, create
+from indexer.chains import Cautious, Chain, HeaderRows, Rules, SourceError, SourceUnavailableError, Sparse, create
 from indexer.chains.several.group import Group, Pace, partial
 from indexer.chains.several.rows import SharedRows
 from indexer.chains.several.source import Source, State
@@ -39,7 +39,8 @@ def join(name: str, urls: Sequence[str], headers: HeaderRows | None = None) -> C
     for shown, chain in sources:
         if not getattr(chain, "complete", True):  # where it is not known yet, it is looked at again once it is open
             raise partial(name, shown)
-    return Several(name, sources)
+    sparse = isinstance(sources[0][1], Sparse)
+    return SparseSeveral(name, sources) if sparse else Several(name, sources)
 
 
 class Several:
@@ -142,7 +143,7 @@ class Several:
             stream = cast("AsyncIterator[tuple[BlockRef, memoryview]]", source.chain.blocks(height, last))
             try:
                 while (pair := await self._next(source, stream)) is not None:
-                    if before and pair[0].prev != before:
+                    if before and not self._links(pair[0], before):
                         return
                     failed.clear()
                     yield pair
@@ -153,6 +154,10 @@ class Several:
             if source.state is State.READY:
                 return
             failed.add(source)
+
+    def _links(self, ref: BlockRef, before: bytes) -> bool:
+        """Whether a block stands on the one of this hash, which another source may have told."""
+        return ref.prev == before
 
     async def _next(
         self, source: Source, stream: AsyncIterator[tuple[BlockRef, memoryview]]
@@ -222,6 +227,23 @@ class Several:
                 self._group.note_failure(current, error)
             elif isinstance(error, Exception):
                 raise error
+
+
+class SparseSeveral(Several):
+    """The same over sources that are `Sparse`. Blocks between two that are told are not linked here: the follower asks
+    whether the source that is read now has the one stored before."""
+
+    sparse: Literal[True] = True
+
+    def _links(self, ref: BlockRef, before: bytes) -> bool:  # noqa: ARG002
+        return True
+
+    async def tip(self) -> BlockRef | None:
+        """As of any several; how deep a reorganisation may go is what the source that is read says now."""
+        tip = await super().tip()
+        if self._group.current is not None:
+            self.finality = self._group.current.chain.finality
+        return tip
 
 
 async def _quietly(what: Awaitable[Any]) -> None:

@@ -64,4 +64,7 @@ async def _work_above(chain: Chain, tip: BlockRef, common: int) -> int | None:
 
 
 def _work(ref: BlockRef) -> int:
+    """The work of a block; where it is not in the header, as on chains that stake, the longer branch is the better."""
+    if not ref.header:
+        return 1
     return work(int.from_bytes(ref.header[72:76], "little"))

@@ -1,0 +1,237 @@
+"""An endpoint of an EVM chain on a local port: blocks held in memory, told in the shapes that geth tells.
+
+async with EvmServer() as server:
+    server.mine(); server.mine(says("https://shop.example/card.json", digest))
+    server.fork(3, says(...))              # a branch on block 3, one block longer than what it replaces
+    server.fail("eth_getLogs", refusal(-32005, "query returned more than 10000 results"))
+    server.lie("eth_getLogs", lambda told: told[:-1])
+    server.most_blocks = 10                # as free plans do
+    server.behind = 2                      # logs come from a node that has not heard of the newest blocks
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from types import TracebackType
+from typing import Any
+
+from aiohttp import web
+from Cryptodome.Hash import keccak
+
+from indexer.chains.evm import EvmChain, create
+
+CONTRACT = "0x" + "c0de" * 10
+TOPIC = "0x3be52a8baa7114adc7788f19c3d981d38e1f2fc3efb567608ff61d5b35eff7ce"
+GENESIS_TIME = 1_750_000_000
+
+Answer = Callable[[web.Request], Any]
+
+
+def says(uri: str, digest: bytes = bytes(32), **more: Any) -> dict[str, Any]:
+    """The log `A2BPointer(uri, digest)`, without its place."""
+    text = uri.encode()
+    words = [(64).to_bytes(32, "big"), digest, len(text).to_bytes(32, "big"), text + bytes(-len(text) % 32)]
+    return {"address": CONTRACT, "topics": [TOPIC], "data": "0x" + b"".join(words).hex(), **more}
+
+
+def refusal(code: int, message: str, status: int = 200) -> Answer:
+    """An answer that refuses."""
+    error = {"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": message}}
+    return lambda _: web.json_response(error, status=status)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block as it is told, and its logs."""
+
+    row: dict[str, Any]
+    logs: list[dict[str, Any]]
+
+    @property
+    def hash(self) -> bytes:
+        """In internal byte order."""
+        return bytes.fromhex(self.row["hash"][2:])[::-1]
+
+
+def _bloom(logs: Iterable[Mapping[str, Any]]) -> str:
+    held = 0
+    for item in {each for log in logs for each in (log["address"], *log["topics"])}:
+        digest = keccak.new(digest_bits=256, data=bytes.fromhex(item[2:])).digest()
+        for at in (0, 2, 4):
+            held |= 1 << (int.from_bytes(digest[at : at + 2], "big") % 2048)
+    return f"0x{held:0512x}"
+
+
+class EvmServer:
+    """Serves a chain. `asked` counts calls by method, `ranges` holds the first and last block of each getLogs."""
+
+    def __init__(self, number: int = 1, finality: int | None = 64) -> None:
+        self.number, self.finality, self.port = number, finality, 0
+        self.blocks: list[Block] = []
+        self.known: dict[str, Block] = {}
+        self.contracts = {CONTRACT: "0x6001"}
+        self.syncing: Any = False
+        self.most_blocks, self.behind, self.blooms = 10**9, 0, True
+        self.asked: Counter[str] = Counter()
+        self.ranges: list[tuple[int, int]] = []
+        self.failing: dict[str, deque[Answer]] = {}
+        self.lies: dict[str, Callable[[Any], Any]] = {}
+        self.path = "/v3/0123456789abcdef0123456789abcdef"
+        self._salt = 0
+        self._runner: web.AppRunner | None = None
+        self._add(None, [])
+
+    # -- the chain
+
+    def mine(self, *logs: dict[str, Any]) -> Block:
+        """One more block, with these logs of a transaction each."""
+        return self._add(self.blocks[-1], list(logs))
+
+    def mine_empty(self, count: int) -> None:
+        """So many more blocks that say nothing."""
+        for _ in range(count):
+            self.mine()
+
+    def fork(self, parent: int, *logs: dict[str, Any]) -> Block:
+        """Replace the blocks above `parent` by a branch that is one block longer; the first of it has the logs."""
+        count = len(self.blocks) - parent
+        self.blocks = self.blocks[: parent + 1]
+        self._salt += 1
+        self.mine(*logs)
+        self.mine_empty(count - 1)
+        return self.blocks[parent + 1]
+
+    def _add(self, parent: Block | None, logs: list[dict[str, Any]]) -> Block:
+        height = len(self.blocks)
+        seed = f"{height}:{self._salt}:{parent.row['hash'] if parent else ''}:{json.dumps(logs)}".encode()
+        hash_ = "0x" + sha256(seed).hexdigest()
+        placed = [
+            {
+                **log,
+                "blockNumber": hex(height),
+                "blockHash": hash_,
+                "transactionHash": "0x" + sha256(seed + bytes([index])).hexdigest(),
+                "transactionIndex": hex(index),
+                "logIndex": hex(index),
+                "removed": False,
+            }
+            for index, log in enumerate(logs)
+        ]
+        row: dict[str, Any] = {
+            "number": hex(height),
+            "hash": hash_,
+            "parentHash": parent.row["hash"] if parent else "0x" + "00" * 32,
+            "timestamp": hex(GENESIS_TIME + 12 * height),
+            "logsBloom": _bloom(logs) if self.blooms else "0x" + "00" * 256,
+            "transactions": [],
+        }
+        block = self.known[hash_] = Block(row, placed)
+        self.blocks.append(block)
+        return block
+
+    # -- what a test wants to go wrong
+
+    def fail(self, method: str, *answers: Answer) -> None:
+        """Answer the next calls of a method so, one after the other."""
+        self.failing.setdefault(method, deque()).extend(answers)
+
+    def lie(self, method: str, change: Callable[[Any], Any]) -> None:
+        """From now on, change what a method tells."""
+        self.lies[method] = change
+
+    # -- its life
+
+    @property
+    def base(self) -> str:
+        """Its URL, with the key that endpoints have in it."""
+        return f"http://127.0.0.1:{self.port}{self.path}"
+
+    def chain(self, query: str = "", name: str = "demo") -> EvmChain:
+        """A chain that follows it, in a hurry."""
+        made = create(name, f"{self.base}?contract={CONTRACT}{query}")
+        made.poll_seconds = 0.0
+        made._endpoint.rpc.pauses = (0.0, 0.01, 0.02)
+        return made
+
+    async def start(self) -> None:
+        """Listen; on the same port as before."""
+        app = web.Application(client_max_size=1 << 20)
+        app.router.add_post("/{path:.*}", self._serve)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True).start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Cut all connections and listen no more."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def __aenter__(self) -> EvmServer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        await self.stop()
+
+    # -- what it answers
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        asked = await request.json()
+        method = asked["method"]
+        self.asked[method] += 1
+        if self.failing.get(method):
+            made = self.failing[method].popleft()(request)
+            answer: web.StreamResponse = await made if asyncio.iscoroutine(made) else made
+            return answer
+        try:
+            told = self._result(method, asked["params"])
+        except PermissionError as error:
+            return web.json_response(
+                {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32000, "message": str(error)}}
+            )
+        if method in self.lies:
+            told = self.lies[method](told)
+        return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "result": told})
+
+    def _result(self, method: str, params: list[Any]) -> Any:
+        if method == "eth_chainId":
+            return hex(self.number)
+        if method == "eth_getCode":
+            return self.contracts.get(params[0], "0x")
+        if method == "eth_syncing":
+            return self.syncing
+        if method == "eth_getBlockByNumber":
+            return self._block(params[0])
+        if method == "eth_getLogs":
+            return self._logs(params[0])
+        raise PermissionError(f"the method {method} does not exist/is not available")
+
+    def _block(self, which: str) -> Any:
+        tip = len(self.blocks) - 1
+        if which == "finalized" and self.finality is None:
+            raise PermissionError("'finalized' tag not supported on pre-merge network")
+        named = {"latest": tip, "finalized": max(0, tip - (self.finality or 0))}
+        height = named[which] if which in named else int(which, 16)
+        return self.blocks[height].row if height <= tip else None
+
+    def _logs(self, asked: dict[str, Any]) -> Any:
+        if "blockHash" in asked:
+            if asked["blockHash"] not in self.known:
+                raise PermissionError("unknown block")
+            found = self.known[asked["blockHash"]].logs
+        else:
+            first, last = int(asked["fromBlock"], 16), int(asked["toBlock"], 16)
+            self.ranges.append((first, last))
+            if last - first + 1 > self.most_blocks:
+                raise PermissionError(f"exceed maximum block range: {self.most_blocks}")
+            blocks = self.blocks[: len(self.blocks) - self.behind]
+            found = [log for block in blocks[first : last + 1] for log in block.logs]
+        (topics,) = asked["topics"]
+        return [log for log in found if log["address"] == asked["address"] and log["topics"][0] in topics]
