@@ -172,7 +172,7 @@ class SolanaServer:
             late = errors.MinContextSlotNotReached(self.slot)
             message = errors.MinContextSlotNotReachedMessage("Minimum context slot has not been reached", late)
             return {"jsonrpc": "2.0", "error": {"code": -32016, **json.loads(message.to_json())}}
-        begins = [(each["memcmp"]["offset"], _base58(each["memcmp"]["bytes"])) for each in asked["filters"]]
+        begins = [(each["memcmp"]["offset"], base58(each["memcmp"]["bytes"])) for each in asked["filters"]]
         found = [
             RpcKeyedAccount(address, account)
             for address, account in self.accounts.items()
@@ -205,7 +205,7 @@ def _told(response: Any) -> Any:
     return json.loads(response.to_json())
 
 
-def _base58(text: str) -> bytes:
+def base58(text: str) -> bytes:
     """The few bytes of a filter, the slow way."""
     number = 0
     for letter in text:

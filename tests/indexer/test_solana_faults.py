@@ -1,0 +1,472 @@
+"""Endpoints of Solana that fail, lag, lie or tell rubbish: waited for or refused in clear words, nothing stored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from solders.account_decoder import UiAccountEncoding
+from solders.commitment_config import CommitmentLevel
+from solders.rpc.config import RpcAccountInfoConfig, RpcProgramAccountsConfig
+from solders.rpc.filter import Memcmp
+from solders.rpc.requests import GetProgramAccounts
+
+from indexer.chains import SourceError, SourceUnavailableError, create
+from indexer.chains.solana import accounts
+from indexer.chains.solana.chain import GENESIS, SolanaChain
+from indexer.follow import Follower
+from indexer.store import StoreError
+from tests.chainkit import agent
+from tests.indexing import Indexing
+from tests.solana_server import PROGRAM, SolanaServer, base58, named
+
+ACCOUNTS = "getProgramAccounts"
+KEY = "MKz2Xn8sV0d4Tt7qL1rWc3"
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[SolanaServer]:
+    async with SolanaServer() as made:
+        made.put("a", agent())
+        yield made
+
+
+@pytest_asyncio.fixture
+async def followed(server: SolanaServer, tmp_path: Path) -> AsyncIterator[tuple[SolanaServer, Indexing, SolanaChain]]:
+    with Indexing(f"sqlite:///{tmp_path}/solana.db") as indexing:
+        chain = server.chain(indexing.writer)
+        indexing.chains = (chain,)
+        await indexing.catch_up()
+        yield server, indexing, chain
+        await chain.close()
+
+
+Followed = tuple[SolanaServer, Indexing, SolanaChain]
+
+
+async def refused(followed: Followed, kind: type[SourceError] = SourceUnavailableError) -> str:
+    """What a look is refused with; nothing is stored of it."""
+    _, indexing, _ = followed
+    before = indexing.store.newest_seq(), indexing.store.newest("sol")
+    with pytest.raises(SourceError) as error:
+        await indexing.catch_up()
+    assert isinstance(error.value, SourceUnavailableError) == (kind is not SourceError)
+    assert (indexing.store.newest_seq(), indexing.store.newest("sol")) == before
+    return str(error.value)
+
+
+async def goes_on(followed: Followed) -> None:
+    """The next look finds what is there now."""
+    server, indexing, _ = followed
+    server.honest()
+    server.put("a", agent("Later"))
+    await indexing.catch_up()
+    newest = indexing.store.newest("sol")
+    assert newest is not None
+    assert newest.height == server.slot
+
+
+# -- slots and clusters
+
+
+async def test_an_endpoint_that_lags_is_waited_for(followed: Followed) -> None:
+    server, _, _ = followed
+    server.slot -= 50
+    assert "Minimum context slot has not been reached (code -32016)" in await refused(followed)
+    server.slot += 50
+    await goes_on(followed)
+
+
+async def test_slots_that_go_back_are_refused(followed: Followed) -> None:
+    server, _, _ = followed
+
+    def back(told: Any) -> Any:
+        return {"context": {"slot": server.slot - 1}, "value": []}
+
+    server.lie(ACCOUNTS, back)
+    said = await refused(followed)
+    assert f"is at slot {server.slot - 1:,}, and slot {server.slot:,} was read before" in said
+    assert "finalized slots do not go back" in said
+    await goes_on(followed)
+
+
+async def test_slots_do_not_go_back_below_a_look_that_differed_in_nothing(followed: Followed) -> None:
+    server, indexing, _ = followed
+    server.advance(100)
+    await indexing.catch_up()
+    server.slot -= 50
+    assert "Minimum context slot" in await refused(followed)
+
+
+async def test_other_accounts_at_the_slot_that_was_read_are_refused(followed: Followed) -> None:
+    server, _, _ = followed
+    server.lie(ACCOUNTS, lambda told: {**told, "value": []})
+    assert f"tells other accounts of slot {server.slot:,} than before" in await refused(followed)
+    await goes_on(followed)
+
+
+async def test_an_endpoint_that_becomes_another_clusters_is_refused(followed: Followed) -> None:
+    server, _, _ = followed
+    server.lie("getGenesisHash", lambda _: next(iter(GENESIS)))
+    said = await refused(followed, SourceError)
+    assert f"the genesis hash is {next(iter(GENESIS))} now, and was {server.genesis}" in said
+
+
+async def test_a_database_of_another_cluster_is_refused(followed: Followed) -> None:
+    server, indexing, _ = followed
+    async with SolanaServer("another") as other:
+        chain = other.chain(indexing.writer)
+        with pytest.raises(StoreError, match=rf"holds {server.caip2} under the name 'sol', and the source is"):
+            await Follower(chain, indexing.store, indexing.writer).open()
+        await chain.close()
+
+
+@pytest.mark.parametrize(("genesis", "network"), GENESIS.items())
+async def test_known_clusters_are_told_apart(server: SolanaServer, genesis: str, network: str) -> None:
+    server.lie("getGenesisHash", lambda _: genesis)
+    chain = server.chain()
+    await chain.open()
+    assert (chain.caip2, chain.network) == (f"solana:{genesis[:32]}", network)
+    await chain.close()
+
+
+# -- answers that fail
+
+
+@pytest.mark.parametrize("method", ["getGenesisHash", ACCOUNTS])
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+async def test_an_endpoint_in_trouble_is_waited_for(followed: Followed, method: str, status: int) -> None:
+    server, _, _ = followed
+    server.fail(method, status)
+    assert f"status {status}" in await refused(followed)
+    await goes_on(followed)
+
+
+async def test_an_endpoint_that_is_asked_too_often_is_left_alone_for_as_long_as_it_says(followed: Followed) -> None:
+    server, _, chain = followed
+    server.fail(ACCOUNTS, 429, Retry_After="100")
+    assert "429" in await refused(followed)
+    calls = server.calls()
+    assert "asks to wait for" in await refused(followed)
+    assert server.calls() == calls
+    chain._endpoint.rpc._not_before = 0.0
+    await goes_on(followed)
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [(-32601, "does not serve this method"), (-32602, "does not take this program"), (-32010, "keeps no index")],
+)
+async def test_what_no_waiting_mends_stops_the_chain_with_what_to_do(followed: Followed, code: int, what: str) -> None:
+    server, _, _ = followed
+    server.refuse(ACCOUNTS, code, "no")
+    assert what in await refused(followed, SourceError)
+
+
+@pytest.mark.parametrize("code", [-32005, -32012, -32603, 0])
+async def test_other_refusals_pass(followed: Followed, code: int) -> None:
+    server, _, _ = followed
+    server.refuse(ACCOUNTS, code, "node is behind by 42 slots")
+    assert "node is behind by 42 slots" in await refused(followed)
+    await goes_on(followed)
+
+
+async def test_a_wrong_key_stops_the_chain_and_is_not_shown(followed: Followed) -> None:
+    server, _, _ = followed
+    server.fail(ACCOUNTS, 403)
+    assert "refuses access (403)" in await refused(followed, SourceError)
+
+
+async def test_nobody_there_is_waited_for(tmp_path: Path) -> None:
+    async with SolanaServer() as server:
+        chain = server.chain()
+    with pytest.raises(SourceUnavailableError, match="does not answer"):
+        await chain.open()
+    await chain.close()
+
+
+async def test_more_than_can_be_read_at_once_is_not_read_at_all(followed: Followed) -> None:
+    server, _, chain = followed
+    chain._endpoint.answer_bytes = 10_000
+    server.put("big", b"x" * 20_000)
+    said = await refused(followed)
+    assert "answers getProgramAccounts with more than 10,000 bytes" in said
+    assert "follow a program whose accounts take less" in said
+    server.shut("big")
+    await goes_on(followed)
+
+
+async def test_an_answer_without_end_is_given_up(followed: Followed) -> None:
+    server, _, chain = followed
+    chain._endpoint.rpc.whole_seconds = 0.5
+    over = asyncio.Event()
+
+    async def drip(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await answer.write(b'{"jsonrpc":"2.0","result":')
+        await over.wait()
+        return answer
+
+    server.break_off(ACCOUNTS, drip)
+    assert "takes more than 0.5 s" in await refused(followed)
+    over.set()
+    chain._endpoint.rpc.whole_seconds = 60
+    await goes_on(followed)
+
+
+# -- answers that cannot be
+
+
+def row(**more: Any) -> dict[str, Any]:
+    account = {
+        "lamports": 1,
+        "owner": str(PROGRAM),
+        "executable": False,
+        "rentEpoch": 0,
+        "data": ["YTJiAA==", "base64"],
+    }
+    return {"pubkey": str(named("z")), "account": {**account, **more}}
+
+
+def value(rows: Any) -> Callable[[Any], Any]:
+    return lambda told: {**told, "value": rows}
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (lambda _: None, "has no context"),
+        (lambda _: [], "has no context"),
+        (lambda told: told["value"], "has no context"),
+        (lambda told: {**told, "context": {}}, "is no slot"),
+        (lambda told: {**told, "context": {"slot": True}}, "is no slot"),
+        (lambda told: {**told, "context": {"slot": "300000001"}}, "is no slot"),
+        (lambda told: {**told, "context": {"slot": 3e8}}, "is no slot"),
+        (lambda told: {**told, "context": {"slot": 2**31}}, "is no slot"),
+        (value(None), "no list of accounts"),
+        (value({}), "no list of accounts"),
+        (value([None]), "without an address"),
+        (value([{}]), "without an address"),
+        (value([{"pubkey": "0" * 44, "account": {}}]), "without an address"),
+        (value([{"pubkey": "1" * 44, "account": {}}]), "without an address"),
+        (value([{"pubkey": "z" * 44, "account": {}}]), "without an address"),
+        (value([{"pubkey": 7, "account": {}}]), "without an address"),
+        (value([{"pubkey": str(PROGRAM)}]), "or without what it holds"),
+        (value([row(owner=str(named("other")))]), "is told to be of"),
+        (value([row(owner=None)]), "is told to be of"),
+        (value([row(), row()]), "is told twice"),
+        (value([row(data="YTJiAA==")]), "not told in base64"),
+        (value([row(data=["YTJiAA=="])]), "not told in base64"),
+        (value([row(data=["3xV", "base58"])]), "not told in base64"),
+        (value([row(data=[None, "base64"])]), "not told in base64"),
+        (value([row(data={"parsed": {}, "program": "x"})]), "not told in base64"),
+        (value([row(data=["YTJiA", "base64"])]), "are not base64"),
+        (value([row(data=["YTJi\n", "base64"])]), "are not base64"),
+        (value([row(data=["YTJiÄ===", "base64"])]), "are not base64"),
+        (value([row(data=["A" * (14 << 20), "base64"])]), "hold more than 10,485,760 bytes"),
+    ],
+)
+def test_answers_that_no_endpoint_gives_are_refused_whole(lie: Callable[[Any], Any], words: str) -> None:
+    good = {"context": {"slot": 9, "apiVersion": "3.1.8"}, "value": [row()]}
+    assert accounts.read(good, str(PROGRAM)) == accounts.Snapshot(9, {bytes(named("z")): b""})
+    with pytest.raises(accounts.AnswerError) as error:
+        accounts.read(lie(good), str(PROGRAM))
+    assert words in str(error.value)
+
+
+async def test_nothing_is_stored_of_an_answer_that_no_endpoint_gives(followed: Followed) -> None:
+    server, _, _ = followed
+    server.put("b", agent("Good, beside a bad one"))
+    server.lie(ACCOUNTS, lambda told: {**told, "value": [*told["value"], row(owner="me")]})
+    assert "answers what no endpoint does: the account" in await refused(followed)
+    await goes_on(followed)
+
+
+def test_more_accounts_than_can_be_held_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounts, "MOST_ACCOUNTS", 2)
+    with pytest.raises(accounts.AnswerError, match="3 accounts are told, where at most 2 are read"):
+        accounts.read({"context": {"slot": 1}, "value": [row()] * 3}, str(PROGRAM))
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"7", b"[" * 100_000, b'{"id":1}', b'{"id":2,"result":[]}'])
+async def test_what_is_no_answer_of_json_rpc_is_refused(followed: Followed, body: bytes) -> None:
+    server, _, _ = followed
+
+    async def rubbish(_: web.Request) -> web.Response:
+        return web.Response(body=body, content_type="application/json")
+
+    server.break_off(ACCOUNTS, rubbish)
+    assert "not as JSON-RPC does" in await refused(followed)
+    await goes_on(followed)
+
+
+@pytest.mark.parametrize("told", [None, 7, "", "no genesis", "0" * 44, {"hash": "x"}])
+async def test_a_genesis_hash_that_is_none_is_refused(server: SolanaServer, told: Any) -> None:
+    server.lie("getGenesisHash", lambda _: told)
+    chain = server.chain()
+    with pytest.raises(SourceUnavailableError, match="its genesis hash is"):
+        await chain.open()
+    await chain.close()
+
+
+async def test_an_endpoint_that_does_not_filter_is_read_all_the_same(followed: Followed) -> None:
+    server, indexing, _ = followed
+    server.filters = False
+    for number in range(5):
+        server.hold(f"other {number}", bytes((number,)) * 40)
+    server.put("b", agent("Mine"))
+    await indexing.catch_up()
+    assert {event.txid for past in indexing.store._revisions() for event in [past.event]} == {
+        bytes(named("a")), bytes(named("b")),
+    }  # fmt: skip
+
+
+async def test_the_largest_account_is_read_and_a_card_of_that_size_is_rejected(followed: Followed) -> None:
+    server, indexing, _ = followed
+    server.put("largest", b" " * (10 * 1024 * 1024 - 4))
+    server.put("roomy", agent("Roomy"), room=10 * 1024 * 1024 - 200)
+    await indexing.catch_up()
+    assert indexing.store.counts("sol") == {"live": 2, "burned": 0, "undecided": 0, "rejected": 1, "pointers": 0}
+
+
+# -- blocks that are not told
+
+
+@pytest.mark.parametrize("lie", [None, lambda _: None, lambda _: {}, lambda _: {"blockhash": "x", "blockTime": "x"}])
+async def test_a_slot_whose_block_is_not_told_is_named_by_what_was_seen(
+    server: SolanaServer, lie: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    if lie is None:
+        server.blockless.add(server.slot)
+    else:
+        server.lie("getBlock", lie)
+        server.lie("getBlockTime", lambda _: None)
+    told = []
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            chain = server.chain()
+            await chain.open()
+            tip = await chain.tip()
+            assert tip is not None
+            told.append(tip)
+            await chain.close()
+    assert told[0].hash == told[1].hash != bytes(server.block(server.slot))
+    assert (told[0].height, len(told[0].hash)) == (server.slot, 32)
+    assert told[0].time > server.time, "the time of the look"
+    assert f"does not tell hash and time of the block of slot {server.slot}" in caplog.text
+
+
+async def test_a_blocks_time_is_asked_for_alone_where_the_block_is_not_told(server: SolanaServer) -> None:
+    server.refuse("getBlock", -32601, "Method not found")
+    chain = server.chain()
+    await chain.open()
+    tip = await chain.tip()
+    assert tip is not None
+    assert tip.time == server.time
+    await chain.close()
+
+
+# -- what is asked, and how it is configured
+
+
+async def test_accounts_are_asked_for_as_solanas_own_types_ask(followed: Followed) -> None:
+    server, _, _ = followed
+    asked = next(call for call in server.asked if call["method"] == ACCOUNTS)
+    account = RpcAccountInfoConfig(
+        encoding=UiAccountEncoding.Base64, commitment=CommitmentLevel.Finalized, min_context_slot=0
+    )
+    begins = asked["params"][1]["filters"][0]["memcmp"]["bytes"]
+    assert base58(begins) == b"a2b\0"
+    config = RpcProgramAccountsConfig(account, filters=[Memcmp(0, begins)], with_context=True)
+    program, wanted = json.loads(GetProgramAccounts(PROGRAM, config).to_json())["params"]
+    assert wanted["filters"][0]["memcmp"].pop("encoding") == "base58", "which old nodes do not know, and all assume"
+    assert asked["params"] == [program, {name: each for name, each in wanted.items() if each is not None}]
+
+
+async def test_looks_are_as_far_apart_as_configured(server: SolanaServer) -> None:
+    chain = server.chain(more="&poll=3600")
+    assert "every 0 s" in chain.warning
+    chain.poll_seconds = 3600
+    await chain.open()
+    for _ in range(5):
+        assert await chain.tip() is not None
+    assert server.calls()[ACCOUNTS] == 1
+    chain._polled -= 3600
+    await chain.tip()
+    assert server.calls()[ACCOUNTS] == 2
+    await chain.close()
+
+
+async def test_slots_below_from_are_not_read(server: SolanaServer) -> None:
+    chain = server.chain(more=f"&from={server.slot + 5}")
+    await chain.open()
+    assert await chain.tip() is None
+    server.advance(5)
+    tip = await chain.tip()
+    assert tip is not None
+    assert (tip.height, chain.first) == (server.slot, server.slot)
+    await chain.close()
+
+
+async def test_a_restart_does_not_warn_that_the_database_begins_late(
+    followed: Followed, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, indexing, chain = followed
+    await chain.close()
+    indexing.restart()
+    indexing.chains = (server.chain(indexing.writer),)
+    with caplog.at_level(logging.WARNING):
+        await indexing.catch_up()
+    await indexing.chains[0].close()
+    assert "the database begins at" not in caplog.text
+
+
+async def test_keys_in_the_url_go_to_the_endpoint_and_nowhere_else(server: SolanaServer) -> None:
+    made = create("mine", f"{server.url}v1?api-key={KEY}&program={PROGRAM}&poll=5")
+    assert isinstance(made, SolanaChain)
+    assert made.poll_seconds == 5
+    server.fail("getGenesisHash", 403)
+    with pytest.raises(SourceError, match="refuses access") as error:
+        await made.open()
+    assert KEY not in str(error.value)
+    assert server.asked[-1]["path"] == f"/v1?api-key={KEY}"
+    await made.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("", "program='' is no address of a program"),
+        ("program=", "program='' is no address of a program"),
+        ("program=0OIl", "is no address of a program"),
+        (f"program={PROGRAM}1", "is no address of a program"),
+        ("program=" + "1" * 31, "is no address of a program"),
+        (f"program={PROGRAM}&poll=0", "poll='0' is not a number of seconds from 1 to 86,400"),
+        (f"program={PROGRAM}&poll=1e3", "is not a number of seconds"),
+        (f"program={PROGRAM}&poll=86401", "is not a number of seconds"),
+        (f"program={PROGRAM}&from=x", "from='x' is not a number of blocks"),
+        (f"program={PROGRAM}&program={PROGRAM}", "is given twice"),
+        (f"program={PROGRAM}&finality=3", "unknown option 'finality'"),
+        (f"program={PROGRAM}&chain=bsv", "unknown option 'program'"),
+    ],
+)
+def test_what_is_wrong_with_a_url_is_said(query: str, words: str) -> None:
+    with pytest.raises(SourceError) as error:
+        create("sol", f"https://endpoint.example/?{query}")
+    assert words in str(error.value)
+    assert str(error.value).startswith("sol: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "query"), [("sol", ""), ("solana", ""), ("any", ""), ("any", "&chain=solana"), ("eth", "&chain=solana")]
+)
+def test_a_source_is_known_by_its_name_its_program_or_its_chain(name: str, query: str) -> None:
+    assert isinstance(create(name, f"https://endpoint.example/?program={PROGRAM}{query}"), SolanaChain)
