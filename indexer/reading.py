@@ -104,11 +104,19 @@ def _read_tx(session: Session, index: int, transaction: Transaction) -> None:
     session.end(transaction)
 
 
+def is_silent(data: memoryview, rules: Rules, watched: block.Watched) -> bool:
+    """Whether a block holds no transaction worth reading, so that its reading is empty. Raises BlockError."""
+    return not _worth_reading(data, rules, watched)
+
+
+def _worth_reading(data: memoryview | bytes, rules: Rules, watched: block.Watched) -> block.Candidates:
+    return block.worth_reading(data, watched, segwit=rules.segwit, witness=rules.envelope == "witness")
+
+
 def _flag(data: memoryview | bytes, rules: Rules, watched: block.Watched) -> dict[int, Transaction]:
     """The transactions worth reading, by their number in the block; outpoints born here are watched too (law 3b)."""
-    found = block.worth_reading(data, watched, segwit=rules.segwit, witness=rules.envelope == "witness")
     flagged: dict[int, Transaction] = {}
-    fresh: Sequence[block.Candidate] = found
+    fresh: Sequence[block.Candidate] = _worth_reading(data, rules, watched)
     while fresh:
         for candidate in fresh:
             raw = bytes(data[candidate.offset : candidate.offset + candidate.size])

@@ -14,7 +14,7 @@ from indexer.verdict import Verdict
 from parsers import address, envelope, output, pointer
 from parsers.output import OutputRecord
 from parsers.reasons import Reason
-from parsers.tx import Outpoint, Transaction
+from parsers.tx import Outpoint, Transaction, TxOutput
 
 MAP_KEYS, MAP_CHARACTERS = 64, 4096
 """How much of a merged MAP a registration carries along: every move stores it again."""
@@ -48,18 +48,16 @@ class Session:
     cards: dict[bytes, bytes] = field(default_factory=dict)
     wanted: set[Outpoint] = field(default_factory=set)
     born: set[str] = field(default_factory=set)
-    _made: dict[Outpoint, int] = field(default_factory=dict)
+    _made: dict[bytes, tuple[TxOutput, ...]] = field(default_factory=dict)
 
     def end(self, transaction: Transaction) -> None:
         """A transaction has been read: later ones may spend what it made."""
-        for vout, made in enumerate(transaction.outputs):
-            self._made[transaction.outpoint(vout)] = made.satoshis
+        self._made[transaction.txid] = transaction.outputs
 
     def value(self, outpoint: Outpoint) -> int | None:
         """The satoshis of an outpoint, as far as this session knows."""
-        known = self._made.get(outpoint)
-        if known is None:
-            known = self.values.get(outpoint)
+        made = self._made.get(outpoint.txid, ())
+        known = made[outpoint.vout].satoshis if outpoint.vout < len(made) else self.values.get(outpoint)
         if known is None:
             seated = self.seats.get(outpoint)
             return seated[0].satoshis if seated else None
