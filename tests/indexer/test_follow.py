@@ -122,7 +122,9 @@ async def test_a_write_ends_at_whichever_limit_comes_first(
         monkeypatch.setattr(batch, name, value)
     calls = []
     append = Writer.append
-    monkeypatch.setattr(Writer, "append", lambda self, *said, sparse: (calls.append(said), append(self, *said, sparse=sparse))[1])
+    monkeypatch.setattr(
+        Writer, "append", lambda self, *said, sparse: (calls.append(said), append(self, *said, sparse=sparse))[1]
+    )
     with Indexing(url, MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
         assert len(indexing.live()) == 3
