@@ -202,6 +202,11 @@ class Rules:
             return rule, f"{_ALWAYS}, bits within what a retarget allows"
         return None, f"{_ALWAYS}; bits as each header names them"
 
+    @property
+    def requires_bits(self) -> bool:
+        """Whether a rule says which bits a header must have; else it has the work that its maker chose to do."""
+        return self._required is not None
+
     def check(self, branch: Branch, header: Arrived) -> None:
         """Check a header that would go on top of a branch. Raises RuleError."""
         if self._required is not None:

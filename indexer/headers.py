@@ -72,6 +72,11 @@ class HeaderChain:
         return words
 
     @property
+    def requires_bits(self) -> bool:
+        """Whether headers above the last checkpoint have to have the bits that the chain requires of them."""
+        return self._rules.requires_bits
+
+    @property
     def first(self) -> int | None:
         """The height of the lowest header known, None when there is none."""
         with self._lock:

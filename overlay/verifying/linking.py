@@ -17,10 +17,6 @@ Fetch = Callable[[int], list[bytes]]
 """Consecutive headers of the chain from a height on, as many as the server gives at once; empty at its end."""
 
 MAX_HEADERS, MAX_PAGES = 2_000_000, 1_000
-LOOSE = "bits as each header names them"
-"""What `HeaderChain.checked` says where no rule of required bits is known: such headers above a checkpoint are worth
-only what their maker says."""
-
 
 def in_chain(claim: Claim, fetch: Fetch, own: OwnSource | None, told: Callable[[int, int], None]) -> str:
     """How the block is known to be in the chain, in a sentence. Raises NotProvedError, SourceError.
@@ -54,7 +50,8 @@ def _by_checkpoint(claim: Claim, fetch: Fetch, told: Callable[[int, int], None])
     if last - first > MAX_HEADERS:
         raise NotProvedError(f"the nearest packaged checkpoint, {point:,}, is more than {MAX_HEADERS:,} headers away")
     chain = HeaderChain(str(network), network)
-    if last > point and LOOSE in chain.checked:
+    if last > point and not chain.requires_bits:
+        # such headers are worth only what their maker says
         raise NotProvedError(
             f"for {network} no rule of required bits is known here, and the last checkpoint is at {point:,}: "
             "give a source of headers of your own (--headers)"
