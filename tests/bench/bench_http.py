@@ -49,6 +49,8 @@ from parsers.tx import Outpoint
 from tests.bench.listings import listings, offers_of
 
 CONNECTIONS = 16
+WARM_UP = 4.0
+"""Seconds before measuring: every part of an index that was just written is slow to touch for the first time."""
 SHARED = Path(os.environ.get("A2B_TEST_SHARED", Path(__file__).parents[3] / "shared")) / "data"
 
 
@@ -244,7 +246,7 @@ def _cpu(pid: int) -> float:
 
 
 async def _load(port: int, pid: int, asked: Iterator[str], seconds: float, *, gzip: bool) -> Measured:
-    await asyncio.gather(*(_connection(port, asked, gzip, monotonic() + 0.5, []) for _ in range(CONNECTIONS)))
+    await asyncio.gather(*(_connection(port, asked, gzip, monotonic() + WARM_UP, []) for _ in range(CONNECTIONS)))
     results: list[tuple[float, int]] = []
     cpu, began = _cpu(pid), monotonic()
     await asyncio.gather(*(_connection(port, asked, gzip, began + seconds, results) for _ in range(CONNECTIONS)))
