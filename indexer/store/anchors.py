@@ -1,6 +1,6 @@
-"""Pointers on chain as the store keeps them: when each was first seen, and what that asks to be fetched.
+"""Noting pointers as they come and go with their blocks: when each was first seen, and what that asks to be fetched.
 
-Each function that writes works inside a transaction of the writer, together with the events it is about.
+Each function works inside a transaction of the writer, together with the events it is about.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table, and_, select, update
+from sqlalchemy import Connection, Table, and_, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from indexer.facts import Event, Reading
@@ -30,19 +30,24 @@ def see(connection: Connection, chain: str, readings: Iterable[Reading], now: in
     standing = _at_places(connection, chain, {event.txid for _, event in said})
     notes: Notes = []
     fresh: dict[Place, dict[str, Any]] = {}
-    anew: dict[Place, dict[str, Any]] = {}
+    anew: dict[Place, dict[str, Any] | None] = {}
     for height, event in said:
         place, name = _place(event), _name(event)
         if (before := standing.get(place)) is not None:
             notes.append({"chain": chain, "op": "upsert", "id": before, "height": height, "reason": "replaced"})
-        if (row := _sighting(chain, event, now)) is not None:
-            (fresh if before is None else anew)[place] = row
+        row = _sighting(chain, event, now)
+        if before is not None:
+            anew[place] = row
+        elif row is not None:
+            fresh[place] = row
         standing[place] = name
+    _put(connection, [*fresh.values()])
     left = _locators_at(connection, chain, anew)
-    _put(connection, [*fresh.values()], anew=False)
-    _put(connection, [*anew.values()], anew=True)
+    _drop(connection, chain, anew)
+    again = [row for row in anew.values() if row is not None]
+    _put(connection, again)
     rest(connection, left)
-    _ask(connection, dict.fromkeys(row["locator"] for row in (*fresh.values(), *anew.values())), now)
+    _ask(connection, dict.fromkeys(row["locator"] for row in (*fresh.values(), *again)), now)
     return notes
 
 
@@ -80,17 +85,17 @@ def _at_places(connection: Connection, chain: str, txids: Iterable[bytes]) -> di
     return found
 
 
-def _put(connection: Connection, rows: Sequence[dict[str, Any]], *, anew: bool) -> None:
-    """Write sightings; those there are stay as they are, or are made `anew`."""
-    if not rows:
-        return
-    statement = _insert(connection, sightings)
-    if anew:
-        named = {name: statement.excluded[name] for name in ("locator", "digest", "seen_at")}
-        statement = statement.on_conflict_do_update(index_elements=["chain", "txid", "vout"], set_=named)
-    else:
-        statement = statement.on_conflict_do_nothing()
-    connection.execute(statement, rows)
+def _put(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Write sightings; those there are stay as they are."""
+    if rows:
+        connection.execute(_insert(connection, sightings).on_conflict_do_nothing(), rows)
+
+
+def _drop(connection: Connection, chain: str, places: Collection[Place]) -> None:
+    """Forget what was seen at these places: they say something else now."""
+    for txid, vout in places:
+        here = (sightings.c.chain == chain, sightings.c.txid == txid, sightings.c.vout == vout)
+        connection.execute(delete(sightings).where(*here))
 
 
 def _ask(connection: Connection, wanted: Iterable[str], now: int) -> None:
