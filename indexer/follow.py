@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from indexer.catchup import Catchup
-from indexer.chains import Cautious, Chain, Selective, SourceError, SourceUnavailableError
+from indexer.chains import Cautious, Chain, Selective, SourceError, SourceUnavailableError, Sparse
 from indexer.facts import BlockRef
 from indexer.mempool import Mempool
 from indexer.owners import Owners
@@ -58,7 +58,7 @@ class Follower:
         self._catchup.watch()
         self._note_newest(self._store.newest(self._chain.name))
         start = self._store.first(self._chain.name)
-        if start is not None and start > self._chain.first:
+        if start is not None and start > self._chain.first and not isinstance(self._chain, Sparse):
             log.warning(
                 "%s: the database begins at block %d and not at %d, and keeps its start; a new one would begin there",
                 self._chain.name, start, self._chain.first,
