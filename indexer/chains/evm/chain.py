@@ -192,7 +192,8 @@ class EvmChain:
         """A stretch at the tip: all its headers, linked; blocks that should hold logs and seem not to are asked for."""
         headers = await together(self._there(number) for number in range(first, last + 1))
         for lower, upper in pairwise(headers):
-            if upper.parent != lower.hash:
+            # Hardhat's hardhat_mine makes blocks whose parents are not the blocks before them
+            if upper.parent != lower.hash and self.network != "regtest":
                 raise self._changed(upper.number)
         logs = await self._endpoint.logs(first, last)
         self._ranges.answered(last - first + 1, len(logs))
