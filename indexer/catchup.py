@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 from indexer.batch import Batch
-from indexer.chains import Chain, Data, Excerpt, Sayings, Sparse
+from indexer.chains import Chain, Data, Excerpt, Sayings, Sequel, Sparse
 from indexer.facts import BlockRef, Event, Reading
 from indexer.progress import Progress
 from indexer.reading import Read, is_silent, read_block
@@ -97,6 +97,10 @@ class Catchup:
 
     async def _read_one(self, ref: BlockRef, data: Data) -> Read | None:
         """Read a block, looking up the values it turns out to need; None when the block is refused."""
+        if isinstance(data, Sequel):
+            stored = await asyncio.to_thread(self._store.newest_of, self._chain.name, data.ids)
+            data = await asyncio.to_thread(data.say, self._registry.newest(stored))
+            self._registry.note(ref.height, data.events)
         if isinstance(data, Sayings):
             return Read(Reading(ref, data.events, dict(data.cards)), frozenset())
         if isinstance(data, Excerpt) and not data.transactions:

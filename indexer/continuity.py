@@ -5,16 +5,20 @@ Whether the transactions really said so only their bytes can tell; this finds ev
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 from indexer.facts import Event, EventKind, State, Status
 from parsers import cards
+from parsers.erc8004 import is_entry
 from parsers.errors import CardError
 
 _LOOSE = frozenset({EventKind.REJECTED, EventKind.POINTED})
 _ENDS = {EventKind.BURNED: Status.BURNED, EventKind.UNDECIDED: Status.UNDECIDED}
 _NEVER_VALID = frozenset({EventKind.REJECTED, EventKind.INVALID, EventKind.FOREIGN_CONTENT, EventKind.UNDECIDED})
+_OF_A_PLACE = re.compile(r"(?:eip155:[0-9]{1,20}:0x[0-9a-f]{40}/|solana:)[0-9A-Za-z:]{1,150}\Z", re.ASCII)
+"""Ids that name a place which is no output: a log, an entry of a registry, an account (laws 8 and 10)."""
 _SHOWS_A_CARD = frozenset({EventKind.INSCRIBED, EventKind.REINSCRIBED})
 
 
@@ -29,13 +33,13 @@ def check_event(event: Event, height: int, before: State | None, bodies: Mapping
     """
     if event.valid and event.kind in _NEVER_VALID:
         raise ContradictionError(f"{event.kind} is never valid")
-    if event.kind in _LOOSE:
+    if event.kind in _LOOSE or event.pointer is not None:
         _expect("state", event.state, None)
         _expect("spent", event.spent, None)
         return
     if event.state is None:
         raise ContradictionError(f"{event.kind} without the state after it")
-    if event.kind is EventKind.INSCRIBED and before is not None:
+    if event.kind is EventKind.INSCRIBED and before is not None and not _begins_anew(before):
         raise ContradictionError(f"{before.id} is inscribed a second time")
     expected = _newcomer(event, height) if event.kind is EventKind.INSCRIBED else _successor(event, height, before)
     for name in State.__slots__:
@@ -53,14 +57,20 @@ def _short(value: object) -> str:
     return ascii(text[:150])
 
 
+def _begins_anew(before: State) -> bool:
+    """An account of Solana that was closed may be opened again, and is then a new registration by the same name."""
+    return before.status is Status.BURNED and before.id.startswith("solana:")
+
+
 def _newcomer(event: Event, height: int) -> State:
     """The state that a first record must have; what only the transaction tells is taken from the event."""
     state, seat = event.state, event.outpoint
     if state is None or seat is None or event.card is None or not event.valid:
         raise ContradictionError("a first record without output or card")
     _expect("spent", event.spent, None)
+    id_ = state.id if _OF_A_PLACE.match(state.id) else str(seat)
     return replace(
-        state, id=str(seat), status=Status.LIVE, outpoint=seat, owner=event.owner, card=event.card, winner=seat,
+        state, id=id_, status=Status.LIVE, outpoint=seat, owner=event.owner, card=event.card, winner=seat,
         updated_height=height, created_height=height,
     )  # fmt: skip
 
@@ -85,7 +95,8 @@ def _successor(event: Event, height: int, before: State | None) -> State:
     if event.kind is EventKind.REINSCRIBED:
         if event.card is None:
             raise ContradictionError("a re-inscription without a card")
-        return replace(after, card=event.card, winner=event.outpoint, updated_height=height)
+        kind = state.kind if is_entry(state.id) else before.kind
+        return replace(after, kind=kind, card=event.card, winner=event.outpoint, updated_height=height)
     return after
 
 
@@ -108,7 +119,7 @@ def _check_card(event: Event, bodies: Mapping[bytes, bytes]) -> None:
             raise ContradictionError(f"the card {event.card.hex()} is missing")
         return
     try:
-        cards.read(body, event.state.kind)
+        cards.read_of(event.state.id, body, event.state.kind)
     except CardError as error:
         if event.kind in _SHOWS_A_CARD:
             raise ContradictionError(f"the card {event.card.hex()} breaks a rule: {error}") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Literal, NamedTuple, Protocol, cast, runtime_checkable
@@ -66,7 +66,25 @@ class Sayings:
         return self.size
 
 
-Data = memoryview | Excerpt | Sayings
+Newest = Mapping[str, Sequence[tuple[int, Event]]]
+"""By id the newest event of its registration and the newest of its anchors, oldest first, as far as there are any; each
+with the height of its block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sequel:
+    """What a block said of these `ids` that only what was said of them before makes clear: `say` makes events of it,
+    given the newest ones of each. `size` is how many bytes it took to tell."""
+
+    ids: frozenset[str]
+    say: Callable[[Newest], Sayings]
+    size: int = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+
+Data = memoryview | Excerpt | Sayings | Sequel
 """A block's raw bytes (header first), or what a source tells of it instead."""
 
 
@@ -234,6 +252,7 @@ EVM_CHAINS = (
 
 SPOKEN: dict[str, str] = {
     **dict.fromkeys(EVM_CHAINS, "indexer.chains.evm"),
+    "erc8004": "indexer.chains.evm.erc8004",
     "sol": "indexer.chains.solana",
     "solana": "indexer.chains.solana",
 }

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import ColumnElement, Engine, Select, func, select
 
 from indexer.facts import BlockRef, Event, EventKind, State
-from indexer.store import badges, fetched, found, rows, stories
+from indexer.store import badges, entries, fetched, found, rows, stories
 from indexer.store.badges import Badge
 from indexer.store.fetched import Due, Known
 from indexer.store.stories import Revision, Story, Unconfirmed
@@ -281,6 +281,10 @@ class Store:
     def due_hosts(self, now_ms: int, limit: int, after: tuple[int, str] | None = None) -> list[tuple[int, str]]:
         """Hosts to be asked for badges, with since when, longest first; `after` is the last one of a page before."""
         return badges.due(self.engine, now_ms, limit, after)
+
+    def newest_of(self, chain: str, ids: Iterable[str]) -> dict[str, list[tuple[int, Event]]]:
+        """Of each of these ids the newest event of its registration and that of its anchors, with their heights."""
+        return entries.newest(self.engine, chain, ids)
 
     def undecided(self, chain: str, upto: int | None = None) -> list[Revision]:
         """Updates that cannot be told yet (law 3), oldest first; `upto` a height."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, Protocol
 
-from indexer.chains import Rules, Sayings, SourceError, SourceUnavailableError
+from indexer.chains import Rules, Sayings, Sequel, SourceError, SourceUnavailableError
 from indexer.chains.evm.answers import Header, Log
 from indexer.chains.evm.bloom import Filter
 from indexer.chains.evm.endpoint import Endpoint
@@ -44,7 +44,11 @@ class LogReader(Protocol):
     @property
     def topics(self) -> Sequence[bytes]: ...
 
-    async def read(self, caip2: str, ref: BlockRef, logs: Sequence[Log]) -> Sayings:
+    def first(self, caip2: str, contract: bytes) -> int:
+        """The block in which a contract on that network said something first, 0 where that is not known."""
+        ...
+
+    async def read(self, caip2: str, ref: BlockRef, logs: Sequence[Log]) -> Sayings | Sequel:
         """What the logs of one block say; `caip2` is the network's name. An empty list is that of a block without."""
         ...
 
@@ -90,6 +94,7 @@ class EvmChain:
         found = self._wanted.check(self.name, self._endpoint.shown, await self._endpoint.number())
         await self._endpoint.check_contract()
         self.caip2, self.network = found.caip2, found.kind
+        self.first = self.first or self._reader.first(found.caip2, self._endpoint.address)
         if found.kind == "regtest":
             self.poll_seconds = min(self.poll_seconds, DEVELOPMENT_SECONDS)
         await self._refresh()
@@ -145,7 +150,7 @@ class EvmChain:
 
     # -- what blocks said
 
-    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, Sayings]]:
+    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, Sayings | Sequel]]:
         """The blocks that said something, and the last of each stretch, with what they said.
 
         Where the endpoint fails on the way, or the chain changes underneath, it ends early with what is sure.

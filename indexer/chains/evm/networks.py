@@ -10,7 +10,7 @@ from indexer.chains import EVM_CHAINS, SourceError
 ANY = "evm"
 """The `?chain=` of a network of any number."""
 
-_ALIASES = {"eth": "ethereum"}
+_ALIASES = {"eth": "ethereum", "erc8004": ANY}
 _DEVELOPMENT = (1337, 31337)
 """The numbers of the networks that Hardhat, Anvil and geth's --dev make on a developer's machine."""
 

@@ -24,6 +24,10 @@ class Pointers:
 
     topics = (TOPIC,)
 
+    def first(self, caip2: str, contract: bytes) -> int:  # noqa: ARG002
+        """0: anybody may have made the contract at any time."""
+        return 0
+
     async def read(self, caip2: str, ref: BlockRef, logs: Sequence[Log]) -> Sayings:
         """What the logs of one block say, in their order."""
         bodies: dict[bytes, bytes] = {}
