@@ -27,7 +27,7 @@ MAX_ID = 4_096
 BATCH = 200
 """Changes of the outbox looked at in one step: reading so many cards takes 20 ms."""
 
-_UNHEARD = TROUBLE | {"fetch-protocol", "fetch-framing"}
+_UNHEARD = TROUBLE | {"fetch-protocol", "fetch-framing", "fetch-fault"}
 """Codes after which nobody knows what the host would have said: a badge is not lost by them at once."""
 
 
@@ -58,6 +58,11 @@ class Badger:
 
     def __init__(self, fetcher: Fetcher, txt: TxtRecords) -> None:
         self._fetcher, self._txt = fetcher, txt
+
+    @staticmethod
+    def silence(fault: str) -> Said:
+        """What is left of a question that failed here, for reasons of our own."""
+        return Said(refusal=Refusal("fetch-fault", fault), dns_refusal=Refusal("fetch-fault", fault))
 
     async def ask(self, host: str, admit: Admit = open_admit) -> Said:
         """What a host says in its cards, both of them, and in its TXT records. Raises FetchError for `fetch-budget`

@@ -48,6 +48,10 @@ class Budget:
         """Take one visit."""
         self._full_at = max(self._full_at, now) + self._rate.interval * self.stretch
 
+    def give_back(self) -> None:
+        """Put back a visit that was not made."""
+        self._full_at -= self._rate.interval * self.stretch
+
     def pause(self, until: float) -> None:
         """Allow none before `until`."""
         self._pause = max(self._pause, until)

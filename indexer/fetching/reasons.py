@@ -25,6 +25,7 @@ SENTENCES: dict[str, str] = {
     "fetch-connect-slow": "no connection within {}",
     "fetch-tls": "TLS failed: {}",
     "fetch-gateway": "the IPFS gateway did not help: {}",
+    "fetch-fault": "fetching failed here: {}",
     # the host answers badly
     "fetch-first-byte": "no complete headers within {}",
     "fetch-slow": "not done within {}",

@@ -6,8 +6,9 @@ import asyncio
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import zip_longest
+from threading import Thread
 from typing import Protocol
 
 from indexer.fetching import addresses
@@ -19,8 +20,10 @@ from parsers.locator import a_label
 Table = Mapping[tuple[str, int], tuple[str, int]]
 """(host, port) as written in a URL, to the (address, port) to connect to in its place."""
 
+_Found = tuple[object, object, object, str, tuple[object, ...]]
+
 MAX_ANSWERS = 64
-THREADS = 8
+THREADS = 64
 """Names that are looked up at once: a thread of our own each, so that slow names never hold up the database's."""
 
 _ENTRY = re.compile(r"([^\s:=\[\]]+):([0-9]{1,5})=(\[[0-9A-Fa-f:.]+\]|[0-9.]+):([0-9]{1,5})\Z", re.ASCII)
@@ -35,23 +38,48 @@ class Resolver(Protocol):
 
 
 class SystemResolver:
-    """The operating system's resolver (getaddrinfo), at most `THREADS` names at once."""
+    """The operating system's resolver (getaddrinfo), at most `THREADS` names at once.
+
+    Its threads are daemons: a look-up cannot be interrupted, and must not hold up the end of the process.
+    """
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS, "a2b-resolve")
+        self._free = asyncio.Semaphore(THREADS)
 
     async def resolve(self, host: str) -> Sequence[str]:
-        """The addresses of a name, in the system's order."""
+        """The addresses of a name, in the system's order. Raises OSError."""
+        await self._free.acquire()
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[list[_Found]] = loop.create_future()
         # the dot at the end keeps the system's search domains out of it
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, _look_up, f"{host}.")
-        return [str(each[4][0]) for each in found[:MAX_ANSWERS]]
-
-    def close(self) -> None:
-        """Let go of the threads; a look-up under way ends by itself."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        Thread(target=_look_up_for, args=(f"{host}.", loop, told, self._free), name="a2b-resolve", daemon=True).start()
+        return [str(each[4][0]) for each in (await told)[:MAX_ANSWERS]]
 
 
-def _look_up(host: str) -> list[tuple[object, object, object, str, tuple[object, ...]]]:
+def _look_up_for(
+    host: str, loop: asyncio.AbstractEventLoop, told: asyncio.Future[list[_Found]], free: asyncio.Semaphore
+) -> None:
+    """Look a name up, and tell the loop, if that still runs."""
+    found, error = list[_Found](), None
+    try:
+        found = _look_up(host)
+    except (OSError, UnicodeError) as caught:
+        error = caught
+
+    def tell() -> None:
+        free.release()
+        if told.done():  # given up
+            return
+        if error is not None:
+            told.set_exception(error)
+        else:
+            told.set_result(found)
+
+    with suppress(RuntimeError):  # the loop is closed
+        loop.call_soon_threadsafe(tell)
+
+
+def _look_up(host: str) -> list[_Found]:
     return socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)  # type: ignore[return-value]
 
 

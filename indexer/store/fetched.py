@@ -264,6 +264,14 @@ def due(engine: Engine, now: int, limit: int, after: Due | None = None) -> list[
         return [_due(connection, row) for row in rows]
 
 
+def due_now(engine: Engine, locator: str) -> Due | None:
+    """A locator as it is due, None when nothing is due of it or nobody named it."""
+    with engine.connect() as connection:
+        wanted = select(locators).where(locators.c.locator == locator, locators.c.next_at.is_not(None))
+        row = connection.execute(wanted).mappings().first()
+        return None if row is None else _due(connection, row)
+
+
 def _due(connection: Connection, row: Mapping[Any, Any]) -> Due:
     ours = sightings.c.locator == row["locator"]
     last = row["last_at"] if row["last_at"] is not None else NEVER_FETCHED

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import ColumnElement, Engine, Select, func, select
 
 from indexer.facts import BlockRef, Event, EventKind, State
-from indexer.store import badges, entries, fetched, found, rows, stories
+from indexer.store import badges, entries, fetched, found, queue, rows, stories
 from indexer.store.badges import Badge
 from indexer.store.fetched import Due, Known
 from indexer.store.stories import Revision, Story, Unconfirmed
+from indexer.store.queue import Waiting
 from indexer.store.tables import blocks, changes, events, meta, outputs, pending
 from parsers.tx import Outpoint
 
@@ -260,6 +261,14 @@ class Store:
 
     def is_wanted(self, locator: str, digest: bytes) -> bool:
         """Whether some pointer to a locator names this SHA-256."""
+    def waiting(self, now_ms: int, limit: int, after: tuple[int, str]) -> list[Waiting]:
+        """What is due at `now_ms`, longest first, behind the place (`next_at`, locator) `after`."""
+        return queue.waiting(self.engine, now_ms, limit, after)
+
+    def due_locator(self, locator: str) -> Due | None:
+        """A locator as it is due, None when nothing is due of it."""
+        return fetched.due_now(self.engine, locator)
+
         return fetched.is_wanted(self.engine, locator, digest)
 
     def known_locators(self, locators: Iterable[str]) -> dict[str, Known]:

@@ -191,7 +191,6 @@ async def test_the_operators_table_reaches_other_addresses_and_ports_and_http(au
         plain.say("/plain", redirect("http://other.example/plain"))
         with pytest.raises(FetchError, match="only https"):
             await fetcher.get("http://agent.example/plain")
-        resolver.close()
 
 
 async def test_the_system_resolver_is_asked_for_the_whole_name(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +205,6 @@ async def test_the_system_resolver_is_asked_for_the_whole_name(net: Net, monkeyp
     fetcher = Fetcher(resolver, net.tls, limits=QUICK, dial=net.dial)
     with pytest.raises(FetchError, match="loopback"):
         await fetcher.get(URL)
-    resolver.close()
     assert asked == ["agent.example."]
     assert net.dialled == []
 
@@ -216,7 +214,6 @@ async def test_the_system_resolver_says_when_there_is_no_such_name(net: Net) -> 
     fetcher = Fetcher(resolver, net.tls, dial=net.dial)
     with pytest.raises(FetchError, match="resolve"):
         await fetcher.get("https://nobody.invalid/")
-    resolver.close()
     assert net.dialled == []
 
 
