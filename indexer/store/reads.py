@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, Engine, Select, func, select
@@ -207,7 +208,8 @@ class Store:
 
     def pending(self, chain: str) -> list[Event]:
         """What is unconfirmed of a chain, as its events would follow one another."""
-        return [rows.event(row) for row in self._rows(stories.unconfirmed(pending.c.chain == chain))]
+        found = map(rows.event, self._rows(stories.unconfirmed(pending.c.chain == chain)))
+        return [replace(event, position=number) for number, event in enumerate(found)]
 
     def pending_by(self, txid: bytes) -> list[Unconfirmed]:
         """The unconfirmed events of one transaction (txid in internal byte order)."""

@@ -157,7 +157,7 @@ pending = Table(
     Index("pending_by_registration", "registration"),
     Index("pending_by_tx", "txid"),
 )
-"""The unconfirmed events of each chain, replaced as a whole; `height` and the height in `place` are 2^31 - 1."""
+"""The unconfirmed events of each chain, in the order of `place`; `height` and the height in `place` are 2^31 - 1."""
 
 pending_cards = Table(
     "pending_cards",
