@@ -33,6 +33,9 @@ WORKERS = 64
 POLL_SECONDS = 1.0
 """Between two looks at what is due, unless something was written meanwhile."""
 
+NEWS_SECONDS = 0.2
+"""Between two looks however much is written, so that catching up is not slowed down."""
+
 AGAIN_SECONDS = 600.0
 """Between two looks at all that is due, also at what was seen before and found no room."""
 
@@ -42,7 +45,7 @@ PAGE, PAGES = 500, 40
 WAITING = 200_000
 """Jobs that wait here at once, at some 700 bytes each; the others wait in the database."""
 
-ENLIST_SECONDS = 0.25
+ENLIST_SECONDS = 0.05
 """Of each look, how long new registrations are read for their hosts."""
 
 _BADGE = "badge:"
@@ -72,7 +75,7 @@ class FetchLoop:
         self._tasks: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
         self._locators = self._hosts = _START
-        self._look_at = self._all_at = float("-inf")
+        self._looked_at = self._look_at = self._all_at = float("-inf")
 
     async def run(self, news: asyncio.Event | None = None) -> None:
         """Work until cancelled; `news`, when set, says that there may be more to do, and is cleared here. Raises
@@ -80,9 +83,10 @@ class FetchLoop:
         self._woken = news or self._woken
         try:
             while True:
-                told = self._woken.is_set()
-                self._woken.clear()
-                if told or self._ticking() >= self._look_at:
+                if self._woken.is_set():
+                    self._look_at = min(self._look_at, self._looked_at + NEWS_SECONDS)
+                    self._woken.clear()
+                if self._ticking() >= self._look_at:
                     await self.look()
                 self.start()
                 await self._rest()
@@ -127,7 +131,7 @@ class FetchLoop:
         if now >= self._all_at:
             self._locators = self._hosts = _START
             self._all_at = now + AGAIN_SECONDS
-        self._look_at = now + POLL_SECONDS
+        self._looked_at, self._look_at = now, now + POLL_SECONDS
         await self._enlist()
         await self._take_locators()
         await self._take_hosts()

@@ -128,6 +128,9 @@ class Runner:
             self._start(self._carry(Feed(house.store, house.engine)))
             self._start(self.standing.keep_hashing())
             if not house.chains:
+            # nobody is asked for the sake of a demonstration
+            if house.settings.fetch_resolve or not house.settings.sample:
+                self._start(self._fetch())
                 self._start(self._poll())
         for work in self._beside:
             self._start(work())
@@ -185,6 +188,12 @@ class Runner:
         """Fetch what publishers asked for, here or in another process, from the chains followed here."""
         from indexer.requests import RequestLoop
         from indexer.store.requests import Requests
+
+    async def _fetch(self) -> None:
+        """Fetch what pointers name, and ask hosts what they say of agents."""
+        fetching = await asyncio.to_thread(self._house.fetching, self._news.tell)
+        with self._news.listen() as woken:
+            await fetching.run(woken)
 
         sources = [self._house.source(follower) for follower in self._followers]
         await RequestLoop(Requests(self._house.store.engine), sources, self._asked).run()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from indexer.asking import Known
     from indexer.chains import Chain
     from indexer.diagnosis import Network
+    from indexer.fetch import FetchLoop
     from indexer.follow import Follower
     from indexer.requests import Source
     from indexer.store import Store, Writer
@@ -116,6 +117,26 @@ class House:
             lambda: bool(progress.caip2) and progress.state not in ("starting", "stopped"),
             follower.offer,
         )
+
+    def fetching(self, changed: Callable[[], None]) -> FetchLoop:
+        """What fetches the cards that pointers name, and asks hosts for badges; `changed` is called when something came
+        of it. Takes its time: it reads certificates."""
+        from indexer.badges import Badger
+        from indexer.fetch import FetchLoop
+        from indexer.fetching.cards import CardFetcher
+        from indexer.fetching.fetcher import Fetcher
+        from indexer.fetching.gateway import Gateway
+        from indexer.fetching.network import tls_context
+        from indexer.fetching.resolving import SystemResolver, table
+        from indexer.fetching.txt import TxtRecords
+
+        if self.writer is None:
+            raise ValueError("this house was built to serve only")
+        told = self.settings
+        fetcher = Fetcher(SystemResolver(), tls_context(told.fetch_ca_file or None), table(told.fetch_resolve))
+        gateway = Gateway(told.ipfs_gateway) if told.ipfs_gateway else None
+        badger = Badger(fetcher, TxtRecords())
+        return FetchLoop(self.store, self.writer, CardFetcher(fetcher, gateway), badger, changed=changed)
 
     def close(self) -> None:
         """Give up files and locks."""
