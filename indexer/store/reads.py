@@ -13,8 +13,8 @@ from indexer.facts import BlockRef, Event, EventKind, State
 from indexer.store import badges, entries, fetched, found, queue, rows, stories
 from indexer.store.badges import Badge
 from indexer.store.fetched import Due, Known
-from indexer.store.stories import Revision, Story, Unconfirmed
 from indexer.store.queue import Waiting
+from indexer.store.stories import Revision, Story, Unconfirmed
 from indexer.store.tables import blocks, changes, events, meta, outputs, pending
 from parsers.tx import Outpoint
 
@@ -261,8 +261,6 @@ class Store:
         longest. `after` is the last one of a page before."""
         return fetched.due(self.engine, now_ms, limit, after)
 
-    def is_wanted(self, locator: str, digest: bytes) -> bool:
-        """Whether some pointer to a locator names this SHA-256."""
     def waiting(self, now_ms: int, limit: int, after: tuple[int, str]) -> list[Waiting]:
         """What is due at `now_ms`, longest first, behind the place (`next_at`, locator) `after`."""
         return queue.waiting(self.engine, now_ms, limit, after)
@@ -271,6 +269,8 @@ class Store:
         """A locator as it is due, None when nothing is due of it."""
         return fetched.due_now(self.engine, locator)
 
+    def is_wanted(self, locator: str, digest: bytes) -> bool:
+        """Whether some pointer to a locator names this SHA-256."""
         return fetched.is_wanted(self.engine, locator, digest)
 
     def known_locators(self, locators: Iterable[str]) -> dict[str, Known]:
