@@ -227,6 +227,18 @@ class Litecoind:
         return self._inscribe(seat, card, map_in, 520)
 
     def _inscribe(self, seat: Outpoint | None, card: Json | bytes, map_in: str, chunk: int) -> Outpoint:
+        raw = self.prepare(card, seat, map_in=map_in, chunk=chunk)
+        return self.broadcast(raw)
+
+    def broadcast(self, raw: bytes) -> Outpoint:
+        """Send a transaction; its first output."""
+        self.rpc("sendrawtransaction", raw.hex())
+        return Outpoint(read_tx(raw, segwit=True).txid, 0)
+
+    def prepare(
+        self, card: Json | bytes, seat: Outpoint | None = None, *, map_in: str = "tape", chunk: int = 520
+    ) -> bytes:
+        """The raw transaction that reveals a card, not sent yet, after the one that commits to it."""
         script = tapscript(body_of(card), map=SAID if map_in == "envelope" else None, chunk=chunk)
         made = commit(next(self._secrets), script[34:])  # behind the mint's own dummy key and OP_CHECKSIG
         held = SEAT + FEE
@@ -234,9 +246,7 @@ class Litecoind:
         outputs = [(SEAT, self.script())]
         if map_in == "tape":
             outputs.append((0, map_tape(SAID)))
-        raw = reveal(made, committed.outpoint(0), held, outputs)
-        self.rpc("sendrawtransaction", raw.hex())
-        return Outpoint(read_tx(raw, segwit=True).txid, 0)
+        return reveal(made, committed.outpoint(0), held, outputs)
 
     def move(self, seat: Outpoint, script: bytes | None = None) -> Outpoint:
         """Send the satoshi that is at `seat` to another output."""

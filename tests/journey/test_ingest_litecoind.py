@@ -1,0 +1,125 @@
+"""A publisher of a real node's chain tells the overlay what it broadcast, as the existing one does, and asks why."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+
+from parsers.tx import read
+from tests.conftest import missing
+from tests.litecoind import Litecoind, binary
+from tests.running import LONG, Running, compiled
+
+__all__ = ["compiled"]
+
+CARD = {
+    "name": "Lighthouse Keeper",
+    "description": "Watches a light.",
+    "url": "https://light.example/a2a",
+    "version": "1.0.0",
+    "capabilities": {},
+    "skills": [{"id": "watch", "name": "Watch"}],
+}
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Litecoind]:
+    if binary() is None:
+        missing("litecoind")
+    with Litecoind(tmp_path / "node") as node:
+        node.fund()
+        yield node
+
+
+@pytest.fixture
+def overlay(node: Litecoind, tmp_path: Path, compiled: Path) -> Iterator[Running]:
+    """The `a2b` command, which has read the node's chain to its tip."""
+    home = tmp_path / "home"
+    home.mkdir()
+    chains = f"ltc={node.cookie_url}"
+    with Running("up", cwd=home, A2B_CHAINS=chains, A2B_PORT="0", NUMBA_CACHE_DIR=str(compiled)) as running:
+        running.until_ready()
+        yield running
+
+
+def ingest(overlay: Running, txid: str) -> Any:
+    """What the publisher sends, and what it is answered."""
+    body = json.dumps({"txid": txid}).encode()
+    headers = {"Content-Type": "application/json"}
+    request = Request(f"{overlay.url}/v1/ingest", data=body, headers=headers)  # noqa: S310 - http only
+    with urlopen(request, timeout=LONG) as answer:  # noqa: S310 - http only
+        assert answer.status == HTTPStatus.ACCEPTED
+        return json.load(answer)
+
+
+def diagnosis(overlay: Running, txid: str) -> Any:
+    """Where a transaction stands; its step `requested` besides."""
+    found = overlay.get(f"/v1/diagnose/{txid}")
+    return found, next(step for step in found["steps"] if step["step"] == "requested")
+
+
+def test_what_was_broadcast_a_second_ago_is_taken_and_told_of_until_it_is_listed(
+    node: Litecoind, overlay: Running
+) -> None:
+    made = node.inscribe(CARD)
+    txid = str(made)[:64]
+    time.sleep(1)  # as the existing publisher does
+    told = ingest(overlay, txid)
+    assert (told["txid"], told["state"]) in [(txid, "waiting"), (txid, "found")]
+    overlay.until(lambda: diagnosis(overlay, txid)[0]["listed"] == [str(made)])
+    found, _ = diagnosis(overlay, txid)
+    assert (found["found"], found["where"], found["source"]) == (True, "mempool", "ltc")
+    overlay.until(lambda: "known to ltc" in diagnosis(overlay, txid)[1]["detail"])
+    overlay.until(lambda: [each["status"] for each in search(overlay)] == ["pending"])
+    node.mine()
+    overlay.until(lambda: [each["status"] for each in search(overlay)] == ["live"])
+    found, requested = diagnosis(overlay, txid)
+    assert (found["where"], found["height"], found["listed"]) == ("block", node.rpc("getblockcount"), [str(made)])
+    assert all(step["ok"] for step in found["steps"]), found["steps"]
+    assert requested["ok"]
+    again = ingest(overlay, txid.upper())  # asked twice it is one request
+    assert again["askedAt"] == told["askedAt"]
+
+
+def test_what_the_node_does_not_know_yet_is_asked_for_again(node: Litecoind, overlay: Running) -> None:
+    raw = node.prepare(CARD)
+    txid = read(raw, segwit=True).txid[::-1].hex()
+    ingest(overlay, txid)
+    overlay.until(lambda: "not known to ltc" in diagnosis(overlay, txid)[1]["detail"])
+    found, requested = diagnosis(overlay, txid)
+    assert (found["found"], found["listed"]) == (False, [])
+    assert re.search(r"next at \d\d:\d\d|next at \d{4}-", requested["detail"]), requested
+    made = node.broadcast(raw)
+    overlay.until(lambda: "known to ltc" in detail(overlay, txid) and "not known" not in detail(overlay, txid))
+    overlay.until(lambda: diagnosis(overlay, txid)[0]["listed"] == [str(made)])
+
+
+def test_what_is_no_registration_is_told_why(node: Litecoind, overlay: Running) -> None:
+    made = node.inscribe({"name": "No Skills", "url": "https://x.example"})
+    ingest(overlay, str(made)[:64])
+    node.mine()
+    overlay.until(lambda: diagnosis(overlay, str(made)[:64])[0]["where"] == "block")
+    found, _ = diagnosis(overlay, str(made)[:64])
+    assert found["listed"] == []
+    assert [step["step"] for step in found["steps"] if not step["ok"]] == ["card"]
+    assert [reason["code"] for each in found["records"] for reason in each["reasons"]] == ["card-skills"]
+
+
+def detail(overlay: Running, txid: str) -> str:
+    """What became of a request, in words."""
+    told: str = diagnosis(overlay, txid)[1]["detail"]
+    return told
+
+
+def search(overlay: Running) -> list[dict[str, Any]]:
+    """What a search finds."""
+    found: list[dict[str, Any]] = overlay.get("/v1/search?q=lighthouse")["items"]
+    return found
