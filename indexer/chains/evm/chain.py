@@ -108,25 +108,25 @@ class EvmChain:
     async def _refresh(self) -> None:
         self._tip = await self._endpoint.header("latest")
         now = self._asked_tip = time.monotonic()
-        if self._tip is not None and now - self._asked_final >= FINAL_SECONDS:
+        if self._tip is None or self.network == "regtest":
+            return
+        if now - self._asked_final >= FINAL_SECONDS:
             await self._look_at_finality(self._tip)
             self._asked_final = now
+        if self._given is None:
+            gap = DEFAULT_FINALITY if self._final < 0 else self._tip.number - self._final
+            # it may have been deeper when the newest blocks stored were read
+            self.finality = max(gap, self.finality or 0)
 
     async def _look_at_finality(self, tip: Header) -> None:
-        """How deep a reorganisation may go: what `?finality=` says, else as far as the endpoint calls blocks final."""
-        if self.network == "regtest":
-            return
+        """See which blocks the endpoint calls final; without `?finality=`, all above may change."""
         try:
             final = await self._endpoint.header("finalized")
         except RefusedError as error:
             log.debug("%s: the endpoint has no tag `finalized`: %s", self.name, error)
-            final = None
+            return
         if final is not None:
             self._final = min(final.number, tip.number)
-        if self._given is None:
-            gap = DEFAULT_FINALITY if final is None else tip.number - self._final
-            # it was as deep as that when the newest blocks stored were read
-            self.finality = max(gap, self.finality or 0)
 
     async def ref(self, height: int) -> BlockRef | None:
         """The block at `height`, as the endpoint says now."""
