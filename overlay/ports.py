@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -14,6 +14,7 @@ from overlay.news import News
 from parsers.tx import Outpoint
 
 if TYPE_CHECKING:
+    from indexer.store.rechecks import Checked
     from indexer.store.requests import Request
     from overlay.proofs import Evidence
 
@@ -131,11 +132,12 @@ class Services:
     called for every search and must answer from memory. `ready` is None when questions can be answered, else a
     sentence saying what is missing. `version` is the program's.
 
-    `requests` keeps what publishers ask to be fetched, and `asked` is called after one did. `news` wakes who waits for
-    changes; where nobody tells them, they are looked for. `refused` counts the blocks refused, by chain. `limits` are
-    the rate limits by kind of route and `trusted_proxies` the networks whose X-Forwarded-For is believed. `check_owner`
-    asks the source of a chain whether an outpoint is unspent: True, False, or None where it cannot tell; it is None
-    where no chain's moves are found by asking.
+    `requests` keeps what publishers ask to be fetched, and `asked` is called after one did. `recheck` has all that is
+    fetched for a listing's plain id fetched again, and is told the time in milliseconds since 1970. `news` wakes who
+    waits for changes; where nobody tells them, they are looked for. `refused` counts the blocks refused, by chain.
+    `limits` are the rate limits by kind of route and `trusted_proxies` the networks whose X-Forwarded-For is believed.
+    `check_owner` asks the source of a chain whether an outpoint is unspent: True, False, or None where it cannot tell;
+    it is None where no chain's moves are found by asking. `exchange` holds the exchange rates.
     """
 
     engine: Engine
@@ -148,6 +150,7 @@ class Services:
     version: str
     requests: Asked
     asked: Callable[[], None] = lambda: None
+    recheck: Callable[[str, int], Sequence[Checked]] = lambda *_: ()
     refused: Callable[[], Mapping[str, int]] = dict
     news: News = field(default_factory=News)
     counters: Counters = field(default_factory=Counters)

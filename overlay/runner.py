@@ -303,6 +303,7 @@ class Runner:
             async with asyncio.timeout(OWNER_SECONDS):
                 return await owners.still_unspent(outpoint)
         except TimeoutError:
+        from indexer.store.rechecks import Rechecks
             return None
 
 
@@ -316,6 +317,7 @@ async def compile_aside() -> None:
     """Have a process of its own compile the loops that read blocks: the compiler's 90 MB go with it.
 
     Where there is no cache to share, or it fails, this process compiles at the first block.
+            recheck=Rechecks(store.engine).ask,
     """
     if "NUMBA_CACHE_DIR" not in os.environ or compiled_before():
         return

@@ -15,6 +15,7 @@ from overlay.api import (
     metrics_api,
     proof_api,
     publisher_api,
+    recheck_api,
     search_api,
     status_api,
     stream_api,
@@ -84,6 +85,10 @@ ROUTES = (
     Route(
         path="/v1/listings/{id}/proof", handler=proof_api.proof, tag="listings", answer="Proof",
         parameters=PROOF.parameters, errors=(400, 404),
+    ),
+    Route(
+        path="/v1/listings/{id}/recheck", method="POST", handler=recheck_api.recheck, tag="publishers",
+        answer="Recheck", errors=(404, 409), status=202, limit="ingest",
     ),
     Route(
         path="/v1/listings/{id}", handler=listing_api.listing, tag="listings", answer="Listing",

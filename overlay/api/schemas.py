@@ -238,6 +238,24 @@ SCHEMAS: dict[str, Schema] = {
         },
         {"height": COUNT, "blockHash": TXID, "confirmations": COUNT},
     ),
+    "Recheck": record(
+        {
+            "id": TEXT,
+            "checks": several(
+                record(
+                    {
+                        "what": {"enum": ["pointer", "domain"]},
+                        "name": TEXT,
+                        "state": TEXT,
+                        "code": maybe(TEXT),
+                        "detail": TEXT,
+                        "lastAt": maybe(TIME),
+                        "nextAt": TIME,
+                    }
+                )
+            ),
+        }
+    ),
     "DiagnosedRecord": record(
         {
             "outpoint": maybe(TEXT),

@@ -1,0 +1,120 @@
+"""A publisher asks that his card, or his domain, be fetched again: stored for the process that fetches."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from hashlib import sha256
+
+import pytest
+from aiohttp import ClientSession
+
+from indexer.badges import Enlisting, Said
+from indexer.settings import Quota
+from indexer.store import Store, Writer, connect
+from indexer.store.rechecks import PAUSE, Checked, Rechecks
+from overlay.ports import Services
+from tests.chainkit import agent
+from tests.facts import at, born, says
+from tests.overlay.calls import engine_of, problem, raw
+from tests.overlay.conftest import Serve
+from tests.pointing import Clock, card, fails, points
+
+NOW = 1_800_000_000_000
+ALPHA = card("Alpha")
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Store]:
+    engine = connect(database_url)
+    yield Store(engine)
+    engine.dispose()
+
+
+@pytest.fixture
+def writer(store: Store) -> Iterator[Writer]:
+    writer = Writer(store.engine, Clock(NOW))
+    yield writer
+    writer.close()
+
+
+@pytest.fixture
+def ask(store: Store) -> Callable[[str, int], list[Checked]]:
+    return Rechecks(store.engine).ask
+
+
+async def test_a_pointer_that_was_given_up_is_fetched_again_a_minute_after_the_last_time(
+    store: Store, writer: Writer, ask: Callable[[str, int], list[Checked]]
+) -> None:
+    writer.append("demo", [says("0", points("a.example", ALPHA))])
+    writer.note_fetched("a.example", replace(fails(NOW, "fetch-missing"), next_at=None, detail="404"))
+    assert store.known_locators(["a.example"])["a.example"].next_at is None
+    expected = Checked("pointer", "a.example", "failed", "fetch-missing", "404", NOW, NOW + PAUSE)
+    assert ask("a.example", NOW + 1_000) == [expected]
+    assert ask("a.example", NOW + 30_000) == [expected], "asking again changes nothing"
+    assert store.known_locators(["a.example"])["a.example"].next_at == NOW + PAUSE
+    assert [each.next_at for each in ask("a.example", NOW + 2 * PAUSE)] == [NOW + PAUSE]
+
+
+async def test_what_is_due_before_stays_due(writer: Writer, ask: Callable[[str, int], list[Checked]]) -> None:
+    writer.append("demo", [says("0", points("a.example", ALPHA))])
+    assert [(each.state, each.next_at) for each in ask("a.example", NOW + 5_000)] == [("new", NOW)]
+
+
+async def test_the_host_of_an_inscribed_agent_is_asked_again(
+    store: Store, writer: Writer, ask: Callable[[str, int], list[Checked]]
+) -> None:
+    body = json.dumps(agent()).encode()
+    digest = sha256(body).digest()
+    writer.append("demo", [says("0", replace(born("a", card=digest), card=digest), cards={digest: body})])
+    Enlisting(store, writer).step(NOW)
+    id_ = str(at("a"))
+    writer.note_host(Said(named=frozenset({id_})).verdict("echo.example"), NOW)
+    [checked] = ask(id_, NOW + PAUSE)
+    assert checked == Checked("domain", "echo.example", "verified by name", "", "", NOW, NOW + PAUSE)
+    assert store.due_hosts(NOW + PAUSE, 10) == [(NOW + PAUSE, "echo.example")]
+
+
+async def test_nothing_is_fetched_for_what_nobody_points_at(ask: Callable[[str, int], list[Checked]]) -> None:
+    assert ask("nobody.example", NOW) == []
+
+
+# -- over HTTP
+
+
+async def test_it_is_taken_with_202_and_says_when(services: Services, serve: Serve) -> None:
+    asked: list[str] = []
+
+    def recheck(id_: str, now: int) -> list[Checked]:
+        assert abs(now / 1000 - time.time()) < 60
+        asked.append(id_)
+        return [Checked("pointer", id_, "mismatch", "fetch-mismatch", "ab" * 32, NOW, NOW + PAUSE)]
+
+    client = await serve(replace(services, recheck=recheck, limits={"ingest": Quota(60, 60)}))
+    async with client.post("/v1/listings/https%3A%2F%2Fa.example%2Fcard.json/recheck") as response:
+        assert response.status == 202
+        assert response.headers["Location"] == "/v1/listings/https%3A%2F%2Fa.example%2Fcard.json"
+        assert '"ingest"' in response.headers["RateLimit-Policy"]
+        told = await response.json()
+    assert asked == ["https://a.example/card.json"]
+    assert told["id"] == "https://a.example/card.json"
+    assert told["checks"] == [
+        {
+            "what": "pointer", "name": "https://a.example/card.json", "state": "mismatch", "code": "fetch-mismatch",
+            "detail": f"what is served has another SHA-256: {'ab' * 32}",
+            "lastAt": "2027-01-15T08:00:00Z", "nextAt": "2027-01-15T08:01:00Z",
+        }
+    ]  # fmt: skip
+
+
+async def test_what_nobody_knows_is_404_and_what_nothing_is_fetched_for_409(
+    client: ClientSession, services: Services
+) -> None:
+    for unknown in ("nobody.example", "%00"):
+        async with client.post(raw(f"/v1/listings/{unknown}/recheck")) as response:
+            await problem(response, 404)
+    known = engine_of(services).documents[0].registration
+    async with client.post(f"/v1/listings/{known}/recheck") as response:
+        assert "nothing is fetched" in (await problem(response, 409))["detail"]
