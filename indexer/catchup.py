@@ -100,7 +100,7 @@ class Catchup:
         if isinstance(data, Sequel):
             stored = await asyncio.to_thread(self._store.newest_of, self._chain.name, data.ids)
             data = await asyncio.to_thread(data.say, self._registry.newest(stored))
-            self._registry.note(ref.height, data.events)
+            self._registry.note(data.events)
         if isinstance(data, Sayings):
             return Read(Reading(ref, data.events, dict(data.cards)), frozenset())
         if isinstance(data, Excerpt) and not data.transactions:

@@ -33,7 +33,7 @@ def check_event(event: Event, height: int, before: State | None, bodies: Mapping
     """
     if event.valid and event.kind in _NEVER_VALID:
         raise ContradictionError(f"{event.kind} is never valid")
-    if event.kind in _LOOSE or event.pointer is not None:
+    if event.kind in _LOOSE - _of_entries(event) or (event.pointer is not None and event.state is None):
         _expect("state", event.state, None)
         _expect("spent", event.spent, None)
         return
@@ -55,6 +55,11 @@ def _expect(name: str, found: object, expected: object) -> None:
 def _short(value: object) -> str:
     text = value.hex() if isinstance(value, bytes) else str(value)
     return ascii(text[:150])
+
+
+def _of_entries(event: Event) -> frozenset[EventKind]:
+    """Kinds that tell the state after them of entries of registries only: those may have carried their card before."""
+    return frozenset({EventKind.POINTED}) if event.state and is_entry(event.state.id) else frozenset()
 
 
 def _begins_anew(before: State) -> bool:

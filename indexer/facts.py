@@ -83,7 +83,7 @@ class PointerAnchor:
     `eip155:<chain>:<registry>/<agentId>`. Whether it is valid, its event says. Its card is fetched from `uri`. Only the
     registry writes under that name, so the newest of its anchors speaks for the entry: one of kind `moved` says the
     same URI for another owner, `burned` ends it. An entry whose file stands on chain is a registration by the same
-    name; one that had both speaks by the newer, and its newest event of all names the owner.
+    name; an event with a state as well is of one that carried its file before, and leads elsewhere since.
     """
 
     id: str | None

@@ -22,11 +22,11 @@ class Seats(Protocol):
 @dataclass(slots=True)
 class _Unwritten:
     """What blocks that go into the store together said: who is where now, and who is not where the store says; and the
-    newest event about each id that was noted, of its registration and of its anchors."""
+    newest event about each id that was noted."""
 
     seats: dict[Outpoint, list[State]] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
-    newest: dict[str, dict[bool, tuple[int, Event]]] = field(default_factory=dict)
+    newest: dict[str, Event] = field(default_factory=dict)
 
 
 class Registry:
@@ -71,22 +71,19 @@ class Registry:
             if event.state.outpoint:
                 newest.seats.setdefault(event.state.outpoint, []).append(event.state)
 
-    def newest(self, stored: Newest) -> dict[str, list[tuple[int, Event]]]:
-        """The newest events about ids, from what the store said of them, with what was noted and is not in it."""
-        found: dict[str, list[tuple[int, Event]]] = {}
-        for id_, events in stored.items():
-            told = {event.pointer is not None: (height, event) for height, event in events}
-            for each in self._unwritten:
-                told |= each.newest.get(id_, {})
-            found[id_] = sorted(told.values(), key=lambda one: (one[0], one[1].position))
+    def newest(self, stored: Newest) -> dict[str, Event]:
+        """The newest event about each id: what the store said of them, under what was noted and is not in it."""
+        found = dict(stored)
+        for each in self._unwritten:
+            found |= each.newest
         return found
 
-    def note(self, height: int, events: Iterable[Event]) -> None:
-        """Count these events of the block at `height` among the newest about their ids."""
+    def note(self, events: Iterable[Event]) -> None:
+        """Count these events as happened, in order, and each as the newest about its id."""
         for event in events:
             id_ = event.state.id if event.state else event.pointer.id if event.pointer else None
             if id_ is not None:
-                self._unwritten[-1].newest.setdefault(id_, {})[event.pointer is not None] = (height, event)
+                self._unwritten[-1].newest[id_] = event
 
     def seal(self) -> None:
         """What was taken up to here is written now, and settled together."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Literal, NamedTuple, Protocol, cast, runtime_checkable
@@ -66,15 +66,14 @@ class Sayings:
         return self.size
 
 
-Newest = Mapping[str, Sequence[tuple[int, Event]]]
-"""By id the newest event of its registration and the newest of its anchors, oldest first, as far as there are any; each
-with the height of its block."""
+Newest = Mapping[str, Event]
+"""The newest event about each id, of its registration or of an anchor; ids that nothing was said of are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sequel:
     """What a block said of these `ids` that only what was said of them before makes clear: `say` makes events of it,
-    given the newest ones of each. `size` is how many bytes it took to tell."""
+    given the newest one of each. `size` is how many bytes it took to tell."""
 
     ids: frozenset[str]
     say: Callable[[Newest], Sayings]

@@ -1,4 +1,4 @@
-"""What registry entries go on from: the newest events about each of them."""
+"""What registry entries go on from: the newest event about each of them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ BATCH = 450
 """Names asked for in one statement: twice as many are below SQLite's oldest limit of 999 parameters."""
 
 
-def newest(engine: Engine, chain: str, ids: Iterable[str]) -> dict[str, list[tuple[int, Event]]]:
-    """Of each of these ids the newest event of its registration and the newest of its anchors, oldest first, as far as
-    there are any: with the heights of their blocks."""
-    found: dict[str, list[tuple[int, Event]]] = {id_: [] for id_ in ids}
+def newest(engine: Engine, chain: str, ids: Iterable[str]) -> dict[str, Event]:
+    """The newest event about each of these ids, of its registration or of an anchor; others are left out."""
+    found: dict[str, Event] = {}
     with engine.connect() as connection:
-        for batch in _batches(found):
+        for batch in _batches(ids):
             places = {*_places(connection, chain, events.c.registration, batch)}
             places |= {*_places(connection, chain, events.c.anchor, batch)}
-            for some in _batches(sorted(places)):
+            for some in _batches(places):
                 statement = select(events).where(events.c.chain == chain, events.c.place.in_(some))
                 for row in connection.execute(statement.order_by(events.c.place)).mappings():
-                    id_ = row["registration"] if row["registration"] is not None else row["anchor"]
-                    found[id_].append((row["height"], rows.event(row)))
+                    found[row["anchor"] if row["registration"] is None else row["registration"]] = rows.event(row)
     return found
 
 
@@ -37,6 +35,6 @@ def _places(connection: Connection, chain: str, name: Any, batch: list[str]) -> 
 
 
 def _batches(items: Iterable[Any]) -> Iterator[list[Any]]:
-    wanted = list(items)
+    wanted = sorted(items)
     for at in range(0, len(wanted), BATCH):
         yield wanted[at : at + BATCH]

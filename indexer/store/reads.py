@@ -293,8 +293,8 @@ class Store:
         """Hosts to be asked for badges, with since when, longest first; `after` is the last one of a page before."""
         return badges.due(self.engine, now_ms, limit, after)
 
-    def newest_of(self, chain: str, ids: Iterable[str]) -> dict[str, list[tuple[int, Event]]]:
-        """Of each of these ids the newest event of its registration and that of its anchors, with their heights."""
+    def newest_of(self, chain: str, ids: Iterable[str]) -> dict[str, Event]:
+        """The newest event about each of these ids, of its registration or of an anchor; others are left out."""
         return entries.newest(self.engine, chain, ids)
 
     def undecided(self, chain: str, upto: int | None = None) -> list[Revision]:

@@ -30,7 +30,7 @@ TOOL = file("Sky Tool", services=[{"name": "MCP", "endpoint": "https://sky.examp
 @dataclass
 class Registry:
     """A registry's chain: each block is a list of transactions, each a list of logs. With `forgets`, what is known of
-    entries before a block is only what a store would tell: the newest event of each kind."""
+    entries before a block is only what a store would tell: the newest event of each."""
 
     forgets: bool = False
     height: int = 99
@@ -48,7 +48,7 @@ class Registry:
                 logs.append(Log(bytes.fromhex(MAINNET[2:]), log.topics, log.data, *place))
         if self.forgets:
             ids = {entry_id("eip155:1", MAINNET, agent) for agent in agents(logs)}
-            self.stood = {id_: Entry.of(self.newest(id_)) for id_ in ids}
+            self.stood = {id_: Entry.after(self.newest(id_)) for id_ in ids}
         told = say(Block("eip155:1", MAINNET, self.height), logs, self.stood)
         assert [event.position for event in told.events] == list(range(len(told.events)))
         self.cards |= told.cards
@@ -57,11 +57,9 @@ class Registry:
             self.events.append((self.height, event))
         return list(told.events)
 
-    def newest(self, id_: str) -> list[tuple[int, Event]]:
-        states = [each for each in self.events if each[1].state and each[1].state.id == id_]
-        pointers = [each for each in self.events if each[1].pointer and each[1].pointer.id == id_]
-        both = {self.events.index(each): each for each in (*states[-1:], *pointers[-1:])}
-        return [both[at] for at in sorted(both)]
+    def newest(self, id_: str) -> Event | None:
+        about = [event for _, event in self.events if id_ in (event.state and event.state.id, name(event))]
+        return about[-1] if about else None
 
     def state(self, id_: str = ENTRY) -> State | None:
         return next((each.state for _, each in reversed(self.events) if each.state and each.state.id == id_), None)
@@ -71,6 +69,10 @@ class Registry:
         check_event(event, self.height, before, self.cards)
         assert event.outpoint is not None
         assert event.outpoint.txid == event.txid
+
+
+def name(event: Event) -> str | None:
+    return event.pointer.id if event.pointer else None
 
 
 def kinds(events: Iterable[Event]) -> list[str]:
@@ -184,11 +186,16 @@ def test_an_entry_changes_hands(forgets: bool) -> None:
 def test_an_entry_that_had_its_file_on_chain_points_elsewhere_and_comes_back(forgets: bool) -> None:
     chain = Registry(forgets)
     chain.mine(born(data_uri(file())))
-    assert kinds(chain.mine([kit.uri_updated(22, HTTPS, ALICE)])) == ["pointed"]
-    # both speak by the same name: the registration goes on, and the pointer tells the new owner too
-    assert kinds(chain.mine([kit.transfer(22, ALICE, BOB)])) == ["moved", "moved"]
+    [event] = chain.mine([kit.uri_updated(22, HTTPS, ALICE)])
+    assert (event.kind, name(event), event.valid) == (EventKind.POINTED, ENTRY, True)
+    assert event.state is not None, "what it carried stays known"
+    for said in ([kit.transfer(22, ALICE, BOB)], [kit.metadata_set(22, "k", b"v")], [kit.uri_updated(22, "junk", BOB)]):
+        [event] = chain.mine(said)
+        assert (event.owner, name(event)) == (BOB, ENTRY), "it still leads elsewhere"
+    assert kinds(chain.mine([kit.transfer(22, BOB, ALICE)])) == ["moved"]
     assert kinds(chain.mine([kit.uri_updated(22, data_uri(TOOL), BOB)])) == ["reinscribed"]
-    assert kinds(chain.mine([kit.transfer(22, BOB, CAROL)])) == ["moved"], "nothing points elsewhere any more"
+    [event] = chain.mine([kit.transfer(22, ALICE, CAROL)])
+    assert (event.kind, name(event)) == (EventKind.MOVED, None), "nothing leads elsewhere any more"
     state = chain.state()
     assert state is not None
     assert (state.owner, state.kind) == (CAROL, Kind.TOOL)

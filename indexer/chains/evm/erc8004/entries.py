@@ -36,8 +36,8 @@ BURNED = Reason("entry-burned")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where an entry stands: its owner; its registration, if it ever carried its file on chain; and its pointer with
-    what is wrong with that, unless a file on chain came after it."""
+    """Where an entry stands: its owner; its registration, if it ever carried its file on chain; and its pointer, unless
+    a file on chain came after it, with what is wrong with that where there is no registration."""
 
     owner: str | None = None
     state: State | None = None
@@ -45,34 +45,14 @@ class Entry:
     reasons: tuple[Reason, ...] = ()
 
     @classmethod
-    def of(cls, newest: Iterable[tuple[int, Event]]) -> Entry:
-        """Where the entry stands whose newest events these are, of its registration and of its pointer, oldest first;
-        each with the height of its block."""
-        told = list(newest)
-        revised = max((_revised_at(event.state) for _, event in told if event.state), default=(-1, 0))
-        entry = cls()
-        for height, event in told:
-            if event.pointer is None or revised < (height, event.outpoint.vout if event.outpoint else 0):
-                entry = entry.after(event)
-        return entry
-
-    def after(self, event: Event) -> Entry:
-        """Where the entry stands after one more event of it."""
-        if event.pointer is not None:
-            return replace(self, owner=event.owner, pointer=event.pointer, reasons=event.reasons)
-        if event.kind in (EventKind.INSCRIBED, EventKind.REINSCRIBED):
-            return Entry(event.owner, event.state)
-        return replace(self, owner=event.owner, state=event.state)
+    def after(cls, event: Event | None) -> Entry:
+        """Where the entry stands that `event` was the last to speak of; None: nothing has been said of it."""
+        return cls(event.owner, event.state, event.pointer, event.reasons) if event else cls()
 
     @property
     def ended(self) -> bool:
         """Whether it was burned: nothing is said of it any more."""
-        return BURNED in self.reasons or (self.state is not None and self.state.status is Status.BURNED)
-
-
-def _revised_at(state: State) -> tuple[int, int]:
-    """Where the newest file on chain of an entry stands: height, and number of the log."""
-    return state.updated_height, state.winner.vout
+        return BURNED in self.reasons
 
 
 def _place(log: Log) -> Outpoint:
@@ -180,36 +160,34 @@ class _Teller:
     def events(self) -> Iterator[Event]:
         if self.entry.ended:
             return
-        pointed = False
         for log, uri in self._step.uris:
-            event = self._take(self._of_uri(log, uri))
-            pointed = event.pointer is not None
-            yield event
+            yield self._take(self._of_uri(log, uri))
         if self._step.burned is not None:
             yield from map(self._take, self._burn(self._step.burned))
         elif self._step.last is not None:
-            yield from map(self._take, self._settle(self._step.last, pointed=pointed))
+            yield from map(self._take, self._settle(self._step.last))
 
     def _take(self, event: Event) -> Event:
-        self.entry = self.entry.after(event)
+        self.entry = Entry.after(event)
         return event
 
-    def _settle(self, log: Log, *, pointed: bool) -> Iterator[Event]:
+    def _settle(self, log: Log) -> Iterator[Event]:
         """What changed hands or metadata and was not told with a URI."""
         state, pointer = self.entry.state, self.entry.pointer
         if state is not None and _merged(state.map, self._step.metadata) != state.map:
-            yield self._revised(EventKind.MAP_ONLY, log)
+            yield self._revised(EventKind.MAP_ONLY, log, pointer)
         elif state is not None and state.owner != self.entry.owner:
-            yield self._revised(EventKind.MOVED, log)
-        if pointer is not None and self._moved and not pointed:
+            yield self._revised(EventKind.MOVED, log, pointer)
+        elif state is None and pointer is not None and self._moved and not self._step.uris:
             yield self._pointed(log, pointer, self.entry.reasons, EventKind.MOVED)
 
     def _burn(self, log: Log) -> Iterator[Event]:
         state, pointer = self.entry.state, self.entry.pointer
         if state is not None:
             gone = replace(state, status=Status.BURNED, outpoint=None, owner=None)
-            yield _event(EventKind.BURNED, log, None, state=gone, spent=state.outpoint, reasons=(BURNED,))
-        if pointer is not None:
+            more = {"pointer": pointer, "reasons": (BURNED,), "valid": pointer is None}
+            yield _event(EventKind.BURNED, log, None, state=gone, spent=state.outpoint, **more)
+        elif pointer is not None:
             self.entry = replace(self.entry, owner=None)
             yield self._pointed(log, pointer, (BURNED,), EventKind.BURNED)
 
@@ -220,7 +198,8 @@ class _Teller:
         if isinstance(found, Locator):
             # a CID without its scheme is kept with it, so that the anchor can be fetched
             text = found.id if found.id.startswith("ipfs:") else uri.decode("utf-8", "replace").strip()
-            return self._pointed(log, self._anchor(text, found.host))
+            anchor = self._anchor(text, found.host)
+            return self._revised(EventKind.POINTED, log, anchor) if self.entry.state else self._pointed(log, anchor)
         return self._broken(log, uri[:MAX_URI].decode("utf-8", "replace"), (found,))
 
     def _of_file(self, log: Log, body: bytes) -> Event:
@@ -235,7 +214,7 @@ class _Teller:
             return replace(event, card=digest)
         self._bodies[digest] = body
         if self.entry.state is not None:
-            return self._revised(EventKind.REINSCRIBED, log, kind, digest)
+            return self._revised(EventKind.REINSCRIBED, log, None, kind, digest)
         state = State(
             id=self._id, kind=kind, status=Status.LIVE, outpoint=_place(log), offset=0, satoshis=0,
             owner=self.entry.owner, map=_merged({}, self._step.metadata), card=digest, winner=_place(log),
@@ -247,9 +226,17 @@ class _Teller:
         """What leads to no file: it does not silence a registration, and else is a pointer that is not valid."""
         if self.entry.state is None:
             return self._pointed(log, self._anchor(uri, ""), reasons)
-        return replace(self._revised(EventKind.INVALID, log), valid=False, reasons=reasons)
+        event = self._revised(EventKind.INVALID, log, self.entry.pointer)
+        return replace(event, valid=False, reasons=reasons)
 
-    def _revised(self, kind: EventKind, log: Log, card_kind: Kind | None = None, digest: bytes | None = None) -> Event:
+    def _revised(
+        self,
+        kind: EventKind,
+        log: Log,
+        pointer: PointerAnchor | None,
+        card_kind: Kind | None = None,
+        digest: bytes | None = None,
+    ) -> Event:
         """An event of a registration that there is: it moves to the place of `log`, with its owner and metadata."""
         before = self.entry.state
         assert before is not None  # noqa: S101 - asked for where there is one
@@ -258,7 +245,7 @@ class _Teller:
             after = replace(after, map=_merged(before.map, self._step.metadata))
         if card_kind is not None and digest is not None:
             after = replace(after, kind=card_kind, card=digest, winner=_place(log), updated_height=self._height)
-        return _event(kind, log, self.entry.owner, state=after, card=digest, spent=before.outpoint)
+        return _event(kind, log, self.entry.owner, state=after, pointer=pointer, card=digest, spent=before.outpoint)
 
     def _anchor(self, uri: str | None, host: str) -> PointerAnchor:
         return PointerAnchor(id=self._id, domain=host, digest=None, uri=uri, form=erc8004.FORM)

@@ -34,6 +34,6 @@ class Entries:
         ids = frozenset(erc8004.entry_id(caip2, block.registry, agent) for agent in agents(logs))
 
         def told(newest: Newest) -> Sayings:
-            return say(block, logs, {id_: Entry.of(newest.get(id_, ())) for id_ in ids})
+            return say(block, logs, {id_: Entry.after(newest.get(id_)) for id_ in ids})
 
         return Sequel(ids, told, sum(len(log.data) + 32 * len(log.topics) for log in logs))
