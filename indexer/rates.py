@@ -34,11 +34,12 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
     """What came of asking a feed last: `code` is "" or one of `RatesRefusedError`, `error` the same in words. `at` is
-    of the newest quote that was believed (seconds since 1970, None for none), `left_out` names the currencies of the
-    last answer that were not."""
+    of the newest quote that was believed, which may be used until `until` (seconds since 1970, None for none);
+    `left_out` names the currencies of the last answer that were not believed."""
 
     feed: RateFeed
     at: int | None = None
+    until: int | None = None
     code: str = ""
     error: str = ""
     left_out: tuple[str, ...] = ()
@@ -142,15 +143,16 @@ class RatesLoop:
         """How the feed does now, and the quote to keep, if any."""
         feed = self._feeds[number]
         past = self._newest.get(feed.name)
+        known = Heard(feed=feed, at=past, until=None if past is None else past + self._max_age)
         if isinstance(answer, RatesRefusedError):
-            return Heard(feed=feed, at=past, code=answer.code, error=str(answer)), None
+            return replace(known, code=answer.code, error=str(answer)), None
         outliers = tuple(left_out(answer.rates, rates))
         if not rates.keys() - {feed.base}:
             error = f"contradicts what it or the others told, by more than half, in all {len(outliers)} currencies"
-            return Heard(feed=feed, at=past, code="outlier", error=error, left_out=outliers), None
+            return replace(known, code="outlier", error=error, left_out=outliers), None
         table = replace(answer, rates=rates)
         quote = Quote(feed=feed.name, rank=number, since=answer.at, table=table)
-        return Heard(feed=feed, at=answer.at, left_out=outliers), quote
+        return Heard(feed=feed, at=answer.at, until=answer.until, left_out=outliers), quote
 
     def _say(self, before: Heard, now: Heard) -> None:
         """One line when a feed begins or ceases to be believed, not one a round."""

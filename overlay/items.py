@@ -14,6 +14,7 @@ from overlay.document import Document
 from overlay.ports import Listing, Pending
 from parsers.cards import AgentCard, Card, Server, Skill, ToolConfig, server_id, summary
 from parsers.hosts import url_host
+from parsers.intervals import per_day
 from parsers.money import plain
 from parsers.offers import Offer
 from parsers.reasons import Reason
@@ -192,13 +193,15 @@ def _skill(skill: Skill) -> dict[str, Any]:
 
 
 def offer(each: Offer) -> dict[str, Any]:
-    """One price entry; amounts and percentages are decimal strings, an empty `skillIds` means all skills."""
+    """One price entry; amounts and percentages are decimal strings, an empty `skillIds` means all skills. `perDay` is
+    what the amount comes to for one day, None per call."""
     return {
         "id": each.id,
         "name": each.name,
         "currency": each.currency,
         "amount": plain(each.amount),
         "interval": each.interval,
+        "perDay": _plain(per_day(each.amount, each.interval_key)),
         "acceptedCurrencies": list(each.accepted),
         "skillIds": list(each.skill_ids or ()),
         "address": each.address,
@@ -209,7 +212,7 @@ def offer(each: Offer) -> dict[str, Any]:
     }
 
 
-def cheapest(offers: Sequence[Offer]) -> dict[str, str] | None:
+def cheapest(offers: Sequence[Offer]) -> dict[str, str | None] | None:
     """The lowest amount in the anchor currency of the first offer, ties in card order (law 14, with no filter)."""
     if not offers:
         return None
@@ -219,6 +222,7 @@ def cheapest(offers: Sequence[Offer]) -> dict[str, str] | None:
         "amount": plain(least.amount),
         "currency": least.currency,
         "interval": least.interval_key,
+        "perDay": _plain(per_day(least.amount, least.interval_key)),
     }
 
 

@@ -54,7 +54,30 @@ class _Everything(Collector):
             "a2b_ingest_requests", "Transactions that publishers asked for, by state.", "state",
             services.requests.counts(),
         )  # fmt: skip
+        yield from _rates(status.get("rates"))
         yield from _http(services.counters, self._paths)
+
+
+def _rates(told: Mapping[str, Any] | None) -> Iterator[Metric]:
+    """The age of what prices are converted by, and of every feed."""
+    if told is None:
+        return
+    if told["age"] is not None:
+        yield GaugeMetricFamily("a2b_rates_age_seconds", "Age of the exchange rates in use.", told["age"])
+    ages = GaugeMetricFamily(
+        "a2b_rates_feed_age_seconds", "Age of the newest quote of a feed.", labels=["feed", "base"]
+    )
+    usable = GaugeMetricFamily("a2b_rates_feed_usable", "1 while a feed's quote may be used.", labels=["feed", "base"])
+    seen: set[tuple[str, str]] = set()
+    for feed in told["feeds"]:
+        labels = (feed["source"], feed["base"])
+        if labels in seen:  # the preferred one of two at the same host
+            continue
+        seen.add(labels)
+        usable.add_metric(labels, float(feed["usable"]))
+        if feed["age"] is not None:
+            ages.add_metric(labels, feed["age"])
+    yield from (ages, usable)
 
 
 def _by_label(name: str, told: str, label: str, values: Mapping[str, float]) -> Metric:

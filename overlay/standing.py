@@ -13,13 +13,16 @@ from indexer.progress import PARTIAL, Progress
 from indexer.settings import Settings, masked
 from indexer.statehash import state_hash
 from indexer.store import Store
+from indexer.store.rates import Quotes
 from overlay.engines import Engine
+from overlay.exchange import Exchange
 from overlay.feed import Feed
 from overlay.services import in_configured_order
 
 if TYPE_CHECKING:
     from indexer.chains import Chain
     from indexer.chains.several import Several
+    from indexer.rates import RatesLoop
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +42,8 @@ class Standing:
         self._hashes: dict[str, tuple[int, bytes, str | None]] = {}
         self._counts: dict[str, tuple[tuple[int | None, bytes], dict[str, int]]] = {}
         self._feed = Feed(store, engine) if engine else None
+        self._rates: RatesLoop | None = None
+        self.exchange = Exchange(Quotes(store.engine).newest)
         self._was_ready = False
         self.progress: dict[str, Progress] = {}
         self._chains: dict[str, str] = {}
@@ -66,6 +71,10 @@ class Standing:
 
         if isinstance(chain, Several):
             self._several[chain.name] = chain
+
+    def hear(self, rates: RatesLoop) -> None:
+        """Tell of each feed of exchange rates what came of asking it."""
+        self._rates = rates
 
     def reached(self) -> dict[str, int]:
         """The height that each chain is indexed up to, by name."""
@@ -129,9 +138,13 @@ class Standing:
             "stateHash": {
                 name: {"height": height, "hash": digest} for name, (height, _, digest) in self._hashes.items()
             },
-            "rates": None,
+            "rates": self._exchange_rates(),
             "index": self._index(),
         }
+
+    def _exchange_rates(self) -> dict[str, Any] | None:
+        self.exchange.look()
+        return self.exchange.status(self._rates.heard if self._rates else ())
 
     def _chain(self, each: Progress) -> dict[str, Any]:
         known = by_caip2(each.caip2)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from overlay.api import cursors
 from overlay.api.params import MAX_OFFSET, SEARCH, STATUSES, read
 from overlay.api.problems import BadRequestError, Fault
 from overlay.api.values import shown
+from overlay.exchange import Exchange
 from overlay.query import Query
 from overlay.search.sorting import is_key
+from parsers.rates import Rates
 
 NEWEST_OR_BEST_FIRST = frozenset({"relevance", "updated", "created"})
 DEFAULT_STATUSES = ("live", "pending")
@@ -21,7 +23,7 @@ DEFAULT_STATUSES = ("live", "pending")
 class Asked:
     """A validated question. `kind` is agent, tool or all; `sort` as in the URL; `position` counts the listings before
     this page; `beyond` marks an offset past the largest one served, whose page is empty. `unapplied` names what could
-    not be applied and `notes` says why."""
+    not be applied and `notes` says why. `rates` is the table that prices are converted by, None where none is."""
 
     query: Query
     kind: str
@@ -30,6 +32,7 @@ class Asked:
     beyond: bool
     explain: bool
     notes: tuple[Fault, ...] = ()
+    rates: Rates | None = None
 
     @property
     def unapplied(self) -> list[str]:
@@ -37,8 +40,12 @@ class Asked:
         return [note.parameter for note in self.notes if note.parameter]
 
 
-def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str]) -> Asked:
-    """Read a search from its URL parameters; `chains` maps configured names to CAIP-2 ids, in configured order.
+NO_EXCHANGE = Exchange()
+
+
+def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exchange: Exchange = NO_EXCHANGE) -> Asked:
+    """Read a search from its URL parameters; `chains` maps configured names to CAIP-2 ids, in configured order, and
+    `exchange` converts prices.
 
     Raises BadRequestError naming each fault.
     """
@@ -50,15 +57,22 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str]) -> A
     if faults:
         raise BadRequestError(faults)
     height_chain = next(iter(names or chains), None)
+    table = exchange.quoting(price_currency) if price_currency is not None else None
+    rates = exchange.crosses(table, price_currency) if table and price_currency is not None else {}
     offset = found.get("offset", 0)
     return Asked(
-        query=_query(found, names, sort, place, price_currency, height_chain),
+        query=replace(_query(found, names, sort, place, height_chain), price_currency=price_currency, rates=rates),
         kind=_kind(found) or "all",
         sort=sort,
         position=place.position if place else min(offset, MAX_OFFSET),
         beyond=not place and offset > MAX_OFFSET,
         explain=found.get("explain", False),
-        notes=(*_notes(found, price_currency, height_chain), *_of_one_chain(found, names)),
+        notes=(
+            *_on_prices(found, price_currency, table, exchange),
+            *_without_chain(found, height_chain),
+            *_of_one_chain(found, names),
+        ),
+        rates=table,
     )
 
 
@@ -67,7 +81,6 @@ def _query(
     chains: tuple[str, ...],
     sort: str,
     place: cursors.Place | None,
-    price_currency: str | None,
     height_chain: str | None,
 ) -> Query:
     name = sort.removeprefix("-")
@@ -80,7 +93,6 @@ def _query(
         intervals=found.get("interval", ()),
         min_price=found.get("minPrice"),
         max_price=found.get("maxPrice"),
-        price_currency=price_currency,
         tags=found.get("tag", ()),
         chains=chains,
         domains=found.get("domain", ()),
@@ -165,10 +177,22 @@ def _by_price(found: Mapping[str, Any]) -> bool:
     return bool(found.keys() & {"minPrice", "maxPrice"}) or found.get("sort", "").endswith("price")
 
 
-def _notes(found: Mapping[str, Any], price_currency: str | None, height_chain: str | None) -> Iterable[Fault]:
-    if price_currency is not None and _by_price(found):
-        detail = f"there are no exchange rates: only offers priced in {shown(price_currency)} were compared by price"
-        yield Fault("no-rates", detail, "priceCurrency")
+def _on_prices(
+    found: Mapping[str, Any], price_currency: str | None, table: Rates | None, exchange: Exchange
+) -> Iterable[Fault]:
+    """Which offers could not be compared by price (law 15)."""
+    if price_currency is None or not _by_price(found):
+        return
+    if table is None:
+        code, why = exchange.missing(price_currency)
+        detail = f"{why}: only offers priced in {shown(price_currency)} were compared by price"
+        yield Fault(code, detail, "priceCurrency")
+    else:
+        detail = f"offers in a currency that {table.source} does not quote were not compared by price"
+        yield Fault("quoted-only", detail)
+
+
+def _without_chain(found: Mapping[str, Any], height_chain: str | None) -> Iterable[Fault]:
     if height_chain is None:
         for name in ("fromBlock", "toBlock", "asOfHeight"):
             if name in found:

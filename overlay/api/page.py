@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from decimal import Decimal
 from functools import lru_cache
 from json.encoder import encode_basestring  # the C encoder of one string, which is all a cheapest offer needs
@@ -14,10 +14,16 @@ from overlay.api.asked import Asked
 from overlay.compact import encode
 from overlay.engines import Cursor
 from overlay.query import Cheapest, Hit, Hits
+from parsers.intervals import per_day
+from parsers.money import plain
+from parsers.rates import converted
 
 
-def page(asked: Asked, hits: Hits, index: Cursor | None, heights: Mapping[str, int]) -> bytes:
-    """CONTRACT's Page as UTF-8 JSON. `index` is the generation the hits were read from."""
+def page(
+    asked: Asked, hits: Hits, index: Cursor | None, heights: Mapping[str, int], rates: Mapping[str, Any] | None = None
+) -> bytes:
+    """CONTRACT's Page as UTF-8 JSON. `index` is the generation the hits were read from, `rates` what is told of the
+    table that converted prices."""
     shown = () if asked.beyond else hits.hits
     tail: dict[str, Any] = {
         "total": hits.total,
@@ -30,33 +36,61 @@ def page(asked: Asked, hits: Hits, index: Cursor | None, heights: Mapping[str, i
     }
     if asked.query.facets:
         tail["facets"] = _facets(hits)
+    if rates:
+        tail["rates"] = rates
     if asked.notes:
-        tail["unappliedFilters"] = asked.unapplied
+        if asked.unapplied:
+            tail["unappliedFilters"] = asked.unapplied
         tail["notes"] = [note.as_json() for note in asked.notes]
     if asked.explain:
         tail["explain"] = _explained(asked)
     tail["index"] = {"seq": index.seq if index else 0, "heights": dict(heights)}
-    return b"".join((b'{"items":[', *_items(shown), b"],", encode(tail)[1:]))
+    return b"".join((b'{"items":[', *_items(shown, asked.query.rates), b"],", encode(tail)[1:]))
 
 
-def _items(hits: Iterable[Hit]) -> list[bytes | memoryview]:
+def _items(hits: Iterable[Hit], rates: Mapping[str, Decimal]) -> list[bytes | memoryview]:
     """The items in pieces: each is stored as `{...}`, and the members that depend on the query go before its end."""
     pieces: list[bytes | memoryview] = []
     for hit in hits:
         pieces.append(memoryview(hit.item)[:-1])
-        pieces.append(b',"score":%.6g,"cheapest":%b},' % (hit.score, _cheapest(hit.cheapest)))
+        pieces.append(
+            b',"score":%.6g,"cheapest":%b},' % (hit.score, _cheapest(hit.cheapest, _rate(hit.cheapest, rates)))
+        )
     if pieces:
         pieces[-1] = pieces[-1][:-1]
     return pieces
 
 
+def _rate(offer: Cheapest | None, rates: Mapping[str, Decimal]) -> Decimal | None:
+    return rates.get(offer.currency) if offer and offer.converted else None
+
+
 @lru_cache(maxsize=4096)
-def _cheapest(offer: Cheapest | None) -> bytes:
+def _cheapest(offer: Cheapest | None, rate: Decimal | None) -> bytes:
     """Many listings ask the same price."""
     if offer is None:
         return b"null"
     id_, currency, interval = map(encode_basestring, (offer.offer_id, offer.currency, offer.interval))
-    return f'{{"offerId":{id_},"amount":"{offer.amount}","currency":{currency},"interval":{interval}}}'.encode()
+    told = f'{{"offerId":{id_},"amount":"{offer.amount}","currency":{currency},"interval":{interval}'
+    return f"{told},{_more(offer, rate)}}}".encode()
+
+
+def _more(offer: Cheapest, rate: Decimal | None) -> str:
+    """The price per day, and both in the currency that was asked for."""
+    daily = per_day(Decimal(offer.amount), offer.interval)
+    told = f'"perDay":{_decimal(daily)}'
+    if offer.converted is None or rate is None:
+        return told
+    amount, into = offer.converted
+    worth = None if daily is None else converted(daily, rate)
+    members = (
+        f'"amount":"{amount}","currency":{encode_basestring(into)},"rate":{_decimal(rate)},"perDay":{_decimal(worth)}'
+    )
+    return f'{told},"converted":{{{members}}}'
+
+
+def _decimal(value: Decimal | None) -> str:
+    return "null" if value is None else f'"{plain(value)}"'
 
 
 def next_cursor(asked: Asked, hits: Hits, index: Cursor | None) -> str | None:
@@ -76,5 +110,6 @@ def _facets(hits: Hits) -> dict[str, list[dict[str, Any]]]:
 
 def _explained(asked: Asked) -> dict[str, Any]:
     """The query as an engine was asked it, without what was not asked for."""
-    query = {name: str(v) if isinstance(v, Decimal) else v for name, v in asdict(asked.query).items()}
-    return {"query": {name: value for name, value in query.items() if value not in (None, (), "")}}
+    asked_of = asdict(replace(asked.query, rates={}))
+    query = {name: str(v) if isinstance(v, Decimal) else v for name, v in asked_of.items()}
+    return {"query": {name: value for name, value in query.items() if value not in (None, (), "", {})}}

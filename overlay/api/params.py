@@ -104,8 +104,9 @@ SEARCH = _table(
     _text(
         "priceCurrency",
         "The currency of `maxPrice`, `minPrice` and of sorting by price. Default: the one `acceptedCurrency` asked for "
-        "(with several it must be given), else each offer's own. Without exchange rates, offers in other currencies "
-        "do not meet a price filter, and the answer names `priceCurrency` in `unappliedFilters`.",
+        "(with several it must be given), else each offer's own. Offers in other currencies are converted by the "
+        "newest exchange rates, which the answer tells in `rates`; an offer without a quote does not meet a price "
+        "filter, and where nothing can be converted the answer names `priceCurrency` in `unappliedFilters`.",
         values.currency,
         many=False,
     ),

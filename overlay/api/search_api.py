@@ -20,13 +20,20 @@ async def search(request: web.Request) -> web.Response:
     services = request.app[SERVICES]
     query_string = request.rel_url.raw_query_string
     index, heights = services.engine.cursor(), services.heights()
-    etag = weak_etag("json", index, heights, query_string)
+    etag = weak_etag("json", index, heights, query_string, priced(services, query_string))
     headers = {"ETag": etag, "Cache-Control": REVALIDATE}
     if unchanged(request, etag):
         return not_modified(headers)
-    asked = from_pairs(pairs(query_string), services.chains())
+    asked = from_pairs(pairs(query_string), services.chains(), services.exchange)
     hits = await found(services, asked)
-    return json_bytes(page(asked, hits, index, heights), headers=headers)
+    rates = services.exchange.told(asked.rates) if asked.rates else None
+    return json_bytes(page(asked, hits, index, heights, rates), headers=headers)
+
+
+def priced(services: Services, query_string: str) -> tuple[object, ...]:
+    """The exchange rates that an answer depends on: none where no parameter can be about prices (a name may be
+    percent-encoded), so that such answers stay valid when rates change."""
+    return services.exchange.stamp() if "rice" in query_string or "%" in query_string else ()
 
 
 async def found(services: Services, asked: Asked) -> Hits:

@@ -28,6 +28,9 @@ _FLAGS = {
     "fetch_ca_file": ("FILE", "A2B_FETCH_CA_FILE: more authorities that fetched hosts may be certified by [none]"),
     "ipfs_gateway": ("URL", "A2B_IPFS_GATEWAY: what ipfs:// cards are fetched through [none]"),
     "change_blocks": ("BLOCKS", "A2B_CHANGE_BLOCKS: how long changed prices are a warning, 0 for never [1008]"),
+    "rates": ("BASE=URL...", "A2B_RATES: feeds of exchange rates, the preferred first [none]"),
+    "rates_every": ("SECONDS", "A2B_RATES_EVERY: between two looks at these feeds [60]"),
+    "rates_max_age": ("SECONDS", "A2B_RATES_MAX_AGE: after which a quote is too old to be used [3600]"),
     "port": ("NUMBER", "A2B_PORT: the port to serve on, 0 for any that is free [8080]"),
 }
 

@@ -28,13 +28,14 @@ def add(commands: Commands) -> None:
     command(
         commands, "up", up, "Follow the configured chains and serve, in one process.",
         "data", "database", "search", "chains", "from_height", "host", "port", "limits", "trusted_proxies",
-        "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "change_blocks",
+        "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "change_blocks", "rates", "rates_every", "rates_max_age",
         more="With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-data, on "
         f"127.0.0.1:8080. To follow a node: {NODE}",
     )  # fmt: skip
     command(
         commands, "index", index, "Follow the configured chains; serve nothing.",
-        "data", "database", "chains", "from_height", "fetch_resolve", "fetch_ca_file", "ipfs_gateway",
+        "data", "database", "chains", "from_height", "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "rates",
+        "rates_every", "rates_max_age",
     )  # fmt: skip
     parser = command(
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
@@ -98,6 +99,8 @@ def _plan(told: Settings, *, follow: bool, serve: bool) -> list[str]:
         lines.append(f"follows   the packaged sample blocks, as chain {told.chains[0].name!r} (nothing is configured)")
     elif follow:
         lines += [f"follows   {chain.shown}" for chain in told.chains]
+    if follow:
+        lines += [f"rates     {feed.shown}" for feed in told.rates]
     lines.append(f"stores    {shown['database']}" + (f", index {shown['search']}" if serve else ""))
     if serve:
         lines.append(f"serves    http://{told.host}:{told.port}" if told.port else "serves    a free port")

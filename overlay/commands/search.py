@@ -14,6 +14,7 @@ from overlay.terminal import say, say_json
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
     from overlay.engines import Engine
+    from overlay.exchange import Exchange
 
 _FILTERS = (
     # the option, the parameter of the API, what it is, and whether it may be repeated
@@ -71,15 +72,37 @@ def _pairs(asked: Namespace) -> list[tuple[str, str]]:
 def _local(told: Settings, asked: list[tuple[str, str]]) -> Any:
     from overlay.api.asked import from_pairs
     from overlay.api.page import page
+    from overlay.exchange import Exchange
     from overlay.services import open_index
 
     engine = open_index(told, make=False)
     try:
         needs_chains = any(name == "chain" for name, _ in asked)
-        question = from_pairs(asked, _chains(engine, told) if needs_chains else {})
-        return json.loads(page(question, engine.search(question.query), engine.cursor(), {}))
+        exchange = _exchange(told) if any("rice" in word for pair in asked for word in pair) else Exchange()
+        question = from_pairs(asked, _chains(engine, told) if needs_chains else {}, exchange)
+        rates = exchange.told(question.rates) if question.rates else None
+        return json.loads(page(question, engine.search(question.query), engine.cursor(), {}, rates))
     finally:
         engine.close()
+
+
+def _exchange(told: Settings) -> Exchange:
+    """The exchange rates in the database, for a question about prices; none where there is no database."""
+    from overlay.exchange import Exchange
+    from overlay.services import MissingError, open_store
+
+    try:
+        store = open_store(told, make=False)
+    except MissingError:
+        return Exchange()
+    from indexer.store.rates import Quotes
+
+    try:
+        found = Exchange(Quotes(store.engine).newest)
+        found.look()
+        return found
+    finally:
+        store.engine.dispose()
 
 
 def _chains(engine: Engine, told: Settings) -> dict[str, str]:
@@ -126,4 +149,6 @@ def _price(cheapest: Mapping[str, Any] | None) -> str:
     if cheapest is None:
         return ""
     per = "a call" if cheapest["interval"] == "none" else cheapest["interval"]
-    return f"  from {one(cheapest['amount'])} {one(cheapest['currency'])} per {one(per)}"
+    worth = cheapest.get("converted")
+    about = f" (about {one(worth['amount'])[:12]} {one(worth['currency'])})" if worth else ""
+    return f"  from {one(cheapest['amount'])} {one(cheapest['currency'])} per {one(per)}{about}"

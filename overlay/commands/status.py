@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
@@ -89,9 +89,22 @@ def _show(found: Mapping[str, Any]) -> None:
         for warning in chain.get("warnings", ()):
             say(f"    warning     {one(warning)}")
     say("listings: " + ", ".join(f"{count:,} {word}" for word, count in found["listings"].items()))
+    for line in _rates(found.get("rates")):
+        say(line)
     index = found["index"]
     if index:
         behind = f", {index['behind']:,} changes behind" if index["behind"] else ""
         say(f"index: {index['engine']}, change {index['seq']:,}{behind}")
     else:
         say("index: none")
+
+
+def _rates(told: Mapping[str, Any] | None) -> Iterator[str]:
+    """The exchange rates in use, and every feed."""
+    if told is None:
+        return
+    yield f"rates: {one(told['source'])}, {told['age']:,} s old" if told["source"] else "rates: none that may be used"
+    for feed in told["feeds"]:
+        age = "never believed" if feed["age"] is None else f"{feed['age']:,} s old"
+        why = f": {one(feed['error'])}" if feed.get("error") else ""
+        yield f"    feed        {one(feed['base'])} {one(feed['source'])}  {age}{why}"

@@ -47,13 +47,13 @@ async def search(request: web.Request) -> web.Response:
     services = request.app[SERVICES]
     query_string = request.rel_url.raw_query_string
     index, heights = services.engine.cursor(), services.heights()
-    etag = page_etag(request, index, heights, query_string)
+    etag = page_etag(request, index, heights, query_string, search_api.priced(services, query_string))
     if unchanged(request, etag):
         return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
     given: Pairs = ()
     try:
         given = pairs(query_string)
-        asked = from_pairs(given, services.chains())
+        asked = from_pairs(given, services.chains(), services.exchange)
         outcome = Outcome(asked, await search_api.found(services, asked), ())
     except ProblemError as problem:
         outcome = Outcome(None, None, problem.faults)

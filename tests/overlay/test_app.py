@@ -38,6 +38,7 @@ async def test_a_page_has_the_contracts_shape(client: ClientSession) -> None:
         "amount": "0.1",
         "currency": "BSV",
         "interval": "none",
+        "perDay": None,
     }
 
 

@@ -27,7 +27,8 @@ def test_a_good_card_is_previewed_as_it_would_be_shown() -> None:
         "Tower",
         "Watches.",
     )
-    assert found["preview"]["cheapest"] == {"offerId": "p", "amount": "0.5", "currency": "BSV", "interval": "none"}
+    price = {"offerId": "p", "amount": "0.5", "currency": "BSV", "interval": "none", "perDay": None}
+    assert found["preview"]["cheapest"] == price
 
 
 def test_every_hard_rule_broken_is_an_error_with_its_place() -> None:

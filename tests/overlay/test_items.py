@@ -176,7 +176,8 @@ def test_the_cheapest_offer_is_the_lowest_in_the_first_offers_currency() -> None
         '[{"id":"a","currency":"USD","amount":5},{"id":"b","currency":"BSV","amount":0.1},'
         '{"id":"c","currency":"USD","amount":2,"interval":"month"},{"id":"d","currency":"USD","amount":2}]'
     )
-    assert cheapest(card.offers) == {"offerId": "c", "amount": "2", "currency": "USD", "interval": "P1M"}
+    price = {"offerId": "c", "amount": "2", "currency": "USD", "interval": "P1M", "perDay": "0.0657097681677"}
+    assert cheapest(card.offers) == price
     assert cheapest(()) is None
 
 

@@ -1,0 +1,107 @@
+"""The exchange rates that answers use: tables from the store, held in memory, the preferred one that is not too old.
+
+Asking feeds is the business of the process that indexes (`indexer.rates`); here nothing is ever fetched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from parsers.rates import Rates
+
+if TYPE_CHECKING:
+    from indexer.rates import Heard
+    from indexer.store.rates import Quote
+
+_ATTRIBUTES = ("base", "source", "at", "until", "rates")
+
+
+class Exchange:
+    """What is known of rates. `read` gives the newest quote of every feed, the preferred first, and is called by
+    `look`; all else answers from memory. `clock` tells seconds since 1970."""
+
+    def __init__(self, read: Callable[[], Sequence[Quote]] = tuple, clock: Callable[[], float] = time.time) -> None:
+        self._read, self._clock = read, clock
+        self._tables: tuple[Rates, ...] = ()
+        self._crosses: dict[tuple[Rates, str], dict[str, Decimal]] = {}
+
+    def look(self) -> None:
+        """Take what is stored now. Raises what the database raises."""
+        tables = tuple(quote.table for quote in self._read())
+        if [_members(each) for each in tables] != [_members(each) for each in self._tables]:
+            self._tables, self._crosses = tables, {}
+
+    def usable(self) -> tuple[Rates, ...]:
+        """The tables that are not too old, the preferred first."""
+        now = self._clock()
+        return tuple(each for each in self._tables if now < each.until)
+
+    def quoting(self, *currencies: str) -> Rates | None:
+        """The preferred table of those that quote all of these currencies, None where there is none."""
+        return next((each for each in self.usable() if each.rates.keys() >= set(currencies)), None)
+
+    def crosses(self, table: Rates, into: str) -> Mapping[str, Decimal]:
+        """The rates of a table into a currency that it quotes; remembered, as many questions ask for the same."""
+        known = self._crosses
+        if (table, into) not in known:
+            known[table, into] = table.crosses(into)
+        return known[table, into]
+
+    def missing(self, currency: str) -> tuple[str, str]:
+        """Why nothing can be converted into a currency that no usable table quotes: a code and a sentence."""
+        if self.usable():
+            return "no-quote", f"no feed of exchange rates quotes {currency!a}"
+        if self._tables:
+            age = min(self._age(each) for each in self._tables)
+            return "stale-rates", f"the newest exchange rates are {age:,} s old, too old to be used"
+        return "no-rates", "there are no exchange rates"
+
+    def stamp(self) -> tuple[object, ...]:
+        """What tells the tables in use from any others."""
+        return tuple((each.source, each.base, each.at) for each in self.usable())
+
+    def told(self, table: Rates) -> dict[str, Any]:
+        """A table as answers that used it tell of it."""
+        return {"source": table.source, "at": timestamp(table.at), "age": self._age(table), "base": table.base}
+
+    def status(self, heard: Sequence[Heard] = ()) -> dict[str, Any] | None:
+        """The table in use, and every feed, with what came of asking it where that is known; None without any."""
+        if not self._tables and not heard:
+            return None
+        current = next(iter(self.usable()), None)
+        found = self.told(current) if current else {"source": None, "at": None, "age": None, "base": None}
+        if heard:
+            return found | {"feeds": [_heard(each, self._clock()) for each in heard]}
+        usable = self.usable()
+        return found | {"feeds": [self.told(each) | {"usable": each in usable} for each in self._tables]}
+
+    def _age(self, table: Rates) -> int:
+        return max(0, int(self._clock()) - table.at)
+
+
+def timestamp(seconds: int) -> str:
+    """ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _members(table: Rates) -> tuple[object, ...]:
+    return tuple(getattr(table, name) for name in _ATTRIBUTES)
+
+
+def _heard(each: Heard, now: float) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "source": each.feed.source,
+        "base": each.feed.base,
+        "at": None if each.at is None else timestamp(each.at),
+        "age": None if each.at is None else max(0, int(now) - each.at),
+        "usable": each.until is not None and now < each.until,
+    }
+    if each.code:
+        found |= {"code": each.code, "error": each.error}
+    if each.left_out:
+        found["leftOut"] = list(each.left_out[:64])
+    return found
