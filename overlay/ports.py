@@ -10,6 +10,7 @@ from indexer.facts import Event, State
 from indexer.settings import Quota
 from overlay.counters import Counters
 from overlay.engines import Engine
+from overlay.exchange import Exchange
 from overlay.news import News
 from parsers.tx import Outpoint
 
@@ -154,6 +155,7 @@ class Services:
     refused: Callable[[], Mapping[str, int]] = dict
     news: News = field(default_factory=News)
     counters: Counters = field(default_factory=Counters)
+    exchange: Exchange = field(default_factory=Exchange)
     limits: Mapping[str, Quota | None] = field(default_factory=dict)
     trusted_proxies: tuple[str, ...] = ()
     check_owner: Callable[[str, Outpoint], Awaitable[bool | None]] | None = None

@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 0.1
 """How often a process that only serves looks for what another one has written."""
 
+RATES_SECONDS = 1.0
+"""How often what another process has quoted is looked for."""
+
 BULK = 2_000
 """Changes carried over without a pause, after which the memory they took is given back."""
 
@@ -88,6 +91,7 @@ class Runner:
         self._stopping = threading.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._compiling = asyncio.Lock()
+        self._quoted = asyncio.Event()
         self._beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
     def also(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -124,13 +128,16 @@ class Runner:
             self._start(self._follow(follower))
         if house.chains:
             self._start(self._look_for_asked())
-        if house.engine is not None:
-            self._start(self._carry(Feed(house.store, house.engine)))
-            self._start(self.standing.keep_hashing())
-            if not house.chains:
             # nobody is asked for the sake of a demonstration
             if house.settings.fetch_resolve or not house.settings.sample:
                 self._start(self._fetch())
+        if house.writer is not None and house.settings.rates:
+            self._start(self._ask_for_rates())
+        if house.engine is not None:
+            self._start(self._carry(Feed(house.store, house.engine)))
+            self._start(self.standing.keep_hashing())
+            self._start(self._look_at_rates())
+            if not house.chains:
                 self._start(self._poll())
         for work in self._beside:
             self._start(work())
@@ -184,19 +191,43 @@ class Runner:
             else:
                 return
 
-    async def _look_for_asked(self) -> None:
-        """Fetch what publishers asked for, here or in another process, from the chains followed here."""
-        from indexer.requests import RequestLoop
-        from indexer.store.requests import Requests
-
     async def _fetch(self) -> None:
         """Fetch what pointers name, and ask hosts what they say of agents."""
         fetching = await asyncio.to_thread(self._house.fetching, self._news.tell)
         with self._news.listen() as woken:
             await fetching.run(woken)
 
+    async def _look_for_asked(self) -> None:
+        """Fetch what publishers asked for, here or in another process, from the chains followed here."""
+        from indexer.requests import RequestLoop
+        from indexer.store.requests import Requests
+
         sources = [self._house.source(follower) for follower in self._followers]
         await RequestLoop(Requests(self._house.store.engine), sources, self._asked).run()
+
+    # -- exchange rates
+
+    async def _ask_for_rates(self) -> None:
+        """Ask the feeds, in the process that writes facts."""
+        from indexer.rates import RatesLoop
+        from indexer.store.rates import Quotes
+
+        told = self._house.settings
+        quotes = Quotes(self._house.store.engine)
+        loop = RatesLoop(
+            told.rates, quotes, every=told.rates_every, max_age=told.rates_max_age, changed=self._quoted.set
+        )
+        self.standing.hear(loop)
+        await loop.run()
+
+    async def _look_at_rates(self) -> None:
+        """Take what was quoted, here or in another process, so that no answer has to wait for it."""
+        while True:
+            self._quoted.clear()
+            await asyncio.to_thread(self.standing.exchange.look)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RATES_SECONDS):
+                    await self._quoted.wait()
 
     # -- the index
 
@@ -272,6 +303,7 @@ class Runner:
         store, engine = self._house.store, self._house.engine
         if engine is None:
             raise ValueError("a house without an index cannot serve")
+        from indexer.store.rechecks import Rechecks
         from indexer.store.requests import Requests
 
         settings = self._house.settings
@@ -285,10 +317,12 @@ class Runner:
             ready=self.standing.ready,
             version=version(),
             requests=Requests(store.engine),
+            recheck=Rechecks(store.engine).ask,
             asked=self._asked.set,
             refused=self.standing.refused,
             news=self._news,
             counters=self._counters,
+            exchange=self.standing.exchange,
             limits=settings.limits,
             trusted_proxies=settings.trusted_proxies,
             check_owner=self._check_owner if any(each.owners for each in self._followers) else None,
@@ -303,7 +337,6 @@ class Runner:
             async with asyncio.timeout(OWNER_SECONDS):
                 return await owners.still_unspent(outpoint)
         except TimeoutError:
-        from indexer.store.rechecks import Rechecks
             return None
 
 
@@ -317,7 +350,6 @@ async def compile_aside() -> None:
     """Have a process of its own compile the loops that read blocks: the compiler's 90 MB go with it.
 
     Where there is no cache to share, or it fails, this process compiles at the first block.
-            recheck=Rechecks(store.engine).ask,
     """
     if "NUMBA_CACHE_DIR" not in os.environ or compiled_before():
         return

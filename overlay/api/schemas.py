@@ -16,6 +16,11 @@ TXID: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 HEX: Schema = {"type": "string", "pattern": "^([0-9a-f]{2})+$"}
 OUTPOINT: Schema = {"type": "string", "pattern": "^[0-9a-f]{64}_[0-9]+$"}
 DECIMAL: Schema = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?$", "description": "A decimal number."}
+PER_DAY: Schema = {
+    "anyOf": [DECIMAL, {"type": "null"}],
+    "description": "What the amount comes to for one day, to 12 digits: a month has 30.436875 days, a year 365.2425. "
+    "Null per call, and for what is no duration.",
+}
 TIME: Schema = {"type": "string", "format": "date-time"}
 
 
@@ -109,6 +114,7 @@ SCHEMAS: dict[str, Schema] = {
         {
             "facets": {"type": "object", "propertyNames": {"enum": list(FACETS)}, "additionalProperties": _FACET},
             "unappliedFilters": several(TEXT),
+            "rates": ref("Rates"),
             "notes": several(ref("Fault")),
             "explain": {"type": "object"},
         },
@@ -127,6 +133,7 @@ SCHEMAS: dict[str, Schema] = {
             "currency": TEXT,
             "amount": DECIMAL,
             "interval": maybe(TEXT) | {"description": "As written; null: per call."},
+            "perDay": PER_DAY,
             "acceptedCurrencies": several(TEXT),
             "skillIds": several(TEXT) | {"description": "Empty: all skills."},
             "address": TEXT,
@@ -137,8 +144,17 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Cheapest": record(
-        {"offerId": TEXT, "amount": DECIMAL, "currency": TEXT, "interval": TEXT},
-        {"converted": record({"amount": DECIMAL, "currency": TEXT})},
+        {"offerId": TEXT, "amount": DECIMAL, "currency": TEXT, "interval": TEXT, "perDay": PER_DAY},
+        {
+            "converted": record(
+                {"amount": DECIMAL, "currency": TEXT, "rate": DECIMAL, "perDay": PER_DAY},
+                description="In priceCurrency: exactly the amount times the rate.",
+            )
+        },
+    ),
+    "Rates": record(
+        {"source": TEXT, "at": TIME, "age": COUNT, "base": TEXT},
+        description="The exchange rates that an answer used, and their age in seconds.",
     ),
     "Anchor": record(
         {"chain": TEXT, "txid": TEXT, "height": maybe(COUNT), "hash": maybe(TEXT), "met": BOOL, "time": maybe(TIME)},
@@ -278,7 +294,21 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Status": record(
         {"version": TEXT, "chains": several(ref("ChainStatus")), "listings": ref("Counts")},
-        {"index": {"type": "object"}, "stateHash": {"type": "object"}, "rates": maybe({"type": "object"})},
+        {"index": {"type": "object"}, "stateHash": {"type": "object"}, "rates": maybe(ref("RatesStatus"))},
+    ),
+    "RatesStatus": record(
+        {
+            "source": maybe(TEXT),
+            "at": maybe(TIME),
+            "age": maybe(COUNT),
+            "base": maybe(TEXT),
+            "feeds": several(ref("Feed")),
+        },
+        description="The exchange rates in use, the preferred feed first; null members when none may be used.",
+    ),
+    "Feed": record(
+        {"source": TEXT, "base": TEXT, "at": maybe(TIME), "age": maybe(COUNT), "usable": BOOL},
+        {"code": TEXT, "error": TEXT, "leftOut": several(TEXT)},
     ),
     "ChainStatus": record(
         {"name": TEXT, "chain": TEXT, "state": TEXT, "height": maybe({"type": "integer"}), "hash": maybe(TEXT)},
