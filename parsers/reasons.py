@@ -93,6 +93,9 @@ SENTENCES: dict[str, str] = {
     "address-checksum": "the address has no valid checksum, so no payment can reach it: {}",
 }
 
+    # what a revision changed, told for some time, so that buyers look twice
+    "price-changed": "the last revision changed a price: {}",
+    "address-changed": "the last revision changed where payments go: {}",
 
 class Reason(NamedTuple):
     """A reason code, what it is about (`detail`), and where in a card it stands (`pointer`, RFC 6901)."""
