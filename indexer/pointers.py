@@ -211,13 +211,14 @@ def _drift(won: _Claim, facts: Facts) -> Drift | None:
 
 def resolve_entry(anchors: Iterable[Anchor], facts: Facts, readable: Readable) -> Standing | None:
     """How the listing of a registry's entry stands, which only the registry's contract speaks for: the newest of its
-    anchors that leads to a card; None while there is nothing to list."""
+    pointers that leads to a card, whoever it was handed to since; None while there is nothing to list."""
     ordered = in_order(anchors)
     found: tuple[Anchor, Fact] | None = None
     for anchor in ordered:
         served = [] if anchor.locator is None or not anchor.valid else facts.get(anchor.locator, ())
         best = _latest(served, anchor.kind, readable)
-        if best is not None and (found is None or anchor.locator != found[0].locator):
+        is_news = found is None or anchor.event is EventKind.POINTED or anchor.locator != found[0].locator
+        if best is not None and is_news:
             found = anchor, best
     if found is None:
         return None

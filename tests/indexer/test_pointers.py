@@ -256,6 +256,13 @@ def test_an_entry_that_changes_hands_keeps_its_card_and_has_a_new_owner() -> Non
     assert standing.newest.owner == "0xbob"
 
 
+def test_an_entry_that_leads_to_the_same_place_anew_is_listed_by_its_newest_pointer() -> None:
+    anchors = [of_entry(10, "a"), of_entry(20, "a", event=EventKind.MAP_ONLY), of_entry(30, "a")]
+    served = {"a": [Fact(H1, 11, 41)]}
+    assert shown(resolve_entry(anchors[:2], served, is_card)) == (H1, "unhashed", 10)
+    assert shown(resolve_entry(anchors, served, is_card)) == (H1, "unhashed", 30)
+
+
 def test_an_entry_whose_uri_is_a_cid_is_verified() -> None:
     served = {"ipfs://x": [Fact(H1, 11, 11, "", True)]}
     assert shown(resolve_entry([of_entry(10, "ipfs://x")], served, is_card)) == (H1, "hash-verified", 10)
