@@ -82,6 +82,8 @@ SENTENCES: dict[str, str] = {
     "entry-unnamed": "the registration file does not name the registry entry {}",
     "env-secret": "a value looks like a live secret, and what is inscribed is public for ever: {}",
     "env-value": "values of env are read as descriptions, and this one looks like a value: {}",
+    # what is wrong with a card that was fetched (law 10)
+    "drifted": "where the card was fetched something else is served since {}; this is still the one that was verified",
     # what is wrong with a price (law 13)
     "offer-amount": "a price is left out, because its amount is not a number from 0 up: {}",
     "offer-currency": "a price is left out, because it names no currency",
@@ -91,11 +93,11 @@ SENTENCES: dict[str, str] = {
     "offer-repeated": "two prices have the id {}",
     "offer-conflict": "prices are given in two places and differ: {}",
     "address-checksum": "the address has no valid checksum, so no payment can reach it: {}",
-}
-
     # what a revision changed, told for some time, so that buyers look twice
     "price-changed": "the last revision changed a price: {}",
     "address-changed": "the last revision changed where payments go: {}",
+}
+
 
 class Reason(NamedTuple):
     """A reason code, what it is about (`detail`), and where in a card it stands (`pointer`, RFC 6901)."""
