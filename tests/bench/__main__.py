@@ -19,6 +19,7 @@ BENCHES = (
     ("bench_up",),
     ("bench_mempool",),
     ("bench_fetch",),
+    ("bench_logs",),
 )
 
 
