@@ -13,6 +13,7 @@ from overlay.api import values
 from overlay.api.problems import BadRequestError, Fault
 from overlay.api.values import ValueRefusedError, shown
 from overlay.query import FACETS, SORTS
+from overlay.quoting import STAGES
 
 MAX_LIMIT, MAX_OFFSET = 100, 10_000
 MAX_PAIRS, MAX_REPEATS = 200, 64
@@ -193,6 +194,13 @@ PROOF = _table(
         schema={"type": "integer", "minimum": 0},
         read=values.whole,
     )
+)
+
+QUOTE = _table(
+    _text("id", "The listing's id.", many=False),
+    _text("configId", "The id of one of its offers; not needed where there is only one.", many=False),
+    _text("currency", "The currency to pay in; default: the offer's own.", values.currency, many=False),
+    _words("stage", "What to pay: default `deposit` where the offer asks for one, else `full`.", STAGES),
 )
 
 CHECK = _table(_words("type", "What the body is; default: told by its shape.", ("agent", "tool", "prices")))

@@ -15,12 +15,13 @@ from overlay.api import (
     metrics_api,
     proof_api,
     publisher_api,
+    quote_api,
     recheck_api,
     search_api,
     status_api,
     stream_api,
 )
-from overlay.api.params import CHANGES, CHECK, PROOF, SEARCH, SUGGEST, Parameter
+from overlay.api.params import CHANGES, CHECK, PROOF, QUOTE, SEARCH, SUGGEST, Parameter
 from overlay.api.params import STREAM as STREAM_PARAMETERS
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -93,6 +94,10 @@ ROUTES = (
     Route(
         path="/v1/listings/{id}", handler=listing_api.listing, tag="listings", answer="Listing",
         errors=(404,), conditional=True,
+    ),
+    Route(
+        path="/v1/quote", handler=quote_api.quote, tag="listings", answer="Quote", parameters=QUOTE.parameters,
+        errors=(400, 404),
     ),
     Route(
         path="/v1/diagnose/{what}", handler=publisher_api.diagnose, tag="publishers", answer="Diagnosis", errors=(400,),

@@ -6,6 +6,7 @@ from typing import Any
 
 from overlay.api.params import KINDS, STATUSES
 from overlay.query import FACETS
+from overlay.quoting import STAGES
 
 Schema = dict[str, Any]
 
@@ -155,6 +156,33 @@ SCHEMAS: dict[str, Schema] = {
     "Rates": record(
         {"source": TEXT, "at": TIME, "age": COUNT, "base": TEXT},
         description="The exchange rates that an answer used, and their age in seconds.",
+    ),
+    "Quote": record(
+        {
+            "ok": BOOL,
+            "id": TEXT,
+            "status": {"enum": list(STATUSES)},
+            "configId": TEXT,
+            "stage": {"enum": list(STAGES)},
+            "currency": TEXT,
+            "interval": maybe(TEXT),
+            "depositPct": maybe(DECIMAL),
+            "address": {"type": "string", "description": "As the offer names it, for its own currency."},
+        },
+        {
+            "code": {"type": "integer", "description": "Where ok is false: the JSON-RPC code of A2B §5.3."},
+            "error": TEXT,
+            "detail": TEXT,
+            "anchor": record({"amount": DECIMAL, "currency": TEXT}, description="What is due in the offer's currency."),
+            "amount": DECIMAL | {"description": "What is due, rounded up to the currency's smallest unit."},
+            "least": DECIMAL | {"description": "The least that is enough, `slippagePct` below."},
+            "rate": DECIMAL | {"description": "Units of `currency` for one of the offer's."},
+            "slippagePct": DECIMAL | {"description": "A fraction: 0.01 is 1 %."},
+            "neededSatoshis": COUNT,
+            "leastSatoshis": COUNT,
+            "rates": ref("Rates"),
+            "validUntil": maybe(TIME) | {"description": "From when on the rates are too old; null without any."},
+        },
     ),
     "Anchor": record(
         {"chain": TEXT, "txid": TEXT, "height": maybe(COUNT), "hash": maybe(TEXT), "met": BOOL, "time": maybe(TIME)},

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from overlay.api.app import create_app
 from overlay.api.openapi import document
-from overlay.api.params import CHANGES, CHECK, PROOF, SEARCH, STREAM, SUGGEST
+from overlay.api.params import CHANGES, CHECK, PROOF, QUOTE, SEARCH, STREAM, SUGGEST
 from overlay.api.routes import ROUTES
 from overlay.api.schemas import SCHEMAS
 from overlay.ports import Services
@@ -23,6 +23,7 @@ from tests.overlay.fakes import FakeEngine, FakeStore
 TABLES = {
     "/v1/search": SEARCH, "/v1/search/enhanced": SEARCH, "/": SEARCH, "/v1/suggest": SUGGEST, "/v1/changes": CHANGES,
     "/v1/check": CHECK, "/v1/listings/{id}/proof": PROOF, "/v1/stream": STREAM,
+    "/v1/quote": QUOTE,
 }  # fmt: skip
 
 
@@ -99,6 +100,7 @@ def calls(services: Services) -> dict[str, list[str]]:
         "/v1/listings/{id}/history": [f"/v1/listings/{id_}/history" for id_ in store.listings],
         "/v1/listings/{id}/card": [f"/v1/listings/{id_}/card" for id_ in store.listings],
         "/v1/listings/{id}/proof": [f"/v1/listings/{TOWER}/proof", f"/v1/listings/{TOWER}/proof?from=29999"],
+        "/v1/quote": [f"/v1/quote?id={TOWER}", f"/v1/quote?id={TOWER}&currency=USD"],
         "/v1/diagnose/{what}": ["/v1/diagnose/" + "ab" * 32],
         "/v1/changes": ["/v1/changes?limit=3", "/v1/changes?since=12345"],
         "/v1/status": ["/v1/status"],

@@ -1,0 +1,204 @@
+"""Exchange rates as answers use them: which table, told how, and what happens without one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from indexer.rate_urls import rate_feeds
+from indexer.rates import Heard
+from indexer.store.rates import Quote
+from overlay.api.asked import Asked, from_pairs
+from overlay.api.openapi import document
+from overlay.api.page import page
+from overlay.api.params import pairs
+from overlay.api.routes import ROUTES
+from overlay.exchange import Exchange
+from overlay.metrics import exposition
+from overlay.ports import Services
+from overlay.query import Cheapest, Hit, Hits
+from parsers.rates import Rates
+from tests.overlay.calls import get
+from tests.overlay.conftest import Serve
+
+NOW = 1_800_000_000
+
+
+def table(source: str, base: str, age: int = 10, **rates: str) -> Rates:
+    told = {base: Decimal(1), **{name: Decimal(rate) for name, rate in rates.items()}}
+    return Rates(base=base, rates=told, source=source, at=NOW - age, until=NOW - age + 3600)
+
+
+def exchange(*tables: Rates) -> Exchange:
+    quotes = [Quote(feed=f"{rank}", rank=rank, since=0, table=each) for rank, each in enumerate(tables)]
+    found = Exchange(lambda: quotes, lambda: NOW)
+    found.look()
+    return found
+
+
+FIRST = table("https://a.example", "BSV", USD="50", EUR="40")
+SECOND = table("https://b.example", "USD", BSV="0.02", JPY="150")
+
+
+def ask(query: str, told: Exchange) -> Asked:
+    return from_pairs(pairs(query), {"bsv": "bsv:mainnet"}, told)
+
+
+def test_the_first_table_that_quotes_the_currency_and_is_not_too_old_is_used() -> None:
+    both = exchange(FIRST, SECOND)
+    assert ask("priceCurrency=usd&maxPrice=5", both).rates is FIRST
+    assert ask("priceCurrency=jpy&maxPrice=5", both).rates is SECOND
+    assert ask("priceCurrency=jpy&maxPrice=5", both).query.rates == {
+        "USD": 150, "BSV": Decimal(7500),
+    }  # fmt: skip
+    stale = exchange(table("https://a.example", "BSV", 3600, USD="50"), SECOND)
+    assert ask("priceCurrency=usd&maxPrice=5", stale).rates is not None
+    assert ask("priceCurrency=usd&maxPrice=5", stale).query.rates == {"BSV": 50, "JPY": Decimal("0.00666666666667")}
+    assert ask("maxPrice=5", both).rates is None
+    assert ask("maxPrice=5&acceptedCurrency=eur", both).rates is FIRST
+
+
+@pytest.mark.parametrize(
+    ("tables", "code"),
+    [
+        ((), "no-rates"),
+        ((table("https://a.example", "BSV", 3600, USD="50"),), "stale-rates"),
+        ((FIRST, SECOND), "no-quote"),
+    ],
+)
+def test_what_cannot_be_converted_is_said_to_be_so_and_why(tables: tuple[Rates, ...], code: str) -> None:
+    for query in ("priceCurrency=gbp&maxPrice=5", "priceCurrency=gbp&sort=-price", "acceptedCurrency=gbp&minPrice=1"):
+        asked = ask(query, exchange(*tables))
+        assert asked.unapplied == ["priceCurrency"]
+        assert [note.code for note in asked.notes] == [code]
+        assert "only offers priced in 'GBP' were compared by price" in asked.notes[0].detail
+        assert (asked.rates, asked.query.rates) == (None, {})
+    assert ask("priceCurrency=gbp", exchange(*tables)).notes == ()
+
+
+def test_where_prices_are_converted_the_answer_says_which_offers_were_not_compared() -> None:
+    asked = ask("priceCurrency=usd&maxPrice=5", exchange(FIRST))
+    assert asked.unapplied == []
+    assert [note.code for note in asked.notes] == ["quoted-only"]
+    assert "https://a.example does not quote" in asked.notes[0].detail
+
+
+def test_converted_prices_are_told_with_their_rate_and_per_day() -> None:
+    told = exchange(FIRST)
+    asked = ask("priceCurrency=usd&maxPrice=5&explain=1", told)
+    assert asked.rates
+    hits = (
+        Hit("a", b'{"id":"a"}', 1.0, Cheapest("o", "0.1", "BSV", "P1W", ("5.0", "USD")), (1,)),
+        Hit("b", b'{"id":"b"}', 1.0, Cheapest("o", "4", "USD", "none"), (1,)),
+        Hit("c", b'{"id":"c"}', 1.0, None, (1,)),
+    )
+    found = json.loads(page(asked, Hits(hits, 3), None, {}, told.told(asked.rates)))
+    assert [item["cheapest"] for item in found["items"]] == [
+        {
+            "offerId": "o", "amount": "0.1", "currency": "BSV", "interval": "P1W", "perDay": "0.0142857142857",
+            "converted": {"amount": "5.0", "currency": "USD", "rate": "50", "perDay": "0.714285714285"},
+        },
+        {"offerId": "o", "amount": "4", "currency": "USD", "interval": "none", "perDay": None},
+        None,
+    ]  # fmt: skip
+    assert found["rates"] == {"source": "https://a.example", "at": "2027-01-15T07:59:50Z", "age": 10, "base": "BSV"}
+    assert "unappliedFilters" not in found
+    assert found["explain"]["query"]["price_currency"] == "USD"
+    schemas = document(ROUTES, "0")["components"]
+    check = Draft202012Validator({"$ref": "#/components/schemas/Page/properties/rates", "components": schemas})
+    check.validate(found["rates"])
+    check = Draft202012Validator({"$ref": "#/components/schemas/Cheapest", "components": schemas})
+    check.validate(found["items"][0]["cheapest"])
+
+
+def test_the_same_quotes_again_are_the_same_tables() -> None:
+    quotes = [Quote(feed="a", rank=0, since=0, table=FIRST)]
+    found = Exchange(lambda: quotes, lambda: NOW)
+    found.look()
+    before = found.crosses(FIRST, "USD")
+    quotes[:] = [Quote(feed="a", rank=0, since=0, table=replace(FIRST))]
+    found.look()
+    assert found.usable() == (FIRST,)
+    assert found.crosses(FIRST, "USD") is before
+    quotes[:] = [Quote(feed="a", rank=0, since=0, table=replace(FIRST, at=NOW))]
+    found.look()
+    assert found.usable()[0].at == NOW
+
+
+async def test_answers_about_prices_change_their_tag_with_the_rates_and_others_do_not(
+    serve: Serve, services: Services
+) -> None:
+    tags = []
+    for told in (exchange(FIRST), exchange(table("https://a.example", "BSV", 5, USD="51"))):
+        client = await serve(replace(services, exchange=told))
+        for path in (
+            "/v1/search?maxPrice=1&priceCurrency=usd",
+            "/v1/search?q=tower",
+            "/?q=x&maxPrice=1&priceCurrency=usd",
+        ):
+            async with client.get(path) as response:
+                tags.append(response.headers["ETag"])
+    assert tags[0] != tags[3]
+    assert tags[1] == tags[4]
+    assert tags[2] != tags[5]
+
+
+async def test_a_search_tells_the_rates_it_used_and_a_page_shows_what_is_worth(
+    serve: Serve, services: Services
+) -> None:
+    client = await serve(replace(services, exchange=exchange(FIRST)))
+    found = await get(client, "/v1/search?maxPrice=1&priceCurrency=usd")
+    assert found["rates"]["source"] == "https://a.example"
+    assert [note["code"] for note in found["notes"]] == ["quoted-only"]
+    assert "rates" not in await get(client, "/v1/search?q=tower")
+    async with client.get("/?maxPrice=1&priceCurrency=gbp", headers={"Accept": "text/html"}) as response:
+        assert "no feed of exchange rates quotes" in await response.text()
+
+
+def heard(**more: Any) -> Heard:
+    (feed,) = rate_feeds("BSV=https://c.example/secret")
+    return Heard(feed=feed, **more)
+
+
+def test_status_tells_the_table_in_use_and_every_feed() -> None:
+    assert exchange().status() is None
+    found = exchange(table("https://a.example", "BSV", 3600, USD="50"), SECOND).status()
+    assert found is not None
+    assert (found["source"], found["age"]) == ("https://b.example", 10)
+    assert [(feed["source"], feed["age"], feed["usable"]) for feed in found["feeds"]] == [
+        ("https://a.example", 3600, False),
+        ("https://b.example", 10, True),
+    ]
+    reports = [heard(code="signature", error="sends no X-Signature"), heard(at=NOW - 5, until=NOW + 5, left_out=("X",))]
+    asked = exchange(FIRST).status(reports)
+    never = exchange().status([heard(code="unreachable", error="...")])
+    assert asked is not None
+    assert [(feed["usable"], feed.get("code"), feed.get("leftOut")) for feed in asked["feeds"]] == [
+        (False, "signature", None),
+        (True, None, ["X"]),
+    ]
+    assert never is not None
+    assert (never["source"], never["at"], never["age"]) == (None, None, None)
+    schemas = document(ROUTES, "0")["components"]
+    check = Draft202012Validator({"$ref": "#/components/schemas/RatesStatus", "components": schemas})
+    for each in (found, asked, never):
+        check.validate(each)
+        assert "secret" not in json.dumps(each)
+
+
+def test_metrics_tell_the_age_of_rates(services: Services) -> None:
+    def scraped(told: Exchange) -> str:
+        status = {**services.status(), "rates": told.status()}
+        return exposition(replace(services, status=lambda: status), [], "")[0].decode()
+
+    assert "a2b_rates" not in scraped(exchange())
+    text = scraped(exchange(FIRST, table("https://b.example", "USD", 4000, BSV="0.02")))
+    assert "a2b_rates_age_seconds 10.0" in text
+    assert 'a2b_rates_feed_age_seconds{base="USD",feed="https://b.example"} 4000.0' in text
+    assert 'a2b_rates_feed_usable{base="USD",feed="https://b.example"} 0.0' in text
+    assert 'a2b_rates_feed_usable{base="BSV",feed="https://a.example"} 1.0' in text

@@ -1,0 +1,155 @@
+"""Quotes: what is due at each stage, converted, with slippage, rounded to what can be paid; and what has none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay.exchange import Exchange
+from overlay.ports import Services
+from overlay.quoting import DECIMALS, NoQuoteError, due, told
+from parsers import cards
+from parsers.cards import AgentCard, Kind
+from parsers.offers import Offer
+from parsers.rates import Rates
+from tests.overlay.calls import TOWER, get, problem
+from tests.overlay.conftest import Serve
+from tests.overlay.test_exchange import FIRST, SECOND, exchange
+
+
+def offer(**config: Any) -> Offer:
+    given = {"id": "p", "currency": "BSV", "amount": 0.03, "acceptedCurrencies": ["BSV", "USD", "BTC"], **config}
+    card = {"name": "A", "url": "https://a.example", "skills": [{"id": "s"}], "x-payment-config": [given]}
+    found = cards.read(json.dumps(card).encode(), Kind.AGENT)
+    assert isinstance(found, AgentCard)
+    return found.offers[0]
+
+
+NONE = Exchange()
+
+
+def test_deposit_and_final_part_make_the_whole() -> None:
+    price = offer(depositPct=0.2)
+    parts = {stage: due(price, stage, "BSV", NONE) for stage in ("deposit", "final", "full")}
+    assert {stage: found.amount for stage, found in parts.items()} == {
+        "deposit": Decimal("0.006"), "final": Decimal("0.024"), "full": Decimal("0.03"),
+    }  # fmt: skip
+    assert told(parts["final"], "BSV", NONE) == {
+        "amount": "0.024", "least": "0.02376", "rate": "1", "slippagePct": "0.01", "validUntil": None,
+        "neededSatoshis": 2_400_000, "leastSatoshis": 2_376_000,
+    }  # fmt: skip
+
+
+def test_another_currency_is_converted_and_the_quote_holds_until_the_rates_are_too_old() -> None:
+    rates = exchange(FIRST)
+    found = told(due(offer(), "full", "USD", rates), "USD", rates)
+    assert found == {
+        "amount": "1.5", "least": "1.485", "rate": "50", "slippagePct": "0.01", "validUntil": "2027-01-15T08:59:50Z",
+        "rates": {"source": "https://a.example", "at": "2027-01-15T07:59:50Z", "age": 10, "base": "BSV"},
+    }  # fmt: skip
+    dollars = offer(currency="USD", amount=1)
+    assert told(due(dollars, "full", "BSV", rates), "BSV", rates)["neededSatoshis"] == 2_000_000
+    assert due(dollars, "full", "BSV", exchange(SECOND)).amount == Decimal("0.02")
+
+
+def test_the_price_may_name_its_own_slippage() -> None:
+    assert due(offer(slippagePct=0), "full", "BSV", NONE).least == Decimal("0.03")
+    assert due(offer(slippagePct=0.5), "full", "BSV", NONE).least == Decimal("0.015")
+
+
+@pytest.mark.parametrize(
+    ("config", "stage", "currency", "code", "name"),
+    [
+        ({}, "full", "SOL", -32034, "CurrencyUnsupported"),
+        ({}, "full", "BTC", -32034, "CurrencyUnsupported"),
+        ({}, "deposit", "BSV", -32032, "StageMismatch"),
+        ({}, "final", "USD", -32032, "StageMismatch"),
+    ],
+)
+def test_what_cannot_be_paid_so_is_refused_with_the_code_of_the_protocol(
+    config: dict[str, Any], stage: str, currency: str, code: int, name: str
+) -> None:
+    with pytest.raises(NoQuoteError) as caught:
+        due(offer(**config), stage, currency, exchange(FIRST))
+    assert (caught.value.code, caught.value.name) == (code, name)
+
+
+amounts = st.decimals(0, 10**6, places=9)
+shares = st.decimals(0, 1, places=4)
+rates_of = st.decimals(Decimal("0.0001"), 10**6, places=6)
+
+
+@given(amounts, shares, shares, rates_of, st.sampled_from(["BSV", "USD", "BTC"]))
+def test_amounts_are_rounded_up_to_the_smallest_unit_and_the_least_is_within_slippage(
+    amount: Decimal, deposit: Decimal, slippage: Decimal, rate: Decimal, currency: str
+) -> None:
+    price = replace(offer(), amount=amount, deposit_pct=deposit, slippage_pct=slippage)
+    table = Rates(base="BSV", rates={"BSV": Decimal(1), "USD": rate, "BTC": rate}, source="", at=0, until=10**12)
+    rates = exchange(table)
+    parts = [due(price, stage, currency, rates) for stage in ("deposit", "final", "full")]
+    assert Fraction(parts[0].anchor) + Fraction(parts[1].anchor) == Fraction(parts[2].anchor) == Fraction(amount)
+    for part in parts:
+        unit = Fraction(1, 10 ** DECIMALS[currency]) if currency in DECIMALS else Fraction(0)
+        exact = Fraction(part.anchor) * Fraction(part.rate)
+        assert exact <= Fraction(part.amount) <= exact + unit
+        floor = Fraction(part.amount) * (1 - Fraction(slippage))
+        assert floor <= Fraction(part.least) <= floor + unit
+        assert part.least <= part.amount
+
+
+def test_the_vectors_of_the_protocol_are_quoted_as_they_are_paid(shared: Path) -> None:
+    rows = (shared / "vectors" / "trust" / "a2b_payments.jsonl").read_text().splitlines()
+    checked = 0
+    for row in map(json.loads, rows):
+        claim, expected = row["claim"], row["expected"]
+        if not claim or claim["configId"] != row["config"]["id"]:
+            continue
+        price = offer(**row["config"])
+        if expected.get("needed_satoshis") and not row["oracle"] and claim["currency"] == price.currency:
+            found = told(due(price, claim["stage"], claim["currency"], NONE), claim["currency"], NONE)
+            assert found["neededSatoshis"] == expected["needed_satoshis"], row["name"]
+            assert found["leastSatoshis"] <= expected["paid_satoshis"], row["name"]
+            checked += 1
+        if row["name"] in ("currency-not-accepted", "deposit-on-full-config", "fx-no-feed"):
+            with pytest.raises(NoQuoteError) as caught:
+                due(price, claim["stage"], claim["currency"], NONE)
+            assert (caught.value.code, caught.value.name) == (expected["code"], expected["name"])
+            checked += 1
+    assert checked >= 6
+
+
+async def test_a_quote_is_served_for_a_listings_price(serve: Serve, services: Services) -> None:
+    client = await serve(replace(services, exchange=exchange(FIRST)))
+    found = await get(client, f"/v1/quote?id={TOWER}&configId=wt-basic")
+    assert found == {
+        "ok": True, "id": TOWER, "status": "live", "configId": "wt-basic", "stage": "full", "currency": "BSV",
+        "interval": None, "depositPct": None, "address": "1WatchtowerAddr",
+        "anchor": {"amount": "0.00045", "currency": "BSV"}, "amount": "0.00045", "least": "0.0004455", "rate": "1",
+        "slippagePct": "0.01", "validUntil": None, "neededSatoshis": 45_000, "leastSatoshis": 44_550,
+    }  # fmt: skip
+    assert await get(client, f"/v1/quote?id={TOWER}") == found
+    refused = await get(client, f"/v1/quote?id={TOWER}&currency=usd")
+    assert (refused["ok"], refused["code"], refused["error"]) == (False, -32034, "CurrencyUnsupported")
+    staged = await get(client, f"/v1/quote?id={TOWER}&stage=deposit")
+    assert (staged["ok"], staged["code"], staged["stage"]) == (False, -32032, "deposit")
+
+
+async def test_a_quote_for_nothing_that_exists_is_a_problem(serve: Serve, services: Services) -> None:
+    client = await serve(services)
+    for path, status, told_so in (
+        ("/v1/quote", 400, "id is needed"),
+        (f"/v1/quote?id={TOWER}&stage=half", 400, "'half' is not one of"),
+        (f"/v1/quote?id={TOWER}&foo=1", 400, "foo"),
+        (f"/v1/quote?id={TOWER}&configId=other", 404, "names 'wt-basic'"),
+        ("/v1/quote?id=nobody", 404, "no listing has the id"),
+    ):
+        async with client.get(path) as response:
+            assert told_so in (await problem(response, status))["detail"]
