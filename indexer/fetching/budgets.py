@@ -17,7 +17,7 @@ class Rates(NamedTuple):
 
     domain: Rate = Rate(15.0, 6)
     block: Rate = Rate(1.0, 30)
-    total: Rate = Rate(0.05, 100)
+    total: Rate = Rate(0.01, 500)
     trouble: float = 20.0
     """Seconds that a domain in trouble is left alone, doubled each time in a row."""
     longest: float = 600.0

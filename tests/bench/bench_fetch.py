@@ -2,8 +2,9 @@
 
 A local TLS server answers 200 ms late for 500 hosts of their own certificate authority; each host's card is fetched by
 its domain, its opt-out first, and held to its hash. Beside it, in the same run: what the same server gives to a plain
-httpx client that checks nothing, and what the flood costs: the memory of 100,000 pointers to one host and of as many
-names, and the processor time of a body in chunks of one byte.
+httpx client that checks nothing, and the whole loop: from pointers in the database to facts in it, within its budgets.
+And what the flood costs: the memory of 100,000 pointers to one host and of as many names, waiting in the database and
+in the loop, and the processor time of a body in chunks of one byte.
 """
 
 from __future__ import annotations
@@ -21,12 +22,18 @@ from tempfile import TemporaryDirectory
 import httpx
 import trustme
 
+from indexer.badges import Badger
+from indexer.facts import BlockRef, Event, EventKind, PointerAnchor, Reading
+from indexer.fetch import FetchLoop
 from indexer.fetching.cards import CardFetcher, State, Wanted
 from indexer.fetching.fetcher import Fetcher
 from indexer.fetching.network import tls_context
 from indexer.fetching.reasons import FetchError
 from indexer.fetching.resolving import SystemResolver
 from indexer.fetching.schedule import Job, Priority, Schedule
+from indexer.fetching.txt import TxtRecords
+from indexer.store import Store, Writer, connect
+from parsers.tx import Outpoint
 from tests.hostile import Behave, Hostile, Net, answer, raw
 
 WORKERS = 64
@@ -90,6 +97,70 @@ async def cards(hosts: list[str], folder: Path) -> None:
             print(f"{title:30} {len(hosts) / took:7.0f} cards/s, {WORKERS} at once, {LATENCY * 1000:.0f} ms late")
 
 
+def block(locators: list[str], digest: bytes) -> Reading:
+    """A block of pointers to these."""
+    said = [
+        Event(
+            kind=EventKind.POINTED, position=number, tx_index=number + 1, txid=sha256(locator.encode()).digest(),
+            outpoint=Outpoint(sha256(locator.encode()).digest(), 0),
+            pointer=PointerAnchor(id=locator, domain=locator, digest=digest, uri=None, form="raw32"),
+        )
+        for number, locator in enumerate(locators)
+    ]  # fmt: skip
+    return Reading(BlockRef("demo", 1, bytes(32), bytes(32), 0, bytes(80)), tuple(said), {})
+
+
+async def loop(hosts: list[str], folder: Path) -> None:
+    """Print how many cards the loop fetches, verifies and writes a second, from the block on."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(folder / "loop.pem"))
+    engine = connect(f"sqlite:///{folder}/loop.db")
+    store, writer = Store(engine), Writer(engine)
+    async with Hostile(authority, hosts) as server:
+        server.say(PATH, late(answer("200 OK", CARD)))
+        server.say("/robots.txt", late(answer("404 Not Found")))
+        table = {(host, 443): ("127.0.0.1", server.port) for host in hosts}
+        fetcher = Fetcher(SystemResolver(), tls_context(str(folder / "loop.pem")), table)
+        fetching = FetchLoop(store, writer, CardFetcher(fetcher), Badger(fetcher, TxtRecords()))
+        writer.append("demo", [block(hosts, sha256(CARD).digest())])
+        begun = time.perf_counter()
+        running = asyncio.create_task(fetching.run())
+        while (met := store.fetch_counts()["met"]) < len(hosts):
+            assert not running.done(), running.exception()
+            await asyncio.sleep(0.1)
+        took = time.perf_counter() - begun
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        print(
+            f"{'the loop, from block to fact':30} {met / took:7.0f} cards/s, hosts of {len(hosts)} registrable domains"
+        )
+    writer.close()
+    engine.dispose()
+
+
+async def flooded(folder: Path) -> None:
+    """Print what the loop's memory is under a block of pointers."""
+    for title, locator in (("pointers to one host", "https://victim.example/{}"), ("names", "name{}.test{}")):
+        engine = connect(f"sqlite:///{folder}/{title[:5]}.db")
+        store, writer = Store(engine), Writer(engine)
+        fetcher = Fetcher(SystemResolver(), tls_context())
+        writer.append("demo", [block([locator.format(number, number) for number in range(FLOOD)], bytes(32))])
+        fetching = FetchLoop(store, writer, CardFetcher(fetcher), Badger(fetcher, TxtRecords()))
+        tracemalloc.start()
+        begun, looks = time.perf_counter(), 0
+        while len(fetching.schedule) < FLOOD and looks < 20:
+            await fetching.look()
+            looks += 1
+        took = time.perf_counter() - begun
+        size, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        waiting = len(fetching.schedule)
+        told = f"{waiting:7,} taken in, {size / 1e6:.0f} MB, {peak / 1e6:.0f} MB at most, {took:.1f} s in {looks} looks"
+        print(f"{FLOOD:,} {title:22} {told}")
+        writer.close()
+        engine.dispose()
+
+
 def flood() -> None:
     """Print what pointers that wait cost in memory, and how fast they are taken in."""
     for title, key, host in (
@@ -127,6 +198,8 @@ def main() -> None:
     count = parser.parse_args().hosts
     with TemporaryDirectory() as folder:
         asyncio.run(cards([f"agent{number}.example" for number in range(count)], Path(folder)))
+        asyncio.run(loop([f"agent.site{number}" for number in range(count)], Path(folder)))
+        asyncio.run(flooded(Path(folder)))
     asyncio.run(crumbs())
     flood()
 
