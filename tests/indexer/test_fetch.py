@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import tracemalloc
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -69,10 +70,16 @@ class Fetching:
         self.told = 0
         self.restart()
 
-    def restart(self) -> None:
+    def restart(self, ticking: Callable[[], float] | None = None) -> None:
         """As if the process had ended and begun again."""
         self.loop = FetchLoop(
-            self.store, self.writer, self.cards, self.badger, changed=self._tell, clock=self.clock, ticking=self.clock
+            self.store,
+            self.writer,
+            self.cards,
+            self.badger,
+            changed=self._tell,
+            clock=self.clock,
+            ticking=ticking or self.clock,
         )
 
     def _tell(self) -> None:
@@ -364,6 +371,7 @@ async def test_the_loop_runs_until_it_is_cancelled_and_leaves_nothing_behind(
 ) -> None:
     server.say(FIRST, ok(ALPHA))
     server.say(SECOND, silent)
+    fetching.restart(time.monotonic)
     news = asyncio.Event()
     running = asyncio.create_task(fetching.loop.run(news))
     fetching.mine(points(HOST, ALPHA))
