@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from indexer import store
 from indexer.facts import Event, Status
+from indexer.pointing import Pointing, pointing, pointings
+from indexer.store import pointed as anchors
+from indexer.store.badges import Badge
 from indexer.store.proofs import run
-from overlay import items
+from indexer.store.rows import place
+from overlay import items, pointed
 from overlay.document import Document
 from overlay.ports import Change, Changes, Listing, Pending, Revision
 from overlay.proofs import Evidence, evidence
 from overlay.unconfirmed import WINS, beside, newcomer
 from parsers import cards
 from parsers.cards import Card, Kind
+from parsers.erc8004 import is_entry
 from parsers.tx import Outpoint
 
 MOST_STRETCHES = 256
 """Superseded states of a registration that an index keeps; older ones are answered from the store's history only."""
 
 STILL = 2**63 - 1
-"""The end of a stretch that no block has ended, of a listing whose current document shows what is pending."""
+"""The end of a stretch that no block has ended, of a listing whose current document shows what is pending, or was
+fetched."""
+
+_OUTPOINT = re.compile(r"[0-9a-f]{64}_[0-9]+\Z")
 
 
 class Catalogue:
@@ -32,8 +41,13 @@ class Catalogue:
         self._store = source
 
     def listing(self, id: str, /) -> Listing | None:  # noqa: A002
-        """The newest word about a registration, None when nobody knows the id."""
+        """The newest word about a registration or pointer, None when nobody knows the id."""
         story = self._store.stories([id]).get(id)
+        found = None if _OUTPOINT.match(id) else pointing(self._store, id)
+        if found is not None and (story is None or _leads_elsewhere(story, found)):
+            elsewhere = pointed.listing(found, self._store.chains())
+            if elsewhere is not None:
+                return elsewhere
         if story is None:
             return None
         # the same transaction may stand on two chains that share their past: the first by name is shown
@@ -41,11 +55,23 @@ class Catalogue:
         history = [revision for revision in story.confirmed if revision.chain == chain]
         waiting = [each.event for each in story.pending if each.chain == chain]
         bodies = self._store.cards(_newest_cards(history, waiting))
-        return _listing(history, waiting, chain, self._store.chains(), bodies, self._checked([history]))
+        found_so = _listing(history, waiting, chain, self._store.chains(), bodies, self._checked([history]))
+        return replace(found_so, badge=self._store.badges([id]).get(id))
+
+    def pointing(self, id: str, /) -> Pointing | None:  # noqa: A002
+        """What points at an id, None when nothing does."""
+        return None if _OUTPOINT.match(id) else pointing(self._store, id)
 
     def history(self, registration_id: str, /) -> list[Revision]:
-        """Every revision of a registration, newest first; those that are in no block stand before all others."""
+        """Every revision of a registration or pointer, newest first; those that are in no block stand before all
+        others."""
         story = self._store.stories([registration_id]).get(registration_id, store.Story())
+        if not _OUTPOINT.match(registration_id):
+            said = {(past.chain, past.height, past.event.position) for past in story.confirmed}
+            more = anchors.revisions(self._store.engine, registration_id)
+            new = [past for past in more if (past.chain, past.height, past.event.position) not in said]
+            both = sorted([*story.confirmed, *new], key=lambda past: (past.time, past.height, past.event.position))
+            story = replace(story, confirmed=both)
         return [
             *(Revision(each.event, None, None, None) for each in reversed(story.pending)),
             *(Revision(past.event, past.height, past.hash, past.time) for past in reversed(story.confirmed)),
@@ -71,16 +97,30 @@ class Catalogue:
         return Changes(self._store.epoch, rows, self._store.newest_seq())
 
     def documents(self, registrations: Iterable[str]) -> Iterator[Document]:
-        """What an index holds of these registrations: a document for each listing and stretch of heights, and one for
-        what is unconfirmed."""
+        """What an index holds of these registrations and pointers: a document for each listing and stretch of heights,
+        and one for what is unconfirmed, or was fetched."""
+        wanted = list(registrations)
         chains = self._store.chains()
-        on_each = [parts for story in self._store.stories(registrations).values() for parts in _by_chain(story)]
+        stories = self._store.stories(wanted)
+        elsewhere: set[str] = set()
+        for found in pointings(self._store, (id_ for id_ in wanted if not _OUTPOINT.match(id_))):
+            story = stories.get(found.id)
+            shown = pointed.listing(found, chains) if story is None or _leads_elsewhere(story, found) else None
+            if shown is not None:
+                elsewhere.add(found.id)
+                yield from _current(shown)
+        badges = self._store.badges(stories)
+        on_each = [parts for story in stories.values() for parts in _by_chain(story)]
         events = (event for _, history, waiting in on_each for event in (*(past.event for past in history), *waiting))
         bodies = self._store.cards({event.state.card for event in events if event.state})
         checked = self._checked(history for _, history, _ in on_each)
         for chain, history, waiting in on_each:
             if history:
-                yield from _stretches(history, beside(waiting, bodies), chains, bodies, checked)
+                id_ = _id(history)
+                badge = badges.get(id_)
+                yield from _stretches(
+                    history, beside(waiting, bodies), chains, bodies, checked, badge, outdated=id_ in elsewhere
+                )
             else:
                 yield from _current(_listing(history, waiting, chain, chains, bodies, checked))
 
@@ -106,34 +146,51 @@ def _by_chain(story: store.Story) -> Iterator[tuple[str, list[store.Revision], l
         yield chain, history, [each.event for each in story.pending if each.chain == chain]
 
 
+def _id(history: Sequence[store.Revision]) -> str:
+    state = history[-1].event.state
+    return state.id if state else ""
+
+
+def _leads_elsewhere(story: store.Story, found: Pointing) -> bool:
+    """Whether the newest word about a registration is a pointer to its card, and what that leads to is known: so of
+    entries of registries only."""
+    if not story.confirmed or story.confirmed[-1].event.pointer is None or found.standing is None:
+        return False
+    winner = next(past for past in reversed(story.confirmed) if past.event.kind in WINS)
+    return found.standing.anchor.place > place(winner.height, winner.event.position)
+
+
 def _stretches(
     history: Sequence[store.Revision],
     pending: Pending | None,
     chains: dict[str, str],
     bodies: dict[bytes, bytes],
     checked: Mapping[Outpoint, int],
+    badge: Badge | None,
+    *,
+    outdated: bool,
 ) -> Iterator[Document]:
     """One registration of one chain: its state after each block that spoke of it, until the next one that did; and
-    what it is now, if that shows what is pending."""
+    what it is now, if that shows what is pending. With `outdated`, something else is shown of it by now."""
     ends = [number for number in range(1, len(history)) if history[number].height != history[number - 1].height]
     ends.append(len(history))
     heights = [history[end - 1].height for end in ends]
-    untils: list[int | None] = [*heights[1:], STILL if pending else None]
+    untils: list[int | None] = [*heights[1:], STILL if pending or outdated else None]
     for end, height, until in list(zip(ends, heights, untils, strict=True))[-MOST_STRETCHES:]:
         state = history[end - 1].event.state
         if state is None or state.card not in bodies:
             continue
-        stood = listing(history[:end], chains, bodies[state.card], checked)
-        for subject in items.subjects(stood, _read(bodies[state.card], state.kind)):
+        stood = replace(listing(history[:end], chains, bodies[state.card], checked), badge=badge)
+        for subject in items.subjects(stood, _read(state.id, bodies[state.card], state.kind)):
             yield replace(items.document(subject), from_height=height, until_height=until)
-        if pending and end == len(history):
+        if pending and not outdated and end == len(history):
             yield from (replace(found, from_height=None) for found in _current(replace(stood, pending=pending)))
 
 
 def _current(found: Listing) -> Iterator[Document]:
     """What an index holds of a listing for those who do not ask for a height."""
     if found.card_body is not None:
-        for subject in items.subjects(found, _read(found.card_body, found.state.kind)):
+        for subject in items.subjects(found, _read(found.state.id, found.card_body, found.state.kind)):
             yield items.document(subject)
 
 
@@ -148,9 +205,14 @@ def _card(events: Sequence[Event], bodies: Mapping[bytes, bytes]) -> bytes | Non
     return bodies.get(state.card) if state else None
 
 
+def _read(id_: str, body: bytes, kind: Kind) -> Card:
+    # every entry of a registry is told its own name, every other card is the same whoever carries it
+    return _read_of(id_ if is_entry(id_) else "", body, kind)
+
+
 @lru_cache(maxsize=256)
-def _read(body: bytes, kind: Kind) -> Card:
-    return cards.read(body, kind)
+def _read_of(id_: str, body: bytes, kind: Kind) -> Card:
+    return cards.read_of(id_, body, kind)
 
 
 def _listing(

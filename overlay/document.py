@@ -14,9 +14,10 @@ class Document:
 
     `id` is the listing's (laws 3, 6, 10: `<txid>_<vout>`, with `#<key>` for a tool of several servers);
     `registration` the plain id all its documents are replaced by. `chain` is the configured name, `caip2` its CAIP-2
-    id. Heights and times (seconds since 1970) are of the winning revision (`updated_*`) and of the first record
-    (`created_*`); None while unconfirmed. `item` is what is shown: a UTF-8 JSON object without the members that depend
-    on a query (`score`, `cheapest`, `highlights`). Texts are already bounded (law 12).
+    id, `also_on` the other chains that it stands on. Heights and times (seconds since 1970) are of the winning revision
+    (`updated_*`) and of the first record (`created_*`); None while unconfirmed. `item` is what is shown: a UTF-8 JSON
+    object without the members that depend on a query (`score`, `cheapest`, `highlights`). Texts are already bounded
+    (law 12).
     """
 
     id: str
@@ -28,6 +29,7 @@ class Document:
     owner: str
     domain: str = ""
     verified: bool = False
+    also_on: tuple[str, ...] = ()
     from_height: int | None
     until_height: int | None
     updated_height: int | None

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from indexer.store import Store
+from indexer.store import Store, pointed
 from overlay.catalogue import Catalogue
 from overlay.engines import Cursor, Engine
 
@@ -79,6 +79,10 @@ class Feed:
         while found := self._store.ids(after, BATCH):
             yield list(dict.fromkeys(id_ for _, id_ in islice(found, BATCH)))
             after = found[-1]
+        last: str | None = None
+        while ids := list(pointed.ids(self._store.engine, last, BATCH)):
+            yield ids
+            last = ids[-1]
         newcomers = self._store.newcomer_ids()
         for start in range(0, len(newcomers), BATCH):
             yield newcomers[start : start + BATCH]

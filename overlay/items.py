@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from indexer.facts import State, Status
+from indexer.pointers import Integrity
+from overlay import pointed
 from overlay.compact import encode
 from overlay.document import Document
 from overlay.ports import Listing, Pending
@@ -18,6 +20,10 @@ from parsers.intervals import per_day
 from parsers.money import plain
 from parsers.offers import Offer
 from parsers.reasons import Reason
+
+if TYPE_CHECKING:
+    from indexer.pointing import Pointing
+    from indexer.store.badges import Badge
 
 Shown = AgentCard | Server
 
@@ -29,6 +35,7 @@ class Subject:
     `chain` is the configured name, `caip2` its CAIP-2 id; times are block times in seconds since 1970. `confirmed` is
     false for a newcomer from the mempool, whose heights mean nothing. `count` is the number of servers that the card
     holds: several are listed each under `<id>#<key>` (law 6). `warnings` are those of the config around a server.
+    `pointing` is what points at the card where it was fetched, `badge` what the host of an inscribed card says of it.
     """
 
     state: State
@@ -44,6 +51,8 @@ class Subject:
     signer: str | None = None
     pending: Pending | None = None
     owner_checked: int | None = None
+    pointing: Pointing | None = None
+    badge: Badge | None = None
 
     @property
     def id(self) -> str:
@@ -58,6 +67,35 @@ class Subject:
         if self.undecided or self.state.status is Status.UNDECIDED:
             return "undecided"
         return "live" if self.confirmed else "pending"
+
+    @property
+    def host(self) -> str:
+        """The domain that it is of: the one pointed at, else that of its url."""
+        standing = self.pointing.standing if self.pointing else None
+        return (pointed.host(standing.anchor.locator or "") if standing else "") or url_host(self.card.url)
+
+    @property
+    def integrity(self) -> Integrity:
+        """What the card was held to."""
+        standing = self.pointing.standing if self.pointing else None
+        return standing.integrity if standing else Integrity.INSCRIBED
+
+    @property
+    def verified(self) -> bool:
+        """Whether its hash is met, or its domain speaks for it."""
+        return self.integrity in (Integrity.HASH_VERIFIED, Integrity.DRIFTED) or self._has_badge
+
+    @property
+    def all_warnings(self) -> tuple[Reason, ...]:
+        """Those of the config around a server, and what is wrong with where the card was fetched."""
+        standing = self.pointing.standing if self.pointing else None
+        if standing is None or standing.drift is None:
+            return self.warnings
+        return (*self.warnings, Reason("drifted", milliseconds(standing.drift.since) or ""))
+
+    @property
+    def _has_badge(self) -> bool:
+        return self.badge is not None and self.badge.holds(self.host, self.state.card)
 
 
 def subjects(listing: Listing, card: Card) -> tuple[Subject, ...]:
@@ -78,6 +116,8 @@ def subjects(listing: Listing, card: Card) -> tuple[Subject, ...]:
             signer=listing.signer,
             pending=_pending(listing.pending, each) if listing.pending else None,
             owner_checked=listing.owner_checked,
+            pointing=listing.pointing,
+            badge=listing.badge,
         )
         for each in shown
     )
@@ -92,7 +132,7 @@ def _pending(pending: Pending, shown: Shown) -> Pending:
 
 def item(subject: Subject) -> dict[str, Any]:
     """CONTRACT's Item without the members that depend on a query (score, cheapest, highlights)."""
-    return standing(subject) | {"id": subject.id} | shown(subject.card, subject.warnings)
+    return standing(subject) | {"id": subject.id} | shown(subject.card, subject.all_warnings)
 
 
 def whole(subjects: Sequence[Subject]) -> dict[str, Any]:
@@ -101,31 +141,30 @@ def whole(subjects: Sequence[Subject]) -> dict[str, Any]:
     first = subjects[0]
     if len(subjects) == 1:
         return item(first) | {"cheapest": cheapest(first.card.offers)}
-    warnings = [warning(each) for each in first.warnings]
+    warnings = [warning(each) for each in first.all_warnings]
     return standing(first) | {"servers": [subject.id for subject in subjects], "warnings": warnings}
 
 
 def standing(subject: Subject) -> dict[str, Any]:
     """The members of an item that the chain decides; `id` is the registration's."""
     state = subject.state
-    host = url_host(subject.card.url)
     height = state.updated_height if subject.confirmed else None
     members: dict[str, Any] = {
         "id": state.id,
         "type": state.kind.value,
         "status": subject.status,
-        "domain": {"host": host, "verified": False, "checkedAt": None} if host else None,
+        "domain": domain(subject),
         "rating": None,
         "chain": subject.chain,
         "caip2": subject.caip2,
         "outpoint": str(state.outpoint) if state.outpoint else None,
-        "origin": state.id,
+        "origin": state.id if subject.pointing is None else None,
         "owner": state.owner,
         "txid": state.winner.txid[::-1].hex(),
         "app": state.map.get("app", ""),
         "cardSha256": state.card.hex(),
-        "integrity": "inscribed",
-        "anchors": [],
+        "integrity": subject.integrity.value,
+        "anchors": anchors(subject),
         "updatedHeight": height,
         "createdHeight": state.created_height if subject.confirmed else None,
         "timestamp": timestamp(subject.updated_time),
@@ -138,6 +177,49 @@ def standing(subject: Subject) -> dict[str, Any]:
         members["ownerCheckedAt"] = timestamp(subject.owner_checked)
     if subject.pending is not None:
         members["pending"] = {"outpoint": subject.pending.outpoint, "summary": subject.pending.summary}
+    return members | _fetched(subject)
+
+
+def domain(subject: Subject) -> dict[str, Any] | None:
+    """The domain that a listing is of, whether that speaks for it (laws 10 and 11), and when it was last asked."""
+    host, standing = subject.host, subject.pointing.standing if subject.pointing else None
+    if not host:
+        return None
+    if standing is not None:
+        is_own = bool(pointed.host(standing.anchor.locator or "")) and standing.integrity is not Integrity.UNHASHED
+        known = subject.pointing.fetching if subject.pointing else None
+        checked_at = known.last_at if known else None
+        return {"host": host, "verified": is_own, "checkedAt": milliseconds(checked_at)}
+    badge = subject.badge if subject.badge is not None and subject.badge.host == host else None
+    told = {"host": host, "verified": subject.verified, "checkedAt": milliseconds(badge.checked_at if badge else None)}
+    return told | {"by": badge.by} if badge is not None and subject.verified else told
+
+
+def anchors(subject: Subject) -> list[dict[str, Any]]:
+    """The pointers to a listing, the oldest first, and of each whether it is met (laws 9 and 10)."""
+    standing = subject.pointing.standing if subject.pointing else None
+    return [
+        {
+            "chain": anchor.chain,
+            "txid": anchor.txid[::-1].hex(),
+            "outpoint": str(anchor.outpoint) if anchor.outpoint else None,
+            "height": anchor.height,
+            "hash": anchor.digest.hex() if anchor.digest is not None else None,
+            "met": met,
+            "time": timestamp(anchor.time),
+        }
+        for anchor, met in (pointed.shown_anchors(standing) if standing else ())
+    ]
+
+
+def _fetched(subject: Subject) -> dict[str, Any]:
+    """What only listings of fetched cards have: how many pointers, where from, and what is served there by now."""
+    found = subject.pointing
+    if found is None or found.standing is None:
+        return {}
+    members: dict[str, Any] = {"anchorCount": found.total, "fetchedFrom": found.standing.fact.url or None}
+    if (drift := found.standing.drift) is not None:
+        members["drift"] = {"cardSha256": drift.sha256.hex(), "since": milliseconds(drift.since)}
     return members
 
 
@@ -235,6 +317,11 @@ def warning(reason: Reason) -> dict[str, str]:
     return {"code": reason.code, "pointer": reason.pointer, "detail": reason.sentence}
 
 
+def milliseconds(since: int | None) -> str | None:
+    """Milliseconds since 1970 as ISO 8601 in UTC, to the second; None also for 0, which is never."""
+    return timestamp(since // 1000) if since else None
+
+
 def timestamp(seconds: int | None) -> str | None:
     """A block time as ISO 8601 in UTC, to the second: `2025-04-20T12:00:00Z`."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -244,6 +331,8 @@ def document(subject: Subject, until_height: int | None = None) -> Document:
     """The subject as an engine is given it, standing from its updated height until before `until_height`."""
     state, card = subject.state, subject.card
     confirmed = subject.confirmed
+    # what the heights of a chain had to say does not hold fetched cards (law 18)
+    stands = confirmed and subject.pointing is None
     return Document(
         id=subject.id,
         registration=state.id,
@@ -252,8 +341,10 @@ def document(subject: Subject, until_height: int | None = None) -> Document:
         chain=subject.chain,
         caip2=subject.caip2,
         owner=state.owner or "",
-        domain=url_host(card.url),
-        from_height=state.updated_height if confirmed else None,
+        domain=subject.host,
+        verified=subject.verified,
+        also_on=tuple(_other_chains(subject)),
+        from_height=state.updated_height if stands else None,
         until_height=until_height,
         updated_height=state.updated_height if confirmed else None,
         updated_time=subject.updated_time,
@@ -267,6 +358,14 @@ def document(subject: Subject, until_height: int | None = None) -> Document:
         offers=card.offers,
         item=encode(item(subject)),
     )
+
+
+def _other_chains(subject: Subject) -> Iterable[str]:
+    """The chains on which it is pointed at too, by anchors that are met."""
+    standing = subject.pointing.standing if subject.pointing else None
+    if standing is not None:
+        on = {anchor.chain for anchor, met in zip(standing.anchors, standing.met, strict=True) if met}
+        yield from sorted(on - {subject.chain})
 
 
 def _words(card: Shown) -> Iterable[str]:

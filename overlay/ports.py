@@ -15,6 +15,8 @@ from overlay.news import News
 from parsers.tx import Outpoint
 
 if TYPE_CHECKING:
+    from indexer.pointing import Pointing
+    from indexer.store.badges import Badge
     from indexer.store.rechecks import Checked
     from indexer.store.requests import Request
     from overlay.proofs import Evidence
@@ -38,7 +40,8 @@ class Listing:
     Times are of the blocks that `state` calls updated and created, in seconds since 1970; `created_time` is None while
     the registration is unconfirmed, and then its heights mean nothing. `signer` is the address of the winner's verified
     SIGMA signature. `owner_checked` is when the chain's source last said that the outpoint is unspent, in seconds since
-    1970, where moves are found by asking.
+    1970, where moves are found by asking. `pointing` is what points at the card where it was fetched, and `badge` what
+    the host of an inscribed card's url says of the registration (law 11), None where it was never to be asked.
     """
 
     state: State
@@ -51,12 +54,14 @@ class Listing:
     undecided: bool = False
     pending: Pending | None = None
     owner_checked: int | None = None
+    pointing: Pointing | None = None
+    badge: Badge | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One event of a registration and the block it hangs from; height, hash (internal order) and time are None while
-    it is unconfirmed."""
+    """One event of a registration, or a pointer, and the block it hangs from; height, hash (internal order) and time
+    are None while it is unconfirmed."""
 
     event: Event
     height: int | None
@@ -88,6 +93,10 @@ class Store(Protocol):
 
     def listing(self, id: str, /) -> Listing | None:  # noqa: A002
         """The registration of that plain id (no `#key`), None when nobody knows it."""
+        ...
+
+    def pointing(self, id: str, /) -> Pointing | None:  # noqa: A002
+        """What points at an id, None when nothing does."""
         ...
 
     def history(self, registration_id: str, /) -> list[Revision]:

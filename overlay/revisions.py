@@ -12,13 +12,15 @@ def revision(shown: Revision) -> dict[str, Any]:
     """One revision: where it stands, what it was, whether it counted and why not; `reason` is the first of `reasons`,
     the most important. Unconfirmed: no height, no block."""
     event = shown.event
+    named = event.pointer.digest if event.pointer is not None else None
+    digest = event.card if event.card is not None else named
     return {
         "outpoint": str(event.outpoint) if event.outpoint else None,
         "txid": event.txid[::-1].hex(),
         "height": shown.height,
         "txIndex": event.tx_index if shown.height is not None else None,
         "kind": event.kind.value,
-        "cardSha256": event.card.hex() if event.card else None,
+        "cardSha256": digest.hex() if digest is not None else None,
         "valid": event.valid,
         "reason": event.reasons[0].sentence if event.reasons else "",
         "reasons": [{"code": reason.code, "detail": reason.sentence} for reason in event.reasons],

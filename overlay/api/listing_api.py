@@ -14,6 +14,7 @@ from overlay import items
 from overlay.api.answers import REVALIDATE, SERVICES, json_bytes, not_modified, unchanged, weak_etag
 from overlay.api.problems import NotFoundError
 from overlay.compact import encode
+from overlay.pointed import why_not
 from overlay.ports import Listing, Store
 from overlay.revisions import revision
 from parsers import cards
@@ -75,24 +76,32 @@ def split(text: str) -> tuple[str, str | None]:
 
 def find(store: Store, plain: str, text: str) -> Listing:
     """The listing of a plain id, asked for as `text`. Raises NotFoundError."""
-    well_formed = len(plain) <= MAX_ID_LENGTH and plain.isprintable()  # lone surrogates are not printable
+    well_formed = _is_id(plain)
     found = store.listing(plain) if well_formed else None
+    if found is None and well_formed and (pointing := store.pointing(plain)) is not None:
+        raise NotFoundError(f"{_quoted(text)} is not listed: {why_not(pointing)}")
     if found is None:
         raise NotFoundError(f"no listing has the id {_quoted(text)}; /v1/diagnose tells what became of a transaction")
     return found
 
 
+def _is_id(plain: str) -> bool:
+    return len(plain) <= MAX_ID_LENGTH and plain.isprintable()  # lone surrogates are not printable
+
+
 def _subjects(text: str, found: Listing) -> tuple[items.Subject, ...]:
     if found.card_body is None:
         raise NotFoundError(f"the card of {_quoted(text)} has not been fetched yet")
-    return items.subjects(found, cards.read(found.card_body, found.state.kind))
+    return items.subjects(found, cards.read_of(found.state.id, found.card_body, found.state.kind))
 
 
 def revisions(store: Store, text: str) -> dict[str, Any]:
     """A registration's history, newest first. Raises NotFoundError."""
     plain, _ = split(text)
-    find(store, plain, text)
-    return {"id": plain, "revisions": [revision(each) for each in store.history(plain)]}
+    history = store.history(plain) if _is_id(plain) else []
+    if not history:
+        find(store, plain, text)
+    return {"id": plain, "revisions": [revision(each) for each in history]}
 
 
 def card_of(store: Store, text: str) -> tuple[bytes, bytes]:

@@ -49,12 +49,14 @@ _STANDING: dict[str, Schema] = {
     "id": {"type": "string", "description": "`<txid>_<vout>` (`#<key>` added for one of several), a domain or a URL."},
     "type": {"enum": ["agent", "tool"]},
     "status": {"enum": list(STATUSES)},
-    "domain": maybe(record({"host": TEXT, "verified": BOOL, "checkedAt": maybe(TIME)})),
+    "domain": maybe(
+        record({"host": TEXT, "verified": BOOL, "checkedAt": maybe(TIME)}, {"by": {"enum": ["name", "dns", "hash"]}})
+    ),
     "rating": maybe(record({"score": {"type": "number"}, "evidence": COUNT})),
     "chain": {"type": "string", "description": "The configured name."},
     "caip2": {"type": "string", "description": "The chain's CAIP-2 id."},
     "outpoint": maybe(OUTPOINT) | {"description": "Where the satoshi is now; null once burned to the fee."},
-    "origin": {"type": "string", "description": "The outpoint of the first record."},
+    "origin": maybe(TEXT) | {"description": "The outpoint of the first record; null for a pointer."},
     "owner": maybe(TEXT),
     "txid": TXID | {"description": "The transaction of the winning revision."},
     "app": TEXT,
@@ -72,6 +74,9 @@ _STANDING_OPTIONAL: dict[str, Schema] = {
     | {"description": "When the source last said that the outpoint is unspent, where moves are found by asking."},
     "pending": record({"outpoint": maybe(OUTPOINT), "summary": TEXT}),
     "duplicates": several(TEXT),
+    "anchorCount": COUNT | {"description": "How many pointers there are to it; `anchors` shows the telling ones."},
+    "fetchedFrom": maybe(TEXT) | {"description": "Where the card of a pointer was fetched."},
+    "drift": record({"cardSha256": TXID, "since": maybe(TIME)}, description="What is served there instead by now."),
 }
 _SHOWN: dict[str, Schema] = {
     "name": TEXT,
@@ -186,7 +191,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Anchor": record(
         {"chain": TEXT, "txid": TEXT, "height": maybe(COUNT), "hash": maybe(TEXT), "met": BOOL, "time": maybe(TIME)},
-        {"outpoint": OUTPOINT},
+        {"outpoint": maybe(OUTPOINT)},
     ),
     "Warning": record({"code": TEXT, "pointer": TEXT, "detail": TEXT}),
     "Fault": record({"code": TEXT, "detail": TEXT}, {"parameter": TEXT, "pointer": TEXT}),

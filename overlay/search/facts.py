@@ -48,7 +48,7 @@ def facets(document: Document) -> dict[str, tuple[str, ...]]:
         skills += offer.skill_ids or ()
     values = {
         "kind": [document.kind],
-        "chain": [document.chain],
+        "chain": [document.chain, *document.also_on],
         "status": [document.status],
         "skill": skills,
         "currency": [currency for offer in document.offers for currency in offer.accepted],
@@ -65,6 +65,10 @@ def facts(document: Document) -> Iterator[str]:
             yield f"{name}:{value}"
     if document.caip2 != document.chain:
         yield f"chain:{document.caip2}"
+    # heights are of this chain alone, wherever else a listing is pointed at
+    yield f"home:{document.chain}"
+    if document.caip2 != document.chain:
+        yield f"home:{document.caip2}"
     yield f"owner:{document.owner}"
     if document.domain:
         yield f"domain:{document.domain}"
@@ -92,11 +96,11 @@ def wanted(query: Query) -> Iterator[tuple[str, ...]]:
     if query.verified is not None:
         yield ("verified" if query.verified else "unverified",)
     if query.from_height is not None or query.to_height is not None:
-        yield (f"chain:{query.height_chain}",)
+        yield (f"home:{query.height_chain}",)
 
 
 def standing(query: Query) -> Iterator[tuple[str, ...]]:
     """As `wanted`: of what status a document is, and that it is the current one, or of the chain `as_of` is about."""
-    yield ("current",) if query.as_of is None else (f"chain:{query.height_chain}",)
+    yield ("current",) if query.as_of is None else (f"home:{query.height_chain}",)
     if query.statuses:
         yield tuple(f"status:{status}" for status in query.statuses)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from indexer.facts import BlockRef, Event, EventKind, State, Status
+from indexer.pointing import Pointing
 from indexer.store.requests import Request
 from overlay import items
 from overlay.document import Document
@@ -96,6 +97,9 @@ class FakeStore:
 
     def listing(self, id: str, /) -> Listing | None:  # noqa: A002
         return self.listings.get(id)
+
+    def pointing(self, _: str, /) -> Pointing | None:
+        return None
 
     def history(self, registration_id: str, /) -> list[Revision]:
         return self.histories.get(registration_id, [])

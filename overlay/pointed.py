@@ -1,0 +1,99 @@
+"""Listings of pointers: what is pointed at and fetched, as the registration it would be had it been inscribed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from indexer.facts import State, Status
+from indexer.pointers import Anchor, Standing
+from indexer.pointing import Pointing
+from overlay.ports import Listing
+from parsers import cards
+from parsers.tx import Outpoint
+
+MOST_ANCHORS = 32
+"""Anchors that are shown of a listing."""
+
+
+def listing(found: Pointing, chains: Mapping[str, str]) -> Listing | None:
+    """The listing of what is pointed at; None while nothing is to be listed. `chains` are CAIP-2 ids by name."""
+    standing = found.standing
+    if standing is None or found.body is None:
+        return None
+    anchor, first = standing.anchor, _first(standing)
+    place = anchor.outpoint or Outpoint(anchor.txid, 0)
+    state = State(
+        id=found.id,
+        kind=cards.read_of(found.id, found.body, anchor.kind).kind,
+        status=Status.BURNED if found.ended else Status.LIVE,
+        outpoint=None if found.ended else place,
+        offset=0,
+        satoshis=0,
+        owner=standing.newest.owner,
+        map={},
+        card=standing.card,
+        winner=place,
+        updated_height=anchor.height,
+        created_height=first.height,
+    )
+    return Listing(
+        state=state,
+        chain=anchor.chain,
+        caip2=chains.get(anchor.chain, anchor.chain),
+        card_body=found.body,
+        updated_time=anchor.time,
+        created_time=first.time,
+        pointing=found,
+    )
+
+
+def _first(standing: Standing) -> Anchor:
+    """The oldest anchor that was ever met, on the chain of the one that lists the card: heights are of one chain."""
+    for anchor, met in zip(standing.anchors, standing.met, strict=True):
+        if anchor.chain == standing.anchor.chain and (met or anchor == standing.anchor):
+            return anchor
+    return standing.anchor
+
+
+def host(locator: str) -> str:
+    """The domain that a locator is of, "" for one that is of none."""
+    if "://" not in locator:
+        return locator
+    scheme, _, rest = locator.partition("://")
+    return rest.partition("/")[0] if scheme == "https" else ""
+
+
+def shown_anchors(standing: Standing) -> list[tuple[Anchor, bool]]:
+    """The anchors to show, the oldest first, and whether each is met: of many the one that lists the card, then the
+    first of each chain that is met, then the newest, those that are met before the others."""
+    pairs = list(zip(standing.anchors, standing.met, strict=True))
+    if len(pairs) <= MOST_ANCHORS:
+        return pairs
+    firsts: dict[str, int] = {}
+    for number, (anchor, met) in enumerate(pairs):
+        if met:
+            firsts.setdefault(anchor.chain, number)
+
+    def urgency(number: int) -> tuple[bool, bool, bool, int]:
+        anchor, met = pairs[number]
+        return anchor != standing.anchor, number not in firsts.values(), not met, -number
+
+    return [pairs[number] for number in sorted(sorted(range(len(pairs)), key=urgency)[:MOST_ANCHORS])]
+
+
+def why_not(found: Pointing) -> str:
+    """Why nothing is listed of what is pointed at, in a sentence."""
+    from indexer.fetching.reasons import Refusal
+
+    count = f"{found.total:,} pointer{'' if found.total == 1 else 's'} to it"
+    known = found.fetching
+    if known is None:
+        return f"{count}, and none that can be fetched"
+    if known.reason:
+        return f"{count}, and its card is not listed: {Refusal(known.reason, known.detail).sentence}"
+    return f"{count}, and its card has not been fetched yet" if known.last_at is None else f"{count}, and none is met"
+
+
+def locators(found: Iterable[Pointing]) -> set[str]:
+    """What is fetched for these."""
+    return {locator for each in found for locator in each.known}
