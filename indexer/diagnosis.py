@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from indexer.asking import Known
+from indexer import fetch_steps
 from indexer.chains import Rules
 from indexer.facts import Event, EventKind, State, Status
+from indexer.networks import mined
 from indexer.reading import read_alone
 from indexer.registry import Registry
 from indexer.store import Revision, Store, Unconfirmed
@@ -49,6 +51,7 @@ _STEP_OF = {
     ),
 }  # fmt: skip
 
+_PLACE_STEPS = ("json", "card")
 _CARD_STEPS = ("envelope", "map", "json", "card", "satoshi")
 _GOOD = {
     "envelope": "a valid ord envelope in an output of one satoshi",
@@ -105,7 +108,9 @@ class Diagnoser:
         self._store, self._networks, self._ask = store, networks, ask
 
     def by_name(self, name: str) -> dict[str, Any]:
-        """Diagnose a txid (64 hex digits) or an outpoint `<txid>_<vout>`. Raises ValueError for anything else."""
+        """Diagnose a txid (64 hex digits, perhaps after `0x`) or an outpoint `<txid>_<vout>`. Raises ValueError for
+        anything else."""
+        name = name.removeprefix("0x")
         outpoint = Outpoint.parse(name if len(name) > 64 else f"{name}_0")
         wanted = (outpoint, None) if len(name) > 64 else None
         return self._of_stored(outpoint.txid, wanted) or self._of_source(outpoint.txid) or _unseen(outpoint.txid)
@@ -167,10 +172,16 @@ class Diagnoser:
             _step(
                 "mined", f"in block {where.height:,} of {where.chain}, {depth:,} confirmation{'s' if depth > 1 else ''}"
             ),
-            *_steps(revisions[0].event),
+            *_steps(revisions[0].event, mined=mined(self._store.chains().get(where.chain, ""))),
         ]
         listed = self._listed(revisions)
-        steps += self._outcome(revisions[0], listed)
+        pointer = revisions[0].event.pointer
+        if pointer is not None and revisions[0].event.valid:
+            more, pointed = fetch_steps.steps(self._store, revisions[0], pointer)
+            steps += [_step(each.name, each.detail, ok=each.ok, code=each.code) for each in more]
+            listed += [id_ for id_ in pointed if id_ not in listed]
+        else:
+            steps += self._outcome(revisions[0], listed)
         return {
             "txid": txid[::-1].hex(), "found": True, "where": "block", "height": where.height,
             "blockHash": where.hash[::-1].hex(), "confirmations": depth, "source": where.chain,
@@ -179,8 +190,6 @@ class Diagnoser:
 
     def _outcome(self, revision: Revision, listed: list[str]) -> list[dict[str, Any]]:
         event = revision.event
-        if event.pointer is not None and event.valid:
-            return [_step("listed", "the pointer is recorded; its card has not been fetched", ok=False)]
         if event.state is None or not event.valid:
             return []
         now = self._now(revision)
@@ -304,11 +313,16 @@ def _step(step: str, detail: str, *, ok: bool = True, code: str | None = None) -
     return {"step": step, "ok": ok, "detail": detail} | ({"code": code} if code else {})
 
 
-def _steps(event: Event, conflict: Reason | None = None) -> list[dict[str, Any]]:
-    """The steps that an event passed, up to and with the one at which it failed."""
+def _steps(event: Event, conflict: Reason | None = None, *, mined: bool = True) -> list[dict[str, Any]]:
+    """The steps that an event passed, up to and with the one at which it failed; on chains that are not `mined` there
+    is neither envelope nor satoshi."""
     failed = conflict or (event.reasons[0] if event.reasons else None)
     broken = _STEP_OF.get(failed.code, "card") if failed else None
-    order: Iterable[str] = ("pointer",) if event.pointer else _CARD_STEPS if event.card or failed else ("satoshi",)
+    order: tuple[str, ...]
+    if not mined:
+        order = ("pointer",) if event.pointer or broken == "pointer" else _PLACE_STEPS if event.card else ()
+    else:
+        order = ("pointer",) if event.pointer else _CARD_STEPS if event.card or failed else ("satoshi",)
     steps: list[dict[str, Any]] = []
     for step in order:
         if step == broken and failed:

@@ -138,3 +138,9 @@ def by_magic(magic: bytes) -> list[Network]:
 def by_caip2(caip2: str) -> Network | None:
     """The network of that CAIP-2 name, None for one that is not read from blocks."""
     return next((known for known in NETWORKS if known.caip2 == caip2), None)
+
+
+def mined(caip2: str) -> bool:
+    """Whether the blocks of a network have headers that anybody can check: those of the Bitcoins have, while of EVM
+    chains and Solana only blocks that said something are known, by the word of an endpoint."""
+    return not caip2.startswith(("eip155:", "solana:"))

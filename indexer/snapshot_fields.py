@@ -61,6 +61,10 @@ class Fields:
             raise SnapshotError(f"{name} of {self._what} is {text[:70]!a}, and must be {size} bytes of hex")
         return value
 
+    def maybe_none(self, name: str, size: int) -> bytes:
+        """Bytes of that size, or none at all."""
+        return self.hex(name, 0 if self._left.get(name) == "" else size)
+
     def maybe_hex(self, name: str) -> bytes | None:
         """32 bytes of hex, or null."""
         return self.maybe(name, type(None)) if self._left.get(name, "") is None else self.hex(name)

@@ -145,7 +145,7 @@ def read_card(value: Any) -> bytes:
 
 
 def read_block(value: Any) -> BlockRef:
-    """A block as its line says; whether that is true is another question."""
+    """A block as its line says; whether that is true is another question. The text of its header may be empty."""
     told = Fields(value, "a block")
     ref = BlockRef(
         chain=told.take("chain", str),
@@ -153,7 +153,7 @@ def read_block(value: Any) -> BlockRef:
         hash=told.hex("hash")[::-1],
         prev=told.hex("prev")[::-1],
         time=told.number("time"),
-        header=told.hex("header", 80),
+        header=told.maybe_none("header", 80),
     )
     told.nothing_left()
     return ref

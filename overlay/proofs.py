@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from indexer.facts import BlockRef
-from indexer.networks import by_caip2
+from indexer.networks import by_caip2, mined
 from indexer.store import Revision, Store, proofs
 from parsers import beef, bump, tx
 from parsers.errors import ParseError
@@ -61,6 +61,8 @@ def evidence(store: Store, registration: str) -> Evidence:
     if size is not None and size > MAX_RAW:
         raise NoProofError(f"its transaction has {size:,} bytes, and at most {MAX_RAW:,} are handed out")
     found = proofs.proof(store.engine, chain, state.winner.txid)
+    if found is None and not mined(store.chains().get(chain, "")):
+        raise NoProofError("what it says is believed: its chain is told by an endpoint, without proof of work")
     if found is None:
         raise NoProofError(
             "no proof is kept: its transaction has more than 16 MiB, or its block was read before proofs were kept; "

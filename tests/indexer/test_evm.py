@@ -15,8 +15,10 @@ from aiohttp import web
 from indexer.chains import SourceError, SourceUnavailableError
 from indexer.chains.evm import EvmChain, chain, create
 from indexer.chains.several import Pace, SparseSeveral, join
+from indexer.diagnosis import Diagnoser
 from indexer.facts import EventKind, Status
 from indexer.follow import DeepReorgError
+from overlay.proofs import NoProofError, evidence
 from tests import told
 from tests.evm_server import CONTRACT, EvmServer, refusal, says
 from tests.indexer.following import until
@@ -575,3 +577,28 @@ async def test_an_endpoint_that_goes_on_is_preferred_to_one_that_has_stopped(tmp
 def test_a_name_repeated_is_one_chain_over_several_endpoints() -> None:
     urls = [f"https://{host}.example/rpc?contract={CONTRACT}" for host in ("a", "b")]
     assert isinstance(join("eth", urls), SparseSeveral)
+
+
+# -- what a publisher is told
+
+
+async def test_a_publisher_is_told_of_logs_and_of_no_satoshis(server: EvmServer, indexing: Indexing) -> None:
+    for log in (says(SHOP), says("gopher://x"), {**says(SHOP), "data": "0x"}, carried(b"{}"), carried(CARD)):
+        server.mine(log)
+    await indexing.catch_up()
+    diagnoser = Diagnoser(indexing.store, dict)
+    found = []
+    for block in server.blocks[1:]:
+        txid = block.logs[0]["transactionHash"]
+        diagnosis = diagnoser.by_name(txid)
+        assert diagnosis == diagnoser.by_name(txid.removeprefix("0x"))
+        found.append([(step["step"], step["ok"]) for step in diagnosis["steps"][2:]])
+    assert found == [
+        [("pointer", True), ("listed", False)],
+        [("pointer", False)],
+        [("pointer", False)],
+        [("json", True), ("card", False)],
+        [("json", True), ("card", True), ("newest", True), ("listed", True)],
+    ]
+    with pytest.raises(NoProofError, match="its chain is told by an endpoint, without proof of work"):
+        evidence(indexing.store, *indexing.live())
