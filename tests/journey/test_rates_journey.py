@@ -1,0 +1,159 @@
+"""From feeds of exchange rates to answers over HTTP: converted, failed over, lied to; also where another process asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from indexer.store import Writer
+from overlay import cli
+from overlay.runner import Runner
+from overlay.services import House, open_index, open_store
+from tests.chainkit import ChainKit, agent
+from tests.fakes import MemoryChain
+from tests.journey.test_pending import Visitor, meets
+from tests.overlay.test_runner import settings, until
+from tests.rate_server import RateServer
+
+QUESTION = "priceCurrency=usd&sort=price&limit=100"
+
+
+def priced(name: str, amount: float, currency: str, interval: str | None = None, **more: Any) -> dict[str, Any]:
+    return agent(name, **{"x-payment-config": [{
+        "id": "p", "currency": currency, "amount": amount, "interval": interval,
+        "acceptedCurrencies": [currency, "USD"], **more,
+    }]})  # fmt: skip
+
+
+CARDS = (
+    priced("Dollars", 3, "USD", "month"), priced("Coins", 0.05, "BSV", depositPct=0.2),
+    priced("Euros", 9, "EUR", "P1D"), priced("Odd", 1, "ODD"), agent("Free to ask"),
+)  # fmt: skip
+
+
+def house(folder: Path, chains: tuple[MemoryChain, ...], rates: str) -> House:
+    told = settings(folder, rates=rates, rates_every=1)
+    store = open_store(told, make=True)
+    writer = Writer(store.engine) if chains else None
+    return House(settings=told, store=store, chains=chains, writer=writer, engine=open_index(told, make=True))
+
+
+@asynccontextmanager
+async def visiting(told: House) -> AsyncIterator[Visitor]:
+    urls: list[str] = []
+    runner = Runner(told, urls.append)
+    task = asyncio.create_task(runner.run())
+    try:
+        await until(lambda: task.done() or (urls and runner.standing.ready() is None))
+        async with aiohttp.ClientSession() as session:
+            yield Visitor(session, urls[0])
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        told.close()
+
+
+def chain() -> MemoryChain:
+    kit = ChainKit()
+    kit.mine(*(kit.inscribe(card) for card in CARDS))
+    return MemoryChain(*kit.blocks, name="live")
+
+
+def names(found: Any) -> list[str]:
+    return [item["name"] for item in found["items"]]
+
+
+def compared(item: Any) -> Decimal:
+    cheapest = item["cheapest"]
+    converted = cheapest.get("converted")
+    if converted is None:
+        assert cheapest["currency"] == "USD"
+        return Decimal(cheapest["amount"])
+    assert converted["currency"] == "USD"
+    assert Decimal(converted["amount"]) == Decimal(cheapest["amount"]) * Decimal(converted["rate"])
+    return Decimal(converted["amount"])
+
+
+async def test_prices_are_compared_in_any_currency_that_a_feed_quotes(tmp_path: Path) -> None:
+    async with RateServer() as server:
+        server.tell("/a", {"USD": "50", "EUR": "40"}, sign=True)
+        feed = f"BSV=http://127.0.0.1:{server.port}/a#{server.public}"
+        async with visiting(house(tmp_path, (chain(),), feed)) as visitor:
+            found = await visitor.until(f"/v1/search?{QUESTION}", lambda page: "rates" in page)
+            meets(found, "Page")
+            assert names(found) == ["Coins", "Dollars", "Euros", "Free to ask", "Odd"]
+            assert found["rates"]["source"] == f"http://127.0.0.1:{server.port}"
+            assert found["items"][2]["cheapest"]["converted"] == {
+                "amount": "11.25", "currency": "USD", "rate": "1.25", "perDay": "11.25",
+            }  # fmt: skip
+            for bounds, expected in (
+                ("maxPrice=11.25", ["Coins", "Dollars", "Euros"]),
+                ("maxPrice=11.2499999", ["Coins", "Dollars"]),
+                ("minPrice=2.51", ["Dollars", "Euros"]),
+                ("maxPrice=2.5&acceptedCurrency=usd", ["Coins"]),
+                ("maxPrice=2.5&acceptedCurrency=eur&priceCurrency=eur", []),
+            ):
+                query = bounds if "priceCurrency" in bounds else f"{bounds}&priceCurrency=usd"
+                page = await visitor.get(f"/v1/search?{query}&sort=price")
+                assert names(page) == expected, query
+                name, _, bound = bounds.partition("&")[0].partition("=")
+                for price in map(compared, page["items"]):
+                    assert price <= Decimal(bound) if name == "maxPrice" else price >= Decimal(bound)
+            quote = await visitor.get(f"/v1/quote?id={found['items'][0]['id']}&currency=usd")
+            assert (quote["stage"], quote["amount"], quote["rate"]) == ("deposit", "0.5", "50")
+            meets(quote, "Quote")
+            status = await visitor.get("/v1/status")
+            meets(status, "Status")
+            assert [each["usable"] for each in status["rates"]["feeds"]] == [True]
+
+
+async def test_a_feed_that_fails_is_replaced_by_the_next_and_lies_change_nothing(tmp_path: Path) -> None:
+    async with RateServer() as server:
+        server.tell("/a", {"USD": 50})
+        server.tell("/b", {"USD": 51})
+        base = f"http://127.0.0.1:{server.port}"
+        feeds = f"BSV={base}/a#{server.public} BSV={base}/b"
+        async with visiting(house(tmp_path, (chain(),), feeds)) as visitor:
+            found = await visitor.until("/v1/search?priceCurrency=usd&q=coins", lambda page: "rates" in page)
+            assert found["items"][0]["cheapest"]["converted"]["rate"] == "51", "the first is not signed"
+            server.tell("/a", {"USD": 50}, sign=True)
+            query = "/v1/search?priceCurrency=usd&q=coins"
+            await visitor.until(query, lambda page: page["items"][0]["cheapest"]["converted"]["rate"] == "50")
+            server.tell("/a", {"USD": 5000}, sign=True)
+            status = await visitor.until("/v1/status", lambda told: told["rates"]["feeds"][0].get("code") == "outlier")
+            assert "contradicts" in status["rates"]["feeds"][0]["error"]
+            assert (await visitor.get(query))["items"][0]["cheapest"]["converted"]["rate"] == "50"
+
+
+async def test_a_process_that_only_serves_uses_what_another_one_stored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with RateServer() as server:
+        server.tell("/a", {"USD": 50})
+        feed = f"BSV=http://127.0.0.1:{server.port}/a"
+        async with visiting(house(tmp_path, (chain(),), feed)) as visitor:
+            await visitor.until("/v1/search?priceCurrency=usd", lambda page: "rates" in page)
+        asked = server.asked["/a"]
+        served = house(tmp_path, (), "")
+        async with visiting(replace(served, settings=settings(tmp_path))) as visitor:
+            found = await visitor.until("/v1/search?maxPrice=2.5&priceCurrency=usd", lambda page: "rates" in page)
+            assert names(found) == ["Coins"]
+            status = await visitor.get("/v1/status")
+            assert status["rates"]["source"] == f"http://127.0.0.1:{server.port}"
+        assert server.asked["/a"] == asked, "nothing was asked by the process that serves"
+    monkeypatch.setenv("A2B_DATA", str(tmp_path / "data"))
+    for arguments, line in (
+        (["search", "--max-price", "2.5", "--price-currency", "usd"], "from 0.05 BSV per a call (about 2.5 USD)"),
+        (["status"], "rates: http://127.0.0.1"),
+    ):
+        with pytest.raises(SystemExit):
+            cli.main(arguments)
+        assert line in capsys.readouterr().out
