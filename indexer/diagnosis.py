@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from indexer.asking import Known
 from indexer import fetch_steps
+from indexer.asking import Known
 from indexer.chains import Rules
 from indexer.facts import Event, EventKind, State, Status
 from indexer.networks import mined

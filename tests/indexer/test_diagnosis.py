@@ -117,7 +117,7 @@ async def test_a_pointer_is_recorded_and_not_fetched_yet(indexing: Indexing, kit
     assert told["records"][0]["pointer"] == {
         "domain": "agents.example", "hash": "00" * 32, "uri": None, "form": "raw32",
     }  # fmt: skip
-    assert (told["records"][0]["id"], failed(told)) == ("agents.example", [("listed", None)])
+    assert (told["records"][0]["id"], failed(told)) == ("agents.example", [("fetched", None), ("listed", None)])
     assert failed(ask.by_name(hex_id(bad))) == [("pointer", "pointer-domain")]
 
 

@@ -1,0 +1,85 @@
+"""From a pointer in a block to its card in the answers: the `a2b` command fetches it from a TLS server of our own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chainkit import ChainKit, agent
+from tests.https import Https
+from tests.running import Running, compiled
+
+__all__ = ["compiled"]
+
+AGENT = "/.well-known/agent.json"
+
+
+def card(name: str, host: str, **more: Any) -> bytes:
+    return json.dumps(agent(name, url=f"https://{host}/a2a", **more)).encode()
+
+
+def digest(body: bytes) -> bytes:
+    return sha256(body).digest()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Https]:
+    with Https(tmp_path, "good.example", "bad.example", "own.example", "late.example") as served:
+        yield served
+
+
+def up(folder: Path, compiled: Path, server: Https) -> Running:
+    blocks = f"demo=files:{folder / 'blocks'}?chain=bsv&network=regtest"
+    more = {"A2B_CHAINS": blocks, "NUMBA_CACHE_DIR": str(compiled), **server.environment}
+    return Running("up", "--port", "0", cwd=folder, **more)
+
+
+def test_from_a_pointer_in_a_block_to_its_card_in_the_answers(tmp_path: Path, compiled: Path, server: Https) -> None:
+    good, named = card("Beacon", "good.example"), card("Lantern", "own.example")
+    server.bodies["good.example", AGENT] = good
+    server.bodies["bad.example", AGENT] = card("Another", "bad.example")
+    server.bodies["late.example", AGENT] = card("Early", "late.example")
+    kit = ChainKit()
+    met, wrong = kit.point("good.example", digest(good)), kit.point("bad.example", digest(b"other bytes"))
+    own = kit.inscribe(named)
+    server.bodies["own.example", AGENT] = card("Anything", "own.example", **{"x-a2b-id": str(own)})
+    kit.mine(met, wrong, own, kit.point("late.example"))
+    (tmp_path / "blocks").mkdir()
+    [file] = kit.write(tmp_path / "blocks")
+    with up(tmp_path, compiled, server) as running:
+        running.until_ready()
+        running.until(lambda: running.get("/v1/listings/good.example").get("integrity") == "hash-verified")
+        found = running.get("/v1/listings/good.example")
+        assert (found["name"], found["cardSha256"], found["domain"]["verified"]) == ("Beacon", digest(good).hex(), True)
+        assert [(anchor["txid"], anchor["met"]) for anchor in found["anchors"]] == [(str(met)[:64], True)]
+        running.until(lambda: "another SHA-256" in running.get("/v1/listings/bad.example").get("detail", ""))
+        running.until(lambda: running.get("/v1/listings/late.example").get("integrity") == "unhashed")
+        running.until(lambda: running.get(f"/v1/listings/{own}")["domain"]["verified"])
+        assert running.get(f"/v1/listings/{own}")["domain"]["by"] == "name"
+        shown = {"good.example", str(own)}
+        running.until(lambda: {each["id"] for each in running.get("/v1/search?verified=true")["items"]} == shown)
+        everything = {each["id"] for each in running.get("/v1/search")["items"]}
+        assert everything == {*shown, "late.example"}, "a mismatch is never listed"
+        assert running.get("/v1/search?q=another")["items"] == []
+        assert "another SHA-256" in json.dumps(running.get(f"/v1/diagnose/{str(wrong)[:64]}"))
+        # the owner serves what was pointed at, and asks for it to be looked at again
+        server.bodies["bad.example", AGENT] = b"other bytes"
+        asked = running.get("/v1/listings/bad.example/recheck", b"{}")
+        assert [(each["what"], each["name"], each["code"]) for each in asked["checks"]] == [
+            ("pointer", "bad.example", "fetch-mismatch")
+        ]
+        kit.append(file, kit.mine(kit.point("good.example", digest(b"a stranger's"))))
+        kit.write_tip(tmp_path / "blocks")
+        running.until(lambda: running.get("/v1/status")["chains"][0]["height"] == kit.tip.height)
+        assert running.get("/v1/listings/good.example")["cardSha256"] == digest(good).hex()
+        code, _ = running.stop()
+        assert (code, "Traceback" in running.err) == (0, False)
+    assert ("good.example", "/robots.txt") in server.asked
+    with up(tmp_path, compiled, server) as running:
+        running.until_ready()
+        assert running.get("/v1/listings/good.example")["integrity"] == "hash-verified", "nothing is forgotten"
