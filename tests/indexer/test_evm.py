@@ -594,7 +594,7 @@ async def test_a_publisher_is_told_of_logs_and_of_no_satoshis(server: EvmServer,
         assert diagnosis == diagnoser.by_name(txid.removeprefix("0x"))
         found.append([(step["step"], step["ok"]) for step in diagnosis["steps"][2:]])
     assert found == [
-        [("pointer", True), ("listed", False)],
+        [("pointer", True), ("fetched", False), ("listed", False)],
         [("pointer", False)],
         [("pointer", False)],
         [("json", True), ("card", False)],
