@@ -65,17 +65,17 @@ def plan(text: str, vocabulary: Vocabulary) -> Plan:
     gains = [_known_gains(each, vocabulary, last=each is compounds[-1]) for each in compounds]
     if not gains:
         return Plan((), all_first=True)
-    unit, bonus = scale([max(gain.worth for gain in each.values()) for each in gains], long=len(gains) > SHORT)
-    return Plan(tuple(_word(each, unit, bonus) for each in gains), all_first=len(gains) <= SHORT)
+    unit, found = scale([max(gain.worth for gain in each.values()) for each in gains], long=len(gains) > SHORT)
+    return Plan(tuple(_word(each, unit, found) for each in gains), all_first=len(gains) <= SHORT)
 
 
-def _word(gains: Gains, unit: float, bonus: float) -> Word:
-    return Word(tuple(_choice(terms, gain, unit, bonus) for terms, gain in gains.items()))
+def _word(gains: Gains, unit: float, found: float) -> Word:
+    return Word(tuple(_choice(terms, gain, unit, found) for terms, gain in gains.items()))
 
 
-def _choice(terms: tuple[str, ...], gain: Gain, unit: float, bonus: float) -> Choice:
-    found = points(gain.worth / len(terms), unit, bonus / len(terms))
-    return Choice(terms, (found[LEVELS // 2],) * LEVELS if gain.flat else tuple(found), gain.flat)
+def _choice(terms: tuple[str, ...], gain: Gain, unit: float, found: float) -> Choice:
+    made = points(gain.worth / len(terms), unit, found)
+    return Choice(terms, (made[LEVELS // 2],) * LEVELS if gain.flat else tuple(made), gain.flat)
 
 
 def _known_gains(compound: Compound, vocabulary: Vocabulary, *, last: bool) -> Gains:

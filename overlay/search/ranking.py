@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 LEVELS = 5
 BEST = 2000
 """Points of a listing that says every word as loudly as can be; `recency` of the Tantivy engine says why so few."""
-NAME, TAG, SKILL, WORD, DESCRIPTION, EXAMPLE = 10, 5, 4, 4, 2, 1
+NAME, TAG, SKILL, WORD, DESCRIPTION, EXAMPLE = 6, 3, 3, 3, 2, 1
 _SATURATION = 2.4  # BM25's k1 = 1.2 at the weight of a word in a description
 _BY_LENGTH = 0.6  # BM25's b
-_USUAL_LENGTH = 120  # words; a constant, so that a listing's levels never depend on other listings
-_COVERAGE = 0.35  # of the rarest word's points: what each word found adds in a long question
+_USUAL_LENGTH = 60  # words; a constant, so that a listing's levels never depend on other listings
+_COVERAGE = 0.1  # of a word's best points: what finding it adds in a long question, however quietly it is said
+_RARE = 1.5  # the power of rarity: common words of a long question must not drown the few that tell (measured)
 
 
 def texts(document: Document) -> Iterator[tuple[int, str]]:
@@ -63,20 +64,19 @@ def weigh(document: Document) -> tuple[dict[str, int], set[str]]:
 
 
 def rarity(holding: int, listings: int) -> float:
-    """BM25's inverse document frequency, always above 0."""
-    return math.log(1 + (listings - min(holding, listings) + 0.5) / (holding + 0.5))
+    """BM25's inverse document frequency, always above 0, to the power `_RARE`."""
+    return math.pow(math.log(1 + (listings - min(holding, listings) + 0.5) / (holding + 0.5)), _RARE)
 
 
 def scale(best: Sequence[float], long: bool) -> tuple[float, float]:
-    """(points for each unit of rarity, points added for every word found), for words whose best gains are given.
+    """(points for each unit of gain, part of them for being found at all), for words whose best gains are given.
 
     Chosen so that all words at the highest level make `BEST` points at most.
     """
-    bonus = _COVERAGE * max(best) if long else 0.0
-    unit = (BEST - 2 * len(best)) / (sum(best) + bonus * len(best))
-    return unit, bonus * unit
+    found = _COVERAGE if long else 0.0
+    return (BEST - 2 * len(best)) / (sum(best) * (1 + found)), found
 
 
-def points(gain: float, unit: float, bonus: float) -> list[int]:
+def points(gain: float, unit: float, found: float) -> list[int]:
     """The whole points a word adds at each level, 1 to `LEVELS`, when its best gain is `gain`."""
-    return [max(1, round(gain * unit * level / LEVELS + bonus)) for level in range(1, LEVELS + 1)]
+    return [max(1, round(gain * unit * (level / LEVELS + found))) for level in range(1, LEVELS + 1)]

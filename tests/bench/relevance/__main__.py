@@ -1,0 +1,158 @@
+"""How well search finds what is described: `python -m tests.bench.relevance [tantivy whoosh] [--rows N]`.
+
+The entries of three public lists are inscribed as MCP tools, read from their blocks into a store, and carried into an
+index for each list, as `a2b up` does. Asked is what another list says of the same server; a question is ranked among
+the entries of one list. Reported: recall at 1 and at 10, and MRR at 10 (the mean of 1 / rank, 0 beyond the tenth), for
+questions as they are and with a misspelling in every long word. Beside it stands plain BM25: Tantivy's own analyser
+over name, description and tags, any word, no weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import mean, median
+
+import tantivy
+
+from overlay.engines import Engine, open_engine
+from overlay.feed import Feed
+from overlay.query import Query
+from parsers.tx import Transaction
+from tests.bench.relevance.lists import Entry, Question, entries, misspelt, questions
+from tests.chainkit import ChainKit
+from tests.chainkit_scripts import inscription
+from tests.fakes import MemoryChain
+from tests.indexing import Indexing
+
+SHARED = Path(os.environ.get("A2B_TEST_SHARED", Path(__file__).parents[4] / "shared")) / "data"
+DEPTH = 10
+OUTPUTS, PER_BLOCK = 500, 2_000
+
+Search = Callable[[str], Sequence[str]]
+"""Text in, ids of the first ten entries out."""
+
+
+def mine(found: Iterable[Entry]) -> tuple[ChainKit, dict[str, str]]:
+    """A chain on which the entries are inscribed, and their ids by those of their registrations."""
+    rows = list(found)
+    kit = ChainKit(funds=len(rows) // OUTPUTS + 10)
+    ids: dict[str, str] = {}
+    for first in range(0, len(rows), PER_BLOCK):
+        made = []
+        for at in range(first, min(first + PER_BLOCK, len(rows)), OUTPUTS):
+            batch = rows[at : min(at + OUTPUTS, first + PER_BLOCK)]
+            made.append(_inscribe(kit, batch))
+            ids |= {str(made[-1].outpoint(vout)): entry.id for vout, entry in enumerate(batch)}
+        kit.mine(*made)
+    return kit, ids
+
+
+def _inscribe(kit: ChainKit, batch: Sequence[Entry]) -> Transaction:
+    fund = kit.fund()
+    fields = {"app": "bench", "type": "a2b-mcp"}
+    outputs = [(1, inscription(json.dumps(each.config()).encode(), fields, "alice")) for each in batch]
+    return kit.spend([fund], [*outputs, (kit.satoshis(fund) - len(outputs) - 1000, b"\x51")])
+
+
+async def through_the_store(kit: ChainKit, folder: Path, names: Sequence[str]) -> list[Search]:
+    """Searches of engines that were fed from a store which has read the chain."""
+    with Indexing(f"sqlite:///{folder}/a2b.db", MemoryChain(*kit.blocks)) as indexing:
+        await indexing.catch_up()
+        made = []
+        for name in names:
+            engine = open_engine(f"{name}:{folder / name}")
+            Feed(indexing.store, engine).run()
+            made.append(engine)
+
+    return [partial(_ids, engine) for engine in made]
+
+
+def _ids(engine: Engine, text: str) -> list[str]:
+    return [hit.id for hit in engine.search(Query(text=text, limit=DEPTH)).hits]
+
+
+def _translated(search: Search, ids: Mapping[str, str], text: str) -> list[str]:
+    return [ids[id_] for id_ in search(text)]
+
+
+def plain_bm25(found: Iterable[Entry]) -> Search:
+    """Tantivy as it comes."""
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("id", stored=True, tokenizer_name="raw")
+    for name in ("name", "description", "tags"):
+        builder.add_text_field(name)
+    index = tantivy.Index(builder.build())
+    writer = index.writer(50_000_000, 1)
+    for each in found:
+        writer.add_document(
+            tantivy.Document(id=each.id, name=each.name, description=each.description, tags=" ".join(each.keywords))
+        )
+    writer.commit()
+    index.reload()
+    searcher = index.searcher()
+
+    def search(text: str) -> list[str]:
+        words = " ".join(re.findall(r"\w+", text.lower()))
+        query = index.parse_query(words, ["name", "description", "tags"])
+        return [searcher.doc(at)["id"][0] for _, at in searcher.search(query, DEPTH).hits]
+
+    return search
+
+
+def rank(found: Sequence[str], target: str) -> int:
+    """Place of the target, from 1; 0 when it is not there."""
+    return found.index(target) + 1 if target in found else 0
+
+
+def row(title: str, ranks: Sequence[int], milliseconds: Sequence[float]) -> str:
+    """A line of the table."""
+    mrr = mean(1 / place if place else 0.0 for place in ranks)
+    first, ten = mean(place == 1 for place in ranks), mean(place > 0 for place in ranks)
+    return f"{title:<28}{first:>10.3f}{ten:>10.3f}{mrr:>10.3f}{median(milliseconds):>10.2f}"
+
+
+def measure(title: str, asked: Iterable[tuple[Question, Search]]) -> str:
+    """Ask each question and say how it went."""
+    ranks, taken = [], []
+    for question, search in asked:
+        began = time.perf_counter()
+        found = search(question.text)
+        taken.append(1000 * (time.perf_counter() - began))
+        ranks.append(rank(found, question.target))
+    return row(title, ranks, taken)
+
+
+def main() -> None:
+    """Index the three lists and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("engines", nargs="*", default=["tantivy"])
+    parser.add_argument("--rows", type=int, help="only so many questions")
+    given = parser.parse_args()
+    lists, asked = entries(SHARED), questions(SHARED)[: given.rows]
+    spoilt = [misspelt(question, number) for number, question in enumerate(asked)]
+    searches: dict[tuple[str, str], Search] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for source, found in lists.items():
+            searches["plain BM25", source] = plain_bm25(found)
+            kit, ids = mine(found)
+            (Path(folder) / source).mkdir()
+            made = asyncio.run(through_the_store(kit, Path(folder) / source, given.engines))
+            for name, search in zip(given.engines, made, strict=True):
+                searches[name, source] = partial(_translated, search, ids)
+        print(f"{'':<28}{'recall@1':>10}{'recall@10':>10}{'MRR@10':>10}{'p50 ms':>10}")
+        for name in ("plain BM25", *given.engines):
+            print(measure(name, ((each, searches[name, each.source]) for each in asked)), flush=True)
+            print(measure(f"{name}, misspelt", ((each, searches[name, each.source]) for each in spoilt)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
