@@ -51,6 +51,13 @@ def named(text: str) -> Pubkey:
 PROGRAM = named("program")
 
 
+def hurry(chain: SolanaChain) -> None:
+    """Let a chain not wait between looks or tries."""
+    chain.poll_seconds = 0
+    for rpc in chain._endpoint.rpc.all:
+        rpc.pauses = ()  # type: ignore[assignment]
+
+
 class SolanaServer:
     """Serves a ledger. `asked` holds the calls, in order; `blockless` slots whose block and time are not told."""
 
@@ -129,8 +136,7 @@ class SolanaServer:
         """A chain that follows this server, and never waits between looks or tries."""
         made = create(name, f"{self.url}?program={PROGRAM}&chain=solana{more}", rows)
         assert isinstance(made, SolanaChain)
-        made.poll_seconds = 0
-        made._endpoint.rpc.pauses = ()  # type: ignore[assignment]
+        hurry(made)
         return made
 
     def calls(self) -> Counter[str]:

@@ -249,15 +249,18 @@ EVM_CHAINS = (
     "scroll",
 )  # fmt: skip
 
+SNAPSHOTS = "indexer.chains.solana"
+"""The module whose `join(name, urls, rows)` makes one chain of several endpoints: a name repeated is that."""
+
 SPOKEN: dict[str, str] = {
     **dict.fromkeys(EVM_CHAINS, "indexer.chains.evm"),
     "erc8004": "indexer.chains.evm.erc8004",
-    "sol": "indexer.chains.solana",
-    "solana": "indexer.chains.solana",
+    "sol": SNAPSHOTS,
+    "solana": SNAPSHOTS,
 }
 """What `?chain=` may say, or the configured name be, of a source over HTTP that is no node of a Bitcoin; its module."""
 
-MARKED: dict[str, str] = {"contract": "indexer.chains.evm", "program": "indexer.chains.solana"}
+MARKED: dict[str, str] = {"contract": "indexer.chains.evm", "program": SNAPSHOTS}
 """An option that only sources of one kind take, by which a URL over HTTP may be known; its module."""
 
 

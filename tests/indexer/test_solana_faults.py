@@ -156,7 +156,7 @@ async def test_an_endpoint_that_is_asked_too_often_is_left_alone_for_as_long_as_
     calls = server.calls()
     assert "asks to wait for" in await refused(followed)
     assert server.calls() == calls
-    chain._endpoint.rpc._not_before = 0.0
+    chain._endpoint.asked._not_before = 0.0
     await goes_on(followed)
 
 
@@ -205,7 +205,7 @@ async def test_more_than_can_be_read_at_once_is_not_read_at_all(followed: Follow
 
 async def test_an_answer_without_end_is_given_up(followed: Followed) -> None:
     server, _, chain = followed
-    chain._endpoint.rpc.whole_seconds = 0.5
+    chain._endpoint.asked.whole_seconds = 0.5
     over = asyncio.Event()
 
     async def drip(request: web.Request) -> web.StreamResponse:
@@ -218,7 +218,7 @@ async def test_an_answer_without_end_is_given_up(followed: Followed) -> None:
     server.break_off(ACCOUNTS, drip)
     assert "takes more than 0.5 s" in await refused(followed)
     over.set()
-    chain._endpoint.rpc.whole_seconds = 60
+    chain._endpoint.asked.whole_seconds = 60
     await goes_on(followed)
 
 

@@ -11,9 +11,21 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from importlib import import_module
 from typing import Any, Literal, TypeVar, cast
 
-from indexer.chains import Cautious, Chain, HeaderRows, Rules, SourceError, SourceUnavailableError, Sparse, create
+from indexer.chains import (
+    SNAPSHOTS,
+    Cautious,
+    Chain,
+    HeaderRows,
+    Rules,
+    SourceError,
+    SourceUnavailableError,
+    Sparse,
+    create,
+    module,
+)  # fmt: skip
 from indexer.chains.several.group import Group, Pace, partial
 from indexer.chains.several.rows import SharedRows
 from indexer.chains.several.source import Source, State
@@ -34,6 +46,9 @@ def join(name: str, urls: Sequence[str], headers: HeaderRows | None = None) -> C
     """The chain that these URLs describe: of one source, itself; of more, all of them. Raises SourceError."""
     if len(urls) == 1:
         return create(name, urls[0], headers)
+    if {module(name, url) for url in urls} == {SNAPSHOTS}:
+        # looking at all accounts is dear: the others are asked only where the first does not answer
+        return cast("Chain", import_module(SNAPSHOTS).join(name, urls, headers))
     shared = SharedRows(headers) if headers is not None else None
     sources = [(masked(url), create(name, url, shared.view() if shared else None)) for url in urls]
     for shown, chain in sources:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Literal
 
 from indexer.chains import AccountRows, Rules, Sayings, SourceError, SourceUnavailableError
+from indexer.chains.jsonrpc import JsonRpc
 from indexer.chains.solana.accounts import Snapshot
 from indexer.chains.solana.endpoint import Endpoint
 from indexer.chains.solana.words import Words
@@ -75,6 +76,14 @@ class SolanaChain:
         self.first = max(self.first, self._head.height if self._head else 0)
         self._polled = float("-inf")
 
+    async def _check_genesis_of(self, asked: JsonRpc) -> None:
+        """Check what cluster the endpoint is of that told the accounts."""
+        await self._check_genesis()
+        if self._endpoint.asked is not asked:
+            raise SourceUnavailableError(
+                f"{self.name}: {asked.shown} told accounts, and no longer answers; looking again"
+            )
+
     async def _check_genesis(self) -> None:
         told = await self._endpoint.genesis()
         if self._genesis is not None and told != self._genesis:
@@ -107,10 +116,10 @@ class SolanaChain:
 
     async def _poll(self) -> None:
         """Compare a snapshot with what is stored. What was told and is not stored is told with it."""
-        await self._check_genesis()
         await asyncio.to_thread(self._take_up)
         head = self._head
         seen = await self._endpoint.accounts(max(self._slot, head.height if head else 0))
+        await self._check_genesis_of(self._endpoint.asked)
         said = await asyncio.to_thread(self._words.compare, seen)
         if said.events and head is not None and seen.slot == head.height:
             raise SourceUnavailableError(

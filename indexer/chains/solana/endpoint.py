@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import base58
@@ -16,6 +16,7 @@ from indexer.chains import SourceError, SourceUnavailableError
 from indexer.chains.jsonrpc import NO_SUCH_METHOD, JsonRpc, RefusedError, TooLargeError
 from indexer.chains.solana import accounts
 from indexer.chains.solana.accounts import AnswerError, Snapshot
+from indexer.chains.solana.failover import Failover
 from parsers.pointer import SOLANA_MARK
 
 ANSWER_BYTES = 128 << 20
@@ -43,12 +44,18 @@ class Slot(NamedTuple):
 
 
 class Endpoint:
-    """Asks one endpoint about one program (base58)."""
+    """Asks one or several endpoints about one program (base58)."""
 
-    def __init__(self, rpc: JsonRpc, program: str) -> None:
-        self.rpc, self.program = rpc, program
+    def __init__(self, rpcs: Sequence[JsonRpc], program: str) -> None:
+        self.rpc, self.program = Failover(rpcs), program
         self.answer_bytes = ANSWER_BYTES
-        rpc.whole_seconds = WHOLE_SECONDS
+        for rpc in rpcs:
+            rpc.whole_seconds = WHOLE_SECONDS
+
+    @property
+    def asked(self) -> JsonRpc:
+        """The endpoint that is asked now: the one that answered last."""
+        return self.rpc.current
 
     async def close(self) -> None:
         """Give up all connections."""
@@ -76,8 +83,8 @@ class Endpoint:
             ) from error
         seen = await self._read(accounts.read, told, self.program)
         if seen.slot < least:
-            raise SourceUnavailableError(
-                f"{self.rpc.name}: {self.rpc.shown} is at slot {seen.slot:,}, and slot {least:,} was read before: "
+            raise self._moved_on(
+                f"{self.asked.name}: {self.asked.shown} is at slot {seen.slot:,}, and slot {least:,} was read before: "
                 "finalized slots do not go back, so it lags behind, or is of another chain; nothing of it is read"
             )
         return seen
@@ -117,7 +124,13 @@ class Endpoint:
             raise self._mad(str(error)) from error
 
     def _mad(self, why: str) -> SourceUnavailableError:
-        return SourceUnavailableError(f"{self.rpc.name}: {self.rpc.shown} answers what no endpoint does: {why}")
+        return self._moved_on(f"{self.asked.name}: {self.asked.shown} answers what no endpoint does: {why}")
+
+    def _moved_on(self, why: str) -> SourceUnavailableError:
+        """The error to raise for an answer that is not read; another endpoint is asked the next time."""
+        error = SourceUnavailableError(why)
+        self.rpc.move_on(error)
+        return error
 
 
 def _time(told: Any) -> int | None:
