@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -71,8 +72,8 @@ def _bloom(logs: Iterable[Mapping[str, Any]]) -> str:
 class EvmServer:
     """Serves a chain. `asked` counts calls by method, `ranges` holds the first and last block of each getLogs."""
 
-    def __init__(self, number: int = 1, finality: int | None = 64) -> None:
-        self.number, self.finality, self.port = number, finality, 0
+    def __init__(self, number: int = 1, finality: int | None = 64, tls: ssl.SSLContext | None = None) -> None:
+        self.number, self.finality, self.port, self.tls = number, finality, 0, tls
         self.blocks: list[Block] = []
         self.known: dict[str, Block] = {}
         self.contracts = {CONTRACT: "0x6001"}
@@ -179,7 +180,7 @@ class EvmServer:
         app.router.add_post("/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True).start()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True, ssl_context=self.tls).start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import ssl
 from collections.abc import AsyncIterator
 from hashlib import sha256
 from itertools import pairwise
 
 import pytest
+import trustme
 from aiohttp import web
 
 from indexer.chains import SourceError, SourceUnavailableError
-from indexer.chains.evm import EvmChain, chain, create
+from indexer.chains.evm import EvmChain, chain, create, endpoint
 from indexer.chains.several import Pace, SparseSeveral, join
 from indexer.diagnosis import Diagnoser
 from indexer.facts import EventKind, Status
@@ -309,6 +311,18 @@ async def test_an_answer_that_is_too_large_or_too_slow_is_asked_for_in_parts(
     assert pointers(indexing)[-1] == (402, "https://late.example/card.json")
 
 
+async def test_a_block_may_say_more_than_several_may_at_once(
+    server: EvmServer, indexing: Indexing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "RANGE_BYTES", 2_000)
+    server.mine_empty(10)
+    server.mine(*[says(SHOP)] * 5)  # 3.7 kB of JSON
+    server.mine_empty(10)
+    await indexing.catch_up()
+    assert [height for height, _ in pointers(indexing)] == [11] * 5
+    assert (11, 11) in server.ranges
+
+
 async def test_ranges_grow_again_after_they_were_halved(server: EvmServer, indexing: Indexing) -> None:
     server.mine_empty(3_000)
     server.fail("eth_getLogs", *[refusal(-32005, "limit exceeded")] * 8)
@@ -473,6 +487,33 @@ async def test_an_endpoint_that_asks_to_wait_is_not_asked_meanwhile(server: EvmS
         await followed.open()
     assert server.asked["eth_chainId"] == 1
     await followed.close()
+
+
+async def test_a_login_in_the_url_is_sent_and_never_shown(server: EvmServer) -> None:
+    followed = create("demo", server.base.replace("//", "//user:p%40ss-word@") + f"?contract={CONTRACT}")
+    seen = []
+
+    def note(request: web.Request) -> web.Response:
+        seen.append((request.headers["Authorization"], request.path_qs))
+        return web.Response(status=500, text="user:p@ss-word")
+
+    followed._endpoint.rpc.pauses = ()
+    server.fail("eth_chainId", note)
+    with pytest.raises(SourceUnavailableError) as raised:
+        await followed.open()
+    assert seen == [("Basic " + base64.b64encode(b"user:p@ss-word").decode(), server.path)]
+    assert "ss-word" not in str(raised.value)
+    await followed.close()
+
+
+async def test_an_endpoint_whose_certificate_nobody_knows_stops_with_what_to_do() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    async with EvmServer(tls=context) as server:
+        followed = create("demo", f"{server.base.replace('http:', 'https:')}?contract={CONTRACT}")
+        with pytest.raises(SourceError, match=r"is not trusted .* name the file of its authority in SSL_CERT_FILE"):
+            await followed.open()
+        await followed.close()
 
 
 async def test_an_endpoint_without_eth_getlogs_stops_with_what_to_do(server: EvmServer, indexing: Indexing) -> None:

@@ -11,6 +11,10 @@ from indexer.chains.evm import answers
 from indexer.chains.evm.answers import AnswerError, Header, Log
 from indexer.chains.jsonrpc import NO_SUCH_METHOD, SMALL_BYTES, JsonRpc, RefusedError
 
+RANGE_BYTES, BLOCK_BYTES = 16 << 20, 128 << 20
+"""What the logs of several blocks may take, or fewer are asked for; and those of one block, which has no parts: a byte
+of a log takes 8 gas and two letters, so a block of 500 million gas fits."""
+
 MANY = 500
 """Logs from which on a thread takes them to pieces, so that nobody else waits."""
 
@@ -70,7 +74,8 @@ class Endpoint:
     async def _logs(self, where: dict[str, str], first: int, last: int) -> list[Log]:
         asked = {"address": f"0x{self.address.hex()}", "topics": [[f"0x{topic.hex()}" for topic in self.topics]]}
         try:
-            rows = await self.rpc.call("eth_getLogs", {**where, **asked})
+            limit = BLOCK_BYTES if first == last else RANGE_BYTES
+            rows = await self.rpc.call("eth_getLogs", {**where, **asked}, limit=limit)
         except RefusedError as error:
             if error.code == NO_SUCH_METHOD:
                 raise SourceError(
