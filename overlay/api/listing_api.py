@@ -66,9 +66,11 @@ def one(store: Store, text: str) -> dict[str, Any]:
 
 
 def split(text: str) -> tuple[str, str | None]:
-    """A listing's id as (registration, server key): outpoints in the usual spelling, keys percent-encoded as law 6
-    says, also when the client decoded them."""
+    """A listing's id as (registration, server key): outpoints and contracts in the usual spelling, keys percent-encoded
+    as law 6 says, also when the client decoded them."""
     plain, separator, key = text.partition("#")
+    if plain.startswith("eip155:"):
+        plain = plain.lower()  # the checksum in an address is in the case of its letters
     with suppress(ValueError):  # a pointer's id is a domain or a URL
         plain = str(Outpoint.parse(plain))
     return plain, quote(unquote(key), safe="") if separator else None

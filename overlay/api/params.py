@@ -114,7 +114,7 @@ SEARCH = _table(
     _text("tag", "A tag of the listing or of one of its skills.", values.tag),
     _text("chain", "A chain by its configured name or its CAIP-2 id."),
     _text("domain", "The host of an agent's URL, or the domain of a pointer.", values.domain),
-    _text("owner", "The address that holds the listing."),
+    _text("owner", "The address that holds the listing.", values.owner),
     Parameter(
         name="verified",
         description="`true`: only listings with a domain badge or a met hash; `false`: only those without.",

@@ -16,6 +16,7 @@ MAX_VALUE_BYTES = 2_048
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400}|Infinity)(?:[eE][+-]?[0-9]{1,3})?")
 _WHOLE = re.compile(r"[0-9]{1,15}")
 _AMOUNT = re.compile(r"[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,2})?|\.[0-9]{1,40}(?:[eE][+-]?[0-9]{1,2})?")
+_ACCOUNT = re.compile(r"0[xX][0-9a-fA-F]{40}")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:]{5,8}(?:\.[0-9]{1,9})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})")
 
@@ -56,6 +57,12 @@ def currency(value: str) -> str:
 def tag(value: str) -> str:
     """A tag; they compare case-folded."""
     return value.strip().casefold()
+
+
+def owner(value: str) -> str:
+    """An address as it is stored: those of EVM chains in lower case, without the checksum of ERC-55."""
+    value = text(value)
+    return value.lower() if _ACCOUNT.fullmatch(value) else value
 
 
 def interval(value: str) -> str:

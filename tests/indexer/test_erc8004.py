@@ -18,8 +18,11 @@ from parsers.erc8004 import entry_id
 from tests import registry_kit as kit
 from tests import told
 from tests.evm_server import CONTRACT, EvmServer
+from tests.indexer.test_snapshot import Empty, empty, exported
 from tests.indexing import Indexing
 from tests.registry_kit import data_uri, file
+
+__all__ = ["empty"]
 
 ALICE, BOB, CAROL = "0x" + "a1" * 20, "0x" + "b0" * 20, "0x" + "ca" * 20
 ENTRY, OTHER = entry_id("eip155:1", CONTRACT, 22), entry_id("eip155:1", CONTRACT, 23)
@@ -133,6 +136,25 @@ async def test_another_endpoint_goes_on_with_what_the_first_said(server: EvmServ
             assert indexing.live() == entries
             assert all(indexing.kinds(entry) == ["inscribed", "reinscribed"] for entry in sorted(entries)[:20])
         await group.close()
+
+
+async def test_a_snapshot_of_a_registry_is_checked_and_taken_over(
+    server: EvmServer, indexing: Indexing, empty: Empty
+) -> None:
+    services = [{"name": "MCP", "endpoint": "https://sky.example/mcp"}]
+    mine(server, kit.registered(22, data_uri(file()), ALICE), kit.registered(23, HTTPS, ALICE))
+    server.mine_empty(40)
+    mine(server, kit.uri_updated(22, data_uri(file("Sky", services=services)), ALICE), kit.transfer(23, ALICE, BOB))
+    mine(server, kit.uri_updated(22, HTTPS, ALICE), kit.transfer(22, ALICE, BOB), kit.transfer(23, BOB, kit.NOBODY))
+    mine(server, kit.uri_updated(22, "junk", BOB), kit.transfer(22, BOB, kit.NOBODY))
+    await indexing.catch_up()
+    text = exported(indexing.store)
+    empty.take(text.splitlines(keepends=True))
+    assert exported(empty.store) == text
+    kinds = [past.event.kind.value for past in empty.store._revisions()]
+    assert kinds == [
+        "inscribed", "pointed", "reinscribed", "moved", "pointed", "moved", "burned", "invalid", "burned",
+    ]  # fmt: skip
 
 
 async def test_158_real_logs_are_followed(server: EvmServer, indexing: Indexing, shared: Path) -> None:

@@ -25,7 +25,7 @@ from tests.registry_kit import data_uri, file
 
 ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
 HOST = "weather.example"
-PATIENCE = 60
+PATIENCE = 120
 OTHERS = "0x" + "0a2b" * 10
 """The contract that pointers stand in."""
 
@@ -95,6 +95,10 @@ async def test_a_file_on_chain_is_found_revised_sold_and_burned(tmp_path: Path) 
             ]
             assert (item["id"], item["url"], item["tools"]) == (other, "https://sky.example/mcp", ["get_sky"])
             assert await get(session, f"{listing(entry)}/card") == file()
+            # as others spell it, with the checksum in the letters' case
+            spelt = entry.replace("c0de", "C0dE")
+            assert (await get(session, listing(spelt)))["id"] == entry
+            assert ids(await get(session, f"/v1/search?owner={ALICE.replace('a1', 'A1')}")) == [entry, other]
             server.mine(row(kit.uri_updated(22, data_uri(file("Storm Agent")), ALICE)))
             server.mine(row(kit.transfer(22, ALICE, BOB)))
             await until(session, f"/v1/search?q=storm&owner={BOB}", lambda page: ids(page) == [entry])
