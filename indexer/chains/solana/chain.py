@@ -135,7 +135,7 @@ class SolanaChain:
         if slot.hash is None or slot.time is None:
             log.warning("%s: the endpoint does not tell hash and time of the block of slot %d", self.name, seen.slot)
         named = await asyncio.to_thread(_digest, seen) if slot.hash is None else slot.hash
-        prev = self._head.hash if self._head else b""
+        prev = self._head.hash if self._head else bytes(32)
         return BlockRef(self.name, seen.slot, named, prev, slot.time or int(time.time()), b"")
 
     async def ref(self, height: int) -> BlockRef | None:
