@@ -16,7 +16,7 @@ from indexer.store.proofs import run
 from indexer.store.rows import place
 from overlay import items, pointed
 from overlay.document import Document
-from overlay.ports import Change, Changes, Listing, Pending, Revision
+from overlay.ports import Change, Changes, Earlier, Listing, Pending, Revision
 from overlay.proofs import Evidence, evidence
 from overlay.unconfirmed import WINS, beside, newcomer
 from parsers import cards
@@ -47,14 +47,14 @@ class Catalogue:
         if found is not None and (story is None or _leads_elsewhere(story, found)):
             elsewhere = pointed.listing(found, self._store.chains())
             if elsewhere is not None:
-                return elsewhere
+                return self._with_earlier(elsewhere)
         if story is None:
             return None
         # the same transaction may stand on two chains that share their past: the first by name is shown
         chain = (story.confirmed or story.pending)[0].chain
         history = [revision for revision in story.confirmed if revision.chain == chain]
         waiting = [each.event for each in story.pending if each.chain == chain]
-        bodies = self._store.cards(_newest_cards(history, waiting))
+        bodies = self._store.cards(_newest_cards(history, waiting) | _earlier_cards(history))
         found_so = _listing(history, waiting, chain, self._store.chains(), bodies, self._checked([history]))
         return replace(found_so, badge=self._store.badges([id]).get(id))
 
@@ -108,7 +108,7 @@ class Catalogue:
             shown = pointed.listing(found, chains) if story is None or _leads_elsewhere(story, found) else None
             if shown is not None:
                 elsewhere.add(found.id)
-                yield from _current(shown)
+                yield from _current(self._with_earlier(shown))
         badges = self._store.badges(stories)
         on_each = [parts for story in stories.values() for parts in _by_chain(story)]
         events = (event for _, history, waiting in on_each for event in (*(past.event for past in history), *waiting))
@@ -121,6 +121,15 @@ class Catalogue:
                 yield from _stretches(
                     history, beside(waiting, bodies), chains, bodies, checked, badge, outdated=id_ in elsewhere
                 )
+    def _with_earlier(self, found: Listing) -> Listing:
+        """A listing of a pointer, with the card that was listed before it."""
+        standing = found.pointing.standing if found.pointing else None
+        before = pointed.earlier(standing) if standing else None
+        if before is None or before.digest is None:
+            return found
+        body = self._store.cards([before.digest]).get(before.digest)
+        return replace(found, earlier=Earlier(body=body, owner=before.owner)) if body is not None else found
+
             else:
                 yield from _current(_listing(history, waiting, chain, chains, bodies, checked))
 
@@ -180,7 +189,8 @@ def _stretches(
         state = history[end - 1].event.state
         if state is None or state.card not in bodies:
             continue
-        stood = replace(listing(history[:end], chains, bodies[state.card], checked), badge=badge)
+        stood = listing(history[:end], chains, bodies[state.card], checked)
+        stood = replace(stood, badge=badge, earlier=_earlier(history[:end], bodies))
         for subject in items.subjects(stood, _read(state.id, bodies[state.card], state.kind)):
             yield replace(items.document(subject), from_height=height, until_height=until)
         if pending and not outdated and end == len(history):
@@ -196,6 +206,24 @@ def _current(found: Listing) -> Iterator[Document]:
 
 def _newest_cards(history: Sequence[store.Revision], waiting: Sequence[Event]) -> set[bytes]:
     newest = [past.event.state for past in history[-1:]] + [event.state for event in waiting[-1:]]
+def _earlier_cards(history: Sequence[store.Revision]) -> set[bytes]:
+    before = _before_winner(history)
+    return {before.event.card} if before and before.event.card else set()
+
+
+def _before_winner(history: Sequence[store.Revision]) -> store.Revision | None:
+    """The revision whose card was shown before the one that is."""
+    winners = [past for past in history if past.event.kind in WINS]
+    return winners[-2] if len(winners) > 1 else None
+
+
+def _earlier(history: Sequence[store.Revision], bodies: Mapping[bytes, bytes]) -> Earlier | None:
+    before = _before_winner(history)
+    body = bodies.get(before.event.card) if before and before.event.card else None
+    state = before.event.state if before else None
+    return Earlier(body=body, owner=state.owner if state else None) if body is not None else None
+
+
     return {state.card for state in newest if state}
 
 
@@ -227,7 +255,8 @@ def _listing(
     if not history:
         return newcomer(waiting, chain, chains.get(chain, chain), _card(waiting, bodies))
     body = _card([past.event for past in history], bodies)
-    return replace(listing(history, chains, body, checked), pending=beside(waiting, bodies))
+    found = listing(history, chains, body, checked)
+    return replace(found, pending=beside(waiting, bodies), earlier=_earlier(history, bodies))
 
 
 def listing(

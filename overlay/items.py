@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from indexer.facts import State, Status
@@ -14,11 +15,13 @@ from overlay import pointed
 from overlay.compact import encode
 from overlay.document import Document
 from overlay.ports import Listing, Pending
-from parsers.cards import AgentCard, Card, Server, Skill, ToolConfig, server_id, summary
+from parsers import cards
+from parsers.cards import AgentCard, Card, Kind, Server, Skill, ToolConfig, server_id, summary
 from parsers.hosts import url_host
 from parsers.intervals import per_day
 from parsers.money import plain
 from parsers.offers import Offer
+from parsers.price_changes import price_changes
 from parsers.reasons import Reason
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ class Subject:
     owner_checked: int | None = None
     pointing: Pointing | None = None
     badge: Badge | None = None
+    changed: tuple[Reason, ...] = ()
 
     @property
     def id(self) -> str:
@@ -87,11 +91,12 @@ class Subject:
 
     @property
     def all_warnings(self) -> tuple[Reason, ...]:
-        """Those of the config around a server, and what is wrong with where the card was fetched."""
+        """Those of the config around a server, what the revision changed of prices, and what is wrong with where the
+        card was fetched."""
         standing = self.pointing.standing if self.pointing else None
         if standing is None or standing.drift is None:
-            return self.warnings
-        return (*self.warnings, Reason("drifted", milliseconds(standing.drift.since) or ""))
+            return self.warnings + self.changed
+        return (*self.warnings, *self.changed, Reason("drifted", milliseconds(standing.drift.since) or ""))
 
     @property
     def _has_badge(self) -> bool:
@@ -118,9 +123,30 @@ def subjects(listing: Listing, card: Card) -> tuple[Subject, ...]:
             owner_checked=listing.owner_checked,
             pointing=listing.pointing,
             badge=listing.badge,
+            changed=_changed(listing, each),
         )
         for each in shown
     )
+
+
+def _changed(listing: Listing, shown: Shown) -> tuple[Reason, ...]:
+    """What the revision that is shown changed of the prices that the one before asked."""
+    earlier = listing.earlier
+    if earlier is None:
+        return ()
+    key = shown.key if isinstance(shown, Server) else ""
+    before = _offers(earlier.body, listing.state.kind).get(key, ())
+    by_another = "; the owner is another one since" if earlier.owner != listing.state.owner else ""
+    return price_changes(before, shown.offers, by_another)
+
+
+@lru_cache(maxsize=16)  # the servers of one config ask for the same
+def _offers(body: bytes, kind: Kind) -> dict[str, tuple[Offer, ...]]:
+    """The offers of a card, of a config by server."""
+    card = cards.examine(body, kind).card
+    if isinstance(card, ToolConfig):
+        return {server.key: server.offers for server in card.servers}
+    return {"": card.offers} if card is not None else {}
 
 
 def _pending(pending: Pending, shown: Shown) -> Pending:

@@ -55,6 +55,17 @@ def _first(standing: Standing) -> Anchor:
     return standing.anchor
 
 
+def earlier(standing: Standing) -> Anchor | None:
+    """The newest anchor before the one that lists the card which was met by another card's hash."""
+    found = None
+    for anchor, met in zip(standing.anchors, standing.met, strict=True):
+        if anchor == standing.anchor:
+            break
+        if met and anchor.digest is not None and anchor.digest != standing.card:
+            found = anchor
+    return found
+
+
 def host(locator: str) -> str:
     """The domain that a locator is of, "" for one that is of none."""
     if "://" not in locator:

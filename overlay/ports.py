@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from indexer.facts import Event, State
-from indexer.settings import Quota
+from indexer.settings import CHANGE_BLOCKS, Quota
 from overlay.counters import Counters
 from overlay.engines import Engine
 from overlay.exchange import Exchange
@@ -33,6 +33,14 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """The revision before the one that is shown: its card's bytes, and who owned the registration then."""
+
+    body: bytes
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
     """The newest word about one registration.
 
@@ -42,6 +50,7 @@ class Listing:
     SIGMA signature. `owner_checked` is when the chain's source last said that the outpoint is unspent, in seconds since
     1970, where moves are found by asking. `pointing` is what points at the card where it was fetched, and `badge` what
     the host of an inscribed card's url says of the registration (law 11), None where it was never to be asked.
+    `earlier` is the revision before, None for the first.
     """
 
     state: State
@@ -56,6 +65,7 @@ class Listing:
     owner_checked: int | None = None
     pointing: Pointing | None = None
     badge: Badge | None = None
+    earlier: Earlier | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +157,8 @@ class Services:
     waits for changes; where nobody tells them, they are looked for. `refused` counts the blocks refused, by chain.
     `limits` are the rate limits by kind of route and `trusted_proxies` the networks whose X-Forwarded-For is believed.
     `check_owner` asks the source of a chain whether an outpoint is unspent: True, False, or None where it cannot tell;
-    it is None where no chain's moves are found by asking. `exchange` holds the exchange rates.
+    it is None where no chain's moves are found by asking. `exchange` holds the exchange rates. A change of price is a
+    warning for `change_blocks` blocks.
     """
 
     engine: Engine
@@ -161,6 +172,7 @@ class Services:
     requests: Asked
     asked: Callable[[], None] = lambda: None
     recheck: Callable[[str, int], Sequence[Checked]] = lambda *_: ()
+    change_blocks: int = CHANGE_BLOCKS
     refused: Callable[[], Mapping[str, int]] = dict
     news: News = field(default_factory=News)
     counters: Counters = field(default_factory=Counters)

@@ -324,6 +324,7 @@ class Runner:
             counters=self._counters,
             exchange=self.standing.exchange,
             limits=settings.limits,
+            change_blocks=settings.change_blocks,
             trusted_proxies=settings.trusted_proxies,
             check_owner=self._check_owner if any(each.owners for each in self._followers) else None,
         )

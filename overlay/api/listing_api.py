@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 from aiohttp import web
 
 from overlay import items
+from overlay.aging import aged
 from overlay.api.answers import REVALIDATE, SERVICES, json_bytes, not_modified, unchanged, weak_etag
 from overlay.api.problems import NotFoundError
 from overlay.compact import encode
@@ -26,8 +27,9 @@ _CARD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 async def listing(request: web.Request) -> web.Response:
     """One item, with all offers and warnings, or the ids of the servers it holds."""
-    found = await to_thread(one, request.app[SERVICES].store, request.match_info["id"])
-    return _revalidated(request, found)
+    services = request.app[SERVICES]
+    found = await to_thread(one, services.store, request.match_info["id"])
+    return _revalidated(request, aged(found, services.heights(), services.change_blocks))
 
 
 async def history(request: web.Request) -> web.Response:

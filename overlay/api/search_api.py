@@ -6,6 +6,7 @@ from asyncio import to_thread
 
 from aiohttp import web
 
+from overlay.aging import aged_hits
 from overlay.api.answers import REVALIDATE, SERVICES, json_answer, json_bytes, not_modified, unchanged, weak_etag
 from overlay.api.asked import Asked, from_pairs
 from overlay.api.page import page
@@ -39,8 +40,10 @@ def priced(services: Services, query_string: str) -> tuple[object, ...]:
 async def found(services: Services, asked: Asked) -> Hits:
     """What the engine finds; an engine that says it is slow is asked in a thread."""
     if getattr(services.engine, "slow", False):
-        return await to_thread(services.engine.search, asked.query)
-    return services.engine.search(asked.query)
+        hits = await to_thread(services.engine.search, asked.query)
+    else:
+        hits = services.engine.search(asked.query)
+    return aged_hits(hits, services.heights(), services.change_blocks)
 
 
 async def suggest(request: web.Request) -> web.Response:

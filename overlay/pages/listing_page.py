@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from overlay.aging import aged
 from overlay.api import listing_api
 from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged
 from overlay.api.problems import NotFoundError
@@ -21,7 +22,9 @@ async def listing(request: web.Request) -> web.Response:
         return await listing_api.listing(request)
     text = request.match_info["id"]
     try:
-        item, revisions = await to_thread(_read, request.app[SERVICES].store, text)
+        services = request.app[SERVICES]
+        item, revisions = await to_thread(_read, services.store, text)
+        item = aged(item, services.heights(), services.change_blocks)
     except NotFoundError as problem:
         return html_answer(render("missing.html", detail=problem.detail), status=404)
     etag = page_etag(request, encode([item, revisions]))

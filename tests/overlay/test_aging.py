@@ -1,0 +1,152 @@
+"""A changed price or pay-to address is a warning for so many blocks, of inscribed cards and of fetched ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.store import Store, Writer, connect
+from overlay import items
+from overlay.aging import aged, aged_hits
+from overlay.api.listing_api import one
+from overlay.catalogue import Catalogue
+from overlay.query import Hit, Hits
+from parsers.price_changes import ADDRESS, PRICE
+from tests.chainkit import ChainKit, agent
+from tests.facts import says
+from tests.fakes import MemoryChain
+from tests.indexing import Indexing
+from tests.pointing import Clock, card, points, serves
+
+ALICE, EVE = "1BoatSLRHtKNngkdXEeobR76b53LETtpyT", "1CounterpartyXXXXXXXXXXXXXXXUWLpVr"
+
+
+def priced(amount: int, address: str = ALICE, **more: Any) -> dict[str, Any]:
+    offer = {"id": "o", "currency": "USD", "amount": amount, "address": address, "skillIds": ["echo"]}
+    return agent(**{"x-payment-config": [offer], **more})
+
+
+def codes(item: dict[str, Any]) -> set[str]:
+    return {warning["code"] for warning in item["warnings"]} & {PRICE, ADDRESS}
+
+
+@pytest.fixture
+def kit() -> ChainKit:
+    return ChainKit()
+
+
+@pytest.fixture
+def indexing(tmp_path: Path, kit: ChainKit) -> Iterator[tuple[Indexing, MemoryChain]]:
+    chain = MemoryChain(*kit.blocks)
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", chain) as made:
+        yield made, chain
+
+
+async def test_an_inscribed_card_warns_of_what_its_last_revision_changed(
+    indexing: tuple[Indexing, MemoryChain], kit: ChainKit
+) -> None:
+    index, chain = indexing
+    first = kit.inscribe(priced(1))
+    cheap = kit.update(first, priced(1, description="only other words"))
+    dear = kit.update(cheap, priced(9))
+    for what in (first, cheap, dear):
+        chain.arrive(kit.mine(what))
+    await index.catch_up()
+    catalogue = Catalogue(index.store)
+    item = one(catalogue, str(first))
+    assert codes(item) == {PRICE}
+    assert [each["detail"] for each in item["warnings"] if each["code"] == PRICE] == [
+        "the last revision changed a price: 1 USD is 9 USD"
+    ]
+    by_height = {each.from_height: codes(json.loads(each.item)) for each in catalogue.documents([str(first)])}
+    assert list(by_height.values()) == [set(), set(), {PRICE}]
+
+
+async def test_a_new_owner_who_redirects_payments_is_warned_of(
+    indexing: tuple[Indexing, MemoryChain], kit: ChainKit
+) -> None:
+    index, chain = indexing
+    first = kit.inscribe(priced(1))
+    sold = kit.move(first, "eve")
+    chain.arrive(kit.mine(first), kit.mine(sold), kit.mine(kit.update(sold, priced(1, EVE), owner="eve")))
+    await index.catch_up()
+    [told] = [each for each in one(Catalogue(index.store), str(first))["warnings"] if each["code"] == ADDRESS]
+    assert told["detail"] == f"the last revision changed where payments go: {EVE}; the owner is another one since"
+
+
+async def test_each_server_of_a_config_is_compared_with_itself(
+    indexing: tuple[Indexing, MemoryChain], kit: ChainKit
+) -> None:
+    index, chain = indexing
+
+    def config(**amounts: int) -> dict[str, Any]:
+        offer = {"id": "o", "currency": "USD", "address": ALICE}
+        return {
+            "mcpServers": {
+                name: {"command": "x", "x-payment-config": [{**offer, "amount": amount}]}
+                for name, amount in amounts.items()
+            }
+        }
+
+    first = kit.inscribe(config(a=1, b=1), type="a2b-mcp")
+    chain.arrive(kit.mine(first), kit.mine(kit.update(first, config(a=1, b=2, c=3))))
+    await index.catch_up()
+    catalogue = Catalogue(index.store)
+    assert [codes(one(catalogue, f"{first}#{key}")) for key in "abc"] == [set(), {PRICE}, set()]
+
+
+def test_a_fetched_card_is_compared_with_the_one_that_was_met_before(tmp_path: Path) -> None:
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    clock = Clock(1_700_000_000_000)
+    store, writer = Store(engine), Writer(engine, clock)
+    writer.name_chain("demo", "bsv:regtest")
+    offer = {"id": "o", "currency": "USD", "address": ALICE, "skillIds": ["do"]}
+    old = card("Alpha", **{"x-payment-config": [{**offer, "amount": 1}]})
+    new = card("Alpha", **{"x-payment-config": [{**offer, "amount": 5, "address": EVE}]})
+    for label, body in (("1", old), ("2", new)):
+        writer.append("demo", [says(label, points("a.example", body, label))])
+        writer.note_fetched("a.example", serves(clock.tick(), body))
+        clock.tick()
+    catalogue = Catalogue(store)
+    assert codes(one(catalogue, "a.example")) == {PRICE, ADDRESS}
+    assert [codes(json.loads(each.item)) for each in catalogue.documents(["a.example"])] == [{PRICE, ADDRESS}]
+    writer.close()
+    engine.dispose()
+
+
+# -- for so many blocks
+
+
+ITEM: dict[str, Any] = {
+    "id": "a", "chain": "demo", "updatedHeight": 100,
+    "warnings": [{"code": code, "pointer": "", "detail": "x"} for code in (PRICE, "missing", ADDRESS)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("heights", "blocks", "left"),
+    [
+        ({"demo": 100}, 10, 3),
+        ({"demo": 109}, 10, 3),
+        ({"demo": 110}, 10, 1),
+        ({"demo": 100}, 0, 1),
+        ({"other": 900}, 10, 3),
+    ],
+)
+def test_the_warning_ends_after_so_many_blocks(heights: dict[str, int], blocks: int, left: int) -> None:
+    assert len(aged(ITEM, heights, blocks)["warnings"]) == left
+    hit = Hit("a", items.encode(ITEM), 1.0, None, ("a",))
+    [shown] = aged_hits(Hits((hit,), 1), heights, blocks).hits
+    assert json.loads(shown.item) == aged(ITEM, heights, blocks)
+    assert len(ITEM["warnings"]) == 3
+
+
+def test_what_is_unconfirmed_and_what_has_no_such_warning_stays_as_it_is() -> None:
+    waiting = {**ITEM, "updatedHeight": None}
+    assert aged(waiting, {"demo": 10**6}, 1) is waiting
+    hit = Hit("a", b'{"not": "read"', 1.0, None, ("a",))
+    assert aged_hits(Hits((hit,), 1), {}, 1).hits == (hit,)
