@@ -121,6 +121,9 @@ class Catalogue:
                 yield from _stretches(
                     history, beside(waiting, bodies), chains, bodies, checked, badge, outdated=id_ in elsewhere
                 )
+            else:
+                yield from _current(_listing(history, waiting, chain, chains, bodies, checked))
+
     def _with_earlier(self, found: Listing) -> Listing:
         """A listing of a pointer, with the card that was listed before it."""
         standing = found.pointing.standing if found.pointing else None
@@ -129,9 +132,6 @@ class Catalogue:
             return found
         body = self._store.cards([before.digest]).get(before.digest)
         return replace(found, earlier=Earlier(body=body, owner=before.owner)) if body is not None else found
-
-            else:
-                yield from _current(_listing(history, waiting, chain, chains, bodies, checked))
 
     def _checked(self, histories: Iterable[Sequence[store.Revision]]) -> dict[Outpoint, int]:
         """When the outpoints of registrations were last seen unspent, in seconds since 1970, on chains whose moves are
@@ -206,6 +206,9 @@ def _current(found: Listing) -> Iterator[Document]:
 
 def _newest_cards(history: Sequence[store.Revision], waiting: Sequence[Event]) -> set[bytes]:
     newest = [past.event.state for past in history[-1:]] + [event.state for event in waiting[-1:]]
+    return {state.card for state in newest if state}
+
+
 def _earlier_cards(history: Sequence[store.Revision]) -> set[bytes]:
     before = _before_winner(history)
     return {before.event.card} if before and before.event.card else set()
@@ -222,9 +225,6 @@ def _earlier(history: Sequence[store.Revision], bodies: Mapping[bytes, bytes]) -
     body = bodies.get(before.event.card) if before and before.event.card else None
     state = before.event.state if before else None
     return Earlier(body=body, owner=state.owner if state else None) if body is not None else None
-
-
-    return {state.card for state in newest if state}
 
 
 def _card(events: Sequence[Event], bodies: Mapping[bytes, bytes]) -> bytes | None:
