@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.databases import database_url, postgresql
 
 __all__ = ["database_url", "postgresql"]
+
+# how long an example takes says more about who else uses the machine than about what is tested
+settings.register_profile("a2b", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("a2b")
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "sample-blocks" / "bsv-regtest"

@@ -134,7 +134,7 @@ class Hostile:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while self._open():  # noqa: ASYNC110 - no event tells of a connection that ends in its handshake
                 await asyncio.sleep(0.005)
 

@@ -48,7 +48,7 @@ async def chain(plug: Plug) -> AsyncIterator[Chain]:
 
 async def reached(chain: Chain, block: Block) -> BlockRef:
     """The tip, once it is this block: what was written is seen by the next looks."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             tip = await chain.tip()
             if tip is not None and tip.hash == block.hash:
@@ -121,7 +121,7 @@ async def test_reading_can_be_given_up_in_the_middle_and_begun_again(chain: Chai
 async def test_a_new_block_is_found_after_waiting(plug: Plug, chain: Chain, kit: ChainKit) -> None:
     await reached(chain, kit.tip)
     plug.learn(kit.mine())
-    await asyncio.wait_for(chain.wait(5), 10)
+    await asyncio.wait_for(chain.wait(5), 60)
     tip = await reached(chain, kit.tip)
     assert [ref.hash for ref in await read(chain, 7, tip.height)] == [kit.tip.hash]
 
@@ -129,7 +129,7 @@ async def test_a_new_block_is_found_after_waiting(plug: Plug, chain: Chain, kit:
 async def test_waiting_ends_when_its_time_is_over(chain: Chain, kit: ChainKit) -> None:
     await reached(chain, kit.tip)
     for _ in range(3):
-        await asyncio.wait_for(chain.wait(0.01), 10)
+        await asyncio.wait_for(chain.wait(0.01), 60)
 
 
 async def test_the_branch_of_more_work_replaces_the_other(plug: Plug, chain: Chain, kit: ChainKit) -> None:

@@ -231,7 +231,7 @@ async def test_a_restart_in_the_middle_loses_nothing(database_url: str) -> None:
     engine = connect(database_url)
     after = Worked(Store(engine), before.chain)
     task = asyncio.create_task(after.loop.run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while after.offered != [txid]:  # noqa: ASYNC110 - the loop tells nobody
             await asyncio.sleep(0.01)
     task.cancel()

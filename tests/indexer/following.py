@@ -12,7 +12,7 @@ from parsers import block as blocks
 from parsers.tx import sha256d
 from tests.nodes import Node
 
-LONG = 20.0
+LONG = 60.0
 
 Open = Callable[..., Awaitable[NodeChain]]
 

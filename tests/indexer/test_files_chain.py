@@ -301,7 +301,7 @@ async def test_an_empty_folder_is_opened_and_waited_for(kit: ChainKit, tmp_path:
         kit.write(tmp_path, trunk(kit, 2))
 
     writing = asyncio.create_task(later())
-    await asyncio.wait_for(chain.wait(30), timeout=10)
+    await asyncio.wait_for(chain.wait(300), timeout=60)
     await writing
     assert await tip_of(chain) == kit["2"].hash
 
@@ -491,15 +491,15 @@ async def test_long_work_stops_when_nobody_waits_for_it(kit: ChainKit, tmp_path:
 
     def work_(stop: threading.Event) -> None:
         begun.set()
-        if stop.wait(10):
+        if stop.wait(60):
             ended.set()
 
     waiting = asyncio.create_task(chain._work(work_))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(begun.wait, 60)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert await asyncio.to_thread(ended.wait, 10)
+    assert await asyncio.to_thread(ended.wait, 60)
 
 
 # --- values

@@ -30,7 +30,7 @@ def kit() -> ChainKit:
     return ChainKit()
 
 
-async def until(condition: object, seconds: float = 10) -> None:
+async def until(condition: object, seconds: float = 60) -> None:
     """Wait until a condition holds; the loop under test runs meanwhile."""
     assert callable(condition)
     async with asyncio.timeout(seconds):
@@ -186,7 +186,7 @@ async def test_a_reorg_deeper_than_finality_stops_and_nothing_is_forgotten(url: 
         follower = indexing.followers[0]
         with pytest.raises(DeepReorgError, match=r"demo: the source contradicts more than the last 3 stored blocks"):
             await follower.catch_up()
-        await asyncio.wait_for(follower.run(), 5)
+        await asyncio.wait_for(follower.run(), 60)
         assert follower.progress.state == "stopped"
         assert "give the chain a larger ?finality=" in follower.progress.error
         assert indexing.facts() == before
@@ -377,7 +377,7 @@ async def test_a_database_that_refuses_ends_the_loop_and_loses_nothing(
         with monkeypatch.context() as patched:
             patched.setattr(Writer, "_insert", full)
             with pytest.raises(StoreError, match="disk is full"):
-                await asyncio.wait_for(indexing.followers[0].run(), 5)
+                await asyncio.wait_for(indexing.followers[0].run(), 60)
         await indexing.catch_up()
         assert indexing.kinds(first) == ["inscribed", "moved"]
 

@@ -53,7 +53,7 @@ async def talk(client: ClientSession, request: bytes) -> bytes:
     try:
         writer.write(request)
         received = b""
-        while b"\r\n\r\n" not in received and (chunk := await asyncio.wait_for(reader.read(65_536), 10)):
+        while b"\r\n\r\n" not in received and (chunk := await asyncio.wait_for(reader.read(65_536), 60)):
             received += chunk
         return received
     finally:

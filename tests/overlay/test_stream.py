@@ -287,7 +287,7 @@ async def test_streams_end_at_once_when_the_server_does(streaming: Services) -> 
     host, port = runner.addresses[0][:2]
     async with ClientSession(f"http://{host}:{port}") as client, reading(client) as reader:
         await reader.read(3)
-        await asyncio.wait_for(runner.cleanup(), 5)
+        await asyncio.wait_for(runner.cleanup(), 60)
         assert await reader.ended()
 
 
