@@ -266,6 +266,24 @@ SCHEMAS: dict[str, Schema] = {
             "detail": TEXT,
         }
     ),
+    "Recheck": record(
+        {
+            "id": TEXT,
+            "checks": several(
+                record(
+                    {
+                        "what": {"enum": ["pointer", "domain"]},
+                        "name": TEXT,
+                        "state": TEXT,
+                        "code": maybe(TEXT),
+                        "detail": TEXT,
+                        "lastAt": maybe(TIME),
+                        "nextAt": TIME,
+                    }
+                )
+            ),
+        }
+    ),
     "CardOrPrices": {"type": ["object", "array"], "description": "An agent card, an MCP config or a price list."},
     "Check": record(
         {
@@ -286,24 +304,6 @@ SCHEMAS: dict[str, Schema] = {
             "listed": several(TEXT),
         },
         {"height": COUNT, "blockHash": TXID, "confirmations": COUNT},
-    ),
-    "Recheck": record(
-        {
-            "id": TEXT,
-            "checks": several(
-                record(
-                    {
-                        "what": {"enum": ["pointer", "domain"]},
-                        "name": TEXT,
-                        "state": TEXT,
-                        "code": maybe(TEXT),
-                        "detail": TEXT,
-                        "lastAt": maybe(TIME),
-                        "nextAt": TIME,
-                    }
-                )
-            ),
-        }
     ),
     "DiagnosedRecord": record(
         {
@@ -327,7 +327,16 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Status": record(
         {"version": TEXT, "chains": several(ref("ChainStatus")), "listings": ref("Counts")},
-        {"index": {"type": "object"}, "stateHash": {"type": "object"}, "rates": maybe(ref("RatesStatus"))},
+        {
+            "index": {"type": "object"},
+            "stateHash": {"type": "object"},
+            "rates": maybe(ref("RatesStatus")),
+            "pointers": {
+                "type": "object",
+                "additionalProperties": COUNT,
+                "description": "How many of the places that pointers name are in which state of fetching.",
+            },
+        },
     ),
     "RatesStatus": record(
         {

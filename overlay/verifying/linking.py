@@ -18,6 +18,7 @@ Fetch = Callable[[int], list[bytes]]
 
 MAX_HEADERS, MAX_PAGES = 2_000_000, 1_000
 
+
 def in_chain(claim: Claim, fetch: Fetch, own: OwnSource | None, told: Callable[[int, int], None]) -> str:
     """How the block is known to be in the chain, in a sentence. Raises NotProvedError, SourceError.
 
