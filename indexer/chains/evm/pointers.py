@@ -60,14 +60,13 @@ def _card(
     digest = sha256(body).digest()
     if len(body) <= MAX_BYTES:
         bodies[digest] = body
-    examined = cards.examine(body)
-    reasons = (*found.reasons, *examined.errors)[:REASONS]
-    if reasons or examined.card is None:
+    reasons = (*found.reasons, *cards.faults(body))[:REASONS]
+    if reasons:
         return _said(EventKind.REJECTED, position, log, reasons=reasons, card=digest)
     seat = Outpoint(log.txid, log.log_index)
     state = State(
         id=place_id(caip2, log),
-        kind=Kind(examined.card.kind),
+        kind=Kind.AGENT if cards.faults(body, Kind.TOOL) else Kind.TOOL,
         status=Status.LIVE,
         outpoint=seat,
         offset=0,
