@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,8 @@ from parsers import cards
 from parsers.cards import Kind
 from parsers.erc8004 import is_entry
 from parsers.errors import CardError
+
+_OUTPOINT = re.compile(r"[0-9a-f]{64}_[0-9]+\Z")
 
 AT_ONCE = 64
 """Ids looked at together: of each at least one card of up to 1 MiB is read."""
@@ -44,6 +47,11 @@ class Pointing:
             named = [anchor for anchor in self.anchors if anchor.locator is not None and anchor.valid]
             locator = max(named, key=lambda anchor: anchor.seen_at or 0).locator if named else None
         return self.known.get(locator) if locator is not None else None
+
+
+def is_outpoint(id_: str) -> bool:
+    """Whether an id is that of a registration on a chain of transactions (law 3), at which nothing can point."""
+    return _OUTPOINT.match(id_) is not None
 
 
 def pointings(store: Store, ids: Iterable[str]) -> Iterator[Pointing]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from indexer import store
 from indexer.facts import Event, Status
-from indexer.pointing import Pointing, pointing, pointings
+from indexer.pointing import Pointing, is_outpoint, pointing, pointings
 from indexer.store import pointed as anchors
 from indexer.store.badges import Badge
 from indexer.store.proofs import run
@@ -31,8 +30,6 @@ STILL = 2**63 - 1
 """The end of a stretch that no block has ended, of a listing whose current document shows what is pending, or was
 fetched."""
 
-_OUTPOINT = re.compile(r"[0-9a-f]{64}_[0-9]+\Z")
-
 
 class Catalogue:
     """Reads of the store in the overlay's words. Synchronous; safe from several threads."""
@@ -43,7 +40,7 @@ class Catalogue:
     def listing(self, id: str, /) -> Listing | None:  # noqa: A002
         """The newest word about a registration or pointer, None when nobody knows the id."""
         story = self._store.stories([id]).get(id)
-        found = None if _OUTPOINT.match(id) else pointing(self._store, id)
+        found = None if is_outpoint(id) else pointing(self._store, id)
         if found is not None and (story is None or _leads_elsewhere(story, found)):
             elsewhere = pointed.listing(found, self._store.chains())
             if elsewhere is not None:
@@ -60,13 +57,13 @@ class Catalogue:
 
     def pointing(self, id: str, /) -> Pointing | None:  # noqa: A002
         """What points at an id, None when nothing does."""
-        return None if _OUTPOINT.match(id) else pointing(self._store, id)
+        return None if is_outpoint(id) else pointing(self._store, id)
 
     def history(self, registration_id: str, /) -> list[Revision]:
         """Every revision of a registration or pointer, newest first; those that are in no block stand before all
         others."""
         story = self._store.stories([registration_id]).get(registration_id, store.Story())
-        if not _OUTPOINT.match(registration_id):
+        if not is_outpoint(registration_id):
             said = {(past.chain, past.height, past.event.position) for past in story.confirmed}
             more = anchors.revisions(self._store.engine, registration_id)
             new = [past for past in more if (past.chain, past.height, past.event.position) not in said]
@@ -103,7 +100,7 @@ class Catalogue:
         chains = self._store.chains()
         stories = self._store.stories(wanted)
         elsewhere: set[str] = set()
-        for found in pointings(self._store, (id_ for id_ in wanted if not _OUTPOINT.match(id_))):
+        for found in pointings(self._store, (id_ for id_ in wanted if not is_outpoint(id_))):
             story = stories.get(found.id)
             shown = pointed.listing(found, chains) if story is None or _leads_elsewhere(story, found) else None
             if shown is not None:

@@ -70,6 +70,9 @@ class Feed:
             self._engine.replace(batch, self._catalogue.documents(batch), Cursor(epoch, 0))
             total += len(batch)
             progress(total)
+        for batch in self._pointed():
+            self._engine.replace(batch, self._catalogue.documents(batch), Cursor(epoch, 0))
+            progress(total)
         self._engine.replace([], [], Cursor(epoch, newest))
         log.info("index: rebuilt from the store, %d registrations", total)
         return total
@@ -79,10 +82,13 @@ class Feed:
         while found := self._store.ids(after, BATCH):
             yield list(dict.fromkeys(id_ for _, id_ in islice(found, BATCH)))
             after = found[-1]
+        newcomers = self._store.newcomer_ids()
+        for start in range(0, len(newcomers), BATCH):
+            yield newcomers[start : start + BATCH]
+
+    def _pointed(self) -> Iterator[list[str]]:
+        """All that anything points at, listed or not."""
         last: str | None = None
         while ids := list(pointed.ids(self._store.engine, last, BATCH)):
             yield ids
             last = ids[-1]
-        newcomers = self._store.newcomer_ids()
-        for start in range(0, len(newcomers), BATCH):
-            yield newcomers[start : start + BATCH]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from indexer.facts import BlockRef
 from indexer.networks import by_caip2, mined
+from indexer.pointing import is_outpoint, pointing
 from indexer.store import Revision, Store, proofs
 from parsers import beef, bump, tx
 from parsers.errors import ParseError
@@ -47,20 +48,36 @@ class Evidence:
 
 
 def evidence(store: Store, registration: str) -> Evidence:
-    """The proof of a registration's winning revision. Raises NoProofError; nobody knows the id when the chain holds no
-    revision of it."""
+    """The proof of a registration's winning revision, or of the pointer that lists a card. Raises NoProofError; nobody
+    knows the id when the chain holds no revision of it."""
     history = store.history(registration)
     if not history:
-        raise NoProofError("no block holds it yet")
+        return _of_pointer(store, registration)
     chain = history[0].chain
     history = [past for past in history if past.chain == chain]
     state = history[-1].event.state
     if state is None:
         raise NoProofError("it is not a registration")
-    size = proofs.size(store.engine, chain, [state.winner.txid])
+    return _with_lineage(_bare(store, chain, state.winner), store, history)
+
+
+def _of_pointer(store: Store, id_: str) -> Evidence:
+    """The proof of the pointer that lists a card: what was fetched stands in no block."""
+    found = None if is_outpoint(id_) else pointing(store, id_)
+    anchor = found.standing.anchor if found is not None and found.standing is not None else None
+    if anchor is None:
+        raise NoProofError("no block holds it yet")
+    if anchor.outpoint is None:
+        raise NoProofError("the pointer that lists it stands in no output")
+    return _bare(store, anchor.chain, anchor.outpoint)
+
+
+def _bare(store: Store, chain: str, outpoint: Outpoint) -> Evidence:
+    """The proof of what an outpoint says, alone."""
+    size = proofs.size(store.engine, chain, [outpoint.txid])
     if size is not None and size > MAX_RAW:
         raise NoProofError(f"its transaction has {size:,} bytes, and at most {MAX_RAW:,} are handed out")
-    found = proofs.proof(store.engine, chain, state.winner.txid)
+    found = proofs.proof(store.engine, chain, outpoint.txid)
     if found is None and not mined(store.chains().get(chain, "")):
         raise NoProofError("what it says is believed: its chain is told by an endpoint, without proof of work")
     if found is None:
@@ -70,11 +87,10 @@ def evidence(store: Store, registration: str) -> Evidence:
         )
     caip2 = store.chains().get(chain, chain)
     raw, path = found.proof
-    bare = Evidence(
-        chain=chain, caip2=caip2, outpoint=state.winner, ref=found.ref, raw=raw, path=path,
+    return Evidence(
+        chain=chain, caip2=caip2, outpoint=outpoint, ref=found.ref, raw=raw, path=path,
         beef=_beef(raw, path, caip2), before=None, after=None,
     )  # fmt: skip
-    return _with_lineage(bare, store, history)
 
 
 def _with_lineage(found: Evidence, store: Store, history: Sequence[Revision]) -> Evidence:

@@ -135,6 +135,7 @@ class Standing:
             "version": self._version,
             "chains": [self._chain(self.progress[name]) for name in names],
             "listings": {word: sum(each.get(word, 0) for each in counts) for word in COUNTED},
+            "pointers": self._store.fetch_counts(),
             "stateHash": {
                 name: {"height": height, "hash": digest} for name, (height, _, digest) in self._hashes.items()
             },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
@@ -22,7 +22,9 @@ def add(commands: Commands) -> None:
         ("history", history, "Show every revision of a listing, newest first. Exit code 1 when there is none."),
     ):
         parser = command(commands, name, run, purpose, "data", "database")
-        parser.add_argument("id", metavar="ID", help="<txid>_<output>, with #<server> for one of several of a tool")
+        parser.add_argument(
+            "id", metavar="ID", help="<txid>_<output>, a domain or a URL; with #<server> for one of several of a tool"
+        )
         add_url(parser)
         add_json(parser)
 
@@ -86,7 +88,8 @@ def _revisions(told: Settings, id_: str) -> dict[str, Any]:
 _ROWS = (
     ("status", "status"), ("version", "version"), ("url", "url"), ("chain", "caip2"), ("owner", "owner"),
     ("outpoint", "outpoint"), ("created", "createdHeight"), ("updated", "updatedHeight"), ("at", "timestamp"),
-    ("card", "cardSha256"), ("signer", "signer"), ("logo", "logo"),
+    ("card", "cardSha256"), ("integrity", "integrity"), ("fetched", "fetchedFrom"), ("signer", "signer"),
+    ("logo", "logo"),
 )  # fmt: skip
 
 
@@ -98,6 +101,8 @@ def _show(item: Mapping[str, Any]) -> None:
     for title, name in _ROWS:
         if item.get(name) not in (None, ""):
             say(f"  {title:<10}{one(item[name])}")
+    for title, line in _trust(item):
+        say(f"  {title:<10}{one(line)}")
     if pending := item.get("pending"):
         say(f"  {'pending':<10}{pending['outpoint'] or 'no longer anywhere'}: {one(pending['summary'])}")
     for server in item.get("servers", ()):
@@ -112,6 +117,22 @@ def _show(item: Mapping[str, Any]) -> None:
         say(f"  {'offer':<10}{offer_line(offer)}")
     for warning in item.get("warnings", ()):
         say(f"  {'warning':<10}{one(warning['pointer'] or '/')}: {one(warning['detail'])}")
+
+
+def _trust(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What speaks for a listing and its card besides the place where it is registered."""
+    if domain := item.get("domain"):
+        when = f", asked at {domain['checkedAt']}" if domain["checkedAt"] else ""
+        yield "domain", f"{domain['host']} ({'verified' if domain['verified'] else 'not verified'}{when})"
+    if drift := item.get("drift"):
+        yield "drifted", f"serves {drift['cardSha256']} since {drift['since']}"
+    shown = item.get("anchors", ())
+    for anchor in shown:
+        named = anchor["hash"] or "no hash"
+        met = "met" if anchor["met"] else "not met"
+        yield "anchor", f"{anchor['chain']} block {anchor['height']:,} {anchor['txid']}: {named}, {met}"
+    if (more := item.get("anchorCount", 0) - len(shown)) > 0:
+        yield "anchor", f"and {more:,} more"
 
 
 def offer_line(offer: Mapping[str, Any]) -> str:

@@ -89,6 +89,8 @@ def _show(found: Mapping[str, Any]) -> None:
         for warning in chain.get("warnings", ()):
             say(f"    warning     {one(warning)}")
     say("listings: " + ", ".join(f"{count:,} {word}" for word, count in found["listings"].items()))
+    if pointers := [f"{count:,} {word}" for word, count in found.get("pointers", {}).items() if count]:
+        say(f"pointed at: {', '.join(pointers)}")
     for line in _rates(found.get("rates")):
         say(line)
     index = found["index"]
