@@ -1,0 +1,44 @@
+"""What tests of several sources share: opening them, their states, and waiting for their keepers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from indexer.chains.several import Pace, Several
+from tests.fakes import MemoryChain
+from tests.indexer.following import until
+from tests.living import Clock
+
+QUICK = Pace(grace=0.5, poll=0.002, first_pause=0.001, longest_pause=0.002, moment=30, steady=30, doubt=600, far=3)
+
+
+@asynccontextmanager
+async def opened(*chains: MemoryChain, clock: Clock | None = None, pace: Pace = QUICK) -> AsyncIterator[Several]:
+    """Several sources, shown as a, b, c, opened."""
+    several = Several("demo", list(zip("abc", chains, strict=False)), pace, clock or Clock())
+    try:
+        await several.open()
+        yield several
+    finally:
+        for chain in chains:
+            chain.down = ""
+        await several.close()
+
+
+def states(several: Several) -> list[str]:
+    return [row["state"] for row in several.sources]
+
+
+def at(several: Several) -> list[int | None]:
+    return [row["height"] for row in several.sources]
+
+
+async def heights(several: Several, first: int, last: int) -> list[int]:
+    return [ref.height async for ref, _ in several.blocks(first, last)]
+
+
+async def compared(several: Several, number: int) -> None:
+    """Wait until that source is compared with the current one's tip."""
+    group = several._group
+    await until(lambda: group.current and group.current.tip and group.all[number].against == group.current.tip.hash)
