@@ -37,7 +37,7 @@ from tests.indexer.test_mempool_law import Reader, expected, told
 from tests.indexing import Indexing
 from tests.living import PACE, Clock, Node, World
 from tests.oracles.registry import read_chain
-from tests.strategies import Dig, Spend, digs, spends
+from tests.strategies import Dig, Made, Spend, digs, spends
 
 SLOW = os.environ.get("A2B_SLOW_TESTS") == "1"
 LOOKS = 200
@@ -47,6 +47,8 @@ _T = TypeVar("_T")
 which = st.integers(0, 2)
 some = st.frozensets(which)
 plans = st.lists(digs(any_order=True, most=3), min_size=1, max_size=3)
+REGISTERED = Dig(0, (Spend((0,), (Made(1, "agent", 0),), change=True),), again=False, backwards=False, run=0)
+MOVED = Dig(0, (Spend((1, 0), (Made(1, "plain", 1),), change=True),), again=False, backwards=False, run=2)
 
 
 class LivingChain(RuleBasedStateMachine):
@@ -143,6 +145,18 @@ class LivingChain(RuleBasedStateMachine):
             self.node(number).cut = after
         if look:
             self.the_indexer_looks()
+
+    @rule(first=which, after=st.integers(1, 2))
+    def all_nodes_fail_behind_a_block_that_moves_a_registration(self, first: int, after: int) -> None:
+        """What was read of the move is not written, and has to be noticed again at a later look of this process, though
+        nothing in it speaks of a registration."""
+        self.arrive(self.world.dig(REGISTERED), frozenset())
+        self.the_indexer_looks()
+        self.arrive(self.world.dig(MOVED), frozenset())
+        for node in self.nodes:
+            node.cut = 0
+        self.node(first).cut = after
+        self.the_indexer_looks()
 
     @rule(seconds=st.sampled_from([1, 40, 1_000]))
     def time_passes(self, seconds: float) -> None:
