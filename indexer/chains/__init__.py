@@ -129,6 +129,11 @@ class AccountRows(HeaderRows, Protocol):
         """The newest event about each account (`Event.txid`) of a chain."""
         ...
 
+    def name_program(self, chain: str, program: str) -> None:
+        """Remember of which program the accounts of `chain` are; raises StoreError when it was another one before,
+        whose accounts would all seem to be closed."""
+        ...
+
 
 class Chain(Protocol):
     """A source of one chain's blocks. Heights count from genesis at 0.

@@ -102,14 +102,20 @@ class Writer:
 
     def name_chain(self, chain: str, caip2: str) -> None:
         """Remember which network `chain` is; raises StoreError when the database holds another one by that name."""
+        self._name_once(f"chain:{chain}", chain, caip2)
+
+    def name_program(self, chain: str, program: str) -> None:
+        """Remember of which program the accounts of `chain` are; raises StoreError when it was another one before."""
+        self._name_once(f"program:{chain}", chain, f"program {program}")
+
+    def _name_once(self, key: str, chain: str, told: str) -> None:
         with self._writing() as connection:
-            key = f"chain:{chain}"
             known = connection.execute(select(meta.c.value).where(meta.c.key == key)).scalar()
             if known is None:
-                connection.execute(insert(meta).values(key=key, value=caip2))
-            elif known != caip2:
+                connection.execute(insert(meta).values(key=key, value=told))
+            elif known != told:
                 raise StoreError(
-                    f"the database holds {known} under the name {chain!r}, and the source is {caip2}: "
+                    f"the database holds {known} under the name {chain!r}, and the source is {told}: "
                     "give the chain another name in A2B_CHAINS, or use another database"
                 )
 

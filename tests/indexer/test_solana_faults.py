@@ -128,6 +128,15 @@ async def test_a_database_of_another_cluster_is_refused(followed: Followed) -> N
         await chain.close()
 
 
+async def test_another_program_by_the_same_name_is_refused_and_burns_nothing(followed: Followed) -> None:
+    server, indexing, _ = followed
+    other = create("sol", f"{server.url}?program={named('another program')}", indexing.writer)
+    with pytest.raises(StoreError, match=rf"holds program {PROGRAM} under the name 'sol', and the source is program"):
+        await Follower(other, indexing.store, indexing.writer).open()
+    await other.close()
+    assert indexing.live("sol") == {server.id("a")}
+
+
 @pytest.mark.parametrize(("genesis", "network"), GENESIS.items())
 async def test_known_clusters_are_told_apart(server: SolanaServer, genesis: str, network: str) -> None:
     server.lie("getGenesisHash", lambda _: genesis)

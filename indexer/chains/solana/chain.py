@@ -69,8 +69,10 @@ class SolanaChain:
         )
 
     async def open(self) -> None:
-        """Ask which cluster it is, and take up what is stored. Raises SourceError."""
+        """Ask which cluster it is, and take up what is stored. Raises SourceError, StoreError."""
         await self._check_genesis()
+        if self._rows is not None:
+            await asyncio.to_thread(self._rows.name_program, self.name, self._endpoint.program)
         self._words, self._head, self._told = Words(self.caip2), None, None
         await asyncio.to_thread(self._take_up)
         self.first = max(self.first, self._head.height if self._head else 0)
