@@ -28,6 +28,7 @@ from solders.rpc.responses import (
     GetBlockResp,
     GetBlockTimeResp,
     GetGenesisHashResp,
+    GetMultipleAccountsResp,
     GetProgramAccountsWithContextResp,
     RpcKeyedAccount,
     RpcResponseContext,
@@ -190,6 +191,16 @@ class SolanaServer:
         for row in told["result"]["value"]:
             row["account"]["space"] = len(self.accounts[Pubkey.from_string(row["pubkey"])].data)
         return told
+
+    def _getMultipleAccounts(self, names: list[str], asked: dict[str, Any]) -> Any:  # noqa: N802
+        assert (asked["commitment"], asked["encoding"], len(names) <= 100) == ("finalized", "base64", True)
+        start, size = asked["dataSlice"]["offset"], asked["dataSlice"]["length"]
+        found = [self.accounts.get(Pubkey.from_string(name)) for name in names]
+        cut = [
+            each and Account(each.lamports, each.data[start : start + size], each.owner, rent_epoch=NEVER)
+            for each in found
+        ]
+        return _told(GetMultipleAccountsResp(cut, RpcResponseContext(self.slot)))
 
     def _getBlock(self, slot: int, asked: dict[str, Any]) -> Any:  # noqa: N802
         assert (asked["transactionDetails"], asked["commitment"]) == ("none", "finalized")

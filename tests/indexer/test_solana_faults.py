@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -12,20 +10,16 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from aiohttp import web
-from solders.account_decoder import UiAccountEncoding
-from solders.commitment_config import CommitmentLevel
-from solders.rpc.config import RpcAccountInfoConfig, RpcProgramAccountsConfig
-from solders.rpc.filter import Memcmp
-from solders.rpc.requests import GetProgramAccounts
 
 from indexer.chains import SourceError, SourceUnavailableError, create
-from indexer.chains.solana import accounts
+from indexer.chains.jsonrpc import JsonRpc
+from indexer.chains.solana import accounts, endpoint
 from indexer.chains.solana.chain import GENESIS, SolanaChain
 from indexer.follow import Follower
 from indexer.store import StoreError
 from tests.chainkit import agent
 from tests.indexing import Indexing
-from tests.solana_server import PROGRAM, SolanaServer, base58, named
+from tests.solana_server import PROGRAM, SolanaServer, named
 
 ACCOUNTS = "getProgramAccounts"
 KEY = "MKz2Xn8sV0d4Tt7qL1rWc3"
@@ -299,6 +293,64 @@ async def test_nothing_is_stored_of_an_answer_that_no_endpoint_gives(followed: F
     await goes_on(followed)
 
 
+async def test_an_endpoint_that_leaves_accounts_out_burns_nothing(followed: Followed) -> None:
+    server, indexing, _ = followed
+    server.put("b", {"uri": "https://echo.example/card.json"})
+    for number in range(250):
+        server.put(f"many {number}", agent())
+    await indexing.catch_up()
+    server.advance()
+    server.lie(ACCOUNTS, lambda told: {**told, "value": []})
+    assert "it leaves out the account" in await refused(followed)
+    server.lie(
+        ACCOUNTS, lambda told: {**told, "value": [row for row in told["value"] if row["pubkey"] != str(named("b"))]}
+    )
+    assert f"leaves out the account {named('b')}, which is there when asked for" in await refused(followed)
+    server.honest()
+    for number in range(250):
+        server.shut(f"many {number}")
+    asked = server.calls()["getMultipleAccounts"]
+    await indexing.catch_up()
+    assert indexing.live("sol") == {server.id("a")}
+    assert server.calls()["getMultipleAccounts"] == asked + 3
+
+
+async def test_an_account_that_another_program_took_or_that_lost_its_mark_is_closed(followed: Followed) -> None:
+    server, indexing, _ = followed
+    server.put("b", agent("B"))
+    await indexing.catch_up()
+    server.hold("a", b"a2b\0{}", named("another program"))
+    server.hold("b", b"b2a\0{}")
+    await indexing.catch_up()
+    assert indexing.live("sol") == set()
+    assert indexing.store.counts("sol")["burned"] == 2
+
+
+@pytest.mark.parametrize("lie", [None, [], {"value": None}, {"value": []}, {"value": [{"owner": str(PROGRAM)}]}])
+async def test_what_is_told_of_missing_accounts_must_be_an_answer(followed: Followed, lie: Any) -> None:
+    server, _, _ = followed
+    server.shut("a")
+    server.lie("getMultipleAccounts", lambda _: lie)
+    assert "answers what no endpoint does" in await refused(followed)
+    await goes_on(followed)
+
+
+def test_only_so_many_missing_accounts_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "CHECKED", 10)
+    asked: list[int] = []
+
+    async def told(_method: str, names: list[str], _how: Any, **_: Any) -> Any:
+        asked.append(len(names))
+        return {"value": [None] * len(names)}
+
+    made = endpoint.Endpoint([JsonRpc("sol", "https://endpoint.example")], str(PROGRAM))
+    monkeypatch.setattr(made, "_ask", told)
+    for count in (0, 1, 10, 11, 95, 101):
+        asked.clear()
+        assert asyncio.run(made.still_there([bytes((number,)) * 32 for number in range(count)], 1)) is None
+        assert min(count, 1) <= sum(asked) <= 10
+
+
 def test_more_accounts_than_can_be_held_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounts, "MOST_ACCOUNTS", 2)
     with pytest.raises(accounts.AnswerError, match="3 accounts are told, where at most 2 are read"):
@@ -344,138 +396,3 @@ async def test_the_largest_account_is_read_and_a_card_of_that_size_is_rejected(f
     server.put("roomy", agent("Roomy"), room=10 * 1024 * 1024 - 200)
     await indexing.catch_up()
     assert indexing.store.counts("sol") == {"live": 2, "burned": 0, "undecided": 0, "rejected": 1, "pointers": 0}
-
-
-# -- blocks that are not told
-
-
-@pytest.mark.parametrize("lie", [None, lambda _: None, lambda _: {}, lambda _: {"blockhash": "x", "blockTime": "x"}])
-async def test_a_slot_whose_block_is_not_told_is_named_by_what_was_seen(
-    server: SolanaServer, lie: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    if lie is None:
-        server.blockless.add(server.slot)
-    else:
-        server.lie("getBlock", lie)
-        server.lie("getBlockTime", lambda _: None)
-    told = []
-    with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            chain = server.chain()
-            await chain.open()
-            tip = await chain.tip()
-            assert tip is not None
-            told.append(tip)
-            await chain.close()
-    assert told[0].hash == told[1].hash != bytes(server.block(server.slot))
-    assert (told[0].height, len(told[0].hash)) == (server.slot, 32)
-    assert told[0].time > server.time, "the time of the look"
-    assert f"does not tell hash and time of the block of slot {server.slot}" in caplog.text
-
-
-async def test_a_blocks_time_is_asked_for_alone_where_the_block_is_not_told(server: SolanaServer) -> None:
-    server.refuse("getBlock", -32601, "Method not found")
-    chain = server.chain()
-    await chain.open()
-    tip = await chain.tip()
-    assert tip is not None
-    assert tip.time == server.time
-    await chain.close()
-
-
-# -- what is asked, and how it is configured
-
-
-async def test_accounts_are_asked_for_as_solanas_own_types_ask(followed: Followed) -> None:
-    server, _, _ = followed
-    asked = next(call for call in server.asked if call["method"] == ACCOUNTS)
-    account = RpcAccountInfoConfig(
-        encoding=UiAccountEncoding.Base64, commitment=CommitmentLevel.Finalized, min_context_slot=0
-    )
-    begins = asked["params"][1]["filters"][0]["memcmp"]["bytes"]
-    assert base58(begins) == b"a2b\0"
-    config = RpcProgramAccountsConfig(account, filters=[Memcmp(0, begins)], with_context=True)
-    program, wanted = json.loads(GetProgramAccounts(PROGRAM, config).to_json())["params"]
-    assert wanted["filters"][0]["memcmp"].pop("encoding") == "base58", "which old nodes do not know, and all assume"
-    assert asked["params"] == [program, {name: each for name, each in wanted.items() if each is not None}]
-
-
-async def test_looks_are_as_far_apart_as_configured(server: SolanaServer) -> None:
-    chain = server.chain(more="&poll=3600")
-    assert "every 0 s" in chain.warning
-    chain.poll_seconds = 3600
-    await chain.open()
-    for _ in range(5):
-        assert await chain.tip() is not None
-    assert server.calls()[ACCOUNTS] == 1
-    chain._polled -= 3600
-    await chain.tip()
-    assert server.calls()[ACCOUNTS] == 2
-    await chain.close()
-
-
-async def test_slots_below_from_are_not_read(server: SolanaServer) -> None:
-    chain = server.chain(more=f"&from={server.slot + 5}")
-    await chain.open()
-    assert await chain.tip() is None
-    server.advance(5)
-    tip = await chain.tip()
-    assert tip is not None
-    assert (tip.height, chain.first) == (server.slot, server.slot)
-    await chain.close()
-
-
-async def test_a_restart_does_not_warn_that_the_database_begins_late(
-    followed: Followed, caplog: pytest.LogCaptureFixture
-) -> None:
-    server, indexing, chain = followed
-    await chain.close()
-    indexing.restart()
-    indexing.chains = (server.chain(indexing.writer),)
-    with caplog.at_level(logging.WARNING):
-        await indexing.catch_up()
-    await indexing.chains[0].close()
-    assert "the database begins at" not in caplog.text
-
-
-async def test_keys_in_the_url_go_to_the_endpoint_and_nowhere_else(server: SolanaServer) -> None:
-    made = create("mine", f"{server.url}v1?api-key={KEY}&program={PROGRAM}&poll=5")
-    assert isinstance(made, SolanaChain)
-    assert made.poll_seconds == 5
-    server.fail("getGenesisHash", 403)
-    with pytest.raises(SourceError, match="refuses access") as error:
-        await made.open()
-    assert KEY not in str(error.value)
-    assert server.asked[-1]["path"] == f"/v1?api-key={KEY}"
-    await made.close()
-
-
-@pytest.mark.parametrize(
-    ("query", "words"),
-    [
-        ("", "program='' is no address of a program"),
-        ("program=", "program='' is no address of a program"),
-        ("program=0OIl", "is no address of a program"),
-        (f"program={PROGRAM}1", "is no address of a program"),
-        ("program=" + "1" * 31, "is no address of a program"),
-        (f"program={PROGRAM}&poll=0", "poll='0' is not a number of seconds from 1 to 86,400"),
-        (f"program={PROGRAM}&poll=1e3", "is not a number of seconds"),
-        (f"program={PROGRAM}&poll=86401", "is not a number of seconds"),
-        (f"program={PROGRAM}&from=x", "from='x' is not a number of blocks"),
-        (f"program={PROGRAM}&program={PROGRAM}", "is given twice"),
-        (f"program={PROGRAM}&finality=3", "unknown option 'finality'"),
-        (f"program={PROGRAM}&chain=bsv", "unknown option 'program'"),
-    ],
-)
-def test_what_is_wrong_with_a_url_is_said(query: str, words: str) -> None:
-    with pytest.raises(SourceError) as error:
-        create("sol", f"https://endpoint.example/?{query}")
-    assert words in str(error.value)
-    assert str(error.value).startswith("sol: ")
-
-
-@pytest.mark.parametrize(
-    ("name", "query"), [("sol", ""), ("solana", ""), ("any", ""), ("any", "&chain=solana"), ("eth", "&chain=solana")]
-)
-def test_a_source_is_known_by_its_name_its_program_or_its_chain(name: str, query: str) -> None:
-    assert isinstance(create(name, f"https://endpoint.example/?program={PROGRAM}{query}"), SolanaChain)

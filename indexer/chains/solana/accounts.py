@@ -86,6 +86,21 @@ def read(answer: Any, program: str) -> Snapshot:
     return Snapshot(at, accounts)
 
 
+def carrying(answer: Any, count: int, program: str) -> list[bool]:
+    """Of `count` accounts that `getMultipleAccounts` was asked for: whether each is the program's and carries the mark.
+
+    Raises AnswerError.
+    """
+    rows = answer.get("value") if isinstance(answer, dict) else None
+    if not isinstance(rows, list) or len(rows) != count:
+        raise AnswerError(f"not {count:,} accounts are told, which were asked for")
+    return [isinstance(row, dict) and row.get("owner") == program and _begins(row.get("data")) for row in rows]
+
+
+def _begins(told: Any) -> bool:
+    return _data(b"", told).startswith(SOLANA_MARK)
+
+
 def _account(row: Any, program: str) -> tuple[bytes, bytes]:
     """Address and data of an account."""
     told = row.get("account") if isinstance(row, dict) else None

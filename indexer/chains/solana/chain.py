@@ -127,6 +127,9 @@ class SolanaChain:
             raise SourceUnavailableError(
                 f"{self.name}: the endpoint tells other accounts of slot {seen.slot:,} than before; none is read"
             )
+        # an endpoint that is half ready tells too few accounts, or none: that must not burn what stands
+        if (there := await self._endpoint.still_there(self._words.missing(seen), seen.slot)) is not None:
+            raise self._endpoint.leaves_out(there)
         self._slot = seen.slot
         if (said.events or head is None) and seen.slot >= self.first:
             self._told, self._given = (await self._ref(seen), said), False

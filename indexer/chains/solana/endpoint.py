@@ -26,6 +26,9 @@ SMALL_BYTES = 1 << 20
 WHOLE_SECONDS = 300.0
 """A node may look through all accounts of a program before it answers."""
 
+CHECKED, AT_ONCE = 1_000, 100
+"""Accounts that are asked for by name before they count as closed, and how many the method takes at once."""
+
 INVALID_PARAMS, EXCLUDED = -32602, -32010
 _FINAL = {
     NO_SUCH_METHOD: "it does not serve this method; use an endpoint that does",
@@ -89,6 +92,26 @@ class Endpoint:
             )
         return seen
 
+    async def still_there(self, keys: Sequence[bytes], least: int) -> bytes | None:
+        """One of these accounts that carries the mark all the same, at a finalized slot from `least` on; None where
+        none does. At most CHECKED of them are asked for, evenly. Raises SourceError."""
+        chosen = keys[:: -(-len(keys) // CHECKED)] if keys else keys
+        asked = {
+            "commitment": "finalized", "encoding": "base64", "minContextSlot": least,
+            "dataSlice": {"offset": 0, "length": len(SOLANA_MARK)},
+        }  # fmt: skip
+        for at in range(0, len(chosen), AT_ONCE):
+            some = chosen[at : at + AT_ONCE]
+            names = [accounts.shown(each) for each in some]
+            told = await self._ask("getMultipleAccounts", names, asked, limit=SMALL_BYTES)
+            try:
+                carry = accounts.carrying(told, len(some), self.program)
+            except AnswerError as error:
+                raise self._mad(str(error)) from error
+            if any(carry):
+                return some[carry.index(True)]
+        return None
+
     async def slot(self, number: int) -> Slot:
         """The block at a slot; what the endpoint cannot tell of it is None. Raises SourceError."""
         wanted = {
@@ -122,6 +145,10 @@ class Endpoint:
             return await asyncio.to_thread(read, told, program)
         except AnswerError as error:
             raise self._mad(str(error)) from error
+
+    def leaves_out(self, account: bytes) -> SourceUnavailableError:
+        """The error to raise where an account that is there is missing among those of the program."""
+        return self._mad(f"it leaves out the account {accounts.shown(account)}, which is there when asked for")
 
     def _mad(self, why: str) -> SourceUnavailableError:
         return self._moved_on(f"{self.asked.name}: {self.asked.shown} answers what no endpoint does: {why}")

@@ -68,6 +68,14 @@ class Words:
                 bodies[sha256(body).digest()] = body
         return Sayings(tuple(events), bodies, sum(map(len, seen.accounts.values())))
 
+    def missing(self, seen: Snapshot) -> list[bytes]:
+        """The accounts that said something that stands, and are not in a snapshot."""
+        return [
+            account
+            for account, word in self._words.items()
+            if account not in seen.accounts and (word.state is not None or (word.pointer and not word.reasons))
+        ]
+
     def _said(self, account: bytes, body: bytes | None, slot: int) -> Iterator[Event]:
         word = self._words.get(account, Word())
         if body is None:
