@@ -116,28 +116,28 @@ class Enlisting:
 
     def __init__(self, store: Store, writer: Writer) -> None:
         self._store, self._writer = store, writer
+        self._walk: tuple[int, tuple[str, str] | None] | None = None
 
     def step(self, now: int) -> int:
         """Look at the next changes; how many were looked at. `now` in milliseconds since 1970: new ones are due then.
         Raises StoreError."""
         cursor = self._store.badge_cursor()
         if cursor is None:
-            return self._all(now)
+            return self._walk_on(now)
         changes = self._store.changes(cursor, BATCH)
         if changes:
             ids = list(dict.fromkeys(change.id for change in changes))
             self._writer.enlist(self._look(ids), ids, changes[-1].seq, now)
         return len(changes)
 
-    def _all(self, now: int) -> int:
-        """Begin anew from what is stored: the outbox was never read, or is another one."""
-        newest, after = self._store.newest_seq(), None
-        while found := self._store.ids(after, BATCH):
-            ids = list(dict.fromkeys(id_ for _, id_ in found))
-            self._writer.enlist(self._look(ids), ids, None, now)
-            after = found[-1]
-        self._writer.enlist([], [], newest, now)
-        return 1
+    def _walk_on(self, now: int) -> int:
+        """Begin anew from what is stored, one batch after the other: the outbox was never read, or is another one."""
+        newest, after = self._walk or (self._store.newest_seq(), None)
+        found = self._store.ids(after, BATCH)
+        ids = list(dict.fromkeys(id_ for _, id_ in found))
+        self._writer.enlist(self._look(ids), ids, None if found else newest, now)
+        self._walk = (newest, found[-1]) if found else None
+        return max(len(found), 1)
 
     def _look(self, ids: list[str]) -> list[Enlisted]:
         """Those of these registrations that are live agents with the url of a host."""

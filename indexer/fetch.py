@@ -216,7 +216,7 @@ class FetchLoop:
 
     async def _note(self, locator: str, outcome: Outcome) -> None:
         changed = await asyncio.to_thread(self._writer.note_fetched, locator, outcome)
-        log.info("%s is %s %s", shown(locator), outcome.state.value, outcome.reason)
+        log.debug("%s is %s %s", shown(locator), outcome.state.value, outcome.reason)
         if changed:
             self._changed()
         # an anchor may have been seen, or somebody have asked, while the fetch was under way

@@ -362,3 +362,21 @@ async def test_many_registrations_of_a_victims_host_are_one_visit(town: Town) ->
     assert town.due() == [HOST]
     assert town.hear(named(crowd[7])) == [str(crowd[7])]
     assert town.due() == []
+
+
+async def test_the_list_is_made_in_batches_and_misses_nothing_said_meanwhile(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.badges.BATCH", 2)
+    crowd = [town.kit.inscribe(card(f"{number}", f"h{number}.example")) for number in range(5)]
+    town.chain.arrive(town.kit.mine(*crowd))
+    await town.indexing.catch_up()
+    following = Enlisting(town.indexing.store, town.indexing.writer)
+    assert following.step(NOW)
+    assert len(town.due()) == 2
+    late = town.kit.inscribe(card("late", "late.example"))
+    town.chain.arrive(town.kit.mine(late, town.kit.burn(crowd[0])))
+    await town.indexing.catch_up()
+    while following.step(NOW):
+        pass
+    assert town.due() == [*(f"h{number}.example" for number in range(1, 5)), "late.example"]
