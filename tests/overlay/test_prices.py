@@ -12,12 +12,13 @@ from overlay.document import Document
 from overlay.query import Query
 from overlay.search.prices import (
     AMOUNT_BITS,
+    UNKNOWN,
     amount_key,
     asks_offer,
     cheapest,
     compared,
+    converted_keys,
     each_currency,
-    key_amount,
     meets,
     pack,
     showing,
@@ -27,6 +28,7 @@ from parsers import matching
 from parsers.cards import Skill
 from parsers.intervals import interval_key
 from parsers.offers import Offer
+from parsers.rates import converted
 from tests.bench.listings import listings
 
 MODEL = next(each for each in listings() if each.offers)
@@ -127,10 +129,30 @@ def test_an_offer_meets_a_question_when_it_meets_it_in_its_own_currency(document
     assert not any(one.rates for one in each)
 
 
-@given(amounts)
-def test_an_even_key_says_the_amount(amount: Decimal) -> None:
-    key = amount_key(amount)
-    assert key % 2 or key_amount(key) == amount
+rates = st.builds(
+    lambda digits, exponent: Decimal((0, tuple(map(int, str(digits))), exponent)),
+    st.integers(1, 10**12 - 1) | st.sampled_from([1, 10**11, 10**12 - 1]),
+    st.integers(-72, 60),
+)
+short = st.builds(
+    lambda digits, exponent: Decimal((0, tuple(map(int, str(digits))), exponent)),
+    st.integers(0, 10**12 - 1) | st.sampled_from([0, 1, 10**12 - 1]),
+    st.integers(-400, 400),
+)
+
+
+@given(st.lists(any_amount | short, max_size=5), rates)
+def test_keys_are_converted_as_the_amounts_are(amounts: list[Decimal], rate: Decimal) -> None:
+    keys = [amount_key(amount) for amount in amounts]
+    for amount, key, found in zip(amounts, keys, converted_keys(keys, rate), strict=True):
+        assert found == (UNKNOWN if key % 2 else amount_key(converted(amount, rate)))
+
+
+def test_a_rate_of_too_many_digits_converts_no_key() -> None:
+    assert converted_keys([2, 4], Decimal("1.000000000001")) == [UNKNOWN, UNKNOWN]
+    assert converted_keys([], Decimal(1)) == []
+    key = amount_key(Decimal(3))
+    assert converted_keys([key], Decimal("2.0000000000000")) == [amount_key(Decimal(6))]
 
 
 @given(any_amount, any_amount)

@@ -12,9 +12,8 @@ from overlay.engines.tantivy.pages import Address, Key, Keyed, Read
 from overlay.engines.tantivy.queries import Part, Translator, every
 from overlay.engines.tantivy.schema import FIRST
 from overlay.query import Cheapest, Query
-from overlay.search.prices import amount_key, compared, key_amount, key_number, price_key
+from overlay.search.prices import UNKNOWN, amount_key, compared, converted_keys, key_number, price_key
 from overlay.search.records import Record
-from parsers.rates import converted
 
 Find = Callable[[Record], Cheapest | None]
 """The cheapest offer of a record under the query."""
@@ -107,13 +106,10 @@ def _lowest(ask: Translator, query: Query, admitted: Part, total: int, read: Rea
     found: dict[int, Lowest] = {}
     unread: list[Address] = []
     for each in ask.each_currency(query):
-        into = _Converter(query, each.price_currency)
-        for place, anchor, key, address in _priced(ask, each, admitted, total):
-            amount = into.key(key)
-            if amount is None:
+        for place, anchor, amount, address in _priced(ask, each, query, admitted, total):
+            if amount == UNKNOWN:
                 unread.append(address)
                 continue
-            anchor = anchor if into.currency is None else into.currency
             before = found.get(place)
             if before is None or (before.anchor == anchor and amount < before.amount):
                 found[place] = Lowest(anchor, amount, address)
@@ -128,38 +124,23 @@ def _lowest(ask: Translator, query: Query, admitted: Part, total: int, read: Rea
     return found
 
 
-def _priced(ask: Translator, query: Query, admitted: Part, total: int) -> Iterator[tuple[int, int, int, Address]]:
-    """Place, anchor, amount and address of every offer with columns that meets the query, by number of the offer, the
-    lowest first."""
-    for slot in ask.slots(query, anchored=True):
+def _priced(
+    ask: Translator, each: Query, query: Query, admitted: Part, total: int
+) -> Iterator[tuple[int, int, int, Address]]:
+    """Place, currency, amount and address of every offer with columns that meets a question about one currency, in the
+    terms of the whole question."""
+    rate = None if each.price_currency is None else query.rates.get(each.price_currency)
+    for slot in ask.slots(each, anchored=True):
         if slot >= FIRST:
             return
-        offers = every([admitted, ask.slot(slot, query, anchored=True)])
+        offers = every([admitted, ask.slot(slot, each, anchored=True)])
         hits = ask.searcher.search(offers, max(1, total), count=False, order_by_field=f"price{slot}").hits
-        addresses = [address for _, address in hits]
-        places = ask.numbers("place", addresses)
-        anchors = ask.numbers(f"anchor{slot}", addresses)
-        yield from zip(places, anchors, (key for key, _ in hits), addresses, strict=True)
-
-
-class _Converter:
-    """Turns keys of amounts in a currency into those of what they are worth in the query's, which many share.
-    `currency` stands for the latter; None where nothing is converted."""
-
-    def __init__(self, query: Query, anchor: str | None) -> None:
-        self._rate = query.rates.get(anchor) if anchor != query.price_currency and anchor is not None else None
-        self.currency = None if query.price_currency is None else number(query.price_currency)
-        self._known: dict[int, int] = {}
-
-    def key(self, key: int) -> int | None:
-        """None where the key says less than the amount does."""
-        if self._rate is None:
-            return key
-        if key % 2:
-            return None
-        if key not in self._known:
-            self._known[key] = amount_key(converted(key_amount(key), self._rate))
-        return self._known[key]
+        addresses, keys = [address for _, address in hits], [key for key, _ in hits]
+        if rate is None or query.price_currency is None:
+            anchors = ask.numbers(f"anchor{slot}", addresses)
+        else:
+            keys, anchors = converted_keys(keys, rate), [number(query.price_currency)] * len(keys)
+        yield from zip(ask.numbers("place", addresses), anchors, keys, addresses, strict=True)
 
 
 def _names(lowest: dict[int, Lowest], read: Read, find: Find) -> dict[int, str]:
