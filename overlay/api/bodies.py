@@ -62,5 +62,6 @@ def _fault(model: type[Body], error: Any) -> Fault:
     code = _CODES.get(error["type"], "wrong-type")
     pointer = "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in error["loc"])
     members = ", ".join(model.model_fields)
-    detail = f"{pointer[:100]!a}: {error['msg'].lower()}" if pointer else f"the body: {error['msg'].lower()}"
+    said = error["msg"].lower().removeprefix("value error, ")
+    detail = f"{pointer[:100]!a}: {said}" if pointer else f"the body: {said}"
     return Fault(code, f"{detail}; the body is a JSON object with {members}", pointer=pointer[:200])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from overlay.counters import Counters
     from overlay.workers import Workers
 
-NODE = 'A2B_CHAINS="bsv=files:/path/to/node/blocks?network=mainnet" a2b up'
+NODE = "A2B_CHAINS='bsv=http://USER:PASSWORD@127.0.0.1:8332' a2b up"
 
 MOST_WORKERS = 64
 

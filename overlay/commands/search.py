@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
 from overlay.commands.options import add_json, add_url, command, settings
+from overlay.periods import per
 from overlay.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -148,7 +149,6 @@ def one(text: object, longest: int | None = None) -> str:
 def _price(cheapest: Mapping[str, Any] | None) -> str:
     if cheapest is None:
         return ""
-    per = "a call" if cheapest["interval"] == "none" else cheapest["interval"]
     worth = cheapest.get("converted")
     about = f" (about {one(worth['amount'])[:12]} {one(worth['currency'])})" if worth else ""
-    return f"  from {one(cheapest['amount'])} {one(cheapest['currency'])} per {one(per)}{about}"
+    return f"  from {one(cheapest['amount'])} {one(cheapest['currency'])} {one(per(cheapest['interval']))}{about}"

@@ -11,6 +11,7 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged, weak_etag
+from overlay.periods import per
 from overlay.visible import visible
 
 _POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -20,7 +21,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-_PERIODS = {"none": "call", "P1D": "day", "P1W": "week", "P1M": "month", "P1Y": "year"}
 _STYLE = Path(__file__).with_name("style.css")
 
 
@@ -54,11 +54,6 @@ def web_link(url: str) -> str:
 def segment(text: str) -> str:
     """An id as one percent-encoded path segment."""
     return quote(text, safe="")
-
-
-def per(interval: str) -> str:
-    """An interval's canonical key in the words of a price: `per month`."""
-    return f"per {_PERIODS.get(interval, interval)}"
 
 
 def render(template: str, **values: Any) -> bytes:

@@ -54,7 +54,7 @@ def expected(sample: Path) -> dict[str, Any]:
 
 def test_up_says_what_it_does_and_how_to_follow_a_node(up: Running) -> None:
     assert "the packaged sample blocks" in up.out
-    assert 'A2B_CHAINS="bsv=files:/path/to/node/blocks?network=mainnet" a2b up' in up.out
+    assert "A2B_CHAINS='bsv=http://USER:PASSWORD@127.0.0.1:8332' a2b up" in up.out
     assert "sqlite:///a2b-data/a2b.db" in up.out
     assert "demo: block 125 of 125" in up.err
 

@@ -151,7 +151,7 @@ async def test_a_process_that_only_serves_uses_what_another_one_stored(
         assert server.asked["/a"] == asked, "nothing was asked by the process that serves"
     monkeypatch.setenv("A2B_DATA", str(tmp_path / "data"))
     for arguments, line in (
-        (["search", "--max-price", "2.5", "--price-currency", "usd"], "from 0.05 BSV per a call (about 2.5 USD)"),
+        (["search", "--max-price", "2.5", "--price-currency", "usd"], "from 0.05 BSV per call (about 2.5 USD)"),
         (["status"], "rates: http://127.0.0.1"),
     ):
         with pytest.raises(SystemExit):

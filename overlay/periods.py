@@ -1,0 +1,21 @@
+"""How often a price is paid, in words."""
+
+from __future__ import annotations
+
+import re
+
+_ONE = {"none": "call", "P1D": "day", "P1W": "week", "P1M": "month", "P1Y": "year", "PT1H": "hour", "PT1M": "minute"}
+_SOME = re.compile(r"P(?:([1-9][0-9]{0,4})([DWMY])|T([1-9][0-9]{0,4})([HMS]))")
+_UNITS = {"D": "days", "W": "weeks", "M": "months", "Y": "years", "TH": "hours", "TM": "minutes", "TS": "seconds"}
+
+
+def per(interval: str) -> str:
+    """An interval's canonical key (law 13) in the words of a price: `per month`, `per 18 months`; `none` is per call.
+    What is no duration of a single unit stays as it is."""
+    if interval in _ONE:
+        return f"per {_ONE[interval]}"
+    some = _SOME.fullmatch(interval)
+    if some is None:
+        return f"per {interval}"
+    days, unit, seconds, short = some.groups()
+    return f"per {days or seconds} {_UNITS[unit or f'T{short}']}"
