@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parsers import cards
@@ -166,6 +166,7 @@ FILES = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=60)
 @given(FILES, st.booleans())
 def test_any_file_is_a_card_or_refused_with_its_reasons(content: dict[str, Any], named: bool) -> None:
     body = json.dumps(content | ({"name": "A"} if named else {})).encode()

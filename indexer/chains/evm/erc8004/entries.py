@@ -190,6 +190,8 @@ class _Teller:
         elif pointer is not None:
             self.entry = replace(self.entry, owner=None)
             yield self._pointed(log, pointer, (BURNED,), EventKind.BURNED)
+        else:
+            self.entry = Entry()
 
     def _of_uri(self, log: Log, uri: bytes) -> Event:
         found = erc8004.read_uri(uri)
