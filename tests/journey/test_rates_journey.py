@@ -20,8 +20,11 @@ from overlay.services import House, open_index, open_store
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.journey.test_pending import Visitor, meets
-from tests.overlay.test_runner import settings, until
+from tests.overlay.test_runner import settings
 from tests.rate_server import RateServer
+
+COMPILED = 200.0
+"""Seconds: the first test of a process waits until what reads blocks is compiled, on a busy machine too."""
 
 QUESTION = "priceCurrency=usd&sort=price&limit=100"
 
@@ -52,7 +55,9 @@ async def visiting(told: House) -> AsyncIterator[Visitor]:
     runner = Runner(told, urls.append)
     task = asyncio.create_task(runner.run())
     try:
-        await until(lambda: task.done() or (urls and runner.standing.ready() is None))
+        async with asyncio.timeout(COMPILED):
+            while not (task.done() or (urls and runner.standing.ready() is None)):  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.02)
         async with aiohttp.ClientSession() as session:
             yield Visitor(session, urls[0])
     finally:
