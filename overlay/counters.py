@@ -9,8 +9,8 @@ import mmap
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-STATUSES = (101, 200, 202, 204, 206, 301, 302, 303, 304, 400, 403, 404, 405, 408, 409, 411, 413, 414, 415, 416, 417, 429,
-            500, 501, 503)  # fmt: skip
+STATUSES = (101, 200, 202, 204, 206, 301, 302, 303, 304, 400, 403, 404, 405, 408, 409, 411, 413, 414, 415, 416, 417,
+            429, 500, 501, 503)  # fmt: skip
 """Status codes that are told apart; every other one counts as 0."""
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
