@@ -9,15 +9,18 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
+import pytest
+
 from parsers.tx import Outpoint, Transaction, TxInput, TxOutput, serialise, sha256d
 from parsers.tx import read as read_tx
 from tests.chainkit_scripts import Json, body_of, map_tape, pointer_script, tapscript
+from tests.conftest import missing
 from tests.taproot import commit, reveal
 
 LONG = 60.0
@@ -268,7 +271,9 @@ class Litecoind:
         self, seats: Sequence[Outpoint], outputs: Sequence[tuple[int, bytes]], *, coin_first: bool = False
     ) -> Transaction:
         """Sign and send a transaction that spends these outpoints and a coin, with the change in a last output."""
-        coin = next(each for each in self.rpc("listunspent", 1) if each["amount"] > 1)
+        coins = [each for each in self.rpc("listunspent", 1) if each["amount"] > 1]
+        # the oldest was mined: that of a later transaction might be known from how a registration came about
+        coin = max(coins, key=lambda each: each["confirmations"])
         held = round(coin["amount"] * 10**8) + sum(self._value(seat) for seat in seats)
         change = held - sum(satoshis for satoshis, _ in outputs) - FEE
         paying = Outpoint(bytes.fromhex(coin["txid"])[::-1], coin["vout"])
@@ -283,6 +288,16 @@ class Litecoind:
     def _value(self, outpoint: Outpoint) -> int:
         raw = self.rpc("getrawtransaction", outpoint.txid[::-1].hex())
         return read_tx(bytes.fromhex(raw), segwit=True).outputs[outpoint.vout].satoshis
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Litecoind]:
+    """A running node with coins."""
+    if binary() is None:
+        missing("litecoind")
+    with Litecoind(tmp_path / "node") as node:
+        node.fund()
+        yield node
 
 
 def free_port() -> int:

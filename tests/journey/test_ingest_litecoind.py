@@ -14,11 +14,10 @@ from urllib.request import Request, urlopen
 import pytest
 
 from parsers.tx import read
-from tests.conftest import missing
-from tests.litecoind import Litecoind, binary
+from tests.litecoind import Litecoind, node
 from tests.running import LONG, Running, compiled
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "node"]
 
 CARD = {
     "name": "Lighthouse Keeper",
@@ -28,15 +27,6 @@ CARD = {
     "capabilities": {},
     "skills": [{"id": "watch", "name": "Watch"}],
 }
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Litecoind]:
-    if binary() is None:
-        missing("litecoind")
-    with Litecoind(tmp_path / "node") as node:
-        node.fund()
-        yield node
 
 
 @pytest.fixture

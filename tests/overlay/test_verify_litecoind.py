@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,18 +16,10 @@ from overlay.verifying import Report
 from overlay.verifying.own import Node, OwnSource, open_source
 from parsers.tx import Outpoint
 from tests.chainkit import agent
-from tests.conftest import missing
 from tests.indexing import Indexing
-from tests.litecoind import Litecoind, binary
+from tests.litecoind import Litecoind, node
 
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Litecoind]:
-    if binary() is None:
-        missing("litecoind")
-    with Litecoind(tmp_path / "node") as node:
-        node.fund()
-        yield node
+__all__ = ["node"]
 
 
 def index(node: Litecoind, folder: Path) -> Indexing:
