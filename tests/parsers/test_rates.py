@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 
 import pytest
@@ -84,14 +84,18 @@ def test_conversion_is_exact_and_keeps_the_order(
 bounds = st.none() | amounts | st.sampled_from([Decimal("1e139"), Decimal("1e-139"), Decimal("1e450")])
 
 
-@given(tables(), any_currency, any_currency, bounds, bounds, amounts, st.booleans())
+@given(tables(), any_currency, any_currency, bounds, bounds, amounts, st.sampled_from([None, -1, 0, 1]), st.booleans())
 def test_bounds_before_conversion_say_the_same_as_bounds_after_it(
-    table: Rates, one: str, other: str, least: Decimal | None, most: Decimal | None, amount: Decimal, at_bound: bool
-) -> None:
+    table: Rates, one: str, other: str, least: Decimal | None, most: Decimal | None, amount: Decimal,
+    beside: int | None, upper: bool,
+) -> None:  # fmt: skip
     rate = table.rate(one, other)
     assert rate
-    if at_bound:  # as near to a bound as can be
-        most = converted(amount, rate)
+    if beside is not None:  # a bound that the price meets, or misses in its last place
+        wide = Context(prec=300)
+        exactly = converted(amount, rate)
+        nearly = wide.add(exactly, Decimal((0, (1,), exactly.adjusted() - 135)) * beside).copy_abs()
+        least, most = (least, nearly) if upper else (nearly, most)
     price = Fraction(amount) * Fraction(rate)
     expected = (least is None or price >= Fraction(least)) and (most is None or price <= Fraction(most))
     found = before(least, most, rate)
