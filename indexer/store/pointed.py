@@ -76,8 +76,7 @@ def _decisive(connection: Connection, id_: str) -> Iterator[Anchor]:
     """Of an id that much points at: for each hash that it served, and for none, the ends of what each chain has; and
     those seen last."""
     served = connection.execute(select(fetches.c.sha256).where(fetches.c.locator == id_)).scalars().all()
-    chains = connection.execute(select(meta.c.key).where(meta.c.key.startswith("chain:"))).scalars().all()
-    for chain in sorted(key.removeprefix("chain:") for key in chains):
+    for chain in _chains(connection):
         of_chain = (events.c.anchor == id_, events.c.chain == chain)
         places: set[int] = set()
         for digest in (None, *served):
@@ -107,9 +106,11 @@ def _stand(*conditions: ColumnElement[bool]) -> Select[Any]:
     """Anchors for which all conditions hold, with when they were seen; not those whose place says something else since,
     in a later block."""
     later = events.alias()
+    # as an expression, or SQLite looks through all later blocks instead of at the transaction
+    chain = func.coalesce(later.c.chain, "")
     replaced = (
         select(later.c.place)
-        .where(later.c.chain == events.c.chain, later.c.txid == events.c.txid, later.c.vout == events.c.vout)
+        .where(chain == events.c.chain, later.c.txid == events.c.txid, later.c.vout == events.c.vout)
         .where(later.c.height > events.c.height)
         .exists()
     )
@@ -147,19 +148,26 @@ def revisions(engine: Engine, id_: str, most: int = MOST_REVISIONS) -> list[Revi
     """The anchors of an id, oldest first: of more than `most` those seen last."""
     with engine.connect() as connection:
         count = connection.execute(select(func.count()).where(events.c.anchor == id_)).scalar_one()
-        statement = stories.confirmed(events.c.anchor == id_)
-        if count > most:
-            last = (
-                select(sightings.c.chain, sightings.c.txid, sightings.c.vout)
-                .where(sightings.c.locator == id_)
-                .order_by(sightings.c.seen_at.desc())
-                .limit(most)
-                .subquery()
-            )
-            same = and_(last.c.chain == events.c.chain, last.c.txid == events.c.txid, last.c.vout == events.c.vout)
-            statement = statement.join(last, same)
-        found = [stories.revision(row) for row in connection.execute(statement).mappings()]
-    return sorted(found, key=lambda past: (past.time, past.chain, past.height, past.event.position))
+        wanted = [[events.c.anchor == id_]] if count <= most else list(_last(connection, id_, most))
+        found = [
+            stories.revision(row)
+            for conditions in wanted
+            for row in connection.execute(stories.confirmed(*conditions)).mappings()
+        ]
+    return sorted(found, key=lambda past: (past.time, past.chain, past.height, past.event.position))[-most:]
+
+
+def _last(connection: Connection, id_: str, most: int) -> Iterator[list[ColumnElement[bool]]]:
+    """What finds the anchors of an id that were seen last on each chain, some at a time."""
+    for chain in _chains(connection):
+        places = connection.execute(_seen_last(id_, chain, most)).scalars().all()
+        for batch in _batches(places):
+            yield [events.c.chain == chain, events.c.place.in_(batch)]
+
+
+def _chains(connection: Connection) -> list[str]:
+    names = connection.execute(select(meta.c.key).where(meta.c.key.startswith("chain:"))).scalars()
+    return sorted(name.removeprefix("chain:") for name in names)
 
 
 def ids(engine: Engine, after: str | None, limit: int) -> Sequence[str]:
