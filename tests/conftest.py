@@ -28,6 +28,13 @@ def missing(what: str) -> NoReturn:
     pytest.skip(f"{what} is missing")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def compiled_here(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Loops are compiled in the process of the tests, once, when they are first used, and not by a child of each
+    service started here: there is a folder for what one compiled, and the service waits for none."""
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(tmp_path_factory.mktemp("numba-here")))
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of shared vectors and data (`A2B_TEST_SHARED`, default `../shared`)."""

@@ -23,8 +23,7 @@ from tests.journey.test_pending import Visitor, meets
 from tests.overlay.test_runner import settings
 from tests.rate_server import RateServer
 
-COMPILED = 200.0
-"""Seconds: the first test of a process waits until what reads blocks is compiled, on a busy machine too."""
+PATIENCE = 120.0
 
 QUESTION = "priceCurrency=usd&sort=price&limit=100"
 
@@ -55,7 +54,7 @@ async def visiting(told: House) -> AsyncIterator[Visitor]:
     runner = Runner(told, urls.append)
     task = asyncio.create_task(runner.run())
     try:
-        async with asyncio.timeout(COMPILED):
+        async with asyncio.timeout(PATIENCE):
             while not (task.done() or (urls and runner.standing.ready() is None)):  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.02)
         async with aiohttp.ClientSession() as session:
