@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from indexer.chains import SourceError, SourceUnavailableError
+from indexer.chains import SourceError, SourceUnavailableError, Sparse
 from indexer.follow import FIRST_PAUSE, LONGEST_PAUSE, Follower
 from overlay.catalogue import Catalogue
 from overlay.counters import Counters
@@ -66,7 +66,8 @@ class AddressError(Exception):
 
 class Runner:
     """Runs a house until a signal. `serving` is called with the URL once requests are answered, which is `url` from
-    then on; `share_port` lets other processes of this user serve on the same port, with whom `counters` are shared."""
+    then on; `share_port` lets other processes of this user serve on the same port, with whom `counters` are shared.
+    `ending` is called at a signal, and `leaving`, by another thread, before this process leaves its threads behind."""
 
     def __init__(
         self,
@@ -75,8 +76,11 @@ class Runner:
         *,
         share_port: bool = False,
         counters: Counters | None = None,
+        ending: Callable[[], None] = lambda: None,
+        leaving: Callable[[], None] = lambda: None,
     ) -> None:
         self._house, self._serving, self._share_port = house, serving, share_port
+        self._ending, self._leaving = ending, leaving
         self.standing = Standing(house.settings, house.store, house.engine, version())
         self._counters = counters or Counters()
         self.url = ""
@@ -118,9 +122,14 @@ class Runner:
         self._signalled.set()
         self._stopping.set()
         # what a thread is in the middle of cannot be interrupted; the process can be
-        timer = threading.Timer(PATIENCE_SECONDS, os._exit, (0,))
+        timer = threading.Timer(PATIENCE_SECONDS, self._leave)
         timer.daemon = True
         timer.start()
+        self._ending()
+
+    def _leave(self) -> None:
+        self._leaving()
+        os._exit(0)
 
     def _start_all(self) -> None:
         house = self._house
@@ -171,8 +180,9 @@ class Runner:
 
     async def _follow(self, follower: Follower) -> None:
         """One chain, from connecting on. Without anything else to do, a chain that stops ends the process."""
-        async with self._compiling:
-            await compile_aside()
+        if not isinstance(follower.chain, Sparse):  # a sparse chain has no blocks to walk
+            async with self._compiling:
+                await compile_aside()
         await self._connect(follower)
         await follower.run()
         if self._house.engine is None and all(each.state == "stopped" for each in self.standing.progress.values()):
@@ -326,6 +336,7 @@ class Runner:
             limits=settings.limits,
             change_blocks=settings.change_blocks,
             trusted_proxies=settings.trusted_proxies,
+            log_requests="requests" in settings.log,
             check_owner=self._check_owner if any(each.owners for each in self._followers) else None,
         )
 

@@ -148,11 +148,10 @@ class Standing:
         return self.exchange.status(self._rates.heard if self._rates else ())
 
     def _chain(self, each: Progress) -> dict[str, Any]:
-        known = by_caip2(each.caip2)
         row: dict[str, Any] = {
             "name": each.name,
             "chain": each.caip2,
-            "network": known.name if known else None,
+            "network": _network(each.caip2),
             "state": each.state,
             "height": each.height,
             "hash": each.hash[::-1].hex() if each.hash else None,
@@ -205,3 +204,9 @@ class Standing:
         block = self._store.block(each.name, height)
         if block is not None and block.hash == tip:
             self._hashes[each.name] = (height, tip, digest)
+
+
+def _network(caip2: str) -> str | None:
+    """What a network is called: mainnet and the like of Bitcoin's family, of others their reference by CAIP-2."""
+    known = by_caip2(caip2)
+    return known.name if known else caip2.partition(":")[2] or None

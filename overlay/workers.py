@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 import time
-from contextlib import suppress
 
 WATCH_SECONDS = 0.5
 STOP_SECONDS = 1.8
+"""What the others get to end by themselves, once they are told."""
 
 
 class WorkerError(Exception):
@@ -23,6 +24,7 @@ class Workers:
     def __init__(self, count: int) -> None:
         """Fork `count` - 1 processes; each goes on from here."""
         self._parent = os.getpid()
+        self._reaping = threading.Lock()
         self.number = 0
         self.is_shared = count > 1
         self.children: list[int] = []
@@ -47,18 +49,40 @@ class Workers:
             self._look()
 
     def _look(self) -> None:
-        for child in self.children:
-            pid, status = os.waitpid(child, os.WNOHANG)
-            if pid:
-                self.children.remove(child)
-                raise WorkerError(f"a worker ended with code {os.waitstatus_to_exitcode(status)}; see above")
+        with self._reaping:
+            for child in self.children:
+                pid, status = os.waitpid(child, os.WNOHANG)
+                if pid:
+                    self.children.remove(child)
+                    raise WorkerError(f"a worker ended with code {os.waitstatus_to_exitcode(status)}; see above")
+
+    def tell(self) -> None:
+        """Ask the others to end; returns at once."""
+        self._send(signal.SIGTERM)
 
     def stop(self) -> None:
-        """End the others, and wait for them a little while."""
-        for child in self.children:
-            with suppress(ProcessLookupError):
-                os.kill(child, signal.SIGTERM)
+        """End the others: they are asked to, and killed when they do not. None is left afterwards."""
+        self.tell()
         until = time.monotonic() + STOP_SECONDS
-        while self.children and time.monotonic() < until:
-            self.children = [child for child in self.children if os.waitpid(child, os.WNOHANG)[0] == 0]
+        while self._living() and time.monotonic() < until:
             time.sleep(0.01)
+        self.kill()
+
+    def kill(self) -> None:
+        """End the others whatever they are doing: all that they write are transactions. May be called by any thread."""
+        self._send(signal.SIGKILL)
+        with self._reaping:
+            for child in self.children:
+                os.waitpid(child, 0)
+            self.children = []
+
+    def _send(self, number: int) -> None:
+        with self._reaping:
+            # a child that has ended keeps its number until it is waited for
+            for child in self.children:
+                os.kill(child, number)
+
+    def _living(self) -> list[int]:
+        with self._reaping:
+            self.children = [child for child in self.children if os.waitpid(child, os.WNOHANG)[0] == 0]
+            return self.children

@@ -32,6 +32,7 @@ from hypothesis.stateful import (
 from indexer import batch, mempool
 from indexer.chains import SourceUnavailableError
 from indexer.chains.several import Several
+from parsers.tx import Outpoint
 from tests.chainkit import Block
 from tests.indexer.test_mempool_law import Reader, expected, told
 from tests.indexing import Indexing
@@ -49,6 +50,7 @@ some = st.frozensets(which)
 plans = st.lists(digs(any_order=True, most=3), min_size=1, max_size=3)
 REGISTERED = Dig(0, (Spend((0,), (Made(1, "agent", 0),), change=True),), again=False, backwards=False, run=0)
 MOVED = Dig(0, (Spend((1, 0), (Made(1, "plain", 1),), change=True),), again=False, backwards=False, run=2)
+OTHERWISE = Spend((1, 0), (Made(1, "plain", 2),), change=True)
 
 
 class LivingChain(RuleBasedStateMachine):
@@ -158,6 +160,20 @@ class LivingChain(RuleBasedStateMachine):
         self.node(first).cut = after
         self.the_indexer_looks()
 
+    @rule(back=st.integers(1, 2), otherwise=st.booleans(), mined=st.booleans())
+    def what_was_said_is_taken_back(self, back: int, otherwise: bool, mined: bool) -> None:
+        """A registration, or what moved it, is left on a branch, and perhaps moves otherwise on the other one, in a
+        block that does not speak of it."""
+        for plan in (REGISTERED, MOVED._replace(run=0)):
+            self.arrive(self.world.dig(plan), frozenset())
+            self.the_indexer_looks()
+        spends = (OTHERWISE,) if otherwise and mined else ()
+        self.arrive(self.world.dig(Dig(back, spends, again=False, backwards=False, run=back)), frozenset())
+        if otherwise and not mined:
+            for node in self.nodes:
+                self.world.announce(node, OTHERWISE, conflicting=True)
+        self.the_indexer_looks()
+
     @rule(seconds=st.sampled_from([1, 40, 1_000]))
     def time_passes(self, seconds: float) -> None:
         self.clock.now += seconds
@@ -172,9 +188,12 @@ class LivingChain(RuleBasedStateMachine):
         try:
             await self.indexing.refresh()
         except SourceUnavailableError:
+            if not self.indexing.followers:
+                assert not self.indexing.store.pending("demo"), "nobody has seen it since the process started"
             return  # in the end, it has to be found that they are back
         for node in self.nodes:
             self.world.settle(node)  # a refused block changes what is unspent
+        self.reader.read()
 
     @rule(steps=st.integers(0, 40))
     def the_indexer_is_stopped_in_the_middle_and_started_again(self, steps: int) -> None:
@@ -213,6 +232,21 @@ class LivingChain(RuleBasedStateMachine):
             branch = self.world.kit.branch(known[newest.hash])
             stored = [self.indexing.store.block("demo", height) for height in range(newest.height + 1)]
             assert [ref and ref.hash for ref in stored] == [block.hash for block in branch]
+
+    @precondition(lambda self: self.nodes)
+    @invariant()
+    def what_is_pending_goes_on_from_what_is_stored(self) -> None:
+        store = self.indexing.store
+        places: dict[str, Outpoint | None] = {}
+        for event in store.pending("demo"):
+            if event.state is None:
+                continue
+            id_ = event.state.id
+            if id_ not in places:
+                confirmed = [each.event.state for each in store.history(id_)]
+                places[id_] = confirmed[-1].outpoint if confirmed and confirmed[-1] else None
+            assert event.spent == places[id_], f"{event} does not spend where {id_} is"
+            places[id_] = event.state.outpoint
 
     # -- the end
 

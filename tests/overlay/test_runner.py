@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -86,6 +90,35 @@ async def test_a_source_that_does_not_answer_at_first_is_asked_again(tmp_path: P
         await until(lambda: runner.standing.ready() is None)
         assert progress["live"].height == 2
         assert "error" not in runner.standing.status()["chains"][0]
+
+
+class SparseChain(MemoryChain):
+    """A chain of which only blocks that said something are told."""
+
+    sparse = True
+
+
+@pytest.mark.parametrize(("kind", "compiles"), [(MemoryChain, 1), (SparseChain, 0)])
+async def test_loops_that_walk_blocks_are_compiled_where_there_are_blocks_to_walk(
+    kind: type[MemoryChain], compiles: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[None] = []
+
+    async def compile_aside() -> None:
+        compiled.append(None)
+
+    monkeypatch.setattr("overlay.runner.compile_aside", compile_aside)
+    async with running(house(tmp_path, kind(*mined().blocks, name="live"))) as (runner, _):
+        await until(lambda: runner.standing.ready() is None)
+    assert len(compiled) == compiles
+
+
+async def test_a_network_without_a_name_is_called_by_its_reference(tmp_path: Path) -> None:
+    chain = SparseChain(*mined().blocks, name="live")
+    async with running(house(tmp_path, chain)) as (runner, _):
+        for caip2, network in (("", None), ("bsv:mainnet", "mainnet"), ("eip155:8453", "8453")):
+            runner.standing.progress["live"].caip2 = caip2
+            assert runner.standing.status()["chains"][0]["network"] == network
 
 
 async def test_a_source_that_fails_later_leaves_the_answers_standing(tmp_path: Path) -> None:
@@ -248,6 +281,74 @@ async def test_a_group_of_one_has_nobody_to_watch() -> None:
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(group.watch(), 0.8)
     group.stop()
+
+
+@pytest.fixture
+def deaf() -> Iterator[Workers]:
+    """A group with a child that does not hear SIGTERM."""
+    child = subprocess.Popen(
+        ["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.1; done"], stdout=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    with child.stdout as said:
+        assert said.readline() == b"deaf\n"
+    group = Workers(1)
+    group.children = [child.pid]
+    yield group
+    child.returncode = 0  # the group has waited for it, or the test fails
+    assert not Path(f"/proc/{child.pid}").exists()
+
+
+def test_a_worker_that_does_not_end_is_killed(deaf: Workers) -> None:
+    deaf.stop()
+    assert deaf.children == []
+
+
+def test_a_process_that_leaves_its_threads_behind_leaves_no_worker_behind(deaf: Workers) -> None:
+    deaf.tell()
+    leaving = threading.Thread(target=deaf.kill)
+    leaving.start()
+    leaving.join(PATIENCE)
+    assert deaf.children == []
+    deaf.stop()
+
+
+class Timer:
+    """What would leave this process, had it not ended by then."""
+
+    daemon = False
+
+    def __init__(self, _seconds: float, leave: Callable[[], None]) -> None:
+        self.leave = leave
+
+    def start(self) -> None:
+        """Time stands still in this test."""
+
+
+async def test_others_are_told_of_a_signal_at_once_and_left_behind_by_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    timers: list[Timer] = []
+
+    def timer(seconds: float, leave: Callable[[], None]) -> Timer:
+        timers.append(Timer(seconds, leave))
+        return timers[-1]
+
+    monkeypatch.setattr("overlay.runner.threading.Timer", timer)
+    here = house(tmp_path, MemoryChain(*mined().blocks, name="live"))
+    runner = Runner(here, ending=lambda: told.append("ending"), leaving=lambda: told.append("leaving"))
+    task = asyncio.create_task(runner.run())
+    try:
+        await until(lambda: runner.standing.ready() is None)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(task, PATIENCE)
+    finally:
+        here.close()
+    assert told == ["ending"]
+    monkeypatch.setattr("overlay.runner.os._exit", lambda code: told.append(f"exit {code}"))
+    timers[0].leave()
+    assert told == ["ending", "leaving", "exit 0"]
 
 
 async def test_a_worker_that_dies_ends_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
