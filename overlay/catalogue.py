@@ -11,7 +11,7 @@ from indexer.facts import Event, Status
 from indexer.pointing import Pointing, is_outpoint, pointing, pointings
 from indexer.store import pointed as anchors
 from indexer.store.badges import Badge
-from indexer.store.proofs import run
+from indexer.store.proofs import kept, run
 from indexer.store.rows import place
 from overlay import items, pointed
 from overlay.document import Document
@@ -81,6 +81,11 @@ class Catalogue:
     def evidence(self, registration_id: str, /) -> Evidence:
         """What proves a registration's winning revision. Raises NoProofError."""
         return evidence(self._store, registration_id)
+
+    def proved(self, txids: Iterable[str], /) -> set[str]:
+        """Those of these txids, as they are shown, of which a proof is kept."""
+        found = kept(self._store.engine, [bytes.fromhex(txid)[::-1] for txid in txids])
+        return {txid[::-1].hex() for txid in found}
 
     def headers(self, chain: str, first: int, count: int, /) -> list[bytes]:
         """At most `count` consecutive headers of a chain from height `first` on."""

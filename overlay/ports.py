@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -50,7 +50,7 @@ class Listing:
     SIGMA signature. `owner_checked` is when the chain's source last said that the outpoint is unspent, in seconds since
     1970, where moves are found by asking. `pointing` is what points at the card where it was fetched, and `badge` what
     the host of an inscribed card's url says of the registration (law 11), None where it was never to be asked.
-    `earlier` is the revision before, None for the first.
+    `earlier` is the revision before, None for the first. `marks` are by listing what follows from its likeness to others.
     """
 
     state: State
@@ -66,6 +66,7 @@ class Listing:
     pointing: Pointing | None = None
     badge: Badge | None = None
     earlier: Earlier | None = None
+    marks: Mapping[str, Marks] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,10 @@ class Store(Protocol):
         """What proves a registration's winning revision. Raises `overlay.proofs.NoProofError`."""
         ...
 
+    def proved(self, txids: Iterable[str], /) -> set[str]:
+        """Those of these txids, as they are shown, of which a proof is kept."""
+        ...
+
     def headers(self, chain: str, first: int, count: int, /) -> list[bytes]:
         """At most `count` consecutive headers (80 bytes each) of a chain, by its configured name, from a height on."""
         ...
@@ -156,6 +161,7 @@ class Services:
     fetched for a listing's plain id fetched again, and is told the time in milliseconds since 1970. `news` wakes who
     waits for changes; where nobody tells them, they are looked for. `refused` counts the blocks refused, by chain.
     `limits` are the rate limits by kind of route and `trusted_proxies` the networks whose X-Forwarded-For is believed.
+    With `log_requests` each answer is worth a line in the log.
     `check_owner` asks the source of a chain whether an outpoint is unspent: True, False, or None where it cannot tell;
     it is None where no chain's moves are found by asking. `exchange` holds the exchange rates. A change of price is a
     warning for `change_blocks` blocks.
@@ -179,4 +185,5 @@ class Services:
     exchange: Exchange = field(default_factory=Exchange)
     limits: Mapping[str, Quota | None] = field(default_factory=dict)
     trusted_proxies: tuple[str, ...] = ()
+    log_requests: bool = False
     check_owner: Callable[[str, Outpoint], Awaitable[bool | None]] | None = None

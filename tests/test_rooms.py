@@ -111,6 +111,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "isal": ("overlay/api/middleware.py",),
     "jinja2": ("overlay/pages/",),
     "llvmlite": ("parsers/compiled",),
+    "markupsafe": ("overlay/pages/",),
     "multidict": ("overlay/",),
     "numba": ("parsers/compiled",),
     "numpy": (

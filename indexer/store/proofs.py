@@ -71,6 +71,16 @@ def proof(engine: Engine, chain: str, txid: bytes) -> Proved | None:
     return Proved(rows.block(row), Proof(row["raw"], row["bump"])) if row is not None else None
 
 
+def kept(engine: Engine, txids: Iterable[bytes]) -> set[bytes]:
+    """Those of these transactions (internal byte order) of which a proof is kept, on whatever chain."""
+    wanted, found = list(txids), set[bytes]()
+    with engine.connect() as connection:
+        for at in range(0, len(wanted), BATCH):
+            some = select(proofs.c.txid).where(proofs.c.txid.in_(wanted[at : at + BATCH]))
+            found.update(connection.execute(some).scalars())
+    return found
+
+
 def raws(engine: Engine, chain: str, txids: Sequence[bytes]) -> dict[bytes, bytes]:
     """Raw transactions of a chain by txid, as far as they are kept; ask for their `size` before."""
     found: dict[bytes, bytes] = {}

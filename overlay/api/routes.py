@@ -27,6 +27,7 @@ from overlay.api.params import STREAM as STREAM_PARAMETERS
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 JSON, HTML, TEXT, CSS, STREAM = "application/json", "text/html", "text/plain", "text/css", "text/event-stream"
+SCRIPT, SVG = "text/javascript", "image/svg+xml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +142,8 @@ ROUTES = (
         errors=(404,), conditional=True,
     ),
     Route(
-        path="/style.css", handler=pages.style, tag="pages", answer=None, media=(CSS,), conditional=True, limit=None,
+        path="/static/{name}", handler=pages.static, tag="pages", answer=None, media=(CSS, SCRIPT, SVG), errors=(404,),
+        conditional=True, limit=None,
     ),
     Route(path="/robots.txt", handler=status_api.robots, tag="pages", answer=None, media=(TEXT,), limit=None),
 )  # fmt: skip

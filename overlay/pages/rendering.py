@@ -1,27 +1,30 @@
-"""Templates to HTML answers: escaped, under a policy that lets a page load nothing but its own style sheet."""
+"""Templates to HTML answers: escaped, under a policy that lets a page load nothing but what is served beside it."""
 
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
-from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged, weak_etag
+from overlay.api.answers import REVALIDATE, SERVICES, weak_etag
+from overlay.pages.assets import asset_url
 from overlay.periods import per
 from overlay.visible import visible
 
-_POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
 _HEADERS = {
     "Content-Type": "text/html; charset=utf-8",
     "Content-Security-Policy": _POLICY,
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-_STYLE = Path(__file__).with_name("style.css")
 
 
 @cache
@@ -38,6 +41,8 @@ def _environment() -> Environment:
     environment.filters["web"] = web_link
     environment.filters["segment"] = segment
     environment.filters["per"] = per
+    environment.filters["asset"] = asset_url
+    environment.filters["moment"] = moment
     return environment
 
 
@@ -56,9 +61,19 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
+def moment(iso: str) -> str:
+    """A time as people read it: `2025-04-20T12:00:00Z` is `2025-04-20 12:00 UTC`."""
+    return f"{iso[:10]} {iso[11:16]} UTC"
+
+
 def render(template: str, **values: Any) -> bytes:
-    """A template of this folder as UTF-8."""
-    return _environment().get_template(template).render(**values).encode("utf-8", "replace")
+    """A template of this folder as UTF-8. `here` is the path of the page among those of the header."""
+    return _environment().get_template(template).render({"here": "", **values}).encode("utf-8", "replace")
+
+
+def fragment(template: str, **values: Any) -> Markup:
+    """A part of a page, to be put into another template as it is."""
+    return Markup(_environment().get_template(template).render(values))  # noqa: S704 - the template escapes
 
 
 def html_answer(body: bytes, *, status: int = 200, etag: str | None = None) -> web.Response:
@@ -101,15 +116,3 @@ def _quality(parameters: list[str]) -> float:
 def page_etag(request: web.Request, *parts: object) -> str:
     """A weak entity tag of a page: of the program's version, which changes templates, and what the page shows."""
     return weak_etag("html", request.app[SERVICES].version, *parts)
-
-
-async def style(request: web.Request) -> web.Response:
-    """The style sheet."""
-    body = _style()
-    headers = {"Content-Type": "text/css; charset=utf-8", "ETag": weak_etag(body), "Cache-Control": REVALIDATE}
-    return not_modified(headers) if unchanged(request, headers["ETag"]) else web.Response(body=body, headers=headers)
-
-
-@cache
-def _style() -> bytes:
-    return _STYLE.read_bytes()

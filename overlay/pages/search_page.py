@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from asyncio import to_thread
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
 from aiohttp import web
+from markupsafe import Markup
 
 from overlay.api import search_api
 from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged
 from overlay.api.asked import Asked, from_pairs
 from overlay.api.page import next_cursor
-from overlay.api.params import KINDS, MAX_OFFSET, SORT_WORDS, pairs
-from overlay.api.problems import Fault, ProblemError
+from overlay.api.params import MAX_OFFSET, SORT_WORDS, pairs
+from overlay.api.problems import BadRequestError, Fault, ProblemError
+from overlay.exchange import Exchange
+from overlay.pages.amounts import FAMILIAR, About, about, short
+from overlay.pages.badges import Badge, explained
+from overlay.pages.cards import Result, drawn, result
+from overlay.pages.facets import TITLES, chips, cleared, groups
+from overlay.pages.links import Pairs, link, named
 from overlay.pages.rendering import html_answer, page_etag, render, wants_json
-from overlay.query import Hit, Hits
+from overlay.ports import Services
+from overlay.query import Cheapest, Hit, Hits
 
-Pairs = Sequence[tuple[str, str]]
+LONGEST = 8_192
+"""Characters of a query string that the page answers: it repeats them in every link. /v1/search reads more."""
+
+CARDS_BYTES = 60_000
+"""Cards on a page: after so many bytes of them the rest is left to the next page."""
 
 # What the form shows; every other parameter of the URL is carried along hidden.
-_FIELDS = ("q", "type", "skillId", "tag", "acceptedCurrency", "interval", "maxPrice", "priceCurrency", "sort")
-_NOT_CARRIED = frozenset({"offset", "cursor", "query", "facets", "explain"})
+_FIELDS = ("q", "minPrice", "maxPrice", "priceCurrency", "sort")
+_NOT_CARRIED = frozenset({"offset", "cursor", "facets", "explain"})
 _LABELS = {
-    "relevance": "best match", "-relevance": "worst match", "price": "lowest price", "-price": "highest price",
-    "updated": "newest update", "-updated": "oldest update", "created": "newest", "-created": "oldest",
-    "name": "name", "-name": "name, Z to A",
+    "relevance": "best match", "updated": "newest update", "created": "newest", "price": "lowest price",
+    "-price": "highest price", "name": "name", "-name": "name, Z to A", "-updated": "oldest update",
+    "-created": "oldest", "-relevance": "worst match",
 }  # fmt: skip
 
 
@@ -46,49 +60,106 @@ async def search(request: web.Request) -> web.Response:
         return await search_api.search(request)
     services = request.app[SERVICES]
     query_string = request.rel_url.raw_query_string
-    index, heights = services.engine.cursor(), services.heights()
-    etag = page_etag(request, index, heights, query_string, search_api.priced(services, query_string))
+    heights = services.heights()
+    etag = page_etag(request, services.engine.cursor(), heights, query_string, services.exchange.stamp())
     if unchanged(request, etag):
         return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
-    given: Pairs = ()
-    try:
-        given = pairs(query_string)
-        asked = from_pairs(given, services.chains(), services.exchange)
-        outcome = Outcome(asked, await search_api.found(services, asked), ())
-    except ProblemError as problem:
-        outcome = Outcome(None, None, problem.faults)
-    body = render("search.html", **_view(given, outcome, heights))
+    given, outcome = await _outcome(services, query_string)
+    body = await to_thread(_page, services, given, outcome, heights)
     return html_answer(body, status=400 if outcome.faults else 200, etag=None if outcome.faults else etag)
 
 
-def _view(given: Pairs, outcome: Outcome, heights: Mapping[str, int]) -> dict[str, Any]:
-    form = {name: next((v for k, v in given if k in _names(name)), "") for name in _FIELDS}
-    shown: tuple[Hit, ...] = ()
-    if outcome.hits and outcome.asked and not outcome.asked.beyond:
-        shown = outcome.hits.hits
-    return {
+async def _outcome(services: Services, query_string: str) -> tuple[Pairs, Outcome]:
+    given: Pairs = ()
+    try:
+        if len(query_string) > LONGEST:
+            raise BadRequestError((Fault("too-long", f"the page reads searches of up to {LONGEST:,} characters"),))
+        given = pairs(query_string)
+        asked = from_pairs(given, services.chains(), services.exchange)
+        asked = replace(asked, query=replace(asked.query, facets=tuple(TITLES)))
+        return given, Outcome(asked, await search_api.found(services, asked), ())
+    except ProblemError as problem:
+        return given, Outcome(None, None, problem.faults)
+
+
+def _page(services: Services, given: Pairs, outcome: Outcome, heights: Mapping[str, int]) -> bytes:
+    """The page. Reads the store, so that it is made in a thread."""
+    asked, hits = outcome.asked, outcome.hits
+    shown = hits.hits if hits and asked and not asked.beyond else ()
+    cards, badges = _cards(services, shown)
+    form = {name: next(iter(named(given, name)), "") for name in _FIELDS}
+    used = chips(given)
+    table = asked.rates if asked and asked.rates else next(iter(services.exchange.usable()), None)
+    values = {
+        "here": "/",
         "form": form,
-        "filtered": any(form[name] for name in _FIELDS[2:]),
-        "hidden": [(k, v) for k, v in given if k not in _FIELDS and k not in _NOT_CARRIED and v],
-        "kinds": KINDS,
-        "sorts": [(word, _LABELS[word]) for word in SORT_WORDS],
+        "start": not used and not form["q"] and not outcome.faults and not (asked and asked.position),
+        "hidden": [(k, v) for k, v in given if k not in (*_FIELDS, "query") and k not in _NOT_CARRIED and v],
+        "groups": groups(given, asked.query, hits.facets or {}) if asked and hits else [],
+        "currencies": _currencies(services.exchange),
+        "sorts": [(word, label) for word, label in _LABELS.items() if word in SORT_WORDS],
+        "told": _told(asked, hits),
+        "chips": used,
+        "cleared": cleared(given),
         "faults": outcome.faults,
-        "asked": outcome.asked,
-        "hits": outcome.hits,
-        "results": [_result(hit) for hit in shown],
+        "notes": asked.notes if asked else (),
+        "nothing": bool(hits and hits.total == 0),
+        "first": asked.position + 1 if asked else 1,
+        "cards": cards,
+        "explained": explained(badges),
         "before": _before(given, outcome),
-        "after": _after(given, outcome),
+        "after": _after(given, outcome, len(cards)),
         "heights": heights,
+        "rates": services.exchange.told(table) if table else None,
         "json_url": "/v1/search?" + urlencode(given) if given else "/v1/search",
     }
+    return render("search.html", **values)
 
 
-def _names(name: str) -> tuple[str, ...]:
-    return ("q", "query") if name == "q" else (name,)
+def _cards(services: Services, hits: tuple[Hit, ...]) -> tuple[list[Markup], list[Badge]]:
+    """As many cards as a page has room for, at least one, and the badges on them."""
+    items = [json.loads(hit.item) for hit in hits]
+    proved = services.store.proved({item["txid"] for item in items if "blockHeight" in item})
+    cards: list[Markup] = []
+    badges: list[Badge] = []
+    room = CARDS_BYTES
+    for hit, item in zip(hits, items, strict=True):
+        shown = _result(hit, item, services.exchange, proved=item["txid"] in proved)
+        card = drawn(shown)
+        room -= len(card.encode("utf-8", "replace"))
+        if cards and room < 0:
+            break
+        cards.append(card)
+        badges += shown.badges
+    return cards, badges
 
 
-def _result(hit: Hit) -> dict[str, Any]:
-    return {"item": json.loads(hit.item), "cheapest": hit.cheapest}
+def _result(hit: Hit, item: Mapping[str, Any], exchange: Exchange, *, proved: bool) -> Result:
+    cheapest = hit.cheapest._asdict() if hit.cheapest else None
+    worth = _worth(hit.cheapest, exchange) if hit.cheapest else None
+    return result(item, cheapest, worth, proved=proved)
+
+
+def _worth(cheapest: Cheapest, exchange: Exchange) -> About | None:
+    """What a price is worth in the currency that was asked for, else in a familiar one."""
+    if cheapest.converted is None:
+        return about(cheapest.amount, cheapest.currency, FAMILIAR, exchange)
+    amount, currency = cheapest.converted
+    return About(short(Decimal(amount)), currency)
+
+
+def _currencies(exchange: Exchange) -> list[str]:
+    """The currencies that prices can be converted to."""
+    return sorted({name for table in exchange.usable() for name in table.rates})[:300]
+
+
+def _told(asked: Asked | None, hits: Hits | None) -> str:
+    """How much was found, in words."""
+    if asked is None or hits is None:
+        return "No answer"
+    found = "Nothing found" if hits.total == 0 else "1 listing" if hits.total == 1 else f"{hits.total:,} listings"
+    found = f"More than {found}" if hits.at_least else found
+    return f"{found}, from number {asked.position + 1:,}" if asked.position and hits.hits else found
 
 
 def _before(given: Pairs, outcome: Outcome) -> str | None:
@@ -96,19 +167,19 @@ def _before(given: Pairs, outcome: Outcome) -> str | None:
     if outcome.asked is None or outcome.asked.query.after is not None or outcome.asked.position == 0:
         return None
     start = max(0, outcome.asked.position - outcome.asked.query.limit)
-    return _link(given, {"offset": str(start)} if start else {})
+    return link(given, {"offset": str(start)} if start else {})
 
 
-def _after(given: Pairs, outcome: Outcome) -> str | None:
-    """The link to the next page: by offset while that is served, then by cursor."""
+def _after(given: Pairs, outcome: Outcome, count: int) -> str | None:
+    """The link to the page after `count` cards: by offset while that is served, then by cursor."""
     asked, hits = outcome.asked, outcome.hits
-    if asked is None or hits is None or asked.beyond or (cursor := next_cursor(asked, hits, None)) is None:
+    if asked is None or hits is None or asked.beyond or not count:
         return None
-    start = asked.position + len(hits.hits)
+    if count < len(hits.hits):  # as if no more had been asked for
+        asked = replace(asked, query=replace(asked.query, limit=count))
+        hits = replace(hits, hits=hits.hits[:count])
+    if (cursor := next_cursor(asked, hits, None)) is None:
+        return None
+    start = asked.position + count
     by_offset = asked.query.after is None and start <= MAX_OFFSET
-    return _link(given, {"offset": str(start)} if by_offset else {"cursor": cursor})
-
-
-def _link(given: Pairs, place: Mapping[str, str]) -> str:
-    kept = [(k, v) for k, v in given if k not in ("offset", "cursor") and v]
-    return "/?" + urlencode([*kept, *place.items()])
+    return link(given, {"offset": str(start)} if by_offset else {"cursor": cursor})

@@ -55,7 +55,7 @@ class FakeEngine:
         ]
         start = query.offset
         counts: tuple[tuple[str, int], ...] = (("agent", 2), ("tool", 1))
-        facets = dict.fromkeys(query.facets, counts) or None
+        facets = {name: counts if name == "type" else () for name in query.facets} or None
         hits = tuple(_hit(each, query.sort) for each in found[start : start + query.limit])
         return Hits(hits, len(found), facets=facets)
 
@@ -121,6 +121,10 @@ class FakeStore:
             chain=CHAIN, caip2=CAIP2, outpoint=Outpoint(txid, 0), ref=ref, raw=raw, path=path.to_bytes(),
             beef=write([(raw, path)]), before=(), after=(raw,),
         )  # fmt: skip
+
+    def proved(self, txids: Iterable[str], /) -> set[str]:
+        """All of them."""
+        return set(txids)
 
     def headers(self, _chain: str, first: int, count: int, /) -> list[bytes]:
         """Thirty thousand headers that say their height."""

@@ -1,0 +1,46 @@
+"""Amounts for people: short, and what they are worth in a currency that the reader knows."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from typing import NamedTuple
+
+from overlay.exchange import Exchange
+from parsers.money import plain
+
+FAMILIAR = "USD"
+"""What prices are shown in beside their own currency where nobody asked for another."""
+
+_SHORT = Context(prec=3, rounding=ROUND_HALF_EVEN)
+_TOO_LARGE = Decimal(10) ** 15
+_LEAST = Decimal("1e-12")
+
+
+class About(NamedTuple):
+    """About how much something is worth: a short amount and its currency."""
+
+    amount: str
+    currency: str
+
+
+def short(amount: Decimal) -> str:
+    """An amount to three digits, thousands apart: `4.82`, `0.000964`, `12,300`. Past what reads well, with exponent."""
+    if not amount:
+        return "0"
+    if amount >= _TOO_LARGE or amount < _LEAST:
+        return f"{_SHORT.plus(amount):.2e}"
+    if amount >= 1_000:
+        return f"{amount:,.0f}"
+    rounded = _SHORT.plus(amount)
+    if rounded >= 1:
+        return plain(rounded.quantize(Decimal("0.01"))) if rounded < 100 else f"{rounded:.0f}"
+    return plain(rounded)
+
+
+def about(amount: str, currency: str, into: str, exchange: Exchange) -> About | None:
+    """What an amount is worth in another currency; None where it is the same one, or there is no rate to be used."""
+    if currency == into:
+        return None
+    table = exchange.quoting(currency, into)
+    rate = table.rate(currency, into) if table else None
+    return None if rate is None else About(short(Decimal(amount) * rate), into)

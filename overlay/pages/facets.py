@@ -1,0 +1,114 @@
+"""Facets as links: each leads to the search with one filter more, or one less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from overlay.api.params import SEARCH
+from overlay.pages.links import Pairs, adding, link, setting, without
+from overlay.periods import per
+from overlay.query import Query
+
+TITLES = {
+    "type": "What", "skillId": "Skill", "acceptedCurrency": "Takes", "interval": "Paid", "tag": "Tag",
+    "chain": "Chain", "status": "Status",
+}  # fmt: skip
+_SHOWN, _MORE, _LONGEST = 6, 18, 80
+_BUDGET = 30_000
+"""Characters of URLs: each link carries the whole search along."""
+
+_NOT_FILTERS = frozenset({"q", "sort", "limit", "offset", "cursor", "facets", "explain", "priceCurrency"})
+_LABELS = {
+    **TITLES, "maxPrice": "At most", "minPrice": "At least", "domain": "Domain", "owner": "Owner",
+    "verified": "Verified", "fromBlock": "From block", "toBlock": "To block", "updatedSince": "Updated since",
+    "asOfHeight": "As of block",
+}  # fmt: skip
+_MOST_CHIPS = 20
+
+
+class Choice(NamedTuple):
+    """A value of a facet: what it is called, how many listings have it, where it leads, and whether it is chosen."""
+
+    label: str
+    listings: int
+    url: str
+    chosen: bool
+
+
+class Group(NamedTuple):
+    """A facet: its choices, and those that are shown on request."""
+
+    name: str
+    title: str
+    choices: Sequence[Choice]
+    more: Sequence[Choice]
+
+
+class Chip(NamedTuple):
+    """A filter in use, and the search without it."""
+
+    label: str
+    value: str
+    url: str
+
+
+def groups(given: Pairs, query: Query, found: Mapping[str, Sequence[tuple[str, int]]]) -> list[Group]:
+    """The facets of an answer as links, those of one value alone left out unless that is chosen."""
+    room = _BUDGET // (len(link(given)) + 60)
+    made = []
+    for name, title in TITLES.items():
+        chosen = _chosen(query, name)
+        values = {value: count for value, count in found.get(name, ()) if len(value) <= _LONGEST}
+        values = {**dict.fromkeys(chosen, 0), **values}
+        if not chosen and len(values) < 2:
+            continue
+        ordered = sorted(values, key=lambda value: value not in chosen)
+        most = min(_SHOWN + _MORE, room)
+        room -= min(len(ordered), most)
+        choices = [_choice(given, name, value, values[value], value in chosen) for value in ordered[:most]]
+        if choices:
+            made.append(Group(name, title, choices[:_SHOWN], choices[_SHOWN:]))
+    return made
+
+
+def _choice(given: Pairs, name: str, value: str, count: int, chosen: bool) -> Choice:
+    if chosen:
+        leads = without(given, name, value)
+    else:
+        leads = setting(given, name, value) if name in ("type", "status") else adding(given, name, value)
+    label = per(value) if name == "interval" else f"{value}s" if name == "type" else value
+    return Choice(label, count, link(leads), chosen)
+
+
+def _chosen(query: Query, name: str) -> tuple[str, ...]:
+    """The values of a facet that are asked for; those that hold anyway are none."""
+    asked: dict[str, Any] = {
+        "type": (query.kind,) if query.kind else (), "skillId": query.skills, "acceptedCurrency": query.currencies,
+        "interval": query.intervals, "tag": query.tags, "chain": query.chains,
+        "status": () if set(query.statuses) == {"live", "pending"} else query.statuses,
+    }  # fmt: skip
+    return tuple(asked[name])
+
+
+def chips(given: Pairs) -> list[Chip]:
+    """The filters of a search, each with the search without it."""
+    return list(_chips(given))[:_MOST_CHIPS]
+
+
+def _chips(given: Pairs) -> Iterator[Chip]:
+    for number, (key, value) in enumerate(given):
+        known = SEARCH.names.get(key)
+        if known is None or known.name in _NOT_FILTERS or not value.strip() or (known.name, value) == ("type", "all"):
+            continue
+        shown = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+        if known.name == "interval":
+            shown = per(shown)
+        rest = [*given[:number], *given[number + 1 :]]
+        yield Chip(_LABELS.get(known.name, known.name), shown, link(rest))
+
+
+def cleared(given: Pairs) -> str:
+    """The search without any filter: the words and the order alone."""
+    kept = {"q", "sort", "limit", "priceCurrency"}
+    return link([(k, v) for k, v in given if (known := SEARCH.names.get(k)) is not None and known.name in kept])
