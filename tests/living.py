@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from indexer.chains import SourceUnavailableError
 from indexer.chains.several import Pace
@@ -30,7 +30,8 @@ class Node(MemoryChain):
     """A source with a mempool that a node might have, and a disk that loses bits.
 
     `spoiled` are hashes of blocks that are served with a wrong last byte, `evicted` transactions it does not take back.
-    It fails once after `cut` more blocks, when that is set.
+    It fails once after `cut` more blocks, when that is set, and tells no mempool while it is `busy`. While `listed` is
+    set, that is what it lists as its mempool. `then` happens once, after it has told its mempool.
     """
 
     def __init__(self, *blocks: Block) -> None:
@@ -38,6 +39,21 @@ class Node(MemoryChain):
         self.spoiled: set[bytes] = set()
         self.evicted: set[bytes] = set()
         self.cut: int | None = None
+        self.busy = False
+        self.listed: dict[bytes, bytes] | None = None
+        self.then: Callable[[], None] = _nothing
+
+    async def mempool(self) -> frozenset[bytes] | None:
+        if self.busy:
+            raise SourceUnavailableError("busy")
+        told = await super().mempool() if self.listed is None else frozenset(self.listed)
+        then, self.then = self.then, _nothing
+        then()
+        return told
+
+    async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        found = await super().transactions(txids)
+        return found | {txid: raw for txid, raw in (self.listed or {}).items() if txid in set(txids)}
 
     async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
         async for ref, data in super().blocks(first, last):
@@ -46,6 +62,10 @@ class Node(MemoryChain):
                 raise SourceUnavailableError("cut off")
             self.cut = self.cut and self.cut - 1
             yield ref, memoryview(bytes(data[:-1]) + b"\x99") if ref.hash in self.spoiled else data
+
+
+def _nothing() -> None:
+    """All is said."""
 
 
 class World:

@@ -9,10 +9,11 @@ well and agree, and what is stored, confirmed and pending, must be what a fresh 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -67,11 +68,17 @@ class LivingChain(RuleBasedStateMachine):
         self.patched = pytest.MonkeyPatch()
         self.patched.setattr(mempool, "RETRY_SECONDS", 0.0)
 
-    @initialize(count=st.sampled_from([2, 3, 1]), blocks_a_write=st.sampled_from([1, 2, 256]), plans=plans)
-    def begin(self, count: int, blocks_a_write: int, plans: list[Dig]) -> None:
+    @initialize(
+        count=st.sampled_from([2, 3, 1]), blocks_a_write=st.sampled_from([1, 2, 256]), plans=plans,
+        transactions_a_look=st.sampled_from([1_000, 1]),
+    )  # fmt: skip
+    def begin(self, count: int, blocks_a_write: int, plans: list[Dig], transactions_a_look: int) -> None:
         for plan in plans:
             self.world.dig(plan)
         self.patched.setattr(batch, "BATCH_BLOCKS", blocks_a_write)
+        if transactions_a_look == 1:
+            self.patched.setattr(mempool, "BATCH", 1)
+            self.patched.setattr(mempool, "LOOK_SECONDS", -1.0)
         self.nodes = [Node(*self.world.kit.blocks) for _ in range(count)]
         self.several = Several("demo", list(zip("abc", self.nodes, strict=False)), PACE, self.clock)
         path = Path(self.folder.name, "a2b.db")
@@ -160,19 +167,65 @@ class LivingChain(RuleBasedStateMachine):
         self.node(first).cut = after
         self.the_indexer_looks()
 
-    @rule(back=st.integers(1, 2), otherwise=st.booleans(), mined=st.booleans())
-    def what_was_said_is_taken_back(self, back: int, otherwise: bool, mined: bool) -> None:
+    @rule(back=st.integers(1, 2), otherwise=st.sampled_from(["", "mined", "unconfirmed"]), evicted=st.booleans())
+    def what_was_said_is_taken_back(self, back: int, otherwise: str, evicted: bool) -> None:
         """A registration, or what moved it, is left on a branch, and perhaps moves otherwise on the other one, in a
         block that does not speak of it."""
         for plan in (REGISTERED, MOVED._replace(run=0)):
-            self.arrive(self.world.dig(plan), frozenset())
+            blocks = self.world.dig(plan)
+            self.arrive(blocks, frozenset())
             self.the_indexer_looks()
-        spends = (OTHERWISE,) if otherwise and mined else ()
+        for node in self.nodes if evicted else ():
+            node.evicted.update(blocks[0].txids)
+        spends = (OTHERWISE,) if otherwise == "mined" else ()
         self.arrive(self.world.dig(Dig(back, spends, again=False, backwards=False, run=back)), frozenset())
-        if otherwise and not mined:
-            for node in self.nodes:
-                self.world.announce(node, OTHERWISE, conflicting=True)
+        for node in self.nodes if otherwise == "unconfirmed" else ():
+            self.world.announce(node, OTHERWISE, conflicting=True)
         self.the_indexer_looks()
+
+    @rule(listed_late=st.booleans(), busy=st.booleans(), looks=st.booleans())
+    def what_was_announced_is_mined_and_taken_back(self, listed_late: bool, busy: bool, looks: bool) -> None:
+        """A newcomer is unconfirmed, then in a block, and unconfirmed again; nodes list their mempool as it was."""
+        self.announce_everywhere(REGISTERED.spends[0])
+        self.the_indexer_looks()
+        for node in self.nodes:
+            node.listed, node.busy = dict(node.unconfirmed) if listed_late else None, busy
+        before = self.nodes[0].best[-1]
+        self.arrive([self.world.mine(self.nodes[0])], frozenset())
+        self.the_indexer_looks()
+        for node in self.nodes:
+            node.busy = False
+        if looks:
+            self.the_indexer_looks()
+        parent = next(block for block in self.world.kit.blocks if block.hash == before.hash)
+        branch = [self.world.kit.mine(parent=parent)]
+        branch.append(self.world.kit.mine(parent=branch[0]))
+        for block in branch:
+            self.world.scribe.views[block.hash] = self.world.scribe.views[parent.hash]
+        self.arrive(branch, frozenset())
+        self.the_indexer_looks()
+        for node in self.nodes:
+            node.listed = None
+
+    def announce_everywhere(self, plan: Spend) -> None:
+        self.world.announce(self.nodes[0], plan, conflicting=True)
+        for node in self.nodes[1:]:
+            node.unconfirmed = self.nodes[0].unconfirmed | node.unconfirmed
+            self.world.settle(node)
+
+    @rule(number=which, late=st.booleans(), busy=st.booleans())
+    def a_node_lists_its_mempool_as_it_was(self, number: int, late: bool, busy: bool) -> None:
+        node = self.node(number)
+        node.listed, node.busy = dict(node.unconfirmed) if late else None, busy
+
+    @rule(plan=digs(any_order=True, most=2), moves=st.booleans())
+    def a_block_arrives_between_two_questions(self, plan: Dig, moves: bool) -> None:
+        """After the mempool was listed, before anything else was asked."""
+        for node in self.nodes:
+            node.then = lambda: self.arrive(self.world.dig(MOVED if moves else plan), frozenset())
+        self.the_indexer_looks()
+        for node in self.nodes:
+            node.then = lambda: None
 
     @rule(seconds=st.sampled_from([1, 40, 1_000]))
     def time_passes(self, seconds: float) -> None:
@@ -195,9 +248,17 @@ class LivingChain(RuleBasedStateMachine):
             self.world.settle(node)  # a refused block changes what is unspent
         self.reader.read()
 
-    @rule(steps=st.integers(0, 40))
-    def the_indexer_is_stopped_in_the_middle_and_started_again(self, steps: int) -> None:
+    @rule(steps=st.integers(0, 40), alone=st.booleans())
+    def the_indexer_is_stopped_in_the_middle_and_started_again(self, steps: int, alone: bool) -> None:
+        """Perhaps while no node answers."""
+        down = [node.down for node in self.nodes]
+        for node in self.nodes if alone else ():
+            node.down = "gone"
         self.run(self.crash(steps))
+        if alone:
+            self.the_indexer_looks()
+        for node, why in zip(self.nodes, down, strict=True):
+            node.down = why
 
     async def crash(self, steps: int) -> None:
         threads = ThreadPoolExecutor(4)
@@ -268,7 +329,7 @@ class LivingChain(RuleBasedStateMachine):
         for node in self.nodes:
             node.down = ""
             node.spoiled.clear()
-            node.cut = None
+            node.cut, node.busy, node.listed = None, False, None
             node.arrive(*self.world.kit.blocks)
             assert node.best[-1].hash == last.hash
             node.unconfirmed = self.nodes[0].unconfirmed
@@ -287,7 +348,7 @@ class LivingChain(RuleBasedStateMachine):
             await asyncio.sleep(0.002)
         else:
             raise AssertionError(f"not at the tip after {LOOKS} looks: {self.several.sources}")
-        for _ in range(2):  # the second asks again for what was refused
+        for _ in range(2 + 2 * len(self.nodes[0].unconfirmed)):  # what was refused is asked for again
             await self.look()
 
     async def compare(self) -> None:
@@ -321,3 +382,50 @@ def test_any_life_ends_as_a_fresh_index(tmp_path: Path) -> None:
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
         ),
     )
+
+
+def told_each_way(step: str, **ways: Sequence[Any]) -> list[list[tuple[str, dict[str, Any]]]]:
+    """Stories of one step, with every choice of what may be given."""
+    return [[(step, dict(zip(ways, given, strict=True)))] for given in itertools.product(*ways.values())]
+
+
+BOTH = (False, True)
+ANNOUNCED = (
+    "a_transaction_is_announced", {"number": 0, "plan": REGISTERED.spends[0], "conflicting": True, "everywhere": True}
+)  # fmt: skip
+STORIES = {
+    "taken back": told_each_way(
+        "what_was_said_is_taken_back", back=(1, 2), otherwise=("", "mined", "unconfirmed"), evicted=BOTH
+    ),
+    "announced, mined, taken back": told_each_way(
+        "what_was_announced_is_mined_and_taken_back", listed_late=BOTH, busy=BOTH, looks=BOTH
+    ),
+    "failing": told_each_way("all_nodes_fail_behind_a_block_that_moves_a_registration", first=(0,), after=(1, 2)),
+    "between": [[ANNOUNCED, ("a_block_arrives_between_two_questions", {"plan": MOVED, "moves": True})]],
+    "alone": [
+        [ANNOUNCED, ("the_indexer_looks", {}),
+         ("the_indexer_is_stopped_in_the_middle_and_started_again", {"steps": 0, "alone": True})],
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("count", "blocks_a_write"), [(1, 1), (3, 256)])
+@pytest.mark.parametrize("stories", STORIES.values(), ids=STORIES)
+def test_each_story_ends_as_a_fresh_index(
+    stories: list[list[tuple[str, dict[str, Any]]]], count: int, blocks_a_write: int, tmp_path: Path
+) -> None:
+    """One after the other in one life: random lives reach each of them seldom."""
+    LivingChain.empty = tmp_path / "empty.db"
+    with Indexing(f"sqlite:///{LivingChain.empty}"):
+        pass
+    life = LivingChain()
+    try:
+        life.begin(count, blocks_a_write, [REGISTERED], 1_000)
+        for story in stories:
+            for step, given in story:
+                getattr(life, step)(**given)
+                life.what_is_stored_is_one_branch()
+                life.what_is_pending_goes_on_from_what_is_stored()
+            life.run(life.end())
+    finally:
+        life.teardown()
