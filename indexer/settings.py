@@ -24,6 +24,7 @@ KEYS = {
     "host": "the address to serve on",
     "port": "the port to serve on; 0 takes any that is free",
     "limits": "how often one client may ask: KIND=REQUESTS/SECONDS, several separated by spaces, or off",
+    "log": "log lines: text or json, and requests for a line each; by itself, json where nobody watches a terminal",
     "junglebus_token": "the access token that a JungleBus server's dashboard gives",
     "trusted_proxies": "addresses or networks of proxies whose X-Forwarded-For is believed, separated by spaces",
     "fetch_resolve": "hosts that are fetched from elsewhere: host:port=ip:port, several separated by spaces",
@@ -51,6 +52,9 @@ LIMITS = {
     "stream": Quota(60, 60),
 }
 """How often one client may ask, by kind of route, unless `limits` says otherwise."""
+
+LOG_WORDS = frozenset({"text", "json", "requests"})
+"""What `log` may say."""
 
 LATER = frozenset({"key"})
 """Settings that belong to abilities which this version has not: refused rather than ignored."""
@@ -117,6 +121,7 @@ class Settings:
     host: str
     port: int
     limits: Mapping[str, Quota | None]
+    log: tuple[str, ...]
     trusted_proxies: tuple[str, ...]
     fetch_resolve: str
     fetch_ca_file: str
@@ -154,6 +159,7 @@ class Settings:
             "host": self.host,
             "port": str(self.port),
             "limits": " ".join(f"{name}={_quota_text(quota)}" for name, quota in self.limits.items()),
+            "log": " ".join(self.log),
             "trusted_proxies": " ".join(self.trusted_proxies),
             "fetch_resolve": self.fetch_resolve,
             "fetch_ca_file": self.fetch_ca_file,
@@ -244,6 +250,7 @@ def _build(given: Mapping[str, Any]) -> Settings:
         host=str(given.get("host", "127.0.0.1")),
         port=_port(given.get("port", 8080)),
         limits=_limits(str(given.get("limits", ""))),
+        log=_log(str(given.get("log", ""))),
         trusted_proxies=_networks(str(given.get("trusted_proxies", ""))),
         fetch_resolve=_resolve(str(given.get("fetch_resolve", ""))),
         fetch_ca_file=_ca_file(str(given.get("fetch_ca_file", ""))),
@@ -318,6 +325,14 @@ def _limits(text: str) -> dict[str, Quota | None]:
 
 def _quota_text(quota: Quota | None) -> str:
     return f"{quota.requests}/{quota.seconds}" if quota else "off"
+
+
+def _log(text: str) -> tuple[str, ...]:
+    """The words, each known and the two forms not both."""
+    words = tuple(dict.fromkeys(text.split()))
+    if not set(words) <= LOG_WORDS or {"text", "json"} <= set(words):
+        raise SettingsError(f"log is {text[:60]!a}: write text or json, and requests for a line about every request")
+    return words
 
 
 def _networks(text: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from indexer.progress import Progress as Following
-from overlay.terminal import log_lines
+from overlay.logs import log_lines
 from overlay.visible import one_line
 
 REFRESH_SECONDS = 0.2

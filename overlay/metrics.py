@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from overlay.api.edge import REFUSED
 from overlay.api.hub import STREAMS
 from overlay.counters import BUCKETS, Counters
+from overlay.logs import ERRORS, WARNINGS
 from overlay.ports import Services
 
 STATES = ("starting", "catching-up", "following", "unreachable", "stopped", "stored")
@@ -56,6 +57,7 @@ class _Everything(Collector):
         )  # fmt: skip
         yield from _rates(status.get("rates"))
         yield from _http(services.counters, self._paths)
+        yield _lines(services.counters)
 
 
 def _rates(told: Mapping[str, Any] | None) -> Iterator[Metric]:
@@ -120,6 +122,13 @@ def _http(counters: Counters, paths: Sequence[str]) -> Iterator[Metric]:
         refused.add_metric([name], counters.gauge(number))
     yield refused
     yield GaugeMetricFamily("a2b_streams", "Readers of the change feed that are connected.", counters.gauge(STREAMS))
+
+
+def _lines(counters: Counters) -> Metric:
+    lines = CounterMetricFamily("a2b_log_lines", "Lines logged since the start, by level.", labels=["level"])
+    for level, number in (("warning", WARNINGS), ("error", ERRORS)):
+        lines.add_metric([level], counters.gauge(number))
+    return lines
 
 
 def _buckets(counts: Sequence[int]) -> Iterator[tuple[str, float]]:

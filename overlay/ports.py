@@ -162,6 +162,7 @@ class Services:
     waits for changes; where nobody tells them, they are looked for. `refused` counts the blocks refused, by chain.
     `limits` are the rate limits by kind of route and `trusted_proxies` the networks whose X-Forwarded-For is believed.
     With `log_requests` each answer is worth a line in the log.
+    With `log_requests` each answer is worth a line in the log.
     `check_owner` asks the source of a chain whether an outpoint is unspent: True, False, or None where it cannot tell;
     it is None where no chain's moves are found by asking. `exchange` holds the exchange rates. A change of price is a
     warning for `change_blocks` blocks.
@@ -185,5 +186,6 @@ class Services:
     exchange: Exchange = field(default_factory=Exchange)
     limits: Mapping[str, Quota | None] = field(default_factory=dict)
     trusted_proxies: tuple[str, ...] = ()
+    log_requests: bool = False
     log_requests: bool = False
     check_owner: Callable[[str, Outpoint], Awaitable[bool | None]] | None = None

@@ -336,6 +336,7 @@ class Runner:
             limits=settings.limits,
             change_blocks=settings.change_blocks,
             trusted_proxies=settings.trusted_proxies,
+            log_requests="requests" in settings.log,
             check_owner=self._check_owner if any(each.owners for each in self._followers) else None,
         )
 

@@ -1,17 +1,14 @@
-"""What a person at a terminal sees: strangers' text made harmless, JSON, log lines, and how far long work has come."""
+"""What a person at a terminal sees: strangers' text made harmless, JSON, and how far long work has come."""
 
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from overlay.visible import one_line, visible, visible_in_json
-
-_LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 def say(text: str = "") -> None:
@@ -37,33 +34,6 @@ def survive_any_encoding() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-
-
-class _HarmlessFormatter(logging.Formatter):
-    """Log lines hold strangers' text too; a traceback of our own keeps its lines."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        record.message = one_line(record.message)
-        return super().formatMessage(record)
-
-
-def log_lines(write: Callable[[str], None] | None = None, level: int = logging.INFO) -> None:
-    """Send what this program logs to standard error, or to `write`, a line each."""
-    handler = logging.StreamHandler(sys.stderr) if write is None else _Written(write)
-    handler.setFormatter(_HarmlessFormatter(_LOG_FORMAT))
-    logging.basicConfig(level=level, handlers=[handler], force=True)
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
-
-
-class _Written(logging.Handler):
-    """Hands formatted lines to a function."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        super().__init__()
-        self._write = write
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._write(self.format(record))
 
 
 def is_terminal() -> bool:

@@ -18,6 +18,7 @@ from overlay.api.middleware import edge
 from overlay.api.openapi import document
 from overlay.api.problems import ProblemError
 from overlay.api.routes import ROUTES, STREAM
+from overlay.logs import REQUEST
 from overlay.ports import Services
 
 MAX_LINE = 64 * 1024  # a URL of 8 kB, aiohttp's own limit, is too small for 64 repeated percent-encoded filters
@@ -28,7 +29,7 @@ def create_app(services: Services) -> web.Application:
     app = web.Application(middlewares=[edge])
     app[SERVICES] = services
     app[OPENAPI] = document(ROUTES, services.version)
-    app[EDGE] = Edge(services.limits, services.trusted_proxies, services.counters)
+    app[EDGE] = Edge(services.limits, services.trusted_proxies, services.counters, log_requests=services.log_requests)
     app[HUB] = Hub(services.store, services.news, services.counters)
     for number, route in enumerate(ROUTES):
         for method in (route.method, "HEAD") if route.method == "GET" else (route.method,):
@@ -68,11 +69,12 @@ class _Protocol(RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """aiohttp answers with HTML or plain text here, and logs a traceback for every malformed request."""
+        request_id = secrets.token_hex(8)
+        REQUEST.set(request_id)
         if status >= 500:
             self.log_exception("a request from %s failed outside the application", request.remote, exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("an answer was begun, another cannot be sent")
-        request_id = secrets.token_hex(8)
         line = (message or "").partition("\n")[0].strip(" :")
         detail = f"the request is not well-formed HTTP: {line[:200]!a}" if status < 500 else "the server failed"
         response = problem_answer(ProblemError(status, detail), request_id)

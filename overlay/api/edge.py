@@ -31,10 +31,18 @@ _ELSEWHERE = Routed(ROUTES - 1, None, timed=True)
 
 
 class Edge:
-    """Built once for an application; `add` every route of its router."""
+    """Built once for an application; `add` every route of its router. With `log_requests` every answer is worth a line
+    in the log."""
 
-    def __init__(self, quotas: Mapping[str, Quota | None], trusted: tuple[str, ...], counters: Counters) -> None:
-        self.clients, self.counters = Clients(trusted), counters
+    def __init__(
+        self,
+        quotas: Mapping[str, Quota | None],
+        trusted: tuple[str, ...],
+        counters: Counters,
+        *,
+        log_requests: bool = False,
+    ) -> None:
+        self.clients, self.counters, self.log_requests = Clients(trusted), counters, log_requests
         self._limits = limits(quotas)
         self._routes: dict[AbstractRoute, Routed] = {}
 

@@ -13,17 +13,24 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 from isal import igzip
 
+from indexer.settings import masked
 from overlay.api.answers import EDGE, problem_answer
 from overlay.api.dress import dress
+from overlay.api.edge import Edge
 from overlay.api.limits import Taken
 from overlay.api.problems import ProblemError
 from overlay.api.stream_api import EventStream
+from overlay.logs import REQUEST
 
 log = logging.getLogger("overlay.http")
 
 WORTH_COMPRESSING = 1_400  # bytes: what fits into one packet gains nothing
 COMPRESS_IN_THREAD = 256 * 1024
 GZIP_LEVEL = 1  # 59 kB of items to 15 kB in 0.07 ms; zlib's level 1 takes 0.40 ms for the same size
+SLOW_SECONDS = 1.0
+"""An answer that takes longer is worth a line in the log."""
+
+_LONGEST_TARGET = 1_000
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _GZIP_REFUSED = re.compile(r"(?:gzip|\*)\s*;\s*q=0(?:\.0*)?\s*(?:,|$)")
 _PREFLIGHT = {
@@ -42,6 +49,7 @@ async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
     known = request.app[EDGE]
     routed = known.routed(request)
     request_id = _request_id(request)
+    REQUEST.set(request_id)
     taken = None
     if request.method == hdrs.METH_OPTIONS:
         response: web.StreamResponse = web.Response(status=204, headers=_PREFLIGHT)
@@ -56,9 +64,22 @@ async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
         await response.send(request)
     elif isinstance(response, web.Response):
         await _compress(request, response)
+    took = perf_counter() - began
     if routed.timed:
-        known.counters.observe(routed.number, response.status, perf_counter() - began)
+        known.counters.observe(routed.number, response.status, took)
+    if known.log_requests or (took >= SLOW_SECONDS and routed.timed):
+        _tell(known, request, response.status, took)
     return response
+
+
+def _tell(known: Edge, request: web.Request, status: int, took: float) -> None:
+    """A line about a request: a warning when it was slow."""
+    target = masked(ascii(request.raw_path[:_LONGEST_TARGET])[1:-1])
+    told = {"method": request.method, "target": target, "status": status, "ms": round(1000 * took, 3)}
+    told["client"] = known.clients.of(request)
+    level = logging.WARNING if took >= SLOW_SECONDS else logging.INFO
+    words = "%s %s answered with %d after %.1f ms", ascii(request.method[:20])[1:-1], target, status, 1000 * took
+    log.log(level, *words, extra={"told": told})
 
 
 def _refused(taken: Taken, request_id: str) -> web.Response:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 from indexer.settings import Settings
 from overlay.commands.options import UsageError, command, settings
+from overlay.logs import count_lines, log_lines
 from overlay.services import compiled_before, make_data, version
-from overlay.terminal import is_terminal, log_lines, say
+from overlay.terminal import is_terminal, say
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -27,19 +28,19 @@ def add(commands: Commands) -> None:
     """The three commands that go on until they are told to stop."""
     command(
         commands, "up", up, "Follow the configured chains and serve, in one process.",
-        "data", "database", "search", "chains", "from_height", "host", "port", "limits", "trusted_proxies",
+        "data", "database", "search", "chains", "from_height", "host", "port", "limits", "log", "trusted_proxies",
         "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "change_blocks", "rates", "rates_every", "rates_max_age",
         more="With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-data, on "
         f"127.0.0.1:8080. To follow a node: {NODE}",
     )  # fmt: skip
     command(
         commands, "index", index, "Follow the configured chains; serve nothing.",
-        "data", "database", "chains", "from_height", "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "rates",
+        "data", "database", "chains", "from_height", "log", "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "rates",
         "rates_every", "rates_max_age",
     )  # fmt: skip
     parser = command(
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
-        "data", "database", "search", "host", "port", "limits", "trusted_proxies", "change_blocks",
+        "data", "database", "search", "host", "port", "limits", "log", "trusted_proxies", "change_blocks",
     )  # fmt: skip
     parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes that serve [1]")
 
@@ -71,13 +72,15 @@ def _run(told: Settings, *, follow: bool, serve: bool, workers: int = 1) -> int:
         say(line)
     make_data(told)
     sys.stdout.flush()
-    log_lines()
+    as_json = "json" in told.log or ("text" not in told.log and not is_terminal())
+    log_lines(as_json=as_json)
     from overlay.counters import Counters
     from overlay.workers import Workers
 
     counters = Counters(workers)
     group = Workers(workers)
     counters.take(group.number)
+    count_lines(counters)
     try:
         _work(told, group, counters, follow=follow, serve=serve)
     finally:
@@ -125,7 +128,7 @@ def _work(told: Settings, group: Workers, counters: Counters, *, follow: bool, s
         )
         if group.is_shared:
             runner.also(group.watch)
-        if follow and is_terminal():
+        if follow and is_terminal() and "json" not in told.log:
             from overlay.bars import Bars
 
             runner.also(Bars(runner.standing.progress).show)

@@ -57,6 +57,7 @@ def test_up_says_what_it_does_and_how_to_follow_a_node(up: Running) -> None:
     assert "A2B_CHAINS='bsv=http://USER:PASSWORD@127.0.0.1:8332' a2b up" in up.out
     assert "sqlite:///a2b-data/a2b.db" in up.out
     assert "demo: block 125 of 125" in up.err
+    assert all({"time", "level", "logger", "message"} <= json.loads(line).keys() for line in up.err.splitlines())
 
 
 def test_status_stands_at_the_tip_with_the_stated_hash(up: Running, expected: dict[str, Any]) -> None:

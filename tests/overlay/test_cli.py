@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from indexer.chains import create
 from indexer.settings import Settings
-from overlay import cli, terminal
+from overlay import cli, logs
 from overlay.feed import Feed
 from overlay.services import build, open_store
 from overlay.visible import visible_in_json
@@ -623,7 +623,7 @@ def test_log_lines_are_harmless_and_keep_to_one_line(capsys: pytest.CaptureFixtu
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     try:
-        terminal.log_lines()
+        logs.log_lines()
         logging.getLogger("test").error("refused: %s", f"{HOSTILE}\nINFO forged line")
     finally:
         root.handlers[:] = before

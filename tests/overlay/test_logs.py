@@ -1,0 +1,165 @@
+"""Log lines: one object or one line each, with the request's id, without secrets, whatever strangers wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.settings import Settings, SettingsError
+from overlay import logs
+from overlay.api import middleware
+from overlay.counters import Counters
+from overlay.logs import ERRORS, LONGEST, REQUEST, WARNINGS, JsonLines, TextLines
+from overlay.ports import Services
+from tests.overlay.calls import problem
+from tests.overlay.conftest import Serve
+from tests.overlay.fakes import FakeEngine
+
+log = logging.getLogger("overlay.test")
+
+SECRETS = (
+    "http://user:hunter2@node:8332/", "https://rpc.example/v3/0123456789abcdef0123456789abcdef",
+    "https://a.example/?api_key=hunter2&x=1", "postgresql+psycopg://me:hunter2@db/a2b",
+)  # fmt: skip
+
+
+def record(message: str, *arguments: object, level: int = logging.INFO, **more: Any) -> logging.LogRecord:
+    made = logging.LogRecord("overlay.test", level, "file.py", 1, message, arguments, more.pop("exc_info", None))
+    vars(made).update(more)
+    return made
+
+
+@pytest.fixture
+def lines() -> Iterator[list[str]]:
+    """What is logged as JSON while a test runs."""
+    root = logging.getLogger()
+    before, level, written = root.handlers[:], root.level, list[str]()
+    logs.log_lines(written.append, as_json=True)
+    yield written
+    root.handlers[:] = before
+    root.setLevel(level)
+    logs._Lines.counters = None
+
+
+def test_a_line_of_json_says_when_who_and_what() -> None:
+    told = json.loads(JsonLines().format(record("%d blocks", 3, told={"status": 200}, created=1_700_000_000.0625)))
+    assert told == {
+        "time": "2023-11-14T22:13:20.062Z", "level": "info", "logger": "overlay.test", "message": "3 blocks",
+        "status": 200,
+    }  # fmt: skip
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_one_line_that_reads_as_an_object_and_steers_nothing(text: str) -> None:
+    line = JsonLines().format(record("%s", text))
+    assert isinstance(json.loads(line)["message"], str)
+    for each in (line, TextLines().format(record("%s", text))):
+        assert not {"\n", "\r", "\x1b", "\u202e", "\x07"} & set(each)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("form", [JsonLines(), TextLines()])
+def test_no_secret_of_a_url_is_written_not_in_a_traceback_either(secret: str, form: logging.Formatter) -> None:
+    try:
+        raise RuntimeError(f"cannot ask {secret}")
+    except RuntimeError as error:
+        line = form.format(record("asking %s failed", secret, exc_info=(type(error), error, error.__traceback__)))
+    assert "Traceback" in line
+    assert "RuntimeError: cannot ask" in line
+    for hidden in ("hunter2", "0123456789abcdef0123456789abcdef"):
+        assert hidden not in line
+
+
+def test_a_line_is_bounded() -> None:
+    for form in (JsonLines(), TextLines()):
+        assert len(form.format(record("%s", "://" * 1_000_000))) < LONGEST + 500
+
+
+def test_warnings_and_errors_are_counted(lines: list[str]) -> None:
+    counters = Counters()
+    logs.count_lines(counters)
+    for level in (logging.INFO, logging.WARNING, logging.ERROR, logging.ERROR):
+        log.log(level, "something")
+    assert (counters.gauge(WARNINGS), counters.gauge(ERRORS)) == (1, 2)
+    assert [json.loads(line)["level"] for line in lines] == ["info", "warning", "error", "error"]
+
+
+class Telling(FakeEngine):
+    """Logs a line for every search, in whichever thread it is asked."""
+
+    slow = True
+
+    def search(self, query: Any) -> Any:
+        log.info("searching")
+        if query.text == "mistake":
+            raise RuntimeError("a mistake of ours")
+        return super().search(query)
+
+
+async def test_every_line_of_a_request_carries_the_id_of_its_answer(
+    serve: Serve, services: Services, lines: list[str]
+) -> None:
+    assert isinstance(services.engine, FakeEngine)
+    services.engine.__class__ = Telling
+    client = await serve(services)
+
+    async def ask(number: int) -> tuple[str, str]:
+        async with client.get(f"/v1/search?limit={number + 1}", headers={"X-Request-Id": f"mine-{number}"}) as response:
+            assert response.status == 200
+            return f"mine-{number}", response.headers["X-Request-Id"]
+
+    answered = await asyncio.gather(*map(ask, range(8)))
+    assert all(sent == told for sent, told in answered)
+    told = [json.loads(line) for line in lines]
+    assert sorted(each["request"] for each in told if each["message"] == "searching") == [f"mine-{n}" for n in range(8)]
+    async with client.get("/v1/search?q=mistake") as response:
+        found = await problem(response, 500)
+    mine = [each for each in map(json.loads, lines) if each.get("request") == found["requestId"]]
+    assert [each["level"] for each in mine] == ["info", "error"]
+    assert "a mistake of ours" in mine[1]["exception"]
+    assert REQUEST.get() == "", "nothing is left outside of requests"
+
+
+async def test_requests_are_told_where_that_is_asked_for(serve: Serve, services: Services, lines: list[str]) -> None:
+    client = await serve(replace(services, log_requests=True))
+    async with client.get("/v1/search?q=tower&token=hunter2") as response:
+        request_id = response.headers["X-Request-Id"]
+    (told,) = [json.loads(line) for line in lines if '"target"' in line]
+    assert told["request"] == request_id
+    assert told["message"].startswith("GET /v1/search?q=tower&token=*** answered with 400 after ")
+    assert (told["method"], told["status"], told["client"]) == ("GET", 400, "127.0.0.1")
+    assert told["target"] == "/v1/search?q=tower&token=***"
+    assert told["level"] == "info"
+
+
+async def test_without_being_asked_only_slow_answers_are_told(
+    client: ClientSession, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with client.get("/v1/search?q=tower"):
+        pass
+    assert not [line for line in lines if '"target"' in line]
+    monkeypatch.setattr(middleware, "SLOW_SECONDS", 0.0)
+    async with client.get("/v1/search?q=tower"):
+        pass
+    (told,) = [json.loads(line) for line in lines if '"target"' in line]
+    assert (told["level"], told["logger"]) == ("warning", "overlay.http")
+
+
+@pytest.mark.parametrize(("text", "words"), [("", ()), ("json  requests", ("json", "requests")), ("text", ("text",))])
+def test_what_the_setting_may_say(text: str, words: tuple[str, ...]) -> None:
+    assert Settings.load({"log": text}).log == words
+
+
+@pytest.mark.parametrize("text", ["loud", "text json", "json,requests"])
+def test_what_the_setting_may_not_say(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"log is .*: write text or json"):
+        Settings.load({"log": text})
