@@ -25,10 +25,17 @@ RETRY_AFTER = 60
 async def ingest(request: web.Request) -> web.Response:
     """Ask for a transaction to be fetched. It is looked for at once, and with doubling delay for an hour; asking again
     changes nothing. `GET /v1/diagnose/{what}` says where it stands."""
+    asked = await wanted(request, bodies.read(bodies.WantedTransaction, await body(request, MAX_BYTES)))
+    txid = asked.txid[::-1].hex()
+    headers = {"Location": f"/v1/diagnose/{txid}", "Cache-Control": "no-store"}
+    return json_answer(_shown(asked), status=202, headers=headers)
+
+
+async def wanted(request: web.Request, transaction: bodies.WantedTransaction) -> Request:
+    """Have a transaction fetched for the client of a request. Raises ProblemError (429)."""
     from indexer.store.requests import TooManyRequestsError
 
-    wanted = bodies.read(bodies.WantedTransaction, await body(request, MAX_BYTES))
-    services, txid = request.app[SERVICES], bytes.fromhex(wanted.txid)[::-1]
+    services, txid = request.app[SERVICES], bytes.fromhex(transaction.txid)[::-1]
     client = request.app[EDGE].clients.of(request)
     try:
         asked = await to_thread(services.requests.ask, txid, client, int(time.time()))
@@ -36,8 +43,7 @@ async def ingest(request: web.Request) -> web.Response:
         headers = {"Retry-After": str(RETRY_AFTER)}
         raise ProblemError(429, f"{error}; ask again when some of them are found", headers=headers) from None
     services.asked()
-    headers = {"Location": f"/v1/diagnose/{wanted.txid}", "Cache-Control": "no-store"}
-    return json_answer(_shown(asked), status=202, headers=headers)
+    return asked
 
 
 def _shown(asked: Request) -> dict[str, Any]:

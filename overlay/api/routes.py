@@ -142,6 +142,15 @@ ROUTES = (
         errors=(404,), conditional=True,
     ),
     Route(
+        path="/publish", handler=pages.publish, tag="pages", answer="Diagnosis", media=(HTML, JSON), errors=(400,),
+        limit="costly",
+    ),
+    Route(
+        path="/publish", method="POST", handler=pages.publish_pasted, tag="pages", answer="Diagnosis",
+        media=(HTML, JSON), errors=(400, 413, 429), limit="costly",
+    ),
+    Route(path="/status", handler=pages.status, tag="pages", answer="Status", media=(HTML, JSON)),
+    Route(
         path="/static/{name}", handler=pages.static, tag="pages", answer=None, media=(CSS, SCRIPT, SVG), errors=(404,),
         conditional=True, limit=None,
     ),

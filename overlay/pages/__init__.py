@@ -5,6 +5,8 @@ from __future__ import annotations
 from overlay.pages.assets import static
 from overlay.pages.docs_page import docs, openapi
 from overlay.pages.listing_page import listing
+from overlay.pages.publish_page import publish, publish_pasted
 from overlay.pages.search_page import search
+from overlay.pages.status_page import status
 
-__all__ = ["docs", "listing", "openapi", "search", "static"]
+__all__ = ["docs", "listing", "openapi", "publish", "publish_pasted", "search", "static", "status"]

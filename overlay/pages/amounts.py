@@ -33,8 +33,13 @@ def short(amount: Decimal) -> str:
         return f"{amount:,.0f}"
     rounded = _SHORT.plus(amount)
     if rounded >= 1:
-        return plain(rounded.quantize(Decimal("0.01"))) if rounded < 100 else f"{rounded:.0f}"
+        return f"{rounded:.2f}" if rounded < 10 else f"{rounded:.1f}" if rounded < 100 else f"{rounded:.0f}"
     return plain(rounded)
+
+
+def percent(part: str) -> str:
+    """A part of one as percents: `0.2` is `20 %`."""
+    return f"{plain(Decimal(part) * 100)[:12]} %"
 
 
 def about(amount: str, currency: str, into: str, exchange: Exchange) -> About | None:

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from overlay.api.answers import REVALIDATE, SERVICES, weak_etag
+from overlay.pages.amounts import percent
 from overlay.pages.assets import asset_url
 from overlay.periods import per
 from overlay.visible import visible
@@ -43,6 +44,7 @@ def _environment() -> Environment:
     environment.filters["per"] = per
     environment.filters["asset"] = asset_url
     environment.filters["moment"] = moment
+    environment.filters["percent"] = percent
     return environment
 
 

@@ -109,6 +109,8 @@ def calls(services: Services) -> dict[str, list[str]]:
         "/openapi.json": ["/openapi.json"],
         "/": ["/?q=tower"],
         "/listings/{id}": [f"/listings/{id_}" for id_ in list(store.listings)[:3]],
+        "/publish": ["/publish?tx=" + "ab" * 32],
+        "/status": ["/status"],
     }
 
 

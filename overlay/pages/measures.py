@@ -1,0 +1,45 @@
+"""How much of a stranger's texts a page shows: a page stays below 100 kB, whatever a card holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from overlay.pages.cards import cut
+
+PAGE_BYTES = 95_000
+"""What a page may have; its answer's headers and what is put in later fit beside it."""
+
+_SCALES = (1.0, 0.5, 0.2, 0.06)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is shown of texts and lists: all that is usual, times `scale`."""
+
+    scale: float = 1.0
+
+    def text(self, value: str, most: int) -> str:
+        """At most so many characters of a text."""
+        return cut(value, max(8, int(most * self.scale)))
+
+    def some(self, values: Sequence[T], most: int) -> Sequence[T]:
+        """At most so many entries of a list."""
+        return values[: max(2, int(most * self.scale))]
+
+    def left(self, values: Sequence[T], most: int) -> int:
+        """How many entries `some` leaves out."""
+        return len(values) - len(self.some(values, most))
+
+
+def measured(made: Callable[[Measure], bytes]) -> bytes:
+    """A page made with the largest measure that keeps it small enough; ordinary listings are made once."""
+    body = b""
+    for scale in _SCALES:
+        body = made(Measure(scale))
+        if len(body) <= PAGE_BYTES:
+            break
+    return body

@@ -1,0 +1,204 @@
+"use strict";
+/* The proof of a listing, recomputed here with the browser's own SHA-256; and prices converted without a new page.
+   Formats: raw transactions (BIP 144 where there is a witness), BUMP (BRC-74), block headers of 80 bytes. */
+(() => {
+  const place = document.getElementById("proof");
+  const button = document.getElementById("check");
+  const steps = document.getElementById("steps");
+
+  const bytes = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+  const hex = (data) => Array.from(data, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  const shown = (data) => hex(data.toReversed());
+  const same = (one, other) => one.length === other.length && one.every((byte, at) => byte === other[at]);
+  const joined = (...parts) => {
+    const whole = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
+    let at = 0;
+    for (const part of parts) { whole.set(part, at); at += part.length; }
+    return whole;
+  };
+  const sha256 = async (data) => new Uint8Array(await crypto.subtle.digest("SHA-256", data));
+  const sha256d = async (data) => sha256(await sha256(data));
+  const holds = (data, part) => {
+    if (!part.length) return false;
+    for (let at = data.indexOf(part[0]); at >= 0; at = data.indexOf(part[0], at + 1)) {
+      let length = 1;
+      while (length < part.length && data[at + length] === part[length]) length += 1;
+      if (length === part.length) return true;
+    }
+    return false;
+  };
+
+  class Reader {
+    constructor(data) { this.data = data; this.at = 0; }
+    take(count) {
+      if (this.at + count > this.data.length) throw new Error("it ends too early");
+      this.at += count;
+      return this.data.subarray(this.at - count, this.at);
+    }
+    number(size) { return this.take(size).reduceRight((sum, byte) => sum * 256 + byte, 0); }
+    count() {
+      const first = this.number(1);
+      return first < 253 ? first : this.number(2 ** (first - 252));
+    }
+  }
+
+  /* The bytes that a transaction's id is the hash of: all of it, without the witness where there is one. */
+  const named = (raw, segwit) => {
+    if (!segwit || raw[4] !== 0 || raw[5] !== 1) return raw;
+    const reader = new Reader(raw);
+    reader.take(6);
+    for (let left = reader.count(); left > 0; left -= 1) { reader.take(36); reader.take(reader.count()); reader.take(4); }
+    for (let left = reader.count(); left > 0; left -= 1) { reader.take(8); reader.take(reader.count()); }
+    return joined(raw.subarray(0, 4), raw.subarray(6, reader.at), raw.subarray(raw.length - 4));
+  };
+
+  /* The merkle root that a BUMP leads to from a transaction (hash in internal byte order). */
+  const root = async (bump, txid) => {
+    const reader = new Reader(bump);
+    reader.count();
+    const levels = [];
+    for (let height = reader.number(1); height > 0; height -= 1) {
+      const level = new Map();
+      for (let left = reader.count(); left > 0; left -= 1) {
+        const offset = reader.count();
+        const flags = reader.number(1);
+        level.set(offset, flags & 1 ? null : reader.take(32));
+      }
+      levels.push(level);
+    }
+    const start = [...(levels[0] ?? [])].find(([, hash]) => hash && same(hash, txid));
+    if (!start) throw new Error("the path does not begin at the transaction");
+    let [offset, hash] = start;
+    if (levels.length === 1 && levels[0].size === 1) return hash; // alone in its block
+    for (const level of levels) {
+      const other = level.get(offset ^ 1);
+      if (other === undefined) throw new Error("the path has a gap");
+      const beside = other ?? hash;
+      hash = await sha256d(offset & 1 ? joined(beside, hash) : joined(hash, beside));
+      offset = Math.floor(offset / 2);
+    }
+    return hash;
+  };
+
+  /* A card as an envelope in a witness holds it: pushes of at most 520 bytes. */
+  const pushes = (card) => {
+    const parts = [];
+    for (let at = 0; at < card.length; at += 520) {
+      const part = card.subarray(at, at + 520);
+      const size = part.length;
+      parts.push(Uint8Array.from(size < 76 ? [size] : size < 256 ? [76, size] : [77, size & 255, size >> 8]), part);
+    }
+    return joined(...parts);
+  };
+
+  const target = (header) => {
+    const bits = new Reader(header.subarray(72, 76)).number(4);
+    return BigInt(bits & 0x7fffff) << BigInt(8 * Math.max(0, (bits >>> 24) - 3));
+  };
+
+  /* One step: what was looked at, and how that went; null for what was not checked. */
+  const say = (went, word, detail) => {
+    const item = document.createElement("li");
+    item.className = went === null ? "open" : went ? "good" : "bad";
+    const strong = document.createElement("strong");
+    strong.textContent = `${word} ${went === null ? "was not checked" : went ? "holds" : "does not hold"}:`;
+    const told = document.createElement("span");
+    told.textContent = detail;
+    item.append(strong, " ", told);
+    steps.append(item);
+    return went;
+  };
+
+  const get = async (path) => {
+    const answer = await fetch(`/v1/listings/${encodeURIComponent(place.dataset.listing)}${path}`, { cache: "no-store" });
+    if (!answer.ok) throw new Error(`the server answered ${answer.status} for ${path.slice(1)}`);
+    return answer;
+  };
+
+  const check = async () => {
+    const told = place.dataset;
+    const proof = await (await get("/proof")).json();
+    const card = new Uint8Array(await (await get("/card")).arrayBuffer());
+    const raw = bytes(proof.rawTx);
+    const header = bytes(proof.header).subarray(0, 80);
+    const results = [];
+
+    const digest = await sha256(card);
+    results.push(say(hex(digest) === told.card, "The card", `its ${card.length.toLocaleString("en")} bytes have the SHA-256 ${hex(digest).slice(0, 16)}…, ${hex(digest) === told.card ? "the one" : "not the one"} that this page names.`));
+
+    const txid = await sha256d(named(raw, "segwit" in told));
+    results.push(say(shown(txid) === told.txid, "The transaction", `the double SHA-256 of its ${raw.length.toLocaleString("en")} bytes is ${shown(txid).slice(0, 16)}…, ${shown(txid) === told.txid ? "its id" : "not the id that this page names"}.`));
+
+    if (told.holds === "card") {
+      const inside = holds(raw, card) || holds(raw, pushes(card));
+      results.push(say(inside, "The place of the card", inside ? "all its bytes stand in the transaction." : "its bytes do not stand in the transaction."));
+    } else if (told.holds === "hash") {
+      const inside = holds(raw, digest) || holds(raw, new TextEncoder().encode(told.card));
+      results.push(say(inside, "The hash on chain", inside ? "the transaction names the SHA-256 of the card." : "the transaction does not name the SHA-256 of the card."));
+    } else {
+      say(null, "The card", "the transaction names a place and no hash, so that nothing ties these bytes to it.");
+    }
+
+    const leads = await root(bytes(proof.bump), txid);
+    results.push(say(same(leads, header.subarray(36, 68)), "The merkle path", `from the transaction it leads to ${shown(leads).slice(0, 16)}…, ${same(leads, header.subarray(36, 68)) ? "the root in" : "not the root in"} the header of block ${proof.height.toLocaleString("en")}.`));
+
+    const block = await sha256d(header);
+    results.push(say(shown(block) === proof.blockHash, "The header", `its hash is ${shown(block).slice(0, 24)}…${shown(block) === proof.blockHash ? "" : ", not the one that the server says"}.`));
+    if (told.work === "header") {
+      const most = target(header);
+      const worked = BigInt(`0x${shown(block)}`) <= most;
+      const tries = (1n << 256n) / (most + 1n);
+      results.push(say(worked, "The proof of work", `such a hash takes about ${tries.toLocaleString("en")} tries${"regtest" in told ? ": on a test chain that anybody can mine, this says nothing" : ""}.`));
+    } else {
+      say(null, "The proof of work", "this chain's is over scrypt, which browsers do not offer; a2b verify computes it.");
+    }
+    return results.every(Boolean);
+  };
+
+  const LIMITS = [
+    "That this block is on the chain with most work, and how deep it is buried: one header was looked at. a2b verify checks every header from a checkpoint on.",
+    "That there is no newer revision: a server can keep one back. Compare with another overlay, or follow the chain yourself.",
+    "The way of the satoshi from its registration to here, and so who owns it. a2b verify follows it.",
+    "Who the publisher is, and whether what the card says is true.",
+  ];
+
+  button?.addEventListener("click", async () => {
+    steps.replaceChildren();
+    if (!globalThis.crypto?.subtle) {
+      say(null, "The proof", "this page did not come over https, and so the browser offers it no hashing. Use a2b verify.");
+      return;
+    }
+    button.disabled = true;
+    try {
+      const whole = await check();
+      place.dataset.result = whole ? "holds" : "fails";
+      document.getElementById("verdict").textContent = whole
+        ? "All that your browser checked holds." : "Something does not hold: do not believe this listing.";
+    } catch (error) {
+      say(false, "The proof", `it could not be read: ${error.message}.`);
+      place.dataset.result = "fails";
+    }
+    const limits = document.getElementById("limits");
+    limits.querySelector("ul").replaceChildren(...LIMITS.map((text) => {
+      const item = document.createElement("li");
+      item.textContent = text;
+      return item;
+    }));
+    limits.hidden = false;
+    button.disabled = false;
+    button.textContent = "Check it again";
+  });
+  if (button) button.hidden = false;
+
+  const convert = document.getElementById("convert");
+  const into = convert?.elements.namedItem("in");
+  into?.addEventListener("change", async () => {
+    const url = `${location.pathname}?${new URLSearchParams({ in: into.value })}`;
+    try {
+      a2b.swap(await a2b.load(url));
+      history.replaceState(null, "", url);
+    } catch {
+      convert.submit();
+    }
+  });
+})();

@@ -1,0 +1,24 @@
+"""The status page: how far every chain is, and what there is; the same URL answers JSON to who asks for that."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+
+from aiohttp import web
+
+from overlay.api import status_api
+from overlay.api.answers import SERVICES
+from overlay.pages.rendering import html_answer, render, wants_json
+
+
+async def status(request: web.Request) -> web.Response:
+    """Where every chain stands, counts and versions, or the same as JSON when Accept prefers that."""
+    if wants_json(request):
+        return await status_api.status(request)
+    told = await to_thread(request.app[SERVICES].status)
+    return html_answer(render("status.html", here="/status", status=told, tone=tone))
+
+
+def tone(state: str, error: str) -> str:
+    """How good the news of a chain's state is."""
+    return "bad" if error or state in ("stopped", "unreachable") else "good" if state == "following" else "warn"
