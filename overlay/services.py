@@ -51,8 +51,9 @@ def cache_loops(settings: Settings) -> None:
 
 
 def compiled_before() -> bool:
-    """Whether an earlier process left compiled loops where this one will look for them."""
-    return Path(os.environ.get("NUMBA_CACHE_DIR", os.devnull)).is_dir()
+    """Whether an earlier process left compiled loops where this one will look for them. The folder alone says nothing:
+    importing the loops makes it."""
+    return any(Path(os.environ.get("NUMBA_CACHE_DIR", os.devnull)).glob("*/*.nbi"))
 
 
 def open_store(settings: Settings, *, make: bool) -> Store:

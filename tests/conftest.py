@@ -31,8 +31,11 @@ def missing(what: str) -> NoReturn:
 @pytest.fixture(scope="session", autouse=True)
 def compiled_here(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Loops are compiled in the process of the tests, once, when they are first used, and not by a child of each
-    service started here: there is a folder for what one compiled, and the service waits for none."""
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(tmp_path_factory.mktemp("numba-here")))
+    service started here: it looks as if one had compiled, and the service waits for none."""
+    folder = tmp_path_factory.mktemp("numba-here")
+    (folder / "of-a-child").mkdir()
+    (folder / "of-a-child" / "loops.nbi").touch()
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))
 
 
 @pytest.fixture(scope="session")

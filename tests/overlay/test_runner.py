@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -27,6 +28,7 @@ from overlay.workers import WorkerError, Workers
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
+from tests.running import environment
 
 PATIENCE = 30.0
 
@@ -111,6 +113,26 @@ async def test_loops_that_walk_blocks_are_compiled_where_there_are_blocks_to_wal
     async with running(house(tmp_path, kind(*mined().blocks, name="live"))) as (runner, _):
         await until(lambda: runner.standing.ready() is None)
     assert len(compiled) == compiles
+
+
+def test_loops_were_compiled_before_where_an_index_of_them_is_not_where_importing_them_made_a_folder(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "numba"
+    program = (
+        "from overlay.services import compiled_before\n"
+        "print(compiled_before())\n"
+        "from parsers.tx import Outpoint\n"
+        "from parsers.watched import Watched\n"
+        "print(compiled_before())\n"
+        "Watched([Outpoint(bytes(32), 1)])\n"
+        "print(compiled_before())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(NUMBA_CACHE_DIR=str(folder)), capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["False", "False", "True"]
 
 
 async def test_a_network_without_a_name_is_called_by_its_reference(tmp_path: Path) -> None:
