@@ -54,7 +54,7 @@ _STEP_OF = {
 _PLACE_STEPS = ("json", "card")
 _CARD_STEPS = ("envelope", "map", "json", "card", "satoshi")
 _GOOD = {
-    "envelope": "a valid ord envelope in an output of one satoshi",
+    "envelope": "a valid ord envelope, on a satoshi that can be followed",
     "map": "MAP says what it registers",
     "json": "the body is JSON",
     "card": "the card meets every hard rule",

@@ -368,6 +368,15 @@ def test_a_network_where_blocks_cost_nothing_proves_nothing_unless_it_is_expecte
     report = check(server, expected=None)
     assert report.missing == ["chain"]
     assert "say --chain bsv:regtest" in words(report, "chain")
+    assert check(server, expected=None, own=Own(holds=None)).missing == ["chain"]
+
+
+def test_a_network_where_blocks_cost_nothing_is_worth_what_the_user_s_own_source_says_of_it(server: Server) -> None:
+    assert check(server, expected=None, own=Own(holds=True)).missing == []
+    report = check(server, expected=None, own=Own(holds=False))
+    assert report.missing == ["chain"]
+    assert "says that the block is not in its best chain" in words(report, "chain")
+    assert check(server, expected="bsv:mainnet", own=Own(holds=True)).missing == ["chain"]
 
 
 def test_a_transaction_of_64_bytes_proves_nothing(server: Server) -> None:
