@@ -6,6 +6,8 @@ async with EvmServer() as server:
     server.fail("eth_getLogs", refusal(-32005, "query returned more than 10000 results"))
     server.lie("eth_getLogs", lambda told: told[:-1])
     server.most_blocks = 10                # as free plans do
+    server.made = 7                        # the block in which the contract was made
+    server.archive_from = 90               # as a node that keeps no archive
     server.behind = 2                      # logs come from a node that has not heard of the newest blocks
 """
 
@@ -77,6 +79,7 @@ class EvmServer:
         self.blocks: list[Block] = []
         self.known: dict[str, Block] = {}
         self.contracts = {CONTRACT: "0x6001"}
+        self.made, self.archive_from = 0, 0
         self.syncing: Any = False
         self.most_blocks, self.behind, self.blooms = 10**9, 0, True
         self.asked: Counter[str] = Counter()
@@ -220,7 +223,10 @@ class EvmServer:
         if method == "eth_chainId":
             return hex(self.number)
         if method == "eth_getCode":
-            return self.contracts.get(params[0], "0x")
+            height = len(self.blocks) - 1 if params[1] == "latest" else int(params[1], 16)
+            if height < self.archive_from:
+                raise PermissionError("missing trie node d0f3 (path ) state 0xd0f3 is not available")
+            return self.contracts.get(params[0], "0x") if height >= self.made else "0x"
         if method == "eth_syncing":
             return self.syncing
         if method == "eth_getBlockByNumber":

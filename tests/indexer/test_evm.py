@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from hashlib import sha256
 from itertools import pairwise
 
@@ -201,7 +201,45 @@ async def test_reading_starts_where_it_is_told(server: EvmServer, tmp_path: obje
         assert pointers(indexing) == []
     assert server.ranges == [(5, 9)]
     assert followed.warning == ""
-    assert "give ?from=" in server.chain().warning
+    assert server.asked["eth_getCode"] == 1  # nobody had to be asked when the contract was made
+    await followed.close()
+
+
+@pytest.mark.parametrize("made", [0, 1, 6, 9, 10])
+async def test_without_being_told_reading_starts_where_the_contract_was_made(
+    server: EvmServer, tmp_path: object, made: int
+) -> None:
+    server.mine_empty(10)
+    server.made = made
+    followed = server.chain()
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as indexing:
+        await indexing.catch_up()
+    assert server.ranges[0][0] == made == followed.first
+    assert server.asked["eth_getCode"] <= 6
+    assert followed.warning == ""
+    await followed.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal(-32000, "missing trie node d0f3 (path ) state 0xd0f3 is not available"),
+        refusal(-32000, "the archive is busy", status=503),
+        lambda _: web.json_response({"jsonrpc": "2.0", "id": 1, "result": None}),
+    ],
+)
+async def test_where_nobody_knows_when_the_contract_was_made_reading_starts_at_block_0_and_says_so(
+    server: EvmServer, tmp_path: object, answer: Callable[[web.Request], object]
+) -> None:
+    server.mine(says(SHOP))
+    server.mine_empty(9)
+    followed = server.chain()
+    code = web.json_response
+    server.fail("eth_getCode", lambda _: code({"jsonrpc": "2.0", "id": 1, "result": "0x60"}), *[answer] * 5)
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as indexing:
+        await indexing.catch_up()
+        assert pointers(indexing) == [(1, SHOP)]
+    assert "reading starts at block 0; give ?from=" in followed.warning
     await followed.close()
 
 

@@ -71,6 +71,8 @@ class EvmChain:
         self.name, self.caip2, self.network = name, "", ""
         self._endpoint, self._reader, self._wanted = endpoint, reader, wanted
         self.first = int(options.get("from", 0))
+        self._must_find = "from" not in options
+        self._lost = ""
         self._given = int(options["finality"]) if "finality" in options else None
         self.finality: int | None = self._given
         self.poll_seconds = POLL_SECONDS
@@ -84,8 +86,7 @@ class EvmChain:
     def warning(self) -> str:
         """What works less well than it could."""
         caught = f"{self._endpoint.caught:,} answers were none that a node gives" if self._endpoint.caught else ""
-        start = "" if self.first else "reading starts at block 0; give ?from= the block in which the contract was made"
-        return "; ".join(filter(None, (start, caught)))
+        return "; ".join(filter(None, (self._lost, caught)))
 
     # -- the chain of headers
 
@@ -98,6 +99,21 @@ class EvmChain:
         if found.kind == "regtest":
             self.poll_seconds = min(self.poll_seconds, DEVELOPMENT_SECONDS)
         await self._refresh()
+        if self._must_find and not self.first and found.kind != "regtest" and self._tip is not None:
+            await self._find_first(self._tip.number)
+
+    async def _find_first(self, tip: int) -> None:
+        """Begin where the contract did, which nobody said."""
+        made = await self._endpoint.made(tip)
+        self._must_find = made is None
+        if made is not None:
+            self.first, self._lost = made, ""
+            log.info("%s: the contract was made in block %d, where reading begins", self.name, made)
+        else:
+            self._lost = (
+                "the endpoint keeps no archive to find when the contract was made, so that reading starts at block 0; "
+                "give ?from= the block in which the contract was made"
+            )
 
     async def tip(self) -> BlockRef | None:
         """The newest block that the endpoint knows, asked for at most every few seconds."""

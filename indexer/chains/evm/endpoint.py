@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -10,6 +11,8 @@ from indexer.chains import SourceError, SourceUnavailableError
 from indexer.chains.evm import answers
 from indexer.chains.evm.answers import AnswerError, Header, Log
 from indexer.chains.jsonrpc import NO_SUCH_METHOD, SMALL_BYTES, JsonRpc, RefusedError
+
+log = logging.getLogger(__name__)
 
 RANGE_BYTES, BLOCK_BYTES = 16 << 20, 128 << 20
 """What the logs of several blocks may take, or fewer are asked for; and those of one block, which has no parts: a byte
@@ -45,6 +48,21 @@ class Endpoint:
             f"{self.name}: there is no contract at 0x{self.address.hex()} on the chain of {self.shown}; correct "
             "?contract=, or the endpoint's URL"
         )
+
+    async def made(self, tip: int) -> int | None:
+        """The block in which the contract got its code, of those up to `tip`, where it has some: found by halving. None
+        where the node does not tell the past: only archive nodes keep it, and others refuse or fail."""
+        without, with_code = -1, tip
+        while with_code - without > 1:
+            middle = (without + with_code) // 2
+            try:
+                told = await self.rpc.call("eth_getCode", f"0x{self.address.hex()}", hex(middle), limit=SMALL_BYTES)
+                has_code = bool(answers.data(told))
+            except (RefusedError, SourceUnavailableError, AnswerError) as error:
+                log.debug("%s: no code of block %d: %s", self.name, middle, error)
+                return None
+            without, with_code = (without, middle) if has_code else (middle, with_code)
+        return with_code
 
     async def header(self, block: int | str) -> Header | None:
         """The block at a height, or of a tag (`latest`, `finalized`); None where there is none. Raises RefusedError."""
