@@ -144,6 +144,7 @@ class Runner:
             self._start(self._ask_for_rates())
         if house.engine is not None:
             self._start(self._carry(Feed(house.store, house.engine)))
+            self._start(self._hold())
             self._start(self.standing.keep_hashing())
             self._start(self._look_at_rates())
             if not house.chains:
@@ -157,6 +158,13 @@ class Runner:
 
     async def _wait_for_signal(self) -> None:
         await self._signalled.wait()
+
+    async def _hold(self) -> None:
+        """Let the engine hold in memory what most searches are about, if it can: it answers meanwhile, too."""
+        hold = getattr(self._house.engine, "hold", None)
+        if hold is not None:
+            await asyncio.to_thread(hold)
+            await asyncio.to_thread(give_back)
 
     async def _until_stopped(self) -> None:
         """Return after a signal; raise what ended a task."""

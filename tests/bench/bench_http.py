@@ -173,6 +173,8 @@ def _engine(name: str, found: list[Document], folder: Path) -> Any:
 
     engine: Engine = engines.open_engine(f"{name}:{folder / name}")
     engine.replace([], found, Cursor("epoch", 1))
+    if hold := getattr(engine, "hold", None):  # as a server does at its start
+        hold()
     return engine
 
 

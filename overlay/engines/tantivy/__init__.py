@@ -14,6 +14,7 @@ from uuid import uuid4
 import tantivy
 
 from overlay.engines import BusyError, Cursor, EngineError, Suggestion
+from overlay.engines.tantivy.listings import Appending, Listings
 from overlay.engines.tantivy.queries import Translator
 from overlay.engines.tantivy.run import counted
 from overlay.engines.tantivy.schema import schema, to_fields
@@ -23,6 +24,7 @@ from overlay.engines.tantivy.suggest import suggest
 from overlay.engines.tantivy.view import View
 from overlay.query import Hits, Query
 from overlay.search.facts import is_listed
+from overlay.search.postings import Postings
 from overlay.search.prices import pack, usual
 from overlay.search.ranking import weigh
 from overlay.search.records import Record, Records
@@ -32,7 +34,7 @@ from overlay.search.vocabulary import Change, Vocabulary
 if TYPE_CHECKING:
     from overlay.document import Document
 
-_VERSION = "tantivy-2"
+_VERSION = "tantivy-4"
 """The folder inside the index folder: a new layout gets a new name, and the old one is left to be rebuilt."""
 _HEAP = 24_000_000
 _SMALL_BATCH = 64  # registrations; larger ones are a rebuild, or catching up
@@ -56,6 +58,7 @@ class TantivyEngine:
         self._meta = self._folder / "meta.json"
         self._writer: tantivy.IndexWriter | None = None
         self._appending: tuple[str, Records] | None = None
+        self._listings = Listings(self._folder)
         self._committing = threading.Lock()
         self._counting = threading.Lock()
         self._opened: list[Records] = []
@@ -89,7 +92,10 @@ class TantivyEngine:
             records = self._open_records(state.records, write=False)
             if records.size() < state.size:
                 raise ValueError(f"{state.records} holds {records.size():,} of {state.size:,} bytes")
-        return View(ask, state, self._words(before, state, ask), records)
+        return View(ask, state, self._words(before, state, ask), records, self._postings(before, state))
+
+    def _postings(self, before: View | None, state: State) -> Postings | None:
+        return self._listings.postings(state, before.state if before else None, before.postings if before else None)
 
     def _words(self, before: View | None, state: State, ask: Translator) -> Vocabulary:
         """The vocabulary of a commit: the one before, brought up to date, unless it was written anew since."""
@@ -119,6 +125,13 @@ class TantivyEngine:
                 self._committing.release()
         return self._view
 
+    def hold(self) -> None:
+        """Hold what most questions are about in memory from now on, for processes that answer many (100,000 offers: a
+        second and 70 MB). Searches go on meanwhile."""
+        with self._committing:
+            self._listings.hold()
+            self._view, self._stamp = self._read_view(self._view), self._seen()
+
     def cursor(self) -> Cursor | None:
         """Where this index stands."""
         state = self._current().state
@@ -147,6 +160,7 @@ class TantivyEngine:
         for records in self._opened:
             records.close()
         self._opened.clear()
+        self._listings.close()
 
     def clear(self) -> None:
         """Forget everything."""
@@ -174,10 +188,11 @@ class TantivyEngine:
         writer = self._writing()
         state, records = self._next(view, cursor)
         change = Change()
-        kept = _forget(view, writer, registrations, change)
+        listings = self._listings.appending(state)
+        kept = _forget(view, writer, registrations, change, listings)
         for document in documents:
-            _add(writer, records, document, kept, change)
-        state = replace(state, size=records.sync())
+            _add(writer, records, document, kept, change, listings)
+        state = replace(state, size=records.sync(), logged=listings.finish())
         uncounted = write_change(writer, state.generation, change)
         write_state(writer, state)
         self._commit(writer)
@@ -190,10 +205,11 @@ class TantivyEngine:
         """The state to commit, and the file its records go to."""
         before = view.state
         generation = before.generation + 1 if before else 1
-        name = before.records if before else f"records-{uuid4().hex[:12]}"
-        state = State(epoch=cursor.epoch, seq=cursor.seq, generation=generation, records=name)
+        made = uuid4().hex[:12]
+        name, log = (before.records, before.log) if before else (f"records-{made}", f"listed-{made}")
+        state = State(epoch=cursor.epoch, seq=cursor.seq, generation=generation, records=name, log=log)
         if before:
-            state = replace(state, words=before.words, counted=before.counted)
+            state = replace(state, words=before.words, counted=before.counted, logged=before.logged)
         if self._appending is None or self._appending[0] != name:
             self._appending = name, self._open_records(name, write=True)
         return state, self._appending[1]
@@ -238,17 +254,18 @@ class TantivyEngine:
         self._commit(writer)
         self._show(state, vocabulary, self._view.records)
         self._uncounted = 0
-        self._sweep({name, before.words, state.records})
+        self._sweep({name, before.words, state.records, state.log})
 
     def _show(self, state: State, vocabulary: Vocabulary, records: Records | None) -> None:
         """Let searches see what was committed."""
         self._index.reload()
         self._stamp = self._seen()
-        self._view = View(Translator(self._index.schema, self._index.searcher()), state, vocabulary, records)
+        ask = Translator(self._index.schema, self._index.searcher())
+        self._view = View(ask, state, vocabulary, records, self._postings(self._view, state))
 
     def _sweep(self, kept: set[str]) -> None:
-        """Remove files of words and records that no commit names any more; who has them open keeps them."""
-        for pattern in ("words-*", "records-*"):
+        """Remove files of words, records and listings that no commit names any more; who has them open keeps them."""
+        for pattern in ("words-*", "records-*", "listed-*"):
             for path in self._folder.glob(pattern):
                 if path.name not in kept:
                     path.unlink(missing_ok=True)
@@ -276,7 +293,9 @@ def _prepared(index: tantivy.Index) -> tantivy.Index:
     return index
 
 
-def _forget(view: View, writer: tantivy.IndexWriter, registrations: Iterable[str], change: Change) -> dict[bytes, int]:
+def _forget(
+    view: View, writer: tantivy.IndexWriter, registrations: Iterable[str], change: Change, listings: Appending
+) -> dict[bytes, int]:
     """Delete all documents of registrations; their records and where they lie, since most come back unchanged."""
     kept = {}
     for registration in dict.fromkeys(registrations):
@@ -285,13 +304,15 @@ def _forget(view: View, writer: tantivy.IndexWriter, registrations: Iterable[str
             record = Record.unpack(data)
             if record.listed:
                 change.go(record.words.decode().split())
+                listings.go(place)
         writer.delete_documents_by_term("fact", f"registration:{registration}")
     return kept
 
 
 def _add(
-    writer: tantivy.IndexWriter, records: Records, document: Document, kept: dict[bytes, int], change: Change
-) -> None:
+    writer: tantivy.IndexWriter, records: Records, document: Document, kept: dict[bytes, int], change: Change,
+    listings: Appending,
+) -> None:  # fmt: skip
     levels, surfaces = weigh(document)
     listed = is_listed(document)
     if listed:
@@ -307,4 +328,8 @@ def _add(
         " ".join(sorted(surfaces)).encode() if listed else b"",
     ).pack()
     place = kept.get(data)
-    writer.add_document(to_fields(document, levels, records.append(data) if place is None else place))
+    if place is None:
+        place = records.append(data)
+    if listed:
+        listings.come(place, document, levels)
+    writer.add_document(to_fields(document, levels, place))

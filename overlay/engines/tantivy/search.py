@@ -7,6 +7,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
+from overlay.engines.tantivy.held import held
 from overlay.engines.tantivy.pages import Key, Keyed, Order, page, page_after
 from overlay.engines.tantivy.prices import ByPrice
 from overlay.engines.tantivy.queries import Part, either, every, without
@@ -28,6 +29,8 @@ RARE = 1_500  # listings that hold one of two words: to score those with both co
 
 def search(view: View, counting: Lock, query: Query) -> Hits:
     """Answer a query; `counting` is held while the vocabulary is read."""
+    if (hits := held(view, counting, query)) is not None:
+        return hits
     if view.records is not None:
         for run in _runs(view, counting, query):
             if run.total:

@@ -24,13 +24,16 @@ _GENERATION = "made"  # the field of numbers that listings are sorted by, used f
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """`generation` counts commits. The file `records` has `size` bytes at least. `words` holds the counts as of
-    generation `counted`; empty: there is no file yet."""
+    generation `counted`; empty: there is no file yet. The first `logged` bytes of the file `log`
+    say what is listed."""
 
     epoch: str
     seq: int
     generation: int
     records: str
     size: int = 0
+    log: str
+    logged: int = 0
     words: str = ""
     counted: int = 0
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from overlay.engines.tantivy.pages import Address
 from overlay.engines.tantivy.queries import Part, Translator, every
 from overlay.engines.tantivy.state import State
+from overlay.search.postings import Postings
 from overlay.search.records import Record, Records
 from overlay.search.vocabulary import Vocabulary
 
@@ -15,12 +16,14 @@ _MOST_DOCUMENTS = 1_000_000  # of one registration
 
 
 class View(NamedTuple):
-    """`state` and `records` are None for an index that is new, cleared or damaged; it finds nothing."""
+    """`state` and `records` are None for an index that is new, cleared or damaged; it finds nothing. `postings` are
+    None where they are not held in memory."""
 
     ask: Translator
     state: State | None
     vocabulary: Vocabulary
     records: Records | None
+    postings: Postings | None = None
 
     def read(self, addresses: list[Address]) -> list[Record]:
         """The records of documents."""

@@ -1,0 +1,110 @@
+"""Plain questions, answered from postings in memory where they are held: nearly all that people ask.
+
+The answers are those that Tantivy gives, hit by hit, in a third of the time; what postings do not tell (facets, other
+orders, later pages, heights, what is no longer listed) is left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from threading import Lock
+
+from overlay.engines.tantivy.pages import Key
+from overlay.engines.tantivy.view import View
+from overlay.query import Hit, Hits, Query
+from overlay.search.facts import EXACT, is_plain, wanted
+from overlay.search.listed import paid, priced, taken
+from overlay.search.matching import plan
+from overlay.search.postings import NONE, Counted, Found, Postings
+from overlay.search.prices import amount_key, asks_offer, asks_price, each_currency, showing
+from overlay.search.ranking import BEST
+from overlay.search.records import Record
+from overlay.search.segment import Offered, Wanted
+
+_LAST = 1_000  # a page that ends beyond is looked for elsewhere
+
+
+def held(view: View, counting: Lock, query: Query) -> Hits | None:
+    """Answer a query; None when postings do not tell. `counting` is held while the vocabulary is read."""
+    if view.postings is None or not _tells(query):
+        return None
+    listings = _wanted(query, view.postings)
+    if listings is None:
+        return None
+    found = _found(view, view.postings, counting, query, listings)
+    rows = _page(view, found, query)
+    find, scored = showing(query), bool(query.text.strip())
+    hits = [Hit(key[-1], record.item, -key[0] / BEST if scored else 0.0, find(record.cheapest, record.offers), key)
+            for key, record in rows]  # fmt: skip
+    return Hits(tuple(hits), min(found.total, EXACT), at_least=found.total > EXACT)
+
+
+_TOLD = frozenset(
+    ("text", "kind", "skills", "currencies", "intervals", "min_price", "max_price", "price_currency", "rates", "tags",
+     "chains", "domains", "owners", "statuses", "verified", "limit", "offset")
+)  # fmt: skip
+_UNTOLD = tuple((each.name, each.default) for each in fields(Query) if each.name not in _TOLD)
+"""What must not be asked for, and the value that says so."""
+
+
+def _tells(query: Query) -> bool:
+    """Whether postings hold all that is asked about."""
+    if query.offset + query.limit > _LAST or not is_plain(query) or (query.skills and asks_offer(query)):
+        return False
+    return all(getattr(query, name) == default for name, default in _UNTOLD)
+
+
+def _wanted(query: Query, postings: Postings) -> Wanted | None:
+    """The filters; None where a bound has more digits than the keys of amounts."""
+    if not asks_offer(query):
+        return Wanted(tuple(wanted(query)))
+    offers: list[Offered] = []
+    for each in each_currency(query, lambda currency: postings.offers(priced(currency))):
+        bounds = [None if bound is None else amount_key(bound) for bound in (each.min_price, each.max_price)]
+        if any(bound is not None and bound % 2 for bound in bounds):
+            return None
+        offers.append(Offered(tuple(_groups(each)), *bounds))
+    return Wanted(tuple(wanted(replace(query, currencies=(), intervals=()))), tuple(offers))
+
+
+def _groups(query: Query) -> Iterator[tuple[str, ...]]:
+    """What one offer must be, but for its amount."""
+    if asks_price(query) and query.price_currency is not None:
+        yield (priced(query.price_currency),)
+    if query.currencies:
+        yield tuple(map(taken, query.currencies))
+    if query.intervals:
+        yield tuple(map(paid, query.intervals))
+
+
+def _found(view: View, postings: Postings, counting: Lock, query: Query, listings: Wanted) -> Counted:
+    number = query.offset + query.limit
+    if not query.text.strip():
+        return postings.latest(listings, number)
+    with counting:
+        planned = plan(query.text, view.vocabulary)
+    return postings.best(planned, listings, number) if planned.words else NONE
+
+
+def _page(view: View, found: Counted, query: Query) -> list[tuple[Key, Record]]:
+    """The hits of the page with their keys, as `search` makes them."""
+    if view.records is None or query.limit < 1:
+        return []
+    stop = query.offset + query.limit
+    wanted = found.first[: _end_of_tie(found.first, stop)]
+    start = 0 if len(wanted) > stop else query.offset
+    records = map(Record.unpack, view.records.read([place for _, _, place in wanted[start:]]))
+    scored = bool(query.text.strip())
+    rows = [
+        ((-points, -newest, record.id) if scored else (-newest, record.id), record)
+        for (points, newest, _), record in zip(wanted[start:], records, strict=True)
+    ]
+    rows.sort(key=lambda row: row[0])
+    return rows[query.offset - start : stop - start]
+
+
+def _end_of_tie(found: list[Found], stop: int) -> int:
+    while 0 < stop < len(found) and found[stop][:2] == found[stop - 1][:2]:
+        stop += 1
+    return stop

@@ -1,0 +1,186 @@
+"""All listed documents in a few segments: questions are put to each, and their best hits together are the answer.
+
+Every commit makes a small segment; neighbours of like size are built into one, so that there are few, and each document
+is built in again a few times only (a log-structured merge).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from overlay.search.listed import U32, Block, fact_key
+from overlay.search.matching import Plan
+from overlay.search.segment import I64, U16, Flat, Segment, Wanted, flattened, joined
+
+MOST = 64_000_000
+"""Postings that are kept in memory, five bytes each: those of half a million listings of the usual size."""
+_RATIO = 3  # a segment at most so many times as large as the next one is built into one with it
+_LARGEST = 16_000_000  # postings of a segment that is still built into another: it takes seconds, and 500 MB meanwhile
+_FULL = 2_000_000  # postings that are gathered while a log is read
+
+Found = tuple[int, int, int]
+"""Points, the number that puts the latest first, and the place of a document."""
+
+
+class Counted(NamedTuple):
+    """How many documents were found, and the first of them: at least so many as were asked for, or all. Of those that
+    tie in points and time, all of one segment are in order, and so are all that are here once their ids are compared.
+    """
+
+    total: int
+    first: list[Found]
+
+
+NONE = Counted(0, [])
+
+
+class TooManyError(Exception):
+    """There are more postings than are kept in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """What is listed as of one commit."""
+
+    segments: tuple[Segment, ...] = ()
+
+    @classmethod
+    def read(cls, blocks: Iterable[Block]) -> Postings:
+        """Of a whole log. Raises TooManyError, and what reading does."""
+        postings = cls()
+        waiting: list[Block] = []
+        for block in blocks:
+            waiting.append(block)
+            if sum(len(each.keys) for each in waiting) >= _FULL:
+                postings, waiting = postings.after(waiting), []
+        segments = postings.after(waiting).segments
+        if len(segments) > 1 and sum(each.size for each in segments) <= _LARGEST:
+            segments = (Segment.build(joined([each.flat() for each in segments])),)
+        return cls(segments)
+
+    def after(self, blocks: list[Block]) -> Postings:
+        """Of what more blocks say. Raises TooManyError."""
+        segments = list(self.segments)
+        gone = [block.gone for block in blocks if len(block.gone)]
+        if gone:
+            places = np.concatenate(gone)
+            segments = [each.without(places) for each in segments]
+        new = _coming(blocks)
+        if new is not None:
+            segments.append(new)
+        segments = _merged([each for each in segments if each.count])
+        if sum(each.size for each in segments) > MOST:
+            raise TooManyError(f"more than {MOST:,} postings are listed")
+        return Postings(tuple(segments))
+
+    @property
+    def listings(self) -> int:
+        """How many documents there are."""
+        return sum(each.count for each in self.segments)
+
+    def offers(self, fact: str) -> bool:
+        """Whether there may be an offer with a fact."""
+        return any(len(each.offered.under(fact_key(fact))) for each in self.segments)
+
+    def latest(self, wanted: Wanted, number: int) -> Counted:
+        """The latest of what is wanted."""
+        return _together([_latest(each, wanted, number) for each in self.segments])
+
+    def best(self, plan: Plan, wanted: Wanted, number: int) -> Counted:
+        """What is wanted and says all words of a question, if they are few and anything does; else any of them. The
+        best come first, and the latest of those that tie."""
+        allowed = [each.allowed(wanted) for each in self.segments]
+        if plan.all_first:
+            found = self._best(plan, allowed, number, every=True)
+            if found.total or len(plan.words) == 1:
+                return found
+        return self._best(plan, allowed, number, every=False)
+
+    def _best(self, plan: Plan, allowed: list[list[npt.NDArray[np.bool_]]], number: int, *, every: bool) -> Counted:
+        pairs = zip(self.segments, allowed, strict=True)
+        return _together([_best(each, each.scored(plan.words, every=every), masks, number) for each, masks in pairs])
+
+
+def _coming(blocks: list[Block]) -> Segment | None:
+    """The documents that come in some blocks and do not leave in a later one."""
+    flats: list[Flat] = []
+    for at, block in enumerate(blocks):
+        if not len(block.places):
+            continue
+        later = [each.gone for each in blocks[at + 1 :] if len(each.gone)]
+        alive = ~np.isin(block.places, np.concatenate(later)) if later else None
+        flats.append(flattened(block) if alive is None else flattened(block).of(alive))
+    found = joined(flats) if flats else None
+    return Segment.build(found) if found and len(found.places) else None
+
+
+def _merged(segments: list[Segment]) -> list[Segment]:
+    """Fewer segments, the larger ones first."""
+    while len(segments) > 1:
+        one, other = segments[-2:]
+        if one.size > _RATIO * other.size or one.size + other.size > _LARGEST:
+            break
+        segments[-2:] = [Segment.build(joined([one.flat(), other.flat()]))]
+    return segments
+
+
+def _together(found: list[Counted]) -> Counted:
+    if len(found) == 1:
+        return found[0]
+    first = [each for part in found for each in part.first]
+    first.sort(key=lambda each: (-each[0], -each[1]))
+    return Counted(sum(part.total for part in found), first)
+
+
+def _latest(segment: Segment, wanted: Wanted, number: int) -> Counted:
+    masks = segment.allowed(wanted)
+    if not masks:
+        rows: npt.NDArray[np.integer] = np.arange(min(number, segment.count))
+        return Counted(segment.count, list(_shown(segment, rows, 0)))
+    mask = masks[0]
+    for other in masks[1:]:
+        mask = mask & other
+    total = int(np.count_nonzero(mask))
+    return Counted(total, list(_shown(segment, _first(mask, number), 0)))
+
+
+def _first(mask: npt.NDArray[np.bool_], number: int) -> I64:
+    """The first rows that a mask says yes to: most often among the first few thousand."""
+    size = 4_096
+    while True:
+        rows = mask[:size].nonzero()[0]
+        if len(rows) >= number or size >= len(mask):
+            return rows[:number]
+        size *= 8
+
+
+def _best(segment: Segment, scored: tuple[U32, U16], masks: list[npt.NDArray[np.bool_]], number: int) -> Counted:
+    rows, points = scored
+    for mask in masks:
+        kept = mask.take(rows).nonzero()[0]
+        if len(kept) < len(rows):
+            rows, points = rows.take(kept), points.take(kept)
+    total = len(rows)
+    rows, points = _top(rows, points, number)
+    return Counted(total, list(_shown(segment, rows, points)))
+
+
+def _top(rows: U32, points: U16, number: int) -> tuple[U32, U16]:
+    """The `number` rows of the most points, the first of those that tie."""
+    if len(rows) > number:
+        holding = np.bincount(points)[::-1].cumsum()  # that have so many points or more, counted from the most
+        least = len(holding) - 1 - int(holding.searchsorted(number))
+        kept = (points >= least).nonzero()[0]
+        rows, points = rows.take(kept), points.take(kept)
+    order = np.argsort(~points, kind="stable")[:number]
+    return rows.take(order), points.take(order)
+
+
+def _shown(segment: Segment, rows: npt.NDArray[np.integer], points: U16 | int) -> Iterator[Found]:
+    made = [points] * len(rows) if isinstance(points, int) else points.tolist()
+    return zip(made, segment.newest.take(rows).tolist(), segment.places.take(rows).tolist(), strict=True)

@@ -1,0 +1,256 @@
+"""Postings in memory answer as the index does, hit by hit, whatever happened to it."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from overlay.engines import Cursor
+from overlay.engines.tantivy import TantivyEngine
+from overlay.query import Query
+from overlay.search import listed, postings
+from overlay.search.listed import Gathering, pack, unpack
+from tests.contracts.listed import EPOCH, ask, found, ids, listing, price, put
+from tests.contracts.test_engine_laws import Change, changes, check, hold, queries
+
+plain = queries.map(
+    lambda query: Query(
+        **{name: getattr(query, name) for name in import_module("overlay.engines.tantivy.held")._TOLD}
+        | {"statuses": ("live", "pending")}
+    )
+)
+
+
+def opened(path: Path, *, held: bool) -> TantivyEngine:
+    engine = TantivyEngine(str(path))
+    if held:
+        engine.hold()
+    return engine
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[TantivyEngine]]:
+    """One that answers from its files alone, and one from memory."""
+    made = [opened(tmp_path_factory.mktemp("index"), held=held) for held in (False, True)]
+    yield made
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def only_postings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing else answer."""
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("this question was put to the files")
+
+    monkeypatch.setattr(import_module("overlay.engines.tantivy.search"), "_runs", refuse)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(changes, max_size=12), st.lists(plain, min_size=6, max_size=12))
+def test_postings_answer_as_the_index_and_the_oracle_do(
+    pair: list[TantivyEngine], history: list[Change], questions: list[Query]
+) -> None:
+    oracle = hold(list(pair), history)
+    files, memory = pair
+    for query in questions:
+        hits = memory.search(query)
+        assert hits == files.search(query)
+        check(replace(hits, facets=None), query, oracle)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(changes, min_size=3, max_size=8), plain, st.integers(0, 4), st.integers(0, 5))
+def test_a_page_from_memory_is_a_part_of_the_whole(
+    pair: list[TantivyEngine], history: list[Change], query: Query, limit: int, offset: int
+) -> None:
+    hold(list(pair), history)
+    whole = pair[0].search(query)
+    part = pair[1].search(replace(query, limit=limit, offset=offset))
+    assert (part.hits, part.total) == (whole.hits[offset : offset + limit], whole.total)
+
+
+QUESTIONS: list[dict[str, Any]] = [
+    {},
+    {"text": "alpha"},
+    {"text": "alhpa beta"},
+    {"text": "beta alpha gamma one", "kind": "agent"},
+    {"text": "alp", "tags": ("t1", "t2"), "offset": 5},
+    {"currencies": ("USD",), "max_price": Decimal(1)},
+    {"text": "beta", "currencies": ("USD", "BSV"), "intervals": ("P1M",)},
+    {"price_currency": "USD", "rates": {"BSV": Decimal(50)}, "min_price": Decimal("0.5")},
+    {"min_price": Decimal(1), "max_price": Decimal(2), "owners": ("alice",), "verified": False},
+    {"skills": ("search",)},
+    {"text": "nothing of the kind"},
+    {"text": "!!"},
+    {"text": "alpha", "limit": 0},
+]
+
+
+def crowd(count: int, start: int = 0) -> list[Any]:
+    """Listings that tie in long rows."""
+    return [
+        listing(
+            f"{number:05}", ("alpha", "alpha beta", "beta", "gamma one")[number % 4], time=number % 3, height=7,
+            tags=(f"t{number % 4}",), skills=("search",) if number % 5 == 0 else (),
+            offers=[price(str(number % 7), ("USD", "BSV")[number % 2], (None, "P1M")[number % 3 > 0])],
+        )
+        for number in range(start, start + count)
+    ]  # fmt: skip
+
+
+def agree(memory: TantivyEngine, files: TantivyEngine) -> None:
+    for asked in QUESTIONS:
+        assert memory.search(Query(**asked)) == files.search(Query(**asked)), asked
+
+
+@pytest.mark.usefixtures("only_postings")
+@pytest.mark.parametrize("asked", QUESTIONS, ids=str)
+def test_what_people_ask_for_needs_no_files(tmp_path: Path, asked: dict[str, Any]) -> None:
+    engine = opened(tmp_path, held=True)
+    put(engine, *crowd(40))
+    assert engine.search(Query(**asked)).total == len(ids(engine.search(Query(**asked | {"limit": 100, "offset": 0}))))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"sort": "name"}, {"facets": ("tag",)}, {"after": (-1, "x")}, {"as_of": 3, "height_chain": "bsv"},
+     {"statuses": ("live",)}, {"from_height": 1, "height_chain": "bsv"}, {"updated_since": 1}, {"offset": 5_000},
+     {"descending": False}, {"skills": ("search",), "currencies": ("USD",)},
+     {"max_price": Decimal("1.0000000000001")}],
+    ids=str,
+)  # fmt: skip
+def test_what_postings_do_not_tell_is_left_to_the_files(
+    tmp_path: Path, asked: dict[str, Any], only_postings: None
+) -> None:
+    engine = opened(tmp_path, held=True)
+    put(engine, *crowd(8))
+    with pytest.raises(AssertionError, match="put to the files"):
+        engine.search(Query(**asked))
+
+
+def test_an_index_that_is_opened_again_holds_what_was_listed(tmp_path: Path) -> None:
+    engine = opened(tmp_path, held=False)
+    for seq, at in enumerate(range(0, 400, 50), 1):
+        put(engine, *crowd(50, at), seq=seq)
+    engine.replace([f"{number:05}" for number in range(0, 400, 3)], crowd(30, 120), Cursor(EPOCH, 99))
+    files = opened(tmp_path, held=False)
+    memory = opened(tmp_path, held=True)
+    agree(memory, files)
+    assert memory.search(Query(limit=0)).total == engine.count()
+
+
+def test_another_process_commits_are_followed(tmp_path: Path) -> None:
+    writing, reading = opened(tmp_path, held=False), opened(tmp_path, held=True)
+    put(writing, *crowd(20))
+    agree(reading, writing)
+    put(writing, listing("00003", "delta"), seq=2)
+    assert found(reading, "delta") == {"00003"}
+    agree(reading, writing)
+    writing.clear()
+    assert found(reading) == set()
+    put(writing, listing("1", "epsilon"), seq=1)
+    assert found(reading, "epsilon") == {"1"}
+
+
+def test_what_a_crash_left_in_the_log_is_written_over(tmp_path: Path) -> None:
+    engine = opened(tmp_path, held=False)
+    put(engine, *crowd(10))
+    engine.close()
+    with next(tmp_path.rglob("listed-*")).open("ab") as log:
+        log.write(os.urandom(999))
+    engine = opened(tmp_path, held=True)
+    put(engine, listing("x", "delta"), seq=2)
+    assert found(engine, "delta") == {"x"}
+    agree(opened(tmp_path, held=True), opened(tmp_path, held=False))
+
+
+@pytest.mark.parametrize("hurt", ["cut", "overwritten", "gone"])
+def test_an_index_with_a_damaged_log_wants_a_rebuild(tmp_path: Path, hurt: str) -> None:
+    engine = opened(tmp_path, held=False)
+    put(engine, *crowd(10))
+    engine.close()
+    log = next(tmp_path.rglob("listed-*"))
+    if hurt == "cut":
+        os.truncate(log, log.stat().st_size - 9)
+    elif hurt == "overwritten":
+        log.write_bytes(bytes(log.stat().st_size))
+    else:
+        log.unlink()
+    assert opened(tmp_path, held=False).cursor() == Cursor(EPOCH, 1)
+    assert opened(tmp_path, held=True).cursor() is None
+
+
+def test_more_postings_than_memory_is_for_leave_all_to_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(postings, "MOST", 50)
+    engine = opened(tmp_path, held=True)
+    put(engine, listing("1", "alpha"))
+    put(engine, *crowd(30), seq=2)
+    assert len(found(engine, "beta")) == 15
+    assert "more than 50 postings are listed" in caplog.text
+
+
+def test_many_small_commits_make_few_segments(tmp_path: Path) -> None:
+    engine, files = opened(tmp_path, held=True), opened(tmp_path, held=False)
+    chance = random.Random(5)
+    for seq in range(120):
+        put(engine, *chance.sample(crowd(60), 2), listing(f"z{seq}", "alpha"), seq=seq)
+    held = engine._view.postings
+    assert held is not None
+    sizes = [segment.size for segment in held.segments]
+    assert len(sizes) <= 8
+    assert all(one > 3 * other for one, other in pairwise(sizes))
+    assert held.listings == engine.count()
+    agree(engine, files)
+
+
+def test_a_log_in_many_blocks_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("overlay.engines.tantivy.listings"), "BATCH", 7)
+    monkeypatch.setattr(postings, "_FULL", 60)
+    engine = opened(tmp_path, held=False)
+    engine.replace([], crowd(100), Cursor(EPOCH, 1))
+    put(engine, *crowd(20, 50), seq=2)
+    memory = opened(tmp_path, held=True)
+    agree(memory, engine)
+    assert ids(ask(memory, "alpha")) == ids(ask(engine, "alpha"))
+
+
+def test_a_block_is_read_back_as_it_was_written() -> None:
+    gathered = Gathering()
+    gathered.go(1 << 63)
+    for number, document in enumerate(crowd(5)):
+        gathered.come(number, 2**62 + number, document, {"alpha": 3, "\ud800": 5})
+    block = gathered.block()
+    again: tuple[Any, ...] = unpack(pack(block)[16:])
+    for one, other in zip(tuple[Any, ...](block), again, strict=True):
+        assert one.dtype == other.dtype
+        assert np.array_equal(one, other)
+    assert len(Gathering().block().keys) == 0
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_block_or_refused(data: bytes) -> None:
+    try:
+        block: tuple[Any, ...] = unpack(data)
+    except ValueError:
+        return
+    assert sum(column.nbytes for column in block) == len(data) - 96
+
+
+def test_words_and_facts_have_numbers_of_their_own() -> None:
+    assert listed.key("kind:agent") != listed.fact_key("kind:agent") == listed.key("=kind:agent")
