@@ -1,0 +1,105 @@
+"""A listing in a browser: its proof recomputed there, lies found out, prices converted, its settings copied."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import Open
+from tests.browser.world import World
+
+STEPS = ["The card holds:", "The transaction holds:", "The place of the card holds:", "The merkle path holds:",
+         "The header holds:", "The proof of work holds:"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["story", "witness"])
+async def test_the_browser_itself_recomputes_the_proof(world: World, tab: Open, name: str) -> None:
+    page = await (await tab()).go(world.page(name))
+    await page.locator("#check").click()
+    await page.locator("#proof[data-result]").wait_for()
+    assert await page.locator("#steps strong").all_text_contents() == STEPS
+    assert await page.locator("#proof").get_attribute("data-result") == "holds"
+    assert "All that your browser checked holds." in await page.locator("#verdict").inner_text()
+    told = await page.locator("#limits").inner_text()
+    for word in ("most work", "newer revision", "satoshi", "Who the publisher is"):
+        assert word in told
+    assert "anybody can mine" in await page.locator("#steps").inner_text()
+
+
+def _turned(text: str, at: int) -> str:
+    """Hex with one digit that is another one."""
+    return f"{text[:at]}{(int(text[at], 16) + 1) % 16:x}{text[at + 1 :]}"
+
+
+LIES: dict[str, Any] = {
+    "The transaction does not hold:": lambda proof: {**proof, "rawTx": _turned(proof["rawTx"], -9)},
+    "The merkle path does not hold:": lambda proof: {**proof, "bump": _turned(proof["bump"], 12)},
+    "The header does not hold:": lambda proof: {**proof, "header": _turned(proof["header"], 20)},
+    "The proof does not hold:": lambda proof: {**proof, "bump": proof["bump"][:20]},
+}
+
+
+@pytest.mark.parametrize("step", LIES)
+async def test_a_lying_server_is_found_out(world: World, tab: Open, step: str) -> None:
+    page = await (await tab()).go(world.page("story"))
+
+    async def lie(route: Any) -> None:
+        answer = await route.fetch()
+        await route.fulfill(response=answer, body=json.dumps(LIES[step](await answer.json())))
+
+    await page.route("**/proof", lie)
+    await page.locator("#check").click()
+    await page.locator("#proof[data-result]").wait_for()
+    assert await page.locator("#proof").get_attribute("data-result") == "fails"
+    assert step in await page.locator("#steps .bad strong").all_text_contents()
+
+
+async def test_another_card_is_found_out(world: World, tab: Open) -> None:
+    page = await (await tab()).go(world.page("story"))
+
+    async def lie(route: Any) -> None:
+        answer = await route.fetch()
+        await route.fulfill(response=answer, body=(await answer.body()).replace(b"0.005", b"0.001"))
+
+    await page.route("**/card", lie)
+    await page.locator("#check").click()
+    await page.locator("#proof[data-result]").wait_for()
+    bad = await page.locator("#steps .bad strong").all_text_contents()
+    assert bad == ["The card does not hold:", "The place of the card does not hold:"]
+
+
+async def test_revisions_tell_what_each_changed_and_why_one_was_refused(world: World, tab: Open) -> None:
+    page = await (await tab()).go(world.page("story"))
+    line = page.locator(".line > li")
+    words = [(await line.nth(number).locator("strong").first.text_content()) for number in range(3)]
+    assert words == ["refused revision", "new revision", "registered"]
+    assert "JSON" in (await line.nth(0).locator(".why").text_content() or "")
+    await line.nth(1).locator("summary").click()
+    changed = await line.nth(1).locator(".diff li").all_inner_texts()
+    assert [" ".join(each.split()) for each in changed] == [
+        'description "Tells stories. One a day." "Now with weather."',
+        'version "1.0" "2.0"',
+        "x-payment-config[call].amount 0.002 0.005",
+    ] or {each.split()[0] for each in changed} == {"description", "version", "x-payment-config[call].amount"}
+
+
+async def test_prices_are_converted_without_leaving_the_page(world: World, tab: Open) -> None:
+    page = await (await tab()).go(world.page("story"))
+    assert "0.25" in await page.locator("#prices").inner_text()
+    await page.locator("#convert select").select_option("EUR")
+    await page.locator("th", has_text="in EUR").wait_for()
+    assert "0.225" in await page.locator("#prices").inner_text()
+    assert page.url.endswith("?in=EUR")
+    assert "deposit 20 %" in await page.locator("#prices").inner_text()
+
+
+async def test_the_settings_of_a_tool_are_copied_as_they_are_shown(world: World, tab: Open) -> None:
+    page = await (await tab(permissions=["clipboard-read", "clipboard-write"])).go(world.page("tool"))
+    assert "A stranger's command." in await page.locator(".warning").inner_text()
+    await page.get_by_role("button", name="Copy the settings").click()
+    await page.get_by_role("button", name="Copied").wait_for()
+    copied = json.loads(await page.evaluate("navigator.clipboard.readText()"))
+    entry = {"command": "npx", "args": ["-y", "@example/clock"], "env": {"ZONE": ""}}
+    assert copied == {"mcpServers": {"clock": entry}}

@@ -1,0 +1,109 @@
+"""Searching in a browser: while typing, by links, back and forth; and the same without scripts."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+from tests.browser.conftest import Open
+from tests.browser.world import World
+
+
+def asked(url: str) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(url).query)
+
+
+async def test_results_and_completions_come_while_typing_and_the_url_follows(world: World, tab: Open) -> None:
+    page = await (await tab()).go("/")
+    loaded = await page.evaluate("performance.getEntriesByType('navigation')[0].startTime + performance.timeOrigin")
+    await page.locator("#q").press_sequentially("storytel")
+    await page.locator(".card").nth(1).wait_for(state="detached")
+    assert await page.locator(".card h2").all_text_contents() == ["Storyteller"]
+    await page.locator("#completions a", has_text="Storyteller").first.wait_for()
+    assert asked(page.url) == {"q": ["storytel"]}
+    assert await page.locator("#count").text_content() == "1 listing"
+    assert await page.evaluate("document.activeElement.id") == "q"
+    await page.keyboard.press("Escape")
+    await page.locator("#completions").wait_for(state="hidden")
+    again = await page.evaluate("performance.getEntriesByType('navigation')[0].startTime + performance.timeOrigin")
+    assert again == loaded, "the page was left"
+
+
+async def test_a_facet_narrows_and_a_chip_widens_and_back_goes_back(world: World, tab: Open) -> None:
+    page = await (await tab()).go("/?limit=100")
+    everything = await page.locator("#count").text_content()
+    tools = page.locator("#facets a", has_text="tools")
+    count = int(await tools.locator(".count").text_content() or "0")
+    await tools.click()
+    await page.locator(".chips").wait_for()
+    assert asked(page.url) == {"type": ["tool"], "limit": ["100"]}
+    assert await page.locator(".card").count() == count
+    assert set(await page.locator(".card .kind").all_text_contents()) == {"tool"}
+    assert await page.locator("#facets a[aria-current]").count() == 1
+    await page.locator(".chips a").first.click()
+    await page.locator(".chips").wait_for(state="detached")
+    assert await page.locator("#count").text_content() == everything
+    await page.go_back()
+    await page.locator(".chips").wait_for()
+    assert asked(page.url)["type"] == ["tool"]
+    await page.reload()
+    assert await page.locator(".card").count() == count
+
+
+async def test_prices_are_shown_in_the_currency_that_is_asked_for(world: World, tab: Open) -> None:
+    page = await (await tab()).go("/?q=storyteller")
+    assert "0.25 USD" in await page.locator(".card .price").inner_text()
+    await page.fill("[name=priceCurrency]", "EUR")
+    await page.locator("[name=sort]").select_option("price")
+    await page.locator(".price", has_text="EUR").first.wait_for()
+    assert asked(page.url) == {"q": ["storyteller"], "priceCurrency": ["EUR"], "sort": ["price"]}
+    assert "0.225 EUR" in await page.locator(".card .price").first.inner_text()
+
+
+async def test_every_badge_of_a_result_explains_itself_on_request(world: World, tab: Open) -> None:
+    page = await (await tab()).go("/?q=storyteller")
+    badges = page.locator(".card").first.locator(".badge")
+    words = await badges.all_text_contents()
+    assert words == ["price changed", "inscribed", "proved"]
+    for number in range(len(words)):
+        await badges.nth(number).click()
+        shown = page.locator("[popover]:popover-open")
+        assert words[number] in await shown.inner_text()
+        assert len(await shown.inner_text()) > 60
+        await page.keyboard.press("Escape")
+    assert urlsplit(page.url).path == "/", "a badge is no link"
+
+
+async def test_all_of_it_works_without_scripts(world: World, tab: Open) -> None:
+    page = await (await tab(java_script_enabled=False)).go("/")
+    await page.fill("#q", "storyteller")
+    await page.get_by_role("button", name="Search").click()
+    assert asked(page.url)["q"] == ["storyteller"]
+    await page.locator(".card .badge", has_text="proved").first.click()
+    assert await page.locator("#about-proved").is_visible()
+    await page.keyboard.press("Escape")
+    await page.locator(".card h2 a", has_text="Storyteller").first.click()
+    assert urlsplit(page.url).path == world.page("story")
+    assert await page.locator("h1").text_content() == "Storyteller"
+    assert not await page.locator("#check").is_visible()
+    await page.locator("#convert select").select_option("EUR")
+    await page.get_by_role("button", name="Convert").click()
+    assert "0.225" in await page.locator("#prices").inner_text()
+    await page.get_by_role("link", name="Publish").click()
+    await page.fill("#what", '{"name": "New one", "skills": [{"id": "s"}], "url": "https://a.example"}')
+    await page.get_by_role("button", name="Look at it").click()
+    assert await page.locator(".verdict").text_content() == "It can be published."
+    assert await page.locator(".card h2").text_content() == "New one"
+    await page.fill("#what", str(world.ids["story"])[:64])
+    await page.get_by_role("button", name="Look at it").click()
+    assert asked(page.url) == {"tx": [str(world.ids["story"])[:64]]}
+    assert "Mined" in await page.locator(".steps").inner_text()
+
+
+async def test_filters_are_folded_away_on_a_phone_and_open_beside_results_elsewhere(world: World, tab: Open) -> None:
+    wide = await (await tab(viewport={"width": 1280, "height": 800})).go("/")
+    assert await wide.locator("#facets").is_visible()
+    assert not await wide.locator("#filters > summary").is_visible()
+    small = await (await tab(viewport={"width": 360, "height": 740})).go("/")
+    assert not await small.locator("#facets").is_visible()
+    await small.locator("#filters > summary").click()
+    assert await small.locator("#facets").is_visible()

@@ -1,0 +1,152 @@
+"""A registry for a browser to look at: the sample's cards, cards that attack in every field, a chain with witnesses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from indexer.store import Writer
+from overlay.runner import Runner
+from overlay.services import House, open_index, open_store
+from parsers.tx import Outpoint
+from tests.chainkit import ChainKit, agent
+from tests.conftest import SAMPLE
+from tests.fakes import MemoryChain
+from tests.overlay.test_runner import settings
+from tests.rate_server import RateServer
+
+PATIENCE = 120.0
+
+MARKUP = (
+    "<script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=1><svg onload=window.hacked=1>"
+    "</title></textarea></code></pre><script>window.hacked=1</script>"
+)
+TEMPLATES = (
+    "{{7*7}}${7*7}<%= 7*7 %>&lt;script&gt;window.hacked=1&lt;/script&gt;<a href=javascript:window.hacked=1>x</a>"
+    "<iframe srcdoc='<script>parent.hacked=1</script>'>\u202egnp.exe\u202c\u200b\x07\x1b[31m"
+)
+ATTRIBUTES = (
+    "' autofocus onfocus=window.hacked=1 x='<style>*{display:none}</style><base href=//evil.example>"
+    "<meta http-equiv=refresh content=0;url=//evil.example><b onmouseover=window.hacked=1>"
+)
+ATTACKS = (
+    MARKUP, TEMPLATES, ATTRIBUTES, "javascript:window.hacked=1", "data:text/html,<script>window.hacked=1</script>",
+)  # fmt: skip
+"""What a stranger may write into a card or ask for: markup in every context, schemes that run, templates, direction."""
+
+
+def attack_agent(text: str) -> dict[str, Any]:
+    """An agent's card that says the same everywhere."""
+    return {
+        "name": f"Attack {text}", "description": text, "version": text, "url": text if ":" in text[:12] else "https://a.b",
+        "iconUrl": text, "documentationUrl": text, "tags": [text, f"tag {text}"],
+        "provider": {"organization": text, "url": text},
+        "skills": [{"id": text, "name": text, "description": text, "tags": [text], "examples": [text]}],
+        "x-payment-config": [{
+            "id": text, "name": text, "currency": "USD", "amount": 1, "interval": text, "description": text,
+            "skillIds": [text], "address": text, "acceptedCurrencies": ["USD", text[:16]], "priceFeedUrl": text,
+        }],
+    }  # fmt: skip
+
+
+def attack_tool(text: str) -> dict[str, Any]:
+    """A config that says the same everywhere."""
+    server = {
+        "command": text, "args": [text, text], "env": {text: text}, "description": text, "title": text,
+        "tools": [{"name": text, "description": text}], "keywords": [text], "version": text, "icon": text,
+        "prompts": [text], "resources": [text],
+    }  # fmt: skip
+    return {"mcpServers": {f"Attack {text}": server}}
+
+
+class World:
+    """A registry that is served at `url`. `kit` mints blocks of `chain`; `other` has witnesses."""
+
+    def __init__(self) -> None:
+        self.kit, self.ids = ChainKit(funds=160), dict[str, Outpoint]()
+        self._fill()
+        self.chain = MemoryChain(*self.kit.blocks, name="bsv")
+        other = ChainKit("btc")
+        self.ids["witness"] = other.reveal(agent("Witness", description="x" * 1_300, iconUrl=""))
+        other.mine(self.ids["witness"])
+        self.other = MemoryChain(*other.blocks, name="btc", coin="btc")
+        self.url = ""
+
+    def _fill(self) -> None:
+        stated = json.loads((SAMPLE / "expected.json").read_text())["registrations"]
+        made = [
+            (each["card"], each["kind"] if "kind" in each else each["type"])
+            for each in stated
+            if each["status"] == "live"
+        ]
+        minted = [self.kit.inscribe(card, "a2b-mcp" if kind == "tool" else "a2b-agent") for card, kind in made]
+        self.kit.mine(*minted)
+        for number, text in enumerate(ATTACKS):
+            self.ids[f"agent {number}"] = self.kit.inscribe(attack_agent(text), owner="mallory")
+            self.ids[f"tool {number}"] = self.kit.inscribe(attack_tool(text), "a2b-mcp", owner="mallory")
+        self.kit.mine(*list(self.ids.values()))
+        self.ids["story"] = story = self.kit.inscribe(_story(1, "0.002"))
+        self.kit.mine(story)
+        newer = self.kit.update(story, _story(2, "0.005", description="Now with weather."))
+        self.kit.mine(newer)
+        self.kit.mine(self.kit.update(newer, b"{broken"))
+        self.ids["tool"] = self.kit.inscribe(
+            {"mcpServers": {"clock": {"command": "npx", "args": ["-y", "@example/clock"], "env": {"ZONE": "A zone"}}}},
+            "a2b-mcp",
+        )
+        self.kit.mine(self.ids["tool"])
+
+    def page(self, name: str) -> str:
+        """The path of the page of one of `ids`."""
+        return f"/listings/{self.ids[name]}"
+
+    def mine(self, *what: Outpoint) -> None:
+        """A block with these transactions arrives."""
+        for each in what:
+            self.chain.unconfirmed.pop(each.txid, None)
+        self.chain.arrive(self.kit.mine(*what))
+
+    def announce(self, what: Outpoint) -> None:
+        """A transaction is seen in the mempool."""
+        self.chain.unconfirmed[what.txid] = self.kit.raw(what)
+
+
+def _story(number: int, amount: str, **more: Any) -> dict[str, Any]:
+    price = {"id": "call", "currency": "BSV", "amount": amount, "acceptedCurrencies": ["BSV", "USD"], "depositPct": 0.2}
+    skill = {"id": "tellStories", "name": "Tell stories", "description": "Any length.", "tags": ["stories"]}
+    return {
+        "name": "Storyteller", "description": "Tells stories. One a day.", "version": f"{number}.0",
+        "url": "https://stories.example", "skills": [skill], "x-payment-config": [price], **more,
+    }  # fmt: skip
+
+
+@asynccontextmanager
+async def served(folder: Path) -> AsyncIterator[World]:
+    """A world, served with exchange rates until the end."""
+    world = World()
+    async with RateServer() as rates:
+        rates.tell("/bsv", {"USD": 50, "EUR": 45, "BTC": "0.0005"})
+        told = settings(folder, rates=f"BSV=http://127.0.0.1:{rates.port}/bsv", rates_every=1)
+        store = open_store(told, make=True)
+        house = House(
+            settings=told, store=store, chains=(world.chain, world.other), writer=Writer(store.engine),
+            engine=open_index(told, make=True),
+        )  # fmt: skip
+        urls: list[str] = []
+        runner = Runner(house, urls.append)
+        task = asyncio.create_task(runner.run())
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not (urls and runner.standing.ready() is None and runner.standing.exchange.usable()):
+                    assert not task.done(), task.exception()
+                    await asyncio.sleep(0.02)
+            world.url = urls[0]
+            yield world
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            house.close()
