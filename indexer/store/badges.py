@@ -28,6 +28,10 @@ KEPT_UNHEARD = 7 * 24 * HOUR
 
 AT_ONCE = 450
 
+TOLD = 32
+"""Registrations of a host without a badge up to which each is told to have been asked about. Of more, which strangers
+may make, only those that have one are."""
+
 
 class Enlisted(NamedTuple):
     """A live inscribed agent: its registration, the host of its url, and the SHA-256 of its card."""
@@ -132,8 +136,8 @@ def move_cursor(connection: Connection, seq: int) -> None:
 
 
 def note(connection: Connection, verdict: Verdict, now: int) -> list[str]:
-    """Write down what a host said; the registrations whose badge is another one than before, and those whose badge was
-    confirmed, sorted: they may be shown otherwise."""
+    """Write down what a host said; the registrations that may be shown otherwise, sorted: those whose badge is another
+    one than before or was confirmed, and, where they are few, those that have none."""
     here = badges.c.host == verdict.host
     holders = _by(connection, here & (badges.c.by != ""))
     named = _named(connection, verdict, here)
@@ -144,15 +148,17 @@ def note(connection: Connection, verdict: Verdict, now: int) -> list[str]:
         if oldest is not None and not given.get(oldest):
             given[oldest] = "hash"
     heard_at = {"checked_at": now, "reason": verdict.reason}
+    bare = select(badges.c.registration).where(here, badges.c.by == "").limit(TOLD + 1)
+    without = connection.execute(bare).scalars().all()
     # all at once, as any number of strangers may name a host
     connection.execute(update(badges).where(here, badges.c.by == "").values(**heard_at, **_later(now)))
-    changed = []
+    changed = set(without) if len(without) <= TOLD else set[str]()
     for registration, by in given.items():
         row = holders.get(registration)
         kept = "" if row is None or by else _kept(verdict, row, now)
         _write(connection, registration, by or kept, now, verdict.reason, confirmed=bool(by))
         if by or row is not None:
-            changed.append(registration)
+            changed.add(registration)
     return sorted(changed)
 
 
