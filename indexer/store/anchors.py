@@ -51,6 +51,17 @@ def see(connection: Connection, chain: str, readings: Iterable[Reading], now: in
     return notes
 
 
+def see_again(connection: Connection, said: Iterable[tuple[str, Event]], now: int) -> None:
+    """Note that pointers which are stored already, with the chain of each, are first seen `now` (milliseconds since
+    1970), and that what they name is to be fetched; a later one at the same place stands for those before."""
+    latest = {(chain, *_place(event)): _sighting(chain, event, now) for chain, event in said}
+    seen = [row for row in latest.values() if row is not None]
+    for chain in {chain for chain, _, _ in latest}:
+        _drop(connection, chain, {(txid, vout) for of, txid, vout in latest if of == chain})
+    _put(connection, seen)
+    _ask(connection, dict.fromkeys(row["locator"] for row in seen), now)
+
+
 def _is_anchor(event: Event) -> bool:
     return event.pointer is not None and event.pointer.id is not None
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import fcntl
+import logging
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, make_url, select
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, make_url, select, text
+from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from indexer.settings import masked
+from indexer.store import migrations
 from indexer.store.tables import SCHEMA, meta, metadata
 
 BUSY_SECONDS = 30
 _MAKING = 0x613262
 """PostgreSQL advisory lock held while the schema is made, so that two processes do not make it at once ("a2b")."""
+
+WRITER = 0x61326277
+"""PostgreSQL advisory lock of the one writer ("a2bw")."""
 
 IMPORTING = "importing"
 """Key in `meta` while a snapshot is being taken over; see `indexer.store.adopt`."""
@@ -25,11 +34,19 @@ class StoreError(Exception):
     """The database cannot be used as configured: the message names it and says what to do."""
 
 
-def connect(url: str, *, importing: bool = False) -> Engine:
-    """A connection pool for `url` (`sqlite:///PATH` or `postgresql+psycopg://…`), the schema in place.
+class StoreUnavailableError(StoreError):
+    """The database cannot be reached, or has just cut the connection: worth another try later."""
 
-    Raises StoreError when the URL is no database, it cannot be reached, it is of another version of this program, or
-    holds half a snapshot, unless `importing`.
+
+log = logging.getLogger(__name__)
+
+
+def connect(url: str, *, importing: bool = False, replica: bool = False) -> Engine:
+    """A connection pool for `url` (`sqlite:///PATH` or `postgresql+psycopg://…`), the schema in place: made in an empty
+    database, brought up to date in one of an earlier version. Of a `replica` nothing is asked but to be read.
+
+    Raises StoreError when the URL is no database, it is of another version of this program, or holds half a snapshot,
+    unless `importing`; StoreUnavailableError when it cannot be reached.
     """
     try:
         target = make_url(url)
@@ -44,15 +61,22 @@ def connect(url: str, *, importing: bool = False) -> Engine:
     if target.drivername == "sqlite" and target.database in (None, "", ":memory:"):
         raise StoreError("a database in memory cannot be shared between threads: use sqlite:///PATH")
     engine = _sqlite(target) if target.drivername == "sqlite" else create_engine(target, pool_pre_ping=True)
+    if engine.dialect.name == "postgresql":
+        event.listen(engine, "handle_error", _tell_apart)
     try:
         with engine.begin() as connection:
-            _prepare(connection, engine.dialect.name, importing=importing)
-    except StoreError:
+            if not replica:
+                _prepare(connection, engine.url.database if engine.dialect.name == "sqlite" else None)
+            _check(connection, importing=importing, replica=replica)
+    except StoreUnavailableError as error:
         engine.dispose()
-        raise
-    except (OperationalError, DatabaseError) as error:
+        raise StoreUnavailableError(f"cannot use the database {target.render_as_string()}: {error}") from error
+    except DatabaseError as error:
         engine.dispose()
         raise StoreError(f"cannot use the database {target.render_as_string()}: {error.orig}") from error
+    except BaseException:
+        engine.dispose()
+        raise
     return engine
 
 
@@ -69,30 +93,69 @@ def _sqlite(target: Any) -> Engine:
     return engine
 
 
-def _prepare(connection: Connection, dialect: str, *, importing: bool) -> None:
-    if not set(metadata.tables) <= set(inspect(connection).get_table_names()):
-        _make(connection, dialect)
+def _tell_apart(context: ExceptionContext) -> None:
+    """What comes of a server that is gone, starting, stopping or out of connections passes; other trouble does not."""
+    if context.is_pre_ping or not isinstance(context.sqlalchemy_exception, OperationalError):
+        return
+    raise StoreUnavailableError(" ".join(str(context.original_exception).split())) from context.original_exception
+
+
+def _prepare(connection: Connection, file: str | None) -> None:
+    """Make the tables, or bring them up to date: all of it, or nothing if the process is killed meanwhile; one process
+    at a time. `file` is SQLite's."""
+    there = set(inspect(connection).get_table_names())
+    if set(metadata.tables) <= there and _schema(connection) not in migrations.STEPS:
+        return
+    if file is None:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MAKING})
+    else:
+        # the driver itself begins no transaction for CREATE
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    found = _schema(connection) if meta.name in inspect(connection).get_table_names() else None
+    if found in migrations.STEPS:
+        with _without_writer(connection, file, found):
+            log.warning("the database has schema %s, of an earlier version: bringing it up to %s", found, SCHEMA)
+            migrations.migrate(connection, found)
+    if found is None or found in {SCHEMA, *migrations.STEPS}:
+        migrations.make_missing(connection)
+    if found is None:
+        rows = [{"key": "schema", "value": SCHEMA}, {"key": "epoch", "value": uuid.uuid4().hex}]
+        connection.execute(insert(meta), rows)
+
+
+def _schema(connection: Connection) -> str | None:
+    found: str | None = connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar()
+    return found
+
+
+@contextmanager
+def _without_writer(connection: Connection, file: str | None, found: str) -> Iterator[None]:
+    """Raises StoreError while an indexer, which must be of an earlier version, is writing."""
+    busy = f"the database has schema {found!r}, and an indexer of an earlier version is writing to it; stop it first"
+    if file is None:
+        if not connection.execute(select(func.pg_try_advisory_xact_lock(WRITER))).scalar_one():
+            raise StoreError(busy)
+        yield
+        return
+    with Path(f"{file}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError(busy) from None
+        yield
+
+
+def _check(connection: Connection, *, importing: bool, replica: bool) -> None:
+    if meta.name not in inspect(connection).get_table_names():
+        raise StoreError("the replica holds no registry yet: let `a2b index` make it in A2B_DATABASE, and wait for it")
     found = dict(connection.execute(select(meta.c.key, meta.c.value)).all())
     if found.get("schema") != SCHEMA:
         raise StoreError(
-            f"the database has schema {found.get('schema')!r} and this program reads {SCHEMA!r}: "
-            "use the version that made it, or index into a new database"
+            f"the {'replica' if replica else 'database'} has schema {found.get('schema')!r} and this program reads "
+            f"{SCHEMA!r}: use the version that made it, or index into a new database"
         )
     if IMPORTING in found and not importing:
         raise StoreError(
             "an import into this database was interrupted or is going on: "
             "run `a2b import` again, or use another database"
         )
-
-
-def _make(connection: Connection, dialect: str) -> None:
-    """Make all tables, or none if the process is killed meanwhile; one process at a time."""
-    if dialect == "postgresql":
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MAKING})")
-    else:
-        # the driver itself begins no transaction for CREATE
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-    metadata.create_all(connection)
-    if connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar() is None:
-        rows = [{"key": "schema", "value": SCHEMA}, {"key": "epoch", "value": uuid.uuid4().hex}]
-        connection.execute(insert(meta), rows)

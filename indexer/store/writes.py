@@ -16,9 +16,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 from indexer.facts import BlockRef, Event, EventKind, Reading
-from indexer.store import accounts, anchors, badges, fetched, found, headers, pending, proofs, tables
+from indexer.store import accounts, anchors, badges, fetched, found, headers, lines, pending, proofs, tables
 from indexer.store.badges import Enlisted, Verdict
-from indexer.store.database import StoreError
+from indexer.store.database import WRITER, StoreError, StoreUnavailableError
 from indexer.store.fetched import Outcome
 from indexer.store.rows import event_row
 from indexer.store.tables import blocks, cards, changes, events, meta, outputs
@@ -29,9 +29,6 @@ NEAR_MISSES = 1_000_000
 
 TRIM_EVERY = 10_000
 """Near misses written between two trims."""
-
-_WRITER = 0x61326277
-"""PostgreSQL advisory lock of the one writer ("a2bw")."""
 
 
 class Writer:
@@ -53,11 +50,13 @@ class Writer:
         """The connection that all facts are written through; on PostgreSQL it holds the lock as long as it lives."""
         connection = self._engine.connect()
         if self._engine.dialect.name == "postgresql":
-            taken = connection.execute(select(func.pg_try_advisory_lock(_WRITER))).scalar_one()
+            taken = connection.execute(select(func.pg_try_advisory_lock(WRITER))).scalar_one()
             connection.commit()
             if not taken:
                 connection.close()
                 raise StoreError(f"another indexer is writing to {self._name}; stop it first")
+            with connection.begin():
+                lines.follow(connection)
         return connection
 
     def _lock_sqlite(self, path: Path) -> IO[str]:
@@ -97,6 +96,8 @@ class Writer:
                     broken.close()
                 with self._connection.begin():
                     yield self._connection
+            except StoreUnavailableError as error:
+                raise StoreUnavailableError(f"cannot write to {self._name}: {error}") from error
             except DBAPIError as error:
                 raise StoreError(f"cannot write to {self._name}: {error.orig}") from error
 
