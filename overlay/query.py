@@ -12,6 +12,19 @@ FACETS = ("type", "skillId", "acceptedCurrency", "interval", "tag", "chain", "st
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Operators:
+    """What a search text asks beside its words (`search.asked_words`). All `phrases` must be said, none of `excluded`
+    may be: each is index terms one after the other, separated by spaces (`search.text.sequences`). A listing has none
+    of the `not_tags` (case-folded), `not_owners` and `not_skills`."""
+
+    phrases: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    not_tags: tuple[str, ...] = ()
+    not_owners: tuple[str, ...] = ()
+    not_skills: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """A search, every value validated and normalised; an empty tuple or None means no such filter.
 
@@ -20,7 +33,8 @@ class Query:
     in `price_currency`; when that is None each offer is compared in its own anchor currency. `rates` are units of
     `price_currency` for one unit of each currency quoted in it (law 15); empty without quotes. Heights are of
     `height_chain` and inclusive; `updated_since` is in seconds since 1970. `as_of` asks for the registry as it stood
-    after that block of `height_chain`. `descending` is None for the natural direction of `sort`.
+    after that block of `height_chain`. `descending` is None for the natural direction of `sort`. `operators` is None
+    where the text asks for nothing but words. A facet's own filter does not narrow its counts.
     """
 
     text: str = ""
@@ -49,6 +63,7 @@ class Query:
     offset: int = 0
     after: tuple[Any, ...] | None = None
     facets: tuple[str, ...] = ()
+    operators: Operators | None = None
 
 
 class Cheapest(NamedTuple):

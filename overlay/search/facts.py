@@ -99,6 +99,15 @@ def wanted(query: Query) -> Iterator[tuple[str, ...]]:
         yield (f"home:{query.height_chain}",)
 
 
+def unwanted(query: Query) -> list[str]:
+    """The facts that no listing found may have."""
+    operators = query.operators
+    if operators is None:
+        return []
+    named = (("tag", operators.not_tags), ("owner", operators.not_owners), ("skill", operators.not_skills))
+    return [f"{name}:{value}" for name, values in named for value in values]
+
+
 def standing(query: Query) -> Iterator[tuple[str, ...]]:
     """As `wanted`: of what status a document is, and that it is the current one, or of the chain `as_of` is about."""
     yield ("current",) if query.as_of is None else (f"home:{query.height_chain}",)

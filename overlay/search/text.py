@@ -76,6 +76,27 @@ def _words_of(compound: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def sequences(text: str) -> list[str]:
+    """The index terms of a text one after the other, separated by spaces, as phrases are compared: of compounds the
+    parts, of CJK single characters. After it each compound written together. Empty for a text without words."""
+    found = [_in_order(compound) for compound in _compounds(text)]
+    together = " ".join([order for order, _ in found if order])
+    return [together, *(whole for _, whole in found if whole)] if together else []
+
+
+@lru_cache(maxsize=16_384)
+def _in_order(compound: str) -> tuple[str, str]:
+    found: list[str] = []
+    parts: list[str] = []
+    for segment in _JOINER.split(compound):
+        for part, cjk in _parts(segment):
+            found += part if cjk else (stem(part),)
+            if not cjk:
+                parts.append(part)
+    whole = stem("".join(parts)[:MAX_WORD]) if 1 < len(parts) <= MAX_PARTS else ""
+    return " ".join(found), whole
+
+
 def asked(text: str) -> list[Compound]:
     """The words of a question, in order, each once.
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from overlay.document import Document
 from overlay.engines import ENGINES, Cursor, Engine, open_engine
-from overlay.query import FACETS, SORTS, Hit, Hits, Query
+from overlay.query import FACETS, SORTS, Hit, Hits, Operators, Query
 from parsers.cards import Skill
 from parsers.offers import interval_key
 from tests.contracts.listed import EPOCH, listing, price
@@ -151,7 +151,18 @@ def _with_rates(draw: st.DrawFn) -> Query:
     )
 
 
-queries = without_rates | _with_rates()
+PHRASES = ["payment gateway", "web search", "search", "dex chart", "支", "网 关", "b08538c9"]
+operators = st.builds(
+    Operators,
+    phrases=some(PHRASES),
+    excluded=some([*PHRASES, "websearch", "cafe"]),
+    not_tags=some([tag.casefold() for tag in TAGS]),
+    not_owners=some(["alice", "eve"]),
+    not_skills=some(SKILLS),
+)
+queries = st.builds(
+    lambda query, more: replace(query, operators=more), without_rates | _with_rates(), st.none() | st.none() | operators
+)
 
 
 @contextmanager

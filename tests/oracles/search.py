@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from overlay.document import Document
-from overlay.query import Query
-from overlay.search.text import Compound, asked, edits, fold, is_spelt, stem, words
+from overlay.query import Operators, Query
+from overlay.search.text import Compound, asked, edits, fold, is_spelt, sequences, stem, words
 from parsers.matching import Filter
 from parsers.offers import Offer
 from tests.oracles.prices import Row, row_meets, row_price, rows
@@ -118,14 +118,55 @@ def _holds(document: Document, alternatives: Readings) -> bool:
     return any(terms.issuperset(reading) for reading in alternatives)
 
 
-def _with_text(documents: list[Document], text: str, counts: Counts) -> list[Document]:
-    """Those that hold all words of up to three, if there are any; else those that hold any."""
+def _meant_by(text: str, counts: Counts) -> list[Readings] | None:
+    """What each word of a text may stand for; None when nothing is asked."""
+    if not text.strip():
+        return None
     compounds = asked(text)
-    meant = [readings(each, counts, last=number == len(compounds)) for number, each in enumerate(compounds, 1)]
-    every = [document for document in documents if all(_holds(document, each) for each in meant)]
-    if 0 < len(meant) <= 3 and every:
-        return every
-    return [document for document in documents if any(_holds(document, each) for each in meant)]
+    return [readings(each, counts, last=number == len(compounds)) for number, each in enumerate(compounds, 1)]
+
+
+def _ways(documents: list[Document], meant: list[Readings] | None) -> list[list[Document]]:
+    """What may be meant by a text, the first of these that is not empty: those that hold all words of up to three;
+    those that hold any."""
+    if meant is None:
+        return [documents]
+    some = [document for document in documents if any(_holds(document, each) for each in meant)]
+    if not 0 < len(meant) <= 3:
+        return [some]
+    return [[document for document in some if all(_holds(document, each) for each in meant)], some]
+
+
+def _says(document: Document, sequence: str) -> bool:
+    """Whether one text of a document says index terms one after the other, or is cut into such words."""
+    texts = [document.name, document.description, *document.tags, *document.words]
+    for skill in document.skills:
+        texts += [skill.id if not skill.name else skill.name, skill.description, *skill.tags, *skill.examples]
+        texts += [skill.id]
+    asked_for = sequence.split()
+    for text in texts:
+        for said in map(str.split, sequences(text)):
+            if any(said[at : at + len(asked_for)] == asked_for for at in range(len(said))):
+                return True
+    return False
+
+
+def _meets_operators(document: Document, operators: Operators | None) -> bool:
+    if operators is None:
+        return True
+    tags = {tag.casefold() for tag in document.tags}
+    skills = {skill.id for skill in document.skills}
+    for skill in document.skills:
+        tags |= {tag.casefold() for tag in skill.tags}
+    for offer in document.offers:
+        skills |= set(offer.skill_ids or ())
+    return (
+        all(_says(document, phrase) for phrase in operators.phrases)
+        and not any(_says(document, phrase) for phrase in operators.excluded)
+        and tags.isdisjoint(operators.not_tags)
+        and document.owner not in operators.not_owners
+        and skills.isdisjoint(operators.not_skills)
+    )
 
 
 def _is_admitted(document: Document, query: Query) -> bool:
@@ -156,6 +197,7 @@ def _is_admitted(document: Document, query: Query) -> bool:
         and _is_in_heights(document, query)
         and (query.updated_since is None or _time(document) >= query.updated_since)
         and any(row_meets(row, _filter(query)) for row in rows(document.skills, document.offers))
+        and _meets_operators(document, query.operators)
     )
 
 
@@ -253,6 +295,20 @@ def _by_price(documents: Sequence[Document], query: Query) -> list[str]:
     return [id_ for *_, id_ in sorted(priced, reverse=reverse)] + sorted(unpriced, reverse=reverse)
 
 
+def _without(query: Query, facet: str) -> Query:
+    """The query without what the facet is filtered by; live and pending are found without asking."""
+    asks_status = set(query.statuses) != {"live", "pending"}
+    return {
+        "type": replace(query, kind=None),
+        "skillId": replace(query, skills=()),
+        "acceptedCurrency": replace(query, currencies=()),
+        "interval": replace(query, intervals=()),
+        "tag": replace(query, tags=()),
+        "chain": replace(query, chains=()),
+        "status": replace(query, statuses=()) if asks_status else query,
+    }[facet]
+
+
 @dataclass
 class Oracle:
     """Documents in a list."""
@@ -266,14 +322,25 @@ class Oracle:
 
     def found(self, query: Query) -> list[Document]:
         """The documents that are the answer, in no special order."""
-        admitted = [each for each in self.documents if _is_admitted(each, query)]
-        if not query.text.strip():
-            return admitted
-        return _with_text(admitted, query.text, Counts(self.documents))
+        return next(filter(None, self._found(query, self._meant(query))), [])
+
+    def _meant(self, query: Query) -> list[Readings] | None:
+        return _meant_by(query.text, Counts(self.documents))
+
+    def _found(self, query: Query, meant: list[Readings] | None) -> list[list[Document]]:
+        return _ways([each for each in self.documents if _is_admitted(each, query)], meant)
 
     def facets(self, query: Query) -> dict[str, tuple[tuple[str, int], ...]] | None:
-        """The fifty commonest values of each facet asked for, of equally common ones the first by value."""
-        found = self.found(query)
-        counts = {name: Counter(value for each in found for value in _values(each, name)) for name in query.facets}
+        """The fifty commonest values of each facet asked for, of equally common ones the first by value. What a facet
+        is filtered by does not narrow it, and the words hold as they do in the answer."""
+        meant = self._meant(query)
+        ways = self._found(query, meant)
+        counts = {}
+        for name in query.facets:
+            wide = _without(query, name)
+            wider = ways if wide == query else self._found(wide, meant)
+            held = [wide for way, wide in zip(ways, wider, strict=True) if way] or wider
+            found = next(filter(None, held), [])
+            counts[name] = Counter(value for each in found for value in _values(each, name))
         order = {name: sorted(each.items(), key=lambda pair: (-pair[1], pair[0])) for name, each in counts.items()}
         return {name: tuple(pairs[:50]) for name, pairs in order.items()} or None

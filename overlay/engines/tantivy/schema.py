@@ -9,8 +9,10 @@ import tantivy
 from overlay.engines.tantivy.facts import COLUMNS, SLOTS, joint_facts, number, price_class, slot_facts
 from overlay.search.facts import FACET_FIELDS, facets, facts, is_listed
 from overlay.search.prices import AMOUNT_BITS, amount_key
+from overlay.search.ranking import texts
 from overlay.search.sorting import made, name_key, newest
 from overlay.search.suggesting import hints, name_words
+from overlay.search.text import sequences
 
 if TYPE_CHECKING:
     from overlay.document import Document
@@ -40,6 +42,7 @@ def schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     for name in ("words", "held", "others", "names"):
         builder.add_text_field(name, tokenizer_name="whitespace", index_option="basic")
+    builder.add_text_field("said", tokenizer_name="whitespace", index_option="position")
     for name in ("plain", "fact", "offer", "hint", "meta"):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
     for name in (*FACET_FIELDS.values(), "name"):
@@ -67,6 +70,9 @@ def to_fields(document: Document, levels: dict[str, int], place: int) -> tantivy
         _add_hints(found, document)
     else:
         found.add_text("others", text)
+    for _, each in texts(document):
+        for sequence in sequences(each):
+            found.add_text("said", sequence)
     for fact in (*facts(document), *sorted(joint_facts(document))):
         found.add_text("fact", fact)
         if listed:

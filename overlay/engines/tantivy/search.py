@@ -7,22 +7,23 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
+from overlay.engines.tantivy.facets import facets
+from overlay.engines.tantivy.filters import admitted
 from overlay.engines.tantivy.held import held
 from overlay.engines.tantivy.pages import Key, Keyed, Order, page, page_after
 from overlay.engines.tantivy.prices import ByPrice
-from overlay.engines.tantivy.queries import Part, either, every, without
+from overlay.engines.tantivy.queries import either, every
 from overlay.engines.tantivy.run import Run
 from overlay.engines.tantivy.tiers import Tier, Tiers, joined
 from overlay.engines.tantivy.view import View
 from overlay.query import Cheapest, Hit, Hits, Query
-from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, is_plain
+from overlay.search.facts import EXACT, is_plain
 from overlay.search.matching import Plan, Word, plan
-from overlay.search.prices import Find, meets, showing
+from overlay.search.prices import Find, showing
 from overlay.search.ranking import BEST
 from overlay.search.records import Record
 from overlay.search.sorting import is_descending, is_key
 
-_SEGMENT_VALUES = 65_000
 FEW = 300  # hits: to score these all takes no longer than to look for them tier by tier (measured)
 RARE = 1_500  # listings that hold one of two words: to score those with both costs less than to count them first
 
@@ -34,7 +35,9 @@ def search(view: View, counting: Lock, query: Query) -> Hits:
     if view.records is not None:
         for run in _runs(view, counting, query):
             if run.total:
-                return _answer(view, run, query)
+                return _answer(view, counting, run, query)
+        if query.facets:
+            return Hits((), 0, facets=facets(view, counting, query, None))
     return Hits((), 0, facets=dict.fromkeys(query.facets, ()) or None)
 
 
@@ -42,22 +45,22 @@ def _runs(view: View, counting: Lock, query: Query) -> Iterator[Run | Tiers]:
     """Searches, each for when the one before found nothing: for all words, then for any of them."""
     searcher = view.ask.searcher
     if not query.text.strip():
-        yield Run(searcher, every(_admitted(view, query, scored=False)), query, 0)
+        yield Run(searcher, every(admitted(view, query, scored=False)), query, 0)
         return
     with counting:
         planned = plan(query.text, view.vocabulary)
         best = _tiers(view, planned, query)
-    admitted = _admitted(view, query, scored=True)
-    tiers = Tiers(searcher, every([*map(view.ask.held, planned.words), *admitted]), best, admitted) if best else None
+    filters = admitted(view, query, scored=True)
+    tiers = Tiers(searcher, every([*map(view.ask.held, planned.words), *filters]), best, filters) if best else None
     if tiers and (tiers.total >= FEW or len(planned.words) == 1):
         yield tiers
         return
     with counting:
         words = view.ask.words(planned, view.vocabulary, query)
     if len(words) > 1 and planned.all_first and not (tiers and not tiers.total):
-        yield Run(searcher, every([*words, *admitted]), query, len(words))
+        yield Run(searcher, every([*words, *filters]), query, len(words))
     if words:
-        yield Run(searcher, every([either(words), *admitted]), query, len(words))
+        yield Run(searcher, every([either(words), *filters]), query, len(words))
 
 
 def _tiers(view: View, planned: Plan, query: Query) -> list[Tier]:
@@ -76,20 +79,7 @@ def _holding(view: View, word: Word) -> int:
     return sum(min(map(frequency, choice.terms)) for choice in word.choices)
 
 
-def _admitted(view: View, query: Query, *, scored: bool) -> list[Part]:
-    """The filters, exact also where a bound has more digits than the keys of amounts."""
-    admitted = view.ask.admitted(query, scored=scored)
-    doubtful = view.ask.doubtful(query)
-    if doubtful is None:
-        return admitted
-    searcher = view.ask.searcher
-    hits = searcher.search(every([*admitted, doubtful]), max(1, searcher.num_docs), count=False).hits
-    wrong = [each for each in view.read([address for _, address in hits]) if not meets(each.offers, query)]
-    excluded = [view.ask.term("fact", f"id:{each.id}") for each in wrong]
-    return [without(every(admitted), either(excluded))] if excluded else admitted
-
-
-def _answer(view: View, run: Run | Tiers, query: Query) -> Hits:
+def _answer(view: View, counting: Lock, run: Run | Tiers, query: Query) -> Hits:
     find = showing(query)
     rows = _rows(view, run, query, find) if query.limit > 0 else []
     scored = run.sort == "relevance"
@@ -97,7 +87,7 @@ def _answer(view: View, run: Run | Tiers, query: Query) -> Hits:
         tuple([_hit(key, record, find, scored=scored) for key, record in rows]),
         min(run.total, EXACT),
         at_least=run.total > EXACT,
-        facets={name: _facet(view, run.part, name) for name in query.facets} or None,
+        facets=facets(view, counting, query, run.part) if query.facets else None,
     )
 
 
@@ -162,11 +152,3 @@ _KEYS: dict[str, tuple[Any, Any]] = {
     "created": (_first_of_number, _key_of_number),
     "name": (_first_of_text, _key_of_text),
 }
-
-
-def _facet(view: View, part: Part, name: str) -> tuple[tuple[str, int], ...]:
-    """The commonest values of a facet. Asked for one at a time: Tantivy limits the values of one aggregation."""
-    terms = {"field": FACET_FIELDS[name], "size": MOST_VALUES, "segment_size": _SEGMENT_VALUES}
-    found = view.ask.searcher.aggregate(part, {"values": {"terms": terms}})["values"]["buckets"]
-    pairs = [(str(each["key"]), int(each["doc_count"])) for each in found]
-    return tuple(sorted(pairs, key=lambda pair: (-pair[1], pair[0])))

@@ -27,6 +27,7 @@ from overlay.engines.whoosh.library import (
     few_segments,
 )
 from overlay.engines.whoosh.row import Row
+from overlay.engines.whoosh.saying import said
 from overlay.engines.whoosh.search import search
 from overlay.engines.whoosh.suggest import Hints
 from overlay.engines.whoosh.view import State, View, state_name
@@ -38,7 +39,7 @@ from overlay.search.vocabulary import Change, Vocabulary
 if TYPE_CHECKING:
     from overlay.document import Document
 
-_VERSION = "whoosh-1"
+_VERSION = "whoosh-2"
 """The folder inside the index folder: a new layout gets a new name, and the old one is left to be rebuilt."""
 _BUFFER = 32  # megabytes of postings, by Whoosh's estimate, before it sorts on the disk
 _ATTEMPTS = 5
@@ -248,6 +249,7 @@ def _add(writer: Any, document: Document, change: Change) -> bool:
         names=name_words(document) if row.listed else [],
         row=row.kept(),
         words=" ".join(sorted(surfaces)) if row.listed else "",
+        said=said(document),
         item=document.item,
     )
     return row.until is None

@@ -34,6 +34,7 @@ SCHEMA = Schema(
     names=KEYWORD(),
     row=STORED(),
     words=STORED(),
+    said=STORED(),
     item=STORED(),
 )
 

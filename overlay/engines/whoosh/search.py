@@ -7,17 +7,20 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from overlay.engines.whoosh.row import Row
+from overlay.engines.whoosh.saying import narrowed
 from overlay.engines.whoosh.view import View
 from overlay.query import Hit, Hits, Query
-from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, standing, wanted
+from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, standing, unwanted, wanted
 from overlay.search.matching import Choice, Word, plan
 from overlay.search.prices import Find, asks_offer, meets, price_key, showing
 from overlay.search.ranking import BEST
 from overlay.search.sorting import is_descending, is_key
+from overlay.search.widening import without_own
 
 Key = tuple[Any, ...]
 Points = dict[int, int]
 """Documents, and how many points they make."""
+Counts = tuple[tuple[str, int], ...]
 
 
 class Found(NamedTuple):
@@ -30,11 +33,13 @@ class Found(NamedTuple):
 
 def search(view: View, query: Query) -> Hits:
     """Answer a query."""
+    tried: list[Points] = []
     for points, scored in _attempts(view, query):
+        tried.append(points)
         found = list(_admitted(view, query, points))
         if found:
-            return _answer(view, query, found, scored=scored)
-    return Hits((), 0, facets=dict.fromkeys(query.facets, ()) or None)
+            return _answer(view, query, found, points, scored=scored)
+    return Hits((), 0, facets=_facets(view, query, [], tried) or None)
 
 
 def _attempts(view: View, query: Query) -> Iterator[tuple[Points, bool]]:
@@ -80,10 +85,15 @@ def _choice(view: View, choice: Choice) -> Points:
 def _admitted(view: View, query: Query, points: Points) -> Iterator[Found]:
     """Those that meet all filters."""
     groups = [frozenset(group) for group in (*standing(query), *wanted(query))]
+    banned = unwanted(query)
     tests = list(_tests(query))
-    for document, made in points.items():
+    for document, made in narrowed(view, query, points).items():
         row = view.row(document)
-        if any(map(row.facts.isdisjoint, groups)) or not all(test(row) for test in tests):
+        if (
+            any(map(row.facts.isdisjoint, groups))
+            or not row.facts.isdisjoint(banned)
+            or not all(test(row) for test in tests)
+        ):
             continue
         yield Found(document, row, made)
 
@@ -109,7 +119,7 @@ def _between(value: int, low: int | None, high: int | None) -> bool:
     return (low is None or value >= low) and (high is None or value <= high)
 
 
-def _answer(view: View, query: Query, found: list[Found], *, scored: bool) -> Hits:
+def _answer(view: View, query: Query, found: list[Found], points: Points, *, scored: bool) -> Hits:
     find = showing(query)
     page = _page(found, query, find, scored=scored) if query.limit > 0 else []
     ranked = scored and query.sort == "relevance"
@@ -117,8 +127,22 @@ def _answer(view: View, query: Query, found: list[Found], *, scored: bool) -> Hi
         tuple(_hit(view, each, key, find, -key[0] / BEST if ranked else 0.0) for key, each in page),
         min(len(found), EXACT),
         at_least=len(found) > EXACT,
-        facets={name: _facet(found, FACET_FIELDS[name]) for name in query.facets} or None,
+        facets=_facets(view, query, found, [points]) or None,
     )
+
+
+def _facets(view: View, query: Query, found: list[Found], tried: list[Points]) -> dict[str, Counts]:
+    """What is counted: of all that was found, or, of a facet that is filtered by, of all that its own filter would
+    leave of the first of `tried` that leaves any."""
+    counts: dict[str, Counts] = {}
+    for name in query.facets:
+        wide = without_own(query, name)
+        if wide is query:
+            counts[name] = _facet(found, FACET_FIELDS[name])
+        else:
+            wider = (list(_admitted(view, wide, points)) for points in tried)
+            counts[name] = _facet(next(filter(None, wider), []), FACET_FIELDS[name])
+    return counts
 
 
 def _page(found: list[Found], query: Query, find: Find, *, scored: bool) -> list[tuple[Key, Found]]:
@@ -157,7 +181,7 @@ def _hit(view: View, each: Found, key: Key, find: Find, score: float) -> Hit:
     return Hit(each.row.id, item, score, find(each.row.usual, each.row.offers), key)
 
 
-def _facet(found: list[Found], name: str) -> tuple[tuple[str, int], ...]:
+def _facet(found: list[Found], name: str) -> Counts:
     """The commonest values; each listing counts once."""
     counts = Counter(value for each in found for value in each.row.facets[name])
     return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_VALUES])

@@ -1,0 +1,126 @@
+"""Phrases, exclusions and facets that show what else there is: what every engine answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from overlay.engines import Engine
+from overlay.query import Operators
+from overlay.search.text import sequences
+from parsers.cards import Skill
+from tests.contracts.listed import ask, found, listing, price, put
+
+
+def with_operators(engine: Engine, text: str = "", **asked: tuple[str, ...]) -> set[str]:
+    return found(engine, text, operators=Operators(**asked))
+
+
+def say(engine: Engine) -> None:
+    """Listings of nearly the same words."""
+    put(
+        engine,
+        listing("1", "Web search", tags=("a",)),
+        listing("2", "Search the web", tags=("b",), skills=("seek",)),
+        listing("3", "Websearch", owner="bob"),
+        listing("4", "web_search tool", status="burned"),
+        listing("5", description="searches of the Web", skills=(Skill("x", "Search", "web", ("B",), ()),)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("phrase", "meant"),
+    [
+        ("web search", {"1"}),
+        ("Web Searches", {"1"}),  # a plural and its singular are the same word
+        ("search the web", {"2"}),
+        ("the web", {"2", "5"}),
+        ("search web", set()),  # a phrase stands in one text: a skill's name and description are two
+        ("websearch", {"3"}),
+        ("search", {"1", "2", "5"}),
+    ],
+)
+def test_a_phrase_stands_word_for_word_in_one_text(engine: Engine, phrase: str, meant: set[str]) -> None:
+    say(engine)
+    assert with_operators(engine, phrases=tuple(sequences(phrase)[:1])) == meant
+    assert with_operators(engine, phrase, phrases=tuple(sequences(phrase)[:1])) == meant
+    every = {"1", "2", "3", "5"}
+    assert with_operators(engine, excluded=tuple(sequences(phrase)[:1])) == every - meant
+
+
+def test_phrases_are_found_in_what_is_not_listed_any_more(engine: Engine) -> None:
+    say(engine)
+    for phrase in ("web search", "websearch"):
+        assert found(engine, statuses="burned", operators=Operators(phrases=(phrase,))) == {"4"}
+        assert found(engine, statuses="burned", operators=Operators(excluded=(phrase,))) == set()
+
+
+def test_han_is_compared_by_the_character(engine: Engine) -> None:
+    put(engine, listing("1", "支付网关"), listing("2", "网关支付"))
+    assert with_operators(engine, phrases=tuple(sequences("付网"))) == {"1"}
+    assert with_operators(engine, phrases=tuple(sequences("支付"))) == {"1", "2"}
+
+
+def test_a_listing_that_is_or_has_what_is_excluded_is_not_found(engine: Engine) -> None:
+    say(engine)
+    assert with_operators(engine, "web", not_tags=("b",)) == {"1", "3"}
+    assert with_operators(engine, not_owners=("bob", "eve")) == {"1", "2", "5"}
+    assert with_operators(engine, not_skills=("seek", "x")) == {"1", "3"}
+    assert with_operators(engine, "search", phrases=("web search",), not_tags=("a",)) == set()
+
+
+@pytest.mark.parametrize("sort", ["relevance", "updated", "name", "price"])
+def test_operators_hold_in_every_order(engine: Engine, sort: str) -> None:
+    say(engine)
+    assert found(engine, "web", sort=sort, operators=Operators(excluded=("websearch",))) == {"1", "2", "5"}
+
+
+def test_a_facet_is_not_narrowed_by_its_own_filter_but_by_all_others(engine: Engine) -> None:
+    put(
+        engine,
+        listing("1", "Pay", tags=("a",), kind="agent", offers=[price("1", "USD")]),
+        listing("2", "Pay", tags=("b",), kind="agent", offers=[price("1", "EUR")]),
+        listing("3", "Pay", tags=("a", "b"), kind="tool", offers=[price("1", "USD")]),
+        listing("4", "Other", tags=("c",), kind="agent"),
+    )
+    facets = ("tag", "type", "acceptedCurrency")
+    hits = ask(engine, "pay", tags="a", facets=facets)
+    assert hits.total == 2
+    assert hits.facets == {
+        "tag": (("a", 2), ("b", 2)),
+        "type": (("agent", 1), ("tool", 1)),
+        "acceptedCurrency": (("USD", 2),),
+    }
+    hits = ask(engine, "", kind="agent", tags="c", facets=facets)
+    assert hits.facets == {
+        "tag": (("a", 1), ("b", 1), ("c", 1)),
+        "type": (("agent", 1),),
+        "acceptedCurrency": (),
+    }
+
+
+def test_facets_of_an_empty_answer_show_what_their_filter_took_away(engine: Engine) -> None:
+    put(engine, listing("1", "Pay", tags=("a",)), listing("2", "Pay", tags=("b",), kind="tool"))
+    hits = ask(engine, "pay", tags="none", facets=("tag", "type"))
+    assert (hits.total, hits.facets) == (0, {"tag": (("a", 1), ("b", 1)), "type": ()})
+    hits = ask(engine, "nothing", tags="a", facets=("tag",))
+    assert (hits.total, hits.facets) == (0, {"tag": ()})
+
+
+def test_facets_count_by_the_words_as_the_answer_took_them(engine: Engine) -> None:
+    """Of two words all must be held, if that finds anything; with the tag only any of them can be."""
+    put(
+        engine,
+        listing("1", "alpha beta", tags=("x",)),
+        listing("2", "alpha", tags=("y",)),
+        listing("3", "beta", tags=("y", "z")),
+    )
+    assert ask(engine, "alpha beta", facets="tag").facets == {"tag": (("x", 1),)}
+    hits = ask(engine, "alpha beta", tags="y", facets="tag")
+    assert (hits.total, hits.facets) == (2, {"tag": (("y", 2), ("x", 1), ("z", 1))})
+
+
+def test_another_status_widens_its_facet_and_the_usual_ones_do_not(engine: Engine) -> None:
+    put(engine, listing("1", "Pay"), listing("2", "Pay", status="burned"), listing("3", "Pay", status="pending"))
+    usual = (("live", 1), ("pending", 1))
+    assert ask(engine, "pay", facets="status").facets == {"status": usual}
+    assert ask(engine, "pay", statuses="live", facets="status").facets == {"status": (("burned", 1), *usual)}
