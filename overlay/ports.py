@@ -50,7 +50,7 @@ class Listing:
     SIGMA signature. `owner_checked` is when the chain's source last said that the outpoint is unspent, in seconds since
     1970, where moves are found by asking. `pointing` is what points at the card where it was fetched, and `badge` what
     the host of an inscribed card's url says of the registration (law 11), None where it was never to be asked.
-    `earlier` is the revision before, None for the first. `marks` are by listing what follows from its likeness to others.
+    `earlier` is the revision before, None for the first.
     """
 
     state: State
@@ -66,7 +66,6 @@ class Listing:
     pointing: Pointing | None = None
     badge: Badge | None = None
     earlier: Earlier | None = None
-    marks: Mapping[str, Marks] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,6 @@ class Services:
     waits for changes; where nobody tells them, they are looked for. `refused` counts the blocks refused, by chain.
     `limits` are the rate limits by kind of route and `trusted_proxies` the networks whose X-Forwarded-For is believed.
     With `log_requests` each answer is worth a line in the log.
-    With `log_requests` each answer is worth a line in the log.
     `check_owner` asks the source of a chain whether an outpoint is unspent: True, False, or None where it cannot tell;
     it is None where no chain's moves are found by asking. `exchange` holds the exchange rates. A change of price is a
     warning for `change_blocks` blocks.
@@ -186,6 +184,5 @@ class Services:
     exchange: Exchange = field(default_factory=Exchange)
     limits: Mapping[str, Quota | None] = field(default_factory=dict)
     trusted_proxies: tuple[str, ...] = ()
-    log_requests: bool = False
     log_requests: bool = False
     check_owner: Callable[[str, Outpoint], Awaitable[bool | None]] | None = None

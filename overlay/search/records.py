@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 _HEAD = Struct("<4IQ?")  # where the id, the cheapest, the offers and the item end
 _START, _ends = _HEAD.size, _HEAD.unpack_from
+_END_OF_ID, _ID = Struct("<I"), 256  # bytes that nearly all ids end in
 _LENGTH_BITS = 24
 LARGEST = (1 << _LENGTH_BITS) - 1
 
@@ -82,6 +83,14 @@ class Records:
             if len(data) != size:
                 raise ValueError(f"the records end before {place >> _LENGTH_BITS:,} + {size:,}: rebuild the index")
             yield data
+
+    def ids(self, places: Iterable[int]) -> Iterator[str]:
+        """The ids of records, which takes a third of reading them. Raises what `read` raises."""
+        pread, file = os.pread, self._file
+        for place in places:
+            data = pread(file, min(_ID, place & LARGEST), place >> _LENGTH_BITS)
+            end = _END_OF_ID.unpack_from(data)[0] if len(data) >= _START else _ID + 1
+            yield data[_START:end].decode() if end <= len(data) else Record.unpack(next(self.read([place]))).id
 
     def close(self) -> None:
         """Close the file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import tantivy
 from tantivy import FieldType, Occur
@@ -18,6 +18,9 @@ from overlay.search.prices import AMOUNT_BITS, amount_key, asks_price, each_curr
 from overlay.search.ranking import LEVELS
 from overlay.search.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from overlay.engines.tantivy.prices import Priced
+
 Part = tantivy.Query
 Kind = tuple[str, Callable[[str], int]]
 """A field of terms, and which levels a term may stand at in it (bit n: level n + 1)."""
@@ -26,11 +29,13 @@ _MOST_REMEMBERED = 10_000
 
 @dataclass(slots=True)
 class Translator:
-    """Builds queries against one state of the index; remembers which slots a currency, interval or skill stands in."""
+    """Builds queries against one state of the index; remembers which slots a currency, interval or skill stands in, and
+    what listings cost under the last questions (`prices`)."""
 
     schema: tantivy.Schema
     searcher: tantivy.Searcher
     _slots: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    priced: dict[Query, Priced] = field(default_factory=dict)
 
     def term(self, name: str, value: str) -> Part:
         """Documents with exactly this value in a field; every one counts 1."""

@@ -102,7 +102,7 @@ def _rows(view: View, run: Run | Tiers, query: Query, find: Find) -> list[Keyed]
     reverse = is_descending(query) != (run.sort in _DOWNWARD)
     if run.sort == "price":
         lowest = partial(_lowest, find)
-        prices = ByPrice(view.ask, query, run.part, run.total, view.read, lowest, reverse=reverse)
+        prices = ByPrice(view, query, run.part, run.total, lowest, reverse=reverse)
         return prices.page(query.offset, query.limit) if after is None else prices.after(after, query.limit)
     ties = partial(view.ask.numbers, "newest") if run.sort == "relevance" else None
     order = Order(run.top, *_KEYS[run.sort], reverse, ties)

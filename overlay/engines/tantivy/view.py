@@ -27,9 +27,15 @@ class View(NamedTuple):
 
     def read(self, addresses: list[Address]) -> list[Record]:
         """The records of documents."""
-        if self.records is None:
-            return []
-        return list(map(Record.unpack, self.records.read(self.ask.numbers("place", addresses))))
+        return self.read_at(self.ask.numbers("place", addresses))
+
+    def read_at(self, places: list[int]) -> list[Record]:
+        """The records at places."""
+        return [] if self.records is None else list(map(Record.unpack, self.records.read(places)))
+
+    def ids_at(self, places: list[int]) -> list[str]:
+        """The ids of the records at places."""
+        return [] if self.records is None else list(self.records.ids(places))
 
     def _stored(self, addresses: list[Address]) -> Iterator[tuple[int, bytes]]:
         if self.records is not None:
