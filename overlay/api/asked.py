@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from overlay.api import cursors
+from overlay.api import cursors, values
 from overlay.api.params import MAX_OFFSET, SEARCH, STATUSES, read
 from overlay.api.problems import BadRequestError, Fault
 from overlay.api.values import shown
 from overlay.exchange import Exchange
-from overlay.query import Query
+from overlay.query import Operators, Query
+from overlay.search import asked_words
+from overlay.search.asked_words import AskedWords
 from overlay.search.sorting import is_key
 from parsers.rates import Rates
 
@@ -23,7 +25,7 @@ DEFAULT_STATUSES = ("live", "pending")
 class Asked:
     """A validated question. `kind` is agent, tool or all; `sort` as in the URL; `position` counts the listings before
     this page; `beyond` marks an offset past the largest one served, whose page is empty. `unapplied` names what could
-    not be applied and `notes` says why. `rates` is the table that prices are converted by, None where none is."""
+    not be applied and `notes` says why. `text` is `q` as it was given. `rates` is the table that prices are converted by, None where none is."""
 
     query: Query
     kind: str
@@ -32,6 +34,7 @@ class Asked:
     beyond: bool
     explain: bool
     notes: tuple[Fault, ...] = ()
+    text: str = ""
     rates: Rates | None = None
 
     @property
@@ -72,6 +75,7 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exch
             *_without_chain(found, height_chain),
             *_of_one_chain(found, names),
         ),
+        text=found.get("q", ""),
         rates=table,
     )
 
@@ -85,18 +89,19 @@ def _query(
 ) -> Query:
     name = sort.removeprefix("-")
     by_height = height_chain is not None
+    words = asked_words.read(found.get("q", ""))
     return Query(
-        text=found.get("q", ""),
+        text=words.text,
         kind=_kind(found),
-        skills=found.get("skillId", ()),
+        skills=_with(found.get("skillId", ()), words.skills, values.text),
         currencies=found.get("acceptedCurrency", ()),
         intervals=found.get("interval", ()),
         min_price=found.get("minPrice"),
         max_price=found.get("maxPrice"),
-        tags=found.get("tag", ()),
+        tags=_with(found.get("tag", ()), words.tags, values.tag),
         chains=chains,
         domains=found.get("domain", ()),
-        owners=found.get("owner", ()),
+        owners=_with(found.get("owner", ()), words.owners, values.owner),
         statuses=_statuses(found),
         verified=found.get("verified"),
         height_chain=height_chain if found.keys() & {"fromBlock", "toBlock", "asOfHeight"} else None,
@@ -110,7 +115,20 @@ def _query(
         offset=0 if place else min(found.get("offset", 0), MAX_OFFSET),
         after=place.key if place else None,
         facets=tuple(dict.fromkeys(name for names in found.get("facets", ()) for name in names)),
+        operators=_operators(words),
     )
+
+
+def _with(given: tuple[str, ...], typed: tuple[str, ...], read: Callable[[str], str]) -> tuple[str, ...]:
+    """A filter's values with those that `q` has for it: any of them."""
+    return tuple(dict.fromkeys((*given, *map(read, typed)))) if typed else given
+
+
+def _operators(words: AskedWords) -> Operators | None:
+    found = asked_words.operators(words)
+    if found is None or not found.not_owners:
+        return found
+    return replace(found, not_owners=tuple(map(values.owner, found.not_owners)))
 
 
 def _kind(found: Mapping[str, Any]) -> str | None:

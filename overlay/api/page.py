@@ -32,7 +32,7 @@ def page(
         "offset": asked.position,
         "nextCursor": None if asked.beyond else next_cursor(asked, hits, index),
         "queryType": asked.kind,
-        "query": asked.query.text,
+        "query": asked.text,
     }
     if asked.query.facets:
         tail["facets"] = _facets(hits)

@@ -89,7 +89,11 @@ def _table(*parameters: Parameter) -> Table:
 SEARCH = _table(
     Parameter(
         name="q",
-        description="Words to find in names, descriptions, tags, skills and examples; at most 512 bytes and 32 words.",
+        description="Words to find in names, descriptions, tags, skills and examples; at most 512 bytes and 32 words. "
+        '`"a phrase"` must be said word for word in one text; `-word` and `-"a phrase"` must not be said. `tag:`, '
+        "`owner:` and `skill:`, with a word or a phrase, are the filters `tag`, `owner` and `skillId` (values here and "
+        "there: any of them), with a `-` before them what must not be. An operator begins a word. A quotation mark "
+        "without a second one, a `-` alone, `--` and a filter without a value say nothing.",
         schema={"type": "string"},
         read=values.words,
         aliases=("query",),

@@ -14,6 +14,7 @@ from overlay.api.params import SUGGEST, pairs, read
 from overlay.api.problems import BadRequestError
 from overlay.ports import Services
 from overlay.query import Hits
+from overlay.search import asked_words
 
 
 async def search(request: web.Request) -> web.Response:
@@ -52,7 +53,7 @@ async def suggest(request: web.Request) -> web.Response:
     given, faults = read(pairs(request.rel_url.raw_query_string), SUGGEST)
     if faults:
         raise BadRequestError(faults)
-    text, limit = given.get("q", ""), given.get("limit", 8)
+    text, limit = asked_words.read(given.get("q", "")).text, given.get("limit", 8)
     if getattr(services.engine, "slow", False):
         completions = await to_thread(services.engine.suggest, text, limit)
     else:

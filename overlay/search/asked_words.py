@@ -1,0 +1,89 @@
+"""What is typed into the search field: words, and the few operators that people know from elsewhere.
+
+`"web search"` must be said word for word; `-word` and `-"a phrase"` must not be; `tag:`, `owner:` and `skill:` with a
+word or a phrase are filters, and with a hyphen before them what a listing must not have. An operator begins a word:
+inside of one, marks, hyphens and colons mean nothing, and neither do two hyphens. A mark without a second one, a hyphen
+alone and a filter without a value say nothing. So every text is a question, and none is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from overlay.query import Operators
+from overlay.search.text import asked, sequences, stem
+
+_MARKS = '"\u201c\u201d\u201e\u201f\uff02'
+_OPERATOR = re.compile(rf"(?:^|\s)(?:-[^\W_]|-?[{_MARKS}]|-?(?i:tag|owner|skill):)")
+# The second part of a phrase is looked for once at most where there is none, so all of it takes linear time.
+_TOKEN = re.compile(
+    rf"(?P<no>-(?=[^\W_]|[{_MARKS}]))?(?:(?P<field>(?i:tag|owner|skill)):)?"
+    rf"(?:[{_MARKS}](?P<phrase>[^{_MARKS}]*)[{_MARKS}]|(?P<word>\S*))"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedWords:
+    """A text as it is understood. `text` holds the words to rank by, those of `phrases` among them; the rest are texts
+    and values as typed, in order."""
+
+    text: str
+    phrases: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    not_tags: tuple[str, ...] = ()
+    not_owners: tuple[str, ...] = ()
+    not_skills: tuple[str, ...] = ()
+
+
+def read(text: str) -> AskedWords:
+    """Understand a text; one without operators is all words, untouched. Takes linear time."""
+    if not _OPERATOR.search(text):
+        return AskedWords(text=text)
+    found: dict[str, list[str]] = {}
+    words: list[str] = []
+    for match in _TOKEN.finditer(text.replace("\0", " ")):
+        phrase, word = match["phrase"], match["word"]
+        said = (word if phrase is None else phrase).strip()
+        kind = "phrases" if match["field"] is None else f"{match['field'].lower()}s"
+        if match["field"] is not None:
+            said = said.strip(_MARKS)
+        if match["no"]:
+            kind = "excluded" if kind == "phrases" else f"not_{kind}"
+        if kind == "phrases":
+            words.append(said)
+        if said and (phrase is not None or kind != "phrases"):
+            found.setdefault(kind, []).append(said)
+    return AskedWords(text=" ".join(filter(None, words)), **{kind: tuple(each) for kind, each in found.items()})
+
+
+def operators(understood: AskedWords) -> Operators | None:
+    """What an engine is asked beside words and filters; None when that is nothing. Tags are case-folded here, owners
+    and skills are as typed."""
+    found = Operators(
+        phrases=_once(sequence for text in understood.phrases for sequence in sequences(text)[:1]),
+        excluded=_once(sequence for text in understood.excluded for sequence in _every_spelling(text)),
+        not_tags=_once(tag.casefold() for tag in understood.not_tags),
+        not_owners=_once(understood.not_owners),
+        not_skills=_once(understood.not_skills),
+    )
+    return None if found == _NONE else found
+
+
+_NONE = Operators()
+
+
+def _once(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))
+
+
+def _every_spelling(text: str) -> list[str]:
+    """A text as a phrase; a single compound also written together, for it is found so, too."""
+    found, words = sequences(text)[:1], asked(text)
+    if len(words) == 1 and words[0].whole:
+        found.append(stem(words[0].whole))
+    return found
