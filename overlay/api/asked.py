@@ -25,7 +25,8 @@ DEFAULT_STATUSES = ("live", "pending")
 class Asked:
     """A validated question. `kind` is agent, tool or all; `sort` as in the URL; `position` counts the listings before
     this page; `beyond` marks an offset past the largest one served, whose page is empty. `unapplied` names what could
-    not be applied and `notes` says why. `text` is `q` as it was given. `rates` is the table that prices are converted by, None where none is."""
+    not be applied and `notes` says why. `text` is `q` as it was given. `rates` is the table that prices are converted
+    by, None where none is."""
 
     query: Query
     kind: str

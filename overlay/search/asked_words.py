@@ -16,10 +16,10 @@ from overlay.query import Operators
 from overlay.search.text import asked, sequences, stem
 
 _MARKS = '"\u201c\u201d\u201e\u201f\uff02'
-_OPERATOR = re.compile(rf"(?:^|\s)(?:-[^\W_]|-?[{_MARKS}]|-?(?i:tag|owner|skill):)")
+_OPERATOR = re.compile(rf"(?:^|\s)(?:-[^\W_]|-?[{_MARKS}]|-?(?ai:tag|owner|skill):)")
 # The second part of a phrase is looked for once at most where there is none, so all of it takes linear time.
 _TOKEN = re.compile(
-    rf"(?P<no>-(?=[^\W_]|[{_MARKS}]))?(?:(?P<field>(?i:tag|owner|skill)):)?"
+    rf"(?P<no>-(?=[^\W_]|[{_MARKS}]))?(?:(?P<field>(?ai:tag|owner|skill)):)?"
     rf"(?:[{_MARKS}](?P<phrase>[^{_MARKS}]*)[{_MARKS}]|(?P<word>\S*))"
 )
 
@@ -46,7 +46,7 @@ def read(text: str) -> AskedWords:
         return AskedWords(text=text)
     found: dict[str, list[str]] = {}
     words: list[str] = []
-    for match in _TOKEN.finditer(text.replace("\0", " ")):
+    for match in _TOKEN.finditer(text):
         phrase, word = match["phrase"], match["word"]
         said = (word if phrase is None else phrase).strip()
         kind = "phrases" if match["field"] is None else f"{match['field'].lower()}s"
@@ -64,6 +64,9 @@ def read(text: str) -> AskedWords:
 def operators(understood: AskedWords) -> Operators | None:
     """What an engine is asked beside words and filters; None when that is nothing. Tags are case-folded here, owners
     and skills are as typed."""
+    more = understood.phrases, understood.excluded, understood.not_tags, understood.not_owners, understood.not_skills
+    if not any(more):
+        return None
     found = Operators(
         phrases=_once(sequence for text in understood.phrases for sequence in sequences(text)[:1]),
         excluded=_once(sequence for text in understood.excluded for sequence in _every_spelling(text)),
