@@ -22,6 +22,7 @@ from indexer.fetching.budgets import Rates
 from indexer.fetching.cards import CardFetcher, Wanted
 from indexer.fetching.reasons import FetchError, Refusal, shown
 from indexer.fetching.schedule import Job, Priority, Schedule
+from indexer.logos import LogoDesk
 from indexer.store import Outcome, Store, StoreError, Writer
 from parsers.locator import host_of
 
@@ -48,7 +49,7 @@ WAITING = 200_000
 ENLIST_SECONDS = 0.05
 """Of each look, how long new registrations are read for their hosts."""
 
-_BADGE = "badge:"
+_BADGE, _LOGO = "badge:", "logo:"
 _START = (-1, "")
 
 
@@ -63,18 +64,20 @@ class FetchLoop:
         cards: CardFetcher,
         badger: Badger,
         *,
+        logos: LogoDesk | None = None,
         changed: Callable[[], None] = lambda: None,
         rates: Rates | None = None,
         clock: Callable[[], float] = time.time,
         ticking: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._writer, self._cards, self._badger = store, writer, cards, badger
+        self._logos = logos
         self._changed, self._clock, self._ticking = changed, clock, ticking
         self._enlisting = Enlisting(store, writer)
         self.schedule = Schedule(ticking, rates)
         self._tasks: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
-        self._locators = self._hosts = _START
+        self._locators = self._hosts = self._pictures = _START
         self._looked_at = self._look_at = self._all_at = float("-inf")
 
     async def run(self, news: asyncio.Event | None = None) -> None:
@@ -129,12 +132,13 @@ class FetchLoop:
         """Take in what has become due."""
         now = self._ticking()
         if now >= self._all_at:
-            self._locators = self._hosts = _START
+            self._locators = self._hosts = self._pictures = _START
             self._all_at = now + AGAIN_SECONDS
         self._looked_at, self._look_at = now, now + POLL_SECONDS
         await self._enlist()
         await self._take_locators()
         await self._take_hosts()
+        await self._take_logos()
 
     async def _enlist(self) -> None:
         began = self._ticking()
@@ -162,6 +166,15 @@ class FetchLoop:
             if len(found) < PAGE:
                 return
 
+    async def _take_logos(self) -> None:
+        if self._logos is None:
+            return
+        found = await asyncio.to_thread(self._logos.logos.due, self._now(), PAGE, self._pictures)
+        for at, url in found:
+            self._add(f"{_LOGO}{url}", host_of(url), Priority.LOGO, at)
+        if found:
+            self._pictures = found[-1]
+
     def _add(self, key: str, host: str, priority: Priority, due_ms: int) -> None:
         if len(self.schedule) < WAITING:
             late = max((self._now() - due_ms) / 1000, 0.0)
@@ -179,7 +192,8 @@ class FetchLoop:
 
     async def _visit(self, job: Job) -> None:
         """One job, whatever a stranger's host makes of it. Raises StoreError alone."""
-        work = self._ask_host if job.key.startswith(_BADGE) else self._fetch
+        kind = job.key.partition(":")[0] + ":"
+        work = {_BADGE: self._ask_host, _LOGO: self._fetch_logo}.get(kind, self._fetch)
         error: FetchError | None = None
         try:
             error = await work(job)
@@ -236,6 +250,20 @@ class FetchLoop:
         if await asyncio.to_thread(self._writer.note_host, said.verdict(host), self._now()):
             self._changed()
         return FetchError(*said.refusal) if said.refusal else None
+
+
+    async def _fetch_logo(self, job: Job) -> FetchError | None:
+        if self._logos is None:
+            return None
+        url = job.key.removeprefix(_LOGO)
+        try:
+            return await self._logos.fetch(url, self._now(), self.schedule.admission(job))
+        except StoreError:
+            raise
+        except Exception:
+            log.exception("fetching the logo %s failed", shown(url))
+            await asyncio.to_thread(self._logos.logos.fail, url, "fetch-fault", self._now())
+            return None
 
 
 def _host(locator: str) -> str:

@@ -11,6 +11,7 @@ from indexer.settings import CHANGE_BLOCKS, Quota
 from overlay.counters import Counters
 from overlay.engines import Engine
 from overlay.exchange import Exchange
+from overlay.logos import NoLogos
 from overlay.news import News
 from parsers.tx import Outpoint
 
@@ -146,6 +147,22 @@ class Asked(Protocol):
         ...
 
 
+class Logos(Protocol):
+    """Small pictures of listings' logos; see `overlay.logos`. `stamp` answers from memory, the others read."""
+
+    def shown(self, urls: Iterable[str], /) -> Mapping[str, str]:
+        """The SHA-256 (hex) of the small picture of each of these logos that there is one of."""
+        ...
+
+    def picture(self, digest: str, /) -> bytes | None:
+        """The small picture (WebP) with this SHA-256 (hex)."""
+        ...
+
+    def stamp(self) -> int:
+        """Another number when there are other pictures."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """Everything the application is given, built once by the command that starts it.
@@ -162,7 +179,7 @@ class Services:
     `limits` are the rate limits by kind of route and `trusted_proxies` the networks whose X-Forwarded-For is believed.
     With `log_requests` each answer is worth a line in the log.
     `check_owner` asks the source of a chain whether an outpoint is unspent: True, False, or None where it cannot tell;
-    it is None where no chain's moves are found by asking. `exchange` holds the exchange rates. A change of price is a
+    it is None where no chain's moves are found by asking. `exchange` holds the exchange rates, `logos` the pictures. A change of price is a
     warning for `change_blocks` blocks.
     """
 
@@ -182,6 +199,7 @@ class Services:
     news: News = field(default_factory=News)
     counters: Counters = field(default_factory=Counters)
     exchange: Exchange = field(default_factory=Exchange)
+    logos: Logos = field(default_factory=NoLogos)
     limits: Mapping[str, Quota | None] = field(default_factory=dict)
     trusted_proxies: tuple[str, ...] = ()
     log_requests: bool = False

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from indexer.chains import SourceError, SourceUnavailableError, Sparse
 from indexer.follow import FIRST_PAUSE, LONGEST_PAUSE, Follower
+from indexer.store.logos import Logos as StoredLogos
 from overlay.catalogue import Catalogue
 from overlay.counters import Counters
 from overlay.engines import BusyError
 from overlay.feed import Feed
+from overlay.logos import Logos
 from overlay.memory import few_arenas, give_back, rarely_collect
 from overlay.news import News
 from overlay.ports import Services
@@ -36,6 +38,9 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
 """How often a process that only serves looks for what another one has written."""
+
+LOGOS_SECONDS = 1.0
+"""How often is noted which logos were looked for, and looked which are there."""
 
 RATES_SECONDS = 1.0
 """How often what another process has quoted is looked for."""
@@ -96,6 +101,7 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._compiling = asyncio.Lock()
         self._quoted = asyncio.Event()
+        self._logos = Logos(StoredLogos(house.store.engine))
         self._beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
     def also(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -147,6 +153,7 @@ class Runner:
             self._start(self._hold())
             self._start(self.standing.keep_hashing())
             self._start(self._look_at_rates())
+            self._start(self._note_logos())
             if not house.chains:
                 self._start(self._poll())
         for work in self._beside:
@@ -247,6 +254,12 @@ class Runner:
                 async with asyncio.timeout(RATES_SECONDS):
                     await self._quoted.wait()
 
+    async def _note_logos(self) -> None:
+        """Note which logos were looked for, for the process that fetches."""
+        while True:
+            await asyncio.to_thread(self._logos.flush)
+            await asyncio.sleep(LOGOS_SECONDS)
+
     # -- the index
 
     async def _carry(self, feed: Feed) -> None:
@@ -341,6 +354,7 @@ class Runner:
             news=self._news,
             counters=self._counters,
             exchange=self.standing.exchange,
+            logos=self._logos,
             limits=settings.limits,
             change_blocks=settings.change_blocks,
             trusted_proxies=settings.trusted_proxies,

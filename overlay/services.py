@@ -130,6 +130,8 @@ class House:
         from indexer.fetching.network import tls_context
         from indexer.fetching.resolving import SystemResolver, table
         from indexer.fetching.txt import TxtRecords
+        from indexer.logos import LogoDesk
+        from indexer.store.logos import Logos
 
         if self.writer is None:
             raise ValueError("this house was built to serve only")
@@ -137,7 +139,9 @@ class House:
         fetcher = Fetcher(SystemResolver(), tls_context(told.fetch_ca_file or None), table(told.fetch_resolve))
         gateway = Gateway(told.ipfs_gateway) if told.ipfs_gateway else None
         badger = Badger(fetcher, TxtRecords())
-        return FetchLoop(self.store, self.writer, CardFetcher(fetcher, gateway), badger, changed=changed)
+        logos = LogoDesk(fetcher, Logos(self.store.engine))
+        cards = CardFetcher(fetcher, gateway)
+        return FetchLoop(self.store, self.writer, cards, badger, logos=logos, changed=changed)
 
     def close(self) -> None:
         """Give up files and locks."""

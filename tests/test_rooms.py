@@ -99,6 +99,7 @@ def test_parsers_do_no_input_or_output() -> None:
 
 
 FENCES: dict[str, tuple[str, ...]] = {
+    "PIL": ("indexer/fetching/thumbnail.py",),
     "apscheduler": ("indexer/rates.py",),
     "cryptography": ("indexer/rate_feed.py",),
     "aiohttp": ("overlay/", "indexer/chains/node/", "indexer/chains/jsonrpc.py"),

@@ -33,6 +33,7 @@ class Priority(IntEnum):
     NEW = 0
     RECHECK = 60
     BADGE = 600
+    LOGO = 900
     RETRY = 1_800
     WATCH = 3_600
 

@@ -299,6 +299,27 @@ badges = Table(
 last (milliseconds since 1970; 0 for never). `by` is name, dns, hash or "" for no badge, `reason` a code of
 `indexer.fetching.reasons` where something could not be heard; `tries` counts the checks that gave no badge."""
 
+logos = Table(
+    "logos",
+    metadata,
+    Column("url_sha256", LargeBinary, primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("state", String, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("wanted_at", BigInteger, nullable=False),
+    Column("noted_at", BigInteger, nullable=False),
+    Column("next_at", BigInteger, nullable=False),
+    Column("sha256", LargeBinary),
+    Column("body", LargeBinary),
+    Index("logos_by_sha256", "sha256"),
+    Index("logos_by_state", "state", "noted_at"),
+    Index("logos_due", "next_at"),
+    Index("logos_by_want", "wanted_at"),
+)
+"""Logos that somebody looked for: the small picture made of each (WebP, with its SHA-256), or the code of why there is
+none. `state` is wanted, here or failed; times in milliseconds since 1970, `noted_at` when the picture was made."""
+
 quotes = Table(
     "quotes",
     metadata,

@@ -15,6 +15,7 @@ from overlay.api.schemas import SCHEMAS, ref
 _PATH_PARAMETERS = {
     "id": "A listing's id, percent-encoded as one path segment (`#` as %23, `/` as %2F, `%` as %25).",
     "name": "The name of a file.",
+    "digest": "The SHA-256 of a small picture, as 64 hex digits.",
     "what": "A txid (64 hex digits) or an outpoint (`<txid>_<output number>`).",
 }
 _DESCRIPTION = (

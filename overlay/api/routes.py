@@ -27,7 +27,7 @@ from overlay.api.params import STREAM as STREAM_PARAMETERS
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 JSON, HTML, TEXT, CSS, STREAM = "application/json", "text/html", "text/plain", "text/css", "text/event-stream"
-SCRIPT, SVG = "text/javascript", "image/svg+xml"
+SCRIPT, SVG, WEBP = "text/javascript", "image/svg+xml", "image/webp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +148,10 @@ ROUTES = (
     Route(
         path="/publish", method="POST", handler=pages.publish_pasted, tag="pages", answer="Diagnosis",
         media=(HTML, JSON), errors=(400, 413, 429), limit="costly",
+    ),
+    Route(
+        path="/logos/{digest}", handler=pages.logo, tag="pages", answer=None, media=(WEBP,), errors=(404,),
+        conditional=True, limit="read",
     ),
     Route(path="/status", handler=pages.status, tag="pages", answer="Status", media=(HTML, JSON)),
     Route(

@@ -16,6 +16,7 @@ from overlay.exchange import Exchange
 from overlay.pages.amounts import FAMILIAR, about
 from overlay.pages.badges import badges, explained
 from overlay.pages.install import install_config
+from overlay.pages.logo import addresses
 from overlay.pages.marks import mark
 from overlay.pages.measures import measured
 from overlay.pages.proving import provable, why_not
@@ -57,7 +58,7 @@ def _page(services: Services, text: str, into: str) -> bytes:
         "item": item,
         "name": item.get("name") or item["id"],
         "mark": mark(item["id"], item.get("name") or item["id"]),
-        "logo": "",
+        "logo": addresses(services.logos, [item]).get(item.get("logo", ""), ""),
         "badges": shown,
         "explained": explained(shown),
         "entries": timeline(store, revisions),

@@ -7,7 +7,6 @@ from asyncio import to_thread
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
 from urllib.parse import urlencode
 
 from aiohttp import web
@@ -22,9 +21,10 @@ from overlay.api.problems import BadRequestError, Fault, ProblemError
 from overlay.exchange import Exchange
 from overlay.pages.amounts import FAMILIAR, About, about, short
 from overlay.pages.badges import Badge, explained
-from overlay.pages.cards import Result, drawn, result
+from overlay.pages.cards import drawn, result
 from overlay.pages.facets import TITLES, chips, cleared, groups
 from overlay.pages.links import Pairs, link, named
+from overlay.pages.logo import addresses
 from overlay.pages.rendering import html_answer, page_etag, render, wants_json
 from overlay.ports import Services
 from overlay.query import Cheapest, Hit, Hits
@@ -61,7 +61,8 @@ async def search(request: web.Request) -> web.Response:
     services = request.app[SERVICES]
     query_string = request.rel_url.raw_query_string
     heights = services.heights()
-    etag = page_etag(request, services.engine.cursor(), heights, query_string, services.exchange.stamp())
+    seen = services.exchange.stamp(), services.logos.stamp()
+    etag = page_etag(request, services.engine.cursor(), heights, query_string, seen)
     if unchanged(request, etag):
         return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
     given, outcome = await _outcome(services, query_string)
@@ -119,12 +120,16 @@ def _page(services: Services, given: Pairs, outcome: Outcome, heights: Mapping[s
 def _cards(services: Services, hits: tuple[Hit, ...]) -> tuple[list[Markup], list[Badge]]:
     """As many cards as a page has room for, at least one, and the badges on them."""
     items = [json.loads(hit.item) for hit in hits]
+    logos = addresses(services.logos, items)
     proved = services.store.proved({item["txid"] for item in items if "blockHeight" in item})
     cards: list[Markup] = []
     badges: list[Badge] = []
     room = CARDS_BYTES
     for hit, item in zip(hits, items, strict=True):
-        shown = _result(hit, item, services.exchange, proved=item["txid"] in proved)
+        cheapest = hit.cheapest._asdict() if hit.cheapest else None
+        worth = _worth(hit.cheapest, services.exchange) if hit.cheapest else None
+        is_proved = item["txid"] in proved
+        shown = result(item, cheapest, worth, proved=is_proved, logo=logos.get(item["logo"], ""))
         card = drawn(shown)
         room -= len(card.encode("utf-8", "replace"))
         if cards and room < 0:
@@ -132,12 +137,6 @@ def _cards(services: Services, hits: tuple[Hit, ...]) -> tuple[list[Markup], lis
         cards.append(card)
         badges += shown.badges
     return cards, badges
-
-
-def _result(hit: Hit, item: Mapping[str, Any], exchange: Exchange, *, proved: bool) -> Result:
-    cheapest = hit.cheapest._asdict() if hit.cheapest else None
-    worth = _worth(hit.cheapest, exchange) if hit.cheapest else None
-    return result(item, cheapest, worth, proved=proved)
 
 
 def _worth(cheapest: Cheapest, exchange: Exchange) -> About | None:

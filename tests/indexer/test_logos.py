@@ -1,0 +1,275 @@
+"""Logos: strangers' pictures become small ones drawn anew, only those that somebody looked for, and only so many."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from hashlib import sha256
+from io import BytesIO
+
+import pytest
+import trustme
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from indexer.badges import Badger
+from indexer.fetch import FetchLoop
+from indexer.fetching.cards import CardFetcher
+from indexer.fetching.reasons import FetchError
+from indexer.fetching.thumbnail import MOST_SIDE, SIDE
+from indexer.fetching.txt import TxtRecords
+from indexer.logos import LogoDesk
+from indexer.store import Store, Writer, connect
+from indexer.store.logos import AGAIN, DAY, FIRST_RETRY, Logos, is_fetchable
+from parsers.pictures import kind
+from tests.hostile import Hostile, Net, answer, ok, raw
+from tests.pointing import Clock
+
+NOW = 1_800_000_000_000
+LOGO = "https://agent.example/logo.png"
+
+
+def picture(form: str = "PNG", size: tuple[int, int] = (300, 200), **more: object) -> bytes:
+    made = BytesIO()
+    Image.linear_gradient("L").resize(size).convert("RGB").save(made, form, **more)
+    return made.getvalue()
+
+
+def bomb(side: int = 60_000) -> bytes:
+    """A PNG that says it is very large, as it may without being so."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    )
+
+
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+async def server(authority: trustme.CA) -> AsyncIterator[Hostile]:
+    async with Hostile(authority) as served:
+        yield served
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(NOW)
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Store]:
+    engine = connect(database_url)
+    yield Store(engine)
+    engine.dispose()
+
+
+@pytest.fixture
+def logos(store: Store) -> Logos:
+    return Logos(store.engine, kept=20)
+
+
+@pytest.fixture
+def desk(server: Hostile, authority: trustme.CA, clock: Clock, logos: Logos) -> LogoDesk:
+    return LogoDesk(Net(server, authority).fetcher(clock=clock), logos)
+
+
+@pytest.fixture
+def painter() -> LogoDesk:
+    """A desk that neither fetches nor keeps."""
+    return LogoDesk(None, None)  # type: ignore[arg-type]
+
+
+# -- what becomes of a picture
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "WEBP"])
+async def test_a_picture_becomes_a_small_one(painter: LogoDesk, form: str) -> None:
+    small = await painter.small(picture(form))
+    with Image.open(BytesIO(small)) as made:
+        assert made.format == "WEBP"
+        assert made.size == (SIDE, round(SIDE * 2 / 3))
+    assert len(small) < 6_000
+
+
+async def test_nothing_but_pixels_goes_on(painter: LogoDesk) -> None:
+    exif = Image.Exif()
+    exif[0x010E] = "<script>alert('exif')</script>"
+    dressed = picture("JPEG", exif=exif, comment=b"<script>alert('comment')</script>") + b"<script>alert(1)</script>"
+    assert dressed.count(b"<script>") == 3
+    small = await painter.small(dressed)
+    assert b"script" not in small
+    with Image.open(BytesIO(small)) as made:
+        assert not made.getexif()
+        assert "icc_profile" not in made.info
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (SVG, "fetch-picture"),
+        (b"", "fetch-picture"),
+        (b"<!DOCTYPE html>", "fetch-picture"),
+        (b"BM" + bytes(100), "fetch-picture"),
+        (picture()[:200], "fetch-picture-broken"),
+        (b"GIF89a" + bytes(50), "fetch-picture-broken"),
+        (bomb(), "fetch-picture-broken"),
+        (picture(size=(MOST_SIDE + 1, 2)), "fetch-picture-broken"),
+    ],
+    ids=["svg", "nothing", "html", "bmp", "cut", "made-up", "bomb", "wide"],
+)
+async def test_what_is_no_picture_stays_outside(painter: LogoDesk, body: bytes, code: str) -> None:
+    with pytest.raises(FetchError) as caught:
+        await painter.small(body)
+    assert caught.value.refusal.code == code
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_are_a_kind_of_picture_or_none(body: bytes) -> None:
+    assert kind(body) in (None, "image/png", "image/jpeg", "image/gif", "image/webp")
+    assert kind(b"<svg" + body) is None
+
+
+# -- fetching
+
+
+async def test_a_logo_is_fetched_shown_and_looked_at_again(server: Hostile, desk: LogoDesk, logos: Logos) -> None:
+    server.say("/logo.png", ok(picture()))
+    logos.want([LOGO], NOW)
+    assert (logos.shown([LOGO]), logos.newest()) == ({}, 0)
+    assert await desk.fetch(LOGO, NOW) is None
+    [digest] = logos.shown([LOGO, "https://other.example/"]).values()
+    small = logos.body(bytes.fromhex(digest))
+    assert small is not None
+    assert sha256(small).hexdigest() == digest
+    assert logos.newest() == NOW
+    assert logos.due(NOW + AGAIN - 1, 10) == []
+    assert logos.due(NOW + AGAIN, 10) == [(NOW + AGAIN, LOGO)]
+    server.say("/logo.png", ok(SVG))
+    await desk.fetch(LOGO, NOW + AGAIN)
+    assert logos.shown([LOGO]) == {LOGO: digest}, "what was good stays"
+    server.say("/logo.png", ok(picture("GIF", (20, 20))))
+    await desk.fetch(LOGO, NOW + 2 * AGAIN)
+    assert logos.shown([LOGO])[LOGO] != digest
+    assert logos.body(bytes.fromhex(digest)) is None
+
+
+async def test_a_logo_that_is_not_served_is_asked_for_ever_less_often(
+    server: Hostile, desk: LogoDesk, logos: Logos
+) -> None:
+    server.say("/logo.png", raw(answer("404 Not Found")))
+    logos.want([LOGO], NOW)
+    for pause in (FIRST_RETRY, 2 * FIRST_RETRY, 4 * FIRST_RETRY):
+        error = await desk.fetch(LOGO, NOW)
+        assert error is not None
+        assert error.refusal.code == "fetch-missing"
+        assert logos.due(10**16, 10) == [] or logos.due(NOW + AGAIN, 10) == [(NOW + pause, LOGO)]
+    assert logos.shown([LOGO]) == {}
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("https://127.0.0.1/logo.png", "fetch-address"),
+        ("https://agent.example:8443/logo.png", "fetch-port"),
+        ("https://user@agent.example/logo.png", "fetch-credentials"),
+        ("https://", "fetch-name"),
+    ],
+)
+async def test_a_logo_leads_nowhere_that_a_card_may_not(server: Hostile, desk: LogoDesk, url: str, code: str) -> None:
+    desk.logos.want([url], NOW)
+    error = await desk.fetch(url, NOW)
+    assert error is not None
+    assert error.refusal.code == code
+    assert server.requests == []
+
+
+async def test_a_logo_that_a_card_carries_itself_is_asked_of_nobody(server: Hostile, desk: LogoDesk) -> None:
+    url = "data:image/png;base64," + base64.b64encode(picture(size=(40, 40))).decode()
+    desk.logos.want([url], NOW)
+    assert await desk.fetch(url, NOW) is None
+    assert desk.logos.shown([url])
+    svg = "data:image/svg+xml;base64," + base64.b64encode(SVG).decode()
+    desk.logos.want([svg], NOW)
+    error = await desk.fetch(svg, NOW)
+    assert error is not None
+    assert error.refusal.code == "fetch-picture"
+    assert server.requests == []
+
+
+async def test_the_loop_fetches_what_somebody_looked_for(
+    server: Hostile, authority: trustme.CA, desk: LogoDesk, store: Store, clock: Clock
+) -> None:
+    server.say("/logo.png", ok(picture()))
+    fetcher = Net(server, authority).fetcher(clock=clock)
+    writer = Writer(store.engine, clock)
+    badger = Badger(fetcher, TxtRecords([]))
+    loop = FetchLoop(store, writer, CardFetcher(fetcher), badger, logos=desk, clock=clock, ticking=clock)
+    await loop.look()
+    assert len(loop.schedule) == 0
+    desk.logos.want([LOGO, "https://agent.example/gone.png"], clock.now)
+    clock.tick(2_000)
+    await loop.look()
+    loop.start()
+    await loop.settle()
+    loop.start()
+    await loop.settle()
+    assert set(desk.logos.shown([LOGO, "https://agent.example/gone.png"])) == {LOGO}
+    assert sorted(server.paths()) == ["/gone.png", "/logo.png"]
+    writer.close()
+
+
+# -- what is kept
+
+
+def test_only_so_many_are_kept_and_what_nobody_looks_for_goes_first(logos: Logos) -> None:
+    urls = [f"https://agent.example/{number}" for number in range(30)]
+    for number, url in enumerate(urls):
+        logos.want([url], NOW + number)
+    kept = [url for _, url in logos.due(NOW + DAY, 100)]
+    assert sorted(kept) == sorted(urls[10:])
+    logos.want([urls[10]], NOW + 2 * DAY)
+    logos.want(["https://agent.example/new"], NOW + 2 * DAY)
+    kept = [url for _, url in logos.due(NOW + 2 * DAY, 100)]
+    assert urls[10] in kept
+    assert urls[11] not in kept
+
+
+def test_what_nobody_looked_for_lately_is_not_fetched_again(logos: Logos) -> None:
+    logos.want([LOGO], NOW)
+    logos.keep(LOGO, b"x", NOW)
+    assert logos.due(NOW + AGAIN, 10) != []
+    assert logos.due(NOW + 2 * AGAIN, 10) == []
+    logos.want([LOGO], NOW + 2 * AGAIN)
+    assert logos.due(NOW + 2 * AGAIN, 10) != []
+
+
+def test_due_logos_are_told_in_pages(logos: Logos) -> None:
+    urls = [f"https://agent.example/{number}" for number in range(7)]
+    logos.want(urls, NOW)
+    first = logos.due(NOW, 4)
+    assert [url for _, url in first + logos.due(NOW, 4, first[-1])] == urls
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "http://a.example/x", "javascript:alert(1)", "data:text/html,x", "ftp://a", "https://a/\n", "https://a/é",
+     "https://a/" + "x" * 2_048, "data:image/png;base64," + "A" * 9_000, "//a.example"],
+)  # fmt: skip
+def test_what_cannot_be_fetched_is_not_even_noted(logos: Logos, url: str) -> None:
+    assert not is_fetchable(url)
+    logos.want([url], NOW)
+    assert logos.due(NOW, 10) == []
+    assert logos.shown([url]) == {}
