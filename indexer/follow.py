@@ -88,7 +88,7 @@ class Follower:
 
     def _say(self, state: str, error: str) -> None:
         if error != self.progress.error:
-            log.error("%s is %s: %s", self._chain.name, state, error)
+            log.error("%s is %s: %s", self._chain.name, state, error.removeprefix(f"{self._chain.name}: "))
         self.progress.state, self.progress.error = state, error
         self._note_source()
 

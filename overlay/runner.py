@@ -209,7 +209,8 @@ class Runner:
             try:
                 await follower.open()
             except SourceUnavailableError as error:
-                log.warning("%s does not answer: %s; trying again in %d s", follower.progress.name, error, pause)
+                why = str(error).removeprefix(f"{follower.progress.name}: ")
+                log.warning("%s is unreachable: %s; trying again in %d s", follower.progress.name, why, pause)
                 follower.progress.state, follower.progress.error = "unreachable", str(error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)

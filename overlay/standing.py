@@ -116,7 +116,7 @@ class Standing:
                 reached = "no block is indexed yet" if each.height is None else f"block {each.height:,} is indexed"
                 return f"{each.name} is {each.state}: {reached}" + (f" of {each.tip:,}" if each.tip else "")
             if each.state in ("unreachable", "stopped") and each.height is None:
-                return f"{each.name} is {each.state}: {each.error}"
+                return f"{each.name} is {each.state}: {each.error.removeprefix(f'{each.name}: ')}"
         return self._unseen()
 
     def _unseen(self) -> str | None:

@@ -103,12 +103,9 @@ def _by_registration(rows: Iterable[Content], ids: Collection[str]) -> dict[str,
 
 
 def _notes(connection: Connection, chain: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Notes:
-    gone = before.keys() - after.keys()
-    stay = _confirmed(connection, chain, gone)
     changed = sorted(id_ for id_, rows in after.items() if before.get(id_) != rows)
-    news = [(id_, "upsert", "pending") for id_ in changed]
-    news += [(id_, "upsert" if id_ in stay else "remove", "evicted") for id_ in sorted(gone)]
-    return [{"chain": chain, "op": op, "id": id_, "height": None, "reason": why} for id_, op, why in news]
+    news = [_note(chain, id_, "upsert", "pending") for id_ in changed]
+    return news + _left(connection, chain, before.keys() - after.keys())
 
 
 def _confirmed(connection: Connection, chain: str, ids: Iterable[str]) -> set[str]:
@@ -121,25 +118,39 @@ def _confirmed(connection: Connection, chain: str, ids: Iterable[str]) -> set[st
     return found
 
 
-def mined(connection: Connection, chain: str, readings: Sequence[Reading]) -> None:
+def mined(connection: Connection, chain: str, readings: Sequence[Reading]) -> Notes:
     """Take out what these blocks hold, and what they contradict; what goes on from them stays.
 
-    The blocks' own notes name every registration concerned.
+    The blocks' own notes name every registration that they speak of. The answer names the others that lose something:
+    a transaction may say in a block what it did not say unconfirmed, when not all before it had been looked at.
     """
     columns = (pending.c.place, pending.c.txid, pending.c.registration, pending.c.spent_txid, pending.c.spent_vout)
     waiting = connection.execute(select(*columns).where(pending.c.chain == chain).order_by(pending.c.place)).all()
     if not waiting:
-        return
+        return []
     said = [event for reading in readings for event in reading.events]
     txids = {event.txid for event in said}
     seats = {event.state.id: event.state.outpoint for event in said if event.state}
-    gone = [row.place for row in waiting if row.txid in txids]
+    gone = [row for row in waiting if row.txid in txids]
     rest = sorted((row for row in waiting if row.txid not in txids and row.registration in seats), key=_id)
     for id_, group in groupby(rest, key=_id):
         left = list(group)
         if Outpoint(left[0].spent_txid, left[0].spent_vout) != seats[id_]:
-            gone += [row.place for row in left]
-    _delete(connection, chain, gone)
+            gone += left
+    unsaid = {row.registration for row in gone if row.registration is not None} - seats.keys()
+    gone += [row for row in waiting if row.registration in unsaid]
+    _delete(connection, chain, list({row.place for row in gone}))
+    return _left(connection, chain, unsaid)
+
+
+def _left(connection: Connection, chain: str, ids: Collection[str]) -> Notes:
+    """What there is to say of registrations of which nothing is unconfirmed any more."""
+    stay = _confirmed(connection, chain, ids)
+    return [_note(chain, id_, "upsert" if id_ in stay else "remove", "evicted") for id_ in sorted(ids)]
+
+
+def _note(chain: str, id_: str, op: str, why: str) -> dict[str, Any]:
+    return {"chain": chain, "op": op, "id": id_, "height": None, "reason": why}
 
 
 def _id(row: Any) -> str:

@@ -134,7 +134,7 @@ class Writer:
             replaced = anchors.see(connection, chain, readings, int(self._clock() * 1000))
             self._insert(connection, readings)
             _note(connection, replaced)
-            pending.mined(connection, chain, readings)
+            _note(connection, pending.mined(connection, chain, readings))
         self._trim_some(chain, readings)
 
     def _insert(self, connection: Connection, readings: Sequence[Reading]) -> None:

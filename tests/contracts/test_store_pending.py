@@ -12,7 +12,7 @@ from indexer.facts import UNCONFIRMED, Event
 from indexer.store import Store, Writer, pending
 from indexer.store.tables import pending as table
 from indexer.store.tables import pending_cards
-from tests.facts import born, name
+from tests.facts import at, born, moved, name, says
 
 
 def said(*ids: str) -> list[Event]:
@@ -103,3 +103,26 @@ def test_chains_do_not_see_one_another(store: Store, writer: Writer) -> None:
     writer.replace_pending("demo", [], {})
     assert (store.pending("demo"), store.pending("other")) == ([], said("a", "b"))
     assert cards(store) == bodies(said("a", "b"))
+
+
+def test_what_a_block_holds_and_does_not_say_is_told_to_have_left(store: Store, writer: Writer) -> None:
+    """Unconfirmed it looked like a newcomer that moved on; in the block, behind its parent, it is something else."""
+    newcomer, other = said("b", "c")
+    writer.append("demo", [says("1"), says("2", born("a"))])
+    goes_on = replace(moved("b", "b", "d"), position=2)
+    writer.replace_pending("demo", [newcomer, other, goes_on], bodies([newcomer, other]))
+    seen = store.newest_seq()
+    writer.append("demo", [says("3", moved("a", "a", "b", height=3))])
+    assert [each.txid for each in store.pending("demo")] == [other.txid]
+    news = [(change.id, change.op, change.reason) for change in store.changes(seen, 100)]
+    assert news == [(str(at("a")), "upsert", "moved"), (str(at("b")), "remove", "evicted")]
+
+
+def test_what_goes_on_from_a_block_that_holds_what_came_before_stays(store: Store, writer: Writer) -> None:
+    writer.append("demo", [says("1"), says("2", born("a"))])
+    first, second = (replace(each, tx_index=0) for each in (moved("a", "a", "b"), moved("a", "b", "c", position=1)))
+    writer.replace_pending("demo", [first, second], {})
+    seen = store.newest_seq()
+    writer.append("demo", [says("3", moved("a", "a", "b", height=3))])
+    assert [each.txid for each in store.pending("demo")] == [name("c")]
+    assert [change.id for change in store.changes(seen, 100)] == [str(at("a"))]

@@ -120,9 +120,11 @@ async def test_a_node_that_warms_up_or_is_in_safe_mode_is_waited_for(node: Node)
 async def test_a_port_where_nobody_listens_is_waited_for() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        error = await refusal(f"http://127.0.0.1:{probe.getsockname()[1]}")
+        port = probe.getsockname()[1]
+        error = await refusal(f"http://127.0.0.1:{port}")
     assert not is_final(error)
-    assert "does not answer: Cannot connect" in str(error)
+    assert str(error).endswith(f"the node at http://127.0.0.1:{port} does not answer: connection refused")
+    assert "does not answer: " in str(await refusal("http://no-such-host.invalid:8332"))
 
 
 async def test_a_server_that_is_no_node_stops(node: Node) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -254,7 +255,13 @@ def _request(method: str, params: tuple[Any, ...], number: int) -> dict[str, Any
 
 
 def _why(error: Exception) -> str:
-    return "it was silent for too long" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+    if isinstance(error, TimeoutError):
+        return "it was silent for too long"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        # aiohttp's own words repeat the address; names that cannot be resolved have negative numbers
+        number = error.os_error.errno or 0
+        return (os.strerror(number) if number > 0 else str(error.os_error.strerror or error.os_error)).lower()
+    return str(error) or type(error).__name__
 
 
 def _parsed(raw: bytes) -> Any:
