@@ -179,8 +179,8 @@ class Services:
     `limits` are the rate limits by kind of route and `trusted_proxies` the networks whose X-Forwarded-For is believed.
     With `log_requests` each answer is worth a line in the log.
     `check_owner` asks the source of a chain whether an outpoint is unspent: True, False, or None where it cannot tell;
-    it is None where no chain's moves are found by asking. `exchange` holds the exchange rates, `logos` the pictures. A change of price is a
-    warning for `change_blocks` blocks.
+    it is None where no chain's moves are found by asking. `exchange` holds the exchange rates, `logos` the
+    pictures. A change of price is a warning for `change_blocks` blocks.
     """
 
     engine: Engine
