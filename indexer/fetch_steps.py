@@ -34,7 +34,7 @@ def steps(store: Store, revision: Revision, pointer: PointerAnchor) -> tuple[lis
     if found is None or anchor is None or not fetched.ok:
         return [fetched, *_listed(found, anchor, met=False)[0]], []
     is_met = met_by(anchor, pointed.facts(store.engine, [locator])) is not None
-    hashed = _hash(pointer, is_met=is_met)
+    hashed = _hash(pointer, known, is_met=is_met)
     last, listed = _listed(found, anchor, met=is_met)
     return [fetched, hashed, *last], listed
 
@@ -67,13 +67,15 @@ def _again(known: Known) -> str:
     return f"it is fetched again at {_time(known.next_at)}"
 
 
-def _hash(pointer: PointerAnchor, *, is_met: bool) -> Step:
+def _hash(pointer: PointerAnchor, known: Known | None, *, is_met: bool) -> Step:
     if pointer.digest is None:
         told = "the pointer names no hash; what is fetched is what its CID names" if is_met else "it names no hash"
         return Step("hash", told if is_met else f"{told}: its card is unhashed", ok=True)
     if is_met:
         return Step("hash", f"the bytes have the SHA-256 {pointer.digest.hex()}", ok=True)
-    return Step("hash", "what is served was named by another pointer, not by this one", ok=False, code="fetch-mismatch")
+    serves = f"the SHA-256 {known.serving.hex()}" if known is not None and known.serving else "another SHA-256"
+    told = f"what is served has {serves}, which another pointer names; this one names {pointer.digest.hex()}"
+    return Step("hash", told, ok=False, code="fetch-mismatch")
 
 
 def _listed(found: Pointing | None, anchor: Anchor | None, *, met: bool) -> tuple[list[Step], list[str]]:

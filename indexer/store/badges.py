@@ -137,7 +137,7 @@ def move_cursor(connection: Connection, seq: int) -> None:
 
 def note(connection: Connection, verdict: Verdict, now: int) -> list[str]:
     """Write down what a host said; the registrations that may be shown otherwise, sorted: those whose badge is another
-    one than before or was confirmed, and, where they are few, those that have none."""
+    one than before or was confirmed, and, where they are few and the host was heard, those that have none."""
     here = badges.c.host == verdict.host
     holders = _by(connection, here & (badges.c.by != ""))
     named = _named(connection, verdict, here)
@@ -152,7 +152,8 @@ def note(connection: Connection, verdict: Verdict, now: int) -> list[str]:
     without = connection.execute(bare).scalars().all()
     # all at once, as any number of strangers may name a host
     connection.execute(update(badges).where(here, badges.c.by == "").values(**heard_at, **_later(now)))
-    changed = set(without) if len(without) <= TOLD else set[str]()
+    is_heard = "name" not in verdict.unheard
+    changed = set(without) if is_heard and len(without) <= TOLD else set[str]()
     for registration, by in given.items():
         row = holders.get(registration)
         kept = "" if row is None or by else _kept(verdict, row, now)

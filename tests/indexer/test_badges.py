@@ -251,6 +251,8 @@ async def test_few_without_a_badge_are_told_to_have_been_asked_about_and_many_ar
     await town.mine(*agents)
     assert town.hear(Said()) == sorted(map(str, agents))
     assert {town.badge(each).checked_at for each in agents} == {NOW}
+    town.now += 1
+    assert town.hear(Said(refusal=Refusal("fetch-resolve", "no such name"))) == []
     await town.mine(town.kit.inscribe(card("One more")))
     town.now += 1
     assert town.hear(Said()) == []

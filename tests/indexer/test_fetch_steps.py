@@ -11,7 +11,7 @@ from indexer.diagnosis import Diagnoser
 from indexer.fetching.reasons import SENTENCES
 from indexer.store import FetchState, Store, Writer, connect
 from tests.facts import name, says
-from tests.pointing import Clock, card, fails, points, serves
+from tests.pointing import Clock, card, digest, fails, points, serves
 
 ALPHA, BETA = card("Alpha"), card("Beta")
 
@@ -76,4 +76,7 @@ def test_a_strangers_pointer_is_told_that_another_lists_the_card(store: Store, w
     writer.note_fetched("a.example", serves(clock.tick(), ALPHA))
     wrong, right = told(store, "stranger"), told(store, "again")
     assert wrong == ([("fetched", True, None), ("hash", False, "fetch-mismatch"), ("listed", False, None)], [])
+    found = Diagnoser(store, dict).by_name(name("stranger")[::-1].hex())
+    said = next(step["detail"] for step in found["steps"] if step["step"] == "hash")
+    assert (digest(ALPHA).hex() in said, digest(BETA).hex() in said) == (True, True)
     assert right == ([("fetched", True, None), ("hash", True, None), ("listed", True, None)], ["a.example"])
