@@ -84,10 +84,10 @@ async def test_every_page_is_well_formed_and_loads_nothing_from_elsewhere(
 ) -> None:
     store = services.store
     assert isinstance(store, FakeStore)
-    for path in ("/", "/?q=tower", "/?limit=100&status=all", "/?q=zzzzz", "/docs"):
+    trace = "/publish?tx=" + "ab" * 32
+    for path in ("/", "/?q=tower", "/?limit=100&status=all", "/?q=zzzzz", "/docs", "/publish", trace, "/status"):
         await page(client, path)
-    small = [each for each in store.listings.values() if len(each.card_body or b"") < 50_000]
-    for listing in small:
+    for listing in store.listings.values():
         await page(client, f"/listings/{listing.state.id}")
 
 

@@ -1,0 +1,239 @@
+"""The parts that pages are made of: differences of cards, links of a search, amounts, measures, settings to copy."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay.api.asked import from_pairs
+from overlay.exchange import Exchange
+from overlay.pages.amounts import about, percent, short
+from overlay.pages.badges import MEANINGS, badges, explained
+from overlay.pages.differences import LONGEST_WHERE, MOST_VALUES, Difference, differences
+from overlay.pages.facets import chips, cleared, groups
+from overlay.pages.install import install_config
+from overlay.pages.links import adding, link, setting, without
+from overlay.pages.measures import PAGE_BYTES, Measure, measured
+from overlay.visible import visible
+from parsers.rates import Rates
+
+# -- differences
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abid", min_size=1, max_size=3), inner),
+    max_leaves=20,
+)
+
+
+def dumped(card: Any) -> bytes:
+    return json.dumps(card).encode()
+
+
+def leaves(value: Any, where: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], str]:
+    """The slow oracle: every value that holds no others by the whole way to it, lists by number."""
+    inner: list[tuple[Any, Any]] = []
+    if isinstance(value, (dict, list)):
+        inner = list(value.items() if isinstance(value, dict) else enumerate(value))
+    if not inner:
+        return {where: json.dumps(value, ensure_ascii=False)}
+    return {k: v for key, each in inner for k, v in leaves(each, (*where, key)).items()}
+
+
+@given(values, values)
+def test_cards_differ_exactly_where_their_values_do(before: Any, after: Any) -> None:
+    found = differences(dumped(before), dumped(after))
+    assert found is not None
+    assert differences(dumped(after), dumped(after)) == []
+    assert all(each.before != each.after for each in found)
+    old, new = leaves(before), leaves(after)
+    if any(isinstance(step, int) for where in (*old, *new) for step in where):
+        return  # entries of lists are told by name
+    names = {".".join(where): where for where in (*old, *new)}
+    if len(names) == len(old.keys() | new.keys()):
+        changed = {name for name, where in names.items() if old.get(where) != new.get(where)}
+        assert {each.where for each in found} == changed
+
+
+entries = st.fixed_dictionaries({"id": st.text(min_size=1, max_size=3), "n": st.integers(0, 3)})
+
+
+@given(st.lists(entries, unique_by=lambda each: each["id"]), st.randoms())
+def test_entries_with_names_may_change_places(skills: list[dict[str, Any]], random: Any) -> None:
+    moved = skills[:]
+    random.shuffle(moved)
+    assert differences(dumped({"skills": skills}), dumped({"skills": moved})) == []
+
+
+def test_a_change_is_told_where_it_is() -> None:
+    before = {"name": "A", "skills": [{"id": "x", "tags": ["a", "b"]}, {"id": "y"}], "price": 1.10}
+    after = {"name": "B", "skills": [{"id": "y"}, {"id": "x", "tags": ["b", "c"]}], "more": None}
+    assert differences(dumped(before), dumped(after)) == [
+        Difference("changed", "name", '"A"', '"B"'),
+        Difference("added", "skills[x].tags[c]", "", '"c"'),
+        Difference("added", "more", "", "null"),
+        Difference("removed", "skills[x].tags[a]", '"a"', ""),
+        Difference("removed", "price", "1.1", ""),
+    ]
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_compared_or_not(body: bytes) -> None:
+    found = differences(body, b'{"a": 1}')
+    assert found is None or isinstance(found, list)
+
+
+@pytest.mark.parametrize(
+    "card",
+    [list(range(MOST_VALUES + 1)), {"x" * (LONGEST_WHERE + 1): {"y": 1}}, {"a": {str(n): n for n in range(50_000)}}],
+    ids=["long", "deep", "wide"],
+)
+def test_what_is_too_large_is_not_compared(card: Any) -> None:
+    assert differences(dumped(card), b"{}") is None
+
+
+# -- the URL as the state
+
+words = st.text("ab &=%+ü/", min_size=1, max_size=5).filter(str.strip)
+given_pairs = st.lists(st.tuples(st.sampled_from(["q", "tag", "skillId", "type", "offset", "cursor", "sort"]), words))
+
+
+def pairs_of(url: str) -> list[tuple[str, str]]:
+    assert urlsplit(url).path == "/"
+    return parse_qsl(urlsplit(url).query, keep_blank_values=True)
+
+
+@given(given_pairs, words)
+def test_a_filter_that_is_added_and_taken_away_leaves_the_search_as_it_was(
+    given: list[tuple[str, str]], value: str
+) -> None:
+    plain = pairs_of(link(without(given, "tag", value.strip().casefold())))
+    added = adding(plain, "tag", value)
+    assert pairs_of(link(added))[-1] == ("tag", value)
+    assert pairs_of(link(without(added, "tag", value.strip().casefold()))) == plain
+    assert [pair for pair in pairs_of(link(setting(added, "tag", "z"))) if pair[0] == "tag"] == [("tag", "z")]
+    assert not {"offset", "cursor"} & {name for name, _ in plain}, "another search begins at its first page"
+
+
+def test_facets_lead_to_narrower_and_wider_searches() -> None:
+    given = [("q", "x"), ("tag", "Maps"), ("offset", "20")]
+    asked = from_pairs(given, {})
+    found = groups(given, asked.query, {"tag": [("maps", 3), ("sea", 2)], "type": [("agent", 3)], "interval": []})
+    assert [(group.name, [choice[:2] for choice in group.choices]) for group in found] == [
+        ("tag", [("maps", 3), ("sea", 2)])
+    ]
+    maps, sea = found[0].choices
+    assert (maps.chosen, pairs_of(maps.url)) == (True, [("q", "x")])
+    assert (sea.chosen, pairs_of(sea.url)) == (False, [("q", "x"), ("tag", "Maps"), ("tag", "sea")])
+
+
+def test_the_links_of_a_long_search_stay_few() -> None:
+    given = [("q", "x" * 500), *(("tag", f"{number}" * 100) for number in range(40))]
+    query = from_pairs(given, {}).query
+    counts = [(f"value {number}", 1) for number in range(24)]
+    found = groups(given, query, {"tag": counts, "skillId": counts, "chain": counts})
+    assert sum(len(each.url) for group in found for each in (*group.choices, *group.more)) < 60_000
+
+
+def test_chips_tell_each_filter_and_lead_to_the_search_without_it() -> None:
+    given = [("q", "x"), ("interval", "P1M"), ("owner", "1abc"), ("type", "all"), ("maxPrice", " "), ("foo", "y")]
+    assert [(chip.label, chip.value) for chip in chips(given)] == [("Paid", "per month"), ("Owner", "1abc")]
+    assert dict(pairs_of(chips(given)[1].url)).keys() == {"q", "interval", "type", "foo"}
+    assert pairs_of(cleared(given)) == [("q", "x")]
+
+
+# -- amounts
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [("0", "0"), ("4.8213", "4.82"), ("1.3", "1.30"), ("48.21", "48.2"), ("482.1", "482"), ("999.6", "1000"),
+     ("12345.6", "12,346"), ("0.000964123", "0.000964"), ("1e-13", "1.00e-13"), ("1e20", "1.00e+20")],
+)  # fmt: skip
+def test_amounts_are_short(amount: str, shown: str) -> None:
+    assert short(Decimal(amount)) == shown
+
+
+@given(st.decimals("0", "1e300", allow_nan=False))
+def test_every_amount_is_short_and_close(amount: Decimal) -> None:
+    shown = short(amount)
+    assert len(shown) <= 24
+    back = Decimal(shown.replace(",", ""))
+    assert abs(back - amount) <= amount * Decimal("0.006")
+
+
+def test_amounts_are_converted_where_there_is_a_rate() -> None:
+    rates = Rates("BSV", {"BSV": Decimal(1), "USD": Decimal(50)}, "a feed", 0, 10)
+
+    class Fixed(Exchange):
+        def usable(self) -> tuple[Rates, ...]:
+            return (rates,)
+
+    assert about("0.01", "BSV", "USD", Fixed()) == ("0.5", "USD")
+    assert about("1", "USD", "USD", Fixed()) is None
+    assert about("1", "XYZ", "USD", Fixed()) is None
+    assert about("1", "BSV", "USD", Exchange()) is None
+    assert (percent("0.2"), percent("1"), percent("0.125")) == ("20 %", "100 %", "12.5 %")
+
+
+# -- measures
+
+
+def test_a_page_is_made_smaller_until_it_fits() -> None:
+    scales: list[float] = []
+
+    def made(measure: Measure) -> bytes:
+        scales.append(measure.scale)
+        return b"x" * int(1_000_000 * measure.scale)
+
+    assert len(measured(made)) <= PAGE_BYTES
+    assert scales == sorted(scales, reverse=True)
+    assert measured(lambda _: b"small") == b"small"
+
+
+def test_a_measure_says_how_much_it_leaves_out() -> None:
+    half = Measure(0.5)
+    assert half.text("x" * 100, 40) == "x" * 19 + "…"
+    assert half.text("short", 40) == "short"
+    assert list(half.some(range(50), 20)) == list(range(10))  # type: ignore[arg-type]
+    assert half.left(range(50), 20) == 40  # type: ignore[arg-type]
+
+
+# -- badges and settings
+
+ITEM: dict[str, Any] = {"status": "live", "domain": None, "integrity": "inscribed", "warnings": [], "type": "tool",
+                        "command": "npx", "args": [], "env": {}, "url": "", "serverName": "clock"}  # fmt: skip
+
+
+def test_every_badge_has_a_meaning_that_is_told_once() -> None:
+    hosted = {**ITEM, "domain": {"host": "a.example", "verified": True}, "integrity": "drifted", "pending": {}}
+    shown = badges(hosted, proved=True)
+    assert [badge.word for badge in shown] == ["update waiting", "a.example", "drifted", "proved"]
+    assert [kind for kind, _ in explained([*shown, *shown])] == ["drifted", "proved", "domain", "update"]
+    for status in ("pending", "burned", "undecided"):
+        assert badges({**ITEM, "status": status}, proved=False)[0].kind == status
+    warned = {**ITEM, "warnings": [{"code": "price-changed"}, {"code": "address-changed"}, {"code": "missing"}]}
+    assert [badge.kind for badge in badges(warned, proved=False)] == ["price-changed", "address-changed", "inscribed"]
+    assert all(meaning.text.endswith(".") and len(meaning.text) > 60 for meaning in MEANINGS.values())
+
+
+@given(st.text(), st.lists(st.text(), max_size=3), st.text(min_size=1))
+def test_settings_are_json_without_anything_hidden(command: str, args: list[str], name: str) -> None:
+    told = install_config({**ITEM, "command": command or "x", "args": args, "env": {name: "what for"}})
+    assert told is not None
+    assert visible(told) == told
+    entry = {"command": command or "x", "args": args, "env": {name: ""}}
+    assert json.loads(told) == {"mcpServers": {"clock": entry}}
+
+
+def test_only_what_a_client_starts_or_calls_has_settings() -> None:
+    assert install_config({**ITEM, "type": "agent"}) is None
+    assert install_config({**ITEM, "command": ""}) is None
+    remote = install_config({**ITEM, "command": "", "url": "https://a.example/mcp"})
+    assert json.loads(remote or "") == {"mcpServers": {"clock": {"url": "https://a.example/mcp"}}}

@@ -1,0 +1,120 @@
+"""The publisher's page without a browser: forms, redirects, JSON by Accept; how large pages of hostile cards are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from io import BytesIO
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from aiohttp import ClientSession
+
+from overlay.ports import Services
+from tests.overlay.calls import TOWER, problem
+from tests.overlay.conftest import Serve
+from tests.overlay.fakes import with_listing
+from tests.overlay.test_pages import BROWSER, Page, page
+
+FORM = "application/x-www-form-urlencoded"
+TXID = "ab" * 32
+CARD = {"name": "Tide tables", "skills": [{"id": "tides"}], "url": "https://tides.example"}
+
+
+async def paste(client: ClientSession, text: str, **fields: str) -> Page:
+    form = BytesIO(urlencode({"what": text, **fields}).encode())
+    async with client.post("/publish", data=form, headers={**BROWSER, "Content-Type": FORM}) as answer:
+        assert answer.status == 200
+        return Page(await answer.text())
+
+
+async def test_a_txid_is_traced_under_a_url_of_its_own(client: ClientSession) -> None:
+    form = {"what": f" {TXID} "}
+    async with client.post("/publish", data=form, headers=BROWSER, allow_redirects=False) as answer:
+        assert answer.status == 303
+        assert answer.headers["Location"] == f"/publish?tx={TXID}"
+    found = await page(client, f"/publish?tx={TXID}")
+    assert "Not seen yet" in found.text
+    assert "nobody has seen it" in found.text
+    assert "Have it looked for" in found.text
+    assert "Not seen yet" in (await page(client, f"/publish?tx=0x{TXID}")).text
+
+
+async def test_a_transaction_that_is_asked_for_is_remembered(client: ClientSession, services: Services) -> None:
+    await paste(client, TXID, fetch="1")
+    assert list(services.requests.asked) == [bytes.fromhex(TXID)[::-1]]  # type: ignore[attr-defined]
+    await paste(client, json.dumps(CARD), fetch="1")
+    assert len(services.requests.asked) == 1  # type: ignore[attr-defined]
+
+
+async def test_a_card_is_previewed_as_it_would_be_listed(client: ClientSession) -> None:
+    found = await paste(client, json.dumps(CARD, indent=1))
+    assert "It can be published." in found.text
+    assert "Tide tables" in found.text
+    assert "no price named" in found.text
+    broken = await paste(client, '{"name": ""}')
+    assert "It would not be listed." in broken.text
+    several = await paste(client, json.dumps({"mcpServers": {"one": {"command": "a"}, "two": {"command": "b"}}}))
+    assert several.text.count("no price named") == 2
+    prices = await paste(client, json.dumps([{"amount": "3", "currency": "USD", "interval": "P1M"}]))
+    assert "3 USD" in prices.text
+    assert "per month" in prices.text
+
+
+async def test_a_raw_transaction_is_traced(client: ClientSession) -> None:
+    assert "Not seen yet" in (await paste(client, "01" + "00" * 80)).text
+    async with client.post("/publish", data={"what": "ff" * 80}, headers=BROWSER) as answer:
+        assert answer.status == 400
+        assert "these bytes are no transaction" in await answer.text()
+
+
+@pytest.mark.parametrize("tx", ["x", "ab", "g" * 64, "<b>", f"{TXID}_x", f"{TXID}_99999999999"])
+async def test_what_is_no_transaction_is_told_so(client: ClientSession, tx: str) -> None:
+    async with client.get("/publish", params={"tx": tx}, headers=BROWSER) as answer:
+        assert answer.status == 400
+        assert "neither a txid" in await answer.text()
+    async with client.get("/publish", params={"tx": tx}, headers={"Accept": "application/json"}) as answer:
+        await problem(answer, 400)
+
+
+async def test_the_same_urls_answer_json_to_who_asks_for_it(client: ClientSession) -> None:
+    wanted = {"Accept": "application/json"}
+    async with client.get(f"/publish?tx={TXID}", headers=wanted) as ours, client.get(f"/v1/diagnose/{TXID}") as theirs:
+        assert await ours.json() == await theirs.json()
+    async with client.post("/publish", data={"what": json.dumps(CARD)}, headers=wanted) as answer:
+        assert (await answer.json())["preview"]["name"] == "Tide tables"
+    async with client.get("/publish", headers=wanted) as answer:
+        assert "tx is needed" in (await problem(answer, 400))["detail"]
+    async with client.get("/status", headers=wanted) as ours, client.get("/v1/status") as theirs:
+        assert await ours.json() == await theirs.json()
+
+
+async def test_a_form_that_is_none_is_refused(client: ClientSession) -> None:
+    for body in (b"what=%ff", b"&".join([b"a=1"] * 20)):
+        async with client.post("/publish", data=body) as answer:
+            await problem(answer, 400)
+    async with client.post("/publish", data=BytesIO(b"what=" + b"x" * (5 << 20))) as answer:
+        await problem(answer, 413)
+
+
+LONG = "\"'<&>\U000e0041Ж" * 800
+
+
+async def test_the_page_of_a_card_that_is_full_of_everything_stays_small(serve: Serve, services: Services) -> None:
+    listing = services.store.listing(TOWER)
+    assert listing is not None
+    price = {"name": LONG, "description": LONG, "currency": "X" * 20, "amount": "1" * 90, "interval": LONG,
+             "address": LONG, "skillIds": [LONG[:900]] * 9, "acceptedCurrencies": [LONG[:900]] * 9}  # fmt: skip
+    card: dict[str, Any] = {
+        "name": LONG, "description": LONG, "url": "https://a.example/" + "x" * 9_000, "version": LONG,
+        "tags": [f"{number}{LONG[:900]}" for number in range(64)], "provider": {"organization": LONG, "url": LONG},
+        "skills": [{"id": f"{n}{LONG}", "name": LONG, "description": LONG, "examples": [LONG]} for n in range(12)],
+        "x-payment-config": [{"id": f"{n}{LONG[:500]}", **price} for n in range(6)],
+    }  # fmt: skip
+    body = json.dumps(card, ensure_ascii=False).encode()
+    client = await serve(with_listing(services, replace(listing, card_body=body)))
+    for path in (f"/listings/{TOWER}", "/"):
+        assert "A2B registry" in (await page(client, path)).text
+    checked = await paste(client, json.dumps({**CARD, "name": LONG, "description": LONG, "tags": [LONG] * 64}))
+    assert "It can be published." in checked.text
