@@ -102,6 +102,7 @@ FENCES: dict[str, tuple[str, ...]] = {
     "PIL": ("indexer/fetching/thumbnail.py",),
     "apscheduler": ("indexer/rates.py",),
     "cryptography": ("indexer/rate_feed.py",),
+    "Stemmer": ("overlay/search/text.py",),
     "aiohttp": ("overlay/", "indexer/chains/node/", "indexer/chains/jsonrpc.py"),
     "base58": ("parsers/address.py", "indexer/chains/solana/"),
     "bitcoinx": ("parsers/sigma.py", "indexer/header_rules.py"),

@@ -138,12 +138,12 @@ class Lexicon:
     def near(self, length: int, bits: int, edits: int) -> list[str]:
         """Words whose length and letters allow them to be within `edits` of a word with such a signature: an edit that
         changes the length changes one bit at most, any other two."""
-        found: list[str] = []
-        for size in range(max(0, length - edits), min(length + edits, len(self.lengths) - 2) + 1):
-            low, high = self.lengths[size], self.lengths[size + 1]
-            differing = np.bitwise_count(self.signatures[low:high] ^ np.uint64(bits))
-            found += map(self.word, self.by_length[low:high][differing <= 2 * edits - abs(size - length)].tolist())
-        return found
+        most = len(self.lengths) - 1
+        low, high = self.lengths[min(max(0, length - edits), most)], self.lengths[min(length + edits + 1, most)]
+        differing = np.bitwise_count(self.signatures[low:high] ^ np.uint64(bits))
+        near = np.flatnonzero(differing <= 2 * edits)
+        found = zip(differing[near].tolist(), map(self.word, self.by_length[low:high][near].tolist()), strict=True)
+        return [word for bits, word in found if bits <= 2 * edits - abs(len(word) - length)]
 
     def beginning(self, prefix: str, limit: int) -> list[tuple[int, str]]:
         """(count, word) of the commonest surfaces with that beginning; of equally common ones the first in order."""

@@ -4,18 +4,22 @@ Engines only look up exact terms; whatever is forgiving happens here, once, so t
 
 * a compound (`web_search`) is found written together or as its parts;
 * a word that no listing holds is also sought as the words that are a typing error away (`text.edits`), at most
-  `MOST_NEAR`, the nearest and commonest first; a word that some listing holds means itself;
+  `MOST_NEAR`, the nearest and commonest first, each by its part of all that is said with these words;
 * the last word, which may not be finished, is also sought as the `MOST_COMPLETIONS` commonest words that begin with it
   (from three letters, or shorter when no listing holds it as it stands).
 
-Up to `SHORT` words, the listings that hold all words are the answer, if there are any; else those that hold any.
+Up to `SHORT` words, the listings that hold all words are the answer, if there are any; else those that hold any, and a
+word that some listing holds means itself. A longer question is a description. There two errors are only forgiven where
+one explains nothing; a word that hardly any listing holds is also sought as much commoner ones that are one error away;
+a compound with a part that no listing holds is taken apart; and what is said first counts most.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from overlay.search.ranking import LEVELS, points, rarity, scale
+from overlay.search.closeness import Closeness, closeness
+from overlay.search.ranking import LEVELS, points, rarity, unit
 from overlay.search.text import Compound, asked, edits, is_spelt, stem
 from overlay.search.vocabulary import Vocabulary
 
@@ -23,8 +27,13 @@ SHORT = 3
 MOST_WORDS = 64  # of one question; a question of 32 words as typed may hold more, written together
 MOST_NEAR = 8
 MOST_COMPLETIONS = 8
-_PARTS, _COMPLETED, _EDITED = 0.9, 0.7, (1.0, 0.6, 0.4)
+_PARTS, _COMPLETED = 0.9, 0.7
 _UNKNOWN = 0.1  # rarity of a term of no current listing: it may stand in an older one
+_FADING = 0.05  # how much less each further word of a long question counts (measured)
+_FARTHER = 0.05  # how likely two errors are beside one
+_MOST_MEANT = 3  # words in place of one of a long question
+_HELD = 0.8  # what a commoner word is worth in place of one that a few listings hold
+_FEW, _COMMONER = 3, 20  # listings that hold a word and may have mistyped it, and how much commoner the other is
 
 
 class Gain(NamedTuple):
@@ -53,56 +62,109 @@ class Word(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A question as an engine looks for it. `all_first`: listings that hold every word drive out the others."""
+    """A question as an engine looks for it. `all_first`: listings that hold every word drive out the others. In a long
+    question, `closeness` is worth points to the best."""
 
     words: tuple[Word, ...]
     all_first: bool
+    closeness: Closeness | None = None
 
 
 def plan(text: str, vocabulary: Vocabulary) -> Plan:
     """How to look for a text. No words: it says nothing that could be found, and matches no listing."""
     compounds = asked(text)[:MOST_WORDS]
-    gains = [_known_gains(each, vocabulary, last=each is compounds[-1]) for each in compounds]
+    if len(compounds) > SHORT:
+        return _long_plan(compounds, vocabulary)
+    gains = [_known_gains(each, vocabulary, last=each is compounds[-1], long=False) for each in compounds]
     if not gains:
         return Plan((), all_first=True)
-    unit, found = scale([max(gain.worth for gain in each.values()) for each in gains], long=len(gains) > SHORT)
-    return Plan(tuple(_word(each, unit, found) for each in gains), all_first=len(gains) <= SHORT)
+    each = unit([_most(of) for of in gains])
+    return Plan(tuple(_word(of, each) for of in gains), all_first=True)
 
 
-def _word(gains: Gains, unit: float, found: float) -> Word:
-    return Word(tuple(_choice(terms, gain, unit, found) for terms, gain in gains.items()))
+def _long_plan(compounds: list[Compound], vocabulary: Vocabulary) -> Plan:
+    placed = _taken_apart(compounds, vocabulary)[:MOST_WORDS]
+    gains = [_known_gains(each, vocabulary, last=each is placed[-1][0], long=True) for each, _ in placed]
+    leads = [1 / (1 + _FADING * place) for _, place in placed]
+    each = unit([_most(of) * lead for of, lead in zip(gains, leads, strict=True)])
+    words = tuple(_word(of, each * lead) for of, lead in zip(gains, leads, strict=True))
+    return Plan(words, all_first=False, closeness=closeness([list(of) for of in gains], each))
 
 
-def _choice(terms: tuple[str, ...], gain: Gain, unit: float, found: float) -> Choice:
-    made = points(gain.worth / len(terms), unit, found)
+def _taken_apart(compounds: list[Compound], vocabulary: Vocabulary) -> list[tuple[Compound, int]]:
+    """Compounds and their places; in place of those with a part that no listing holds, these parts and the whole."""
+    found: dict[tuple[str, ...], tuple[Compound, int]] = {}
+    for place, compound in enumerate(compounds):
+        pieces = [compound]
+        if compound.whole and not all(vocabulary.frequency(stem(part)) for part in compound.parts):
+            pieces = [Compound(each, (each,), None) for each in (*compound.parts, compound.whole)]
+        for each in pieces:
+            found.setdefault(each.parts, (each, place))
+    return list(found.values())
+
+
+def _most(gains: Gains) -> float:
+    return max(gain.worth for gain in gains.values())
+
+
+def _word(gains: Gains, unit: float) -> Word:
+    return Word(tuple(_choice(terms, gain, unit) for terms, gain in gains.items()))
+
+
+def _choice(terms: tuple[str, ...], gain: Gain, unit: float) -> Choice:
+    made = points(gain.worth * unit / len(terms))
     return Choice(terms, (made[LEVELS // 2],) * LEVELS if gain.flat else tuple(made), gain.flat)
 
 
-def _known_gains(compound: Compound, vocabulary: Vocabulary, *, last: bool) -> Gains:
+def _known_gains(compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool) -> Gains:
     """Not to be changed: common words are asked for again and again."""
-    return vocabulary.derived((compound, last), lambda: _gains(compound, vocabulary, last=last))
+    return vocabulary.derived((compound, last, long), lambda: _gains(compound, vocabulary, last=last, long=long))
 
 
-def _gains(compound: Compound, vocabulary: Vocabulary, *, last: bool) -> Gains:
+def _gains(compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool) -> Gains:
     """What finding each choice of terms is worth: its rarity, less when it is not what was written."""
     found: Gains = {}
     if len(compound.parts) > 1:
         _add_parts(found, compound, vocabulary, last=last)
     else:
-        _add_single(found, compound, vocabulary, last=last)
+        _add_single(found, compound, vocabulary, last=last, long=long)
     return found
 
 
-def _add_single(found: Gains, compound: Compound, vocabulary: Vocabulary, *, last: bool) -> None:
+def _add_single(found: Gains, compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool) -> None:
     (word,) = compound.parts
     term = stem(word)
     _keep(found, (term,), _rarity((term,), vocabulary))
-    held = vocabulary.frequency(term) > 0
+    held = vocabulary.frequency(term)
     if last and (len(word) >= 3 or not held):
         _add_completions(found, word, vocabulary)
-    if not held:
-        for other, away in _near(word, edits(compound), vocabulary):
-            _keep(found, (other,), _EDITED[away] * _rarity((other,), vocabulary))
+    most = edits(compound)
+    if not held and long:
+        near = _near(word, min(most, 1) or int(_lost_one(compound)), vocabulary)
+        near = near or _near(word, most, vocabulary)
+        near.sort(key=lambda each: -vocabulary.frequency(each[0]))
+        _add_near(found, near[:_MOST_MEANT], vocabulary)
+    elif not held:
+        _add_near(found, _near(word, most, vocabulary), vocabulary)
+    elif long and held <= _FEW:
+        near = _near(word, min(most, 1), vocabulary)
+        _add_near(
+            found, [each for each in near if vocabulary.frequency(each[0]) >= _COMMONER * held], vocabulary, _HELD
+        )
+
+
+def _lost_one(compound: Compound) -> bool:
+    """Whether four letters may be a word of five that lost one, and are no ticker."""
+    (word,) = compound.parts
+    return len(word) == 4 and is_spelt(word) and not compound.written.isupper()
+
+
+def _add_near(found: Gains, near: list[tuple[str, int]], vocabulary: Vocabulary, worth: float = 1.0) -> None:
+    """Words that may be meant. A rare one is worth much where it is meant, and is seldom meant."""
+    likely = {term: vocabulary.frequency(term) * (1.0 if away == 1 else _FARTHER) for term, away in near}
+    together = sum(likely.values())
+    for term, part in likely.items():
+        _keep(found, (term,), worth * (part / together) ** 0.5 * _rarity((term,), vocabulary))
 
 
 def _add_parts(found: Gains, compound: Compound, vocabulary: Vocabulary, *, last: bool) -> None:
@@ -126,7 +188,8 @@ def _add_completions(found: Gains, prefix: str, vocabulary: Vocabulary) -> None:
         return
     terms = dict.fromkeys(map(stem, vocabulary.completions(prefix, MOST_COMPLETIONS)))
     if terms:
-        together = rarity(sum(map(vocabulary.frequency, terms)), vocabulary.listings)
+        held, named = (sum(map(count, terms)) for count in (vocabulary.frequency, vocabulary.naming))
+        together = rarity(held, named, vocabulary.listings)
         for term in terms:
             _keep(found, (term,), _COMPLETED * together, flat=True)
 
@@ -154,8 +217,12 @@ def _nearest(part: str, vocabulary: Vocabulary) -> str:
 
 def _rarity(terms: tuple[str, ...], vocabulary: Vocabulary) -> float:
     """Mean rarity of terms that stand for one word."""
-    counts = map(vocabulary.frequency, terms)
-    return sum(rarity(count, vocabulary.listings) if count else _UNKNOWN for count in counts) / len(terms)
+    return sum(_rarity_of(term, vocabulary) for term in terms) / len(terms)
+
+
+def _rarity_of(term: str, vocabulary: Vocabulary) -> float:
+    held = vocabulary.frequency(term)
+    return rarity(held, vocabulary.naming(term), vocabulary.listings) if held else _UNKNOWN
 
 
 def _keep(found: Gains, terms: tuple[str, ...], worth: float, *, flat: bool = False) -> None:

@@ -1,9 +1,13 @@
 """How much a word says about a listing: quantised BM25 with field weights, the same numbers in every engine.
 
 The part of BM25 that a listing decides (weighted term frequency, saturated and normalised by length: BM25F, Robertson,
-Zaragoza and Taylor 2004) is rounded to `LEVELS` when it is indexed; the part that the registry decides (how rare a word
+Zaragoza and Taylor 2004) is rounded to a level when it is indexed; the part that the registry decides (how rare a word
 is) comes from the vocabulary when it is asked. Sums of whole numbers are exact in any order, so two engines, or an
 index and its rebuilt copy, put the same listings in the same order.
+
+Nobody gets to the first page by writing more: a word said fifty times counts no more than one that stands in a name
+and a description, and it makes the listing longer, so that all of its words count less. What cannot be had for a few
+satoshis raises a listing instead, by one level of six (`standing`).
 """
 
 from __future__ import annotations
@@ -17,15 +21,18 @@ from overlay.search.text import stem, words
 if TYPE_CHECKING:
     from overlay.document import Document
 
-LEVELS = 5
+LEVELS = 6
 BEST = 2000
 """Points of a listing that says every word as loudly as can be; `recency` of the Tantivy engine says why so few."""
 NAME, TAG, SKILL, WORD, DESCRIPTION, EXAMPLE = 6, 3, 3, 3, 2, 1
+NAMING = "="
+"""Before a term that stands in a listing's name: counted among the words that it is written with."""
+_ENOUGH = NAME + 2 * DESCRIPTION + EXAMPLE  # weight of a word of one listing
 _SATURATION = 2.4  # BM25's k1 = 1.2 at the weight of a word in a description
-_BY_LENGTH = 0.6  # BM25's b
-_USUAL_LENGTH = 60  # words; a constant, so that a listing's levels never depend on other listings
-_COVERAGE = 0.1  # of a word's best points: what finding it adds in a long question, however quietly it is said
-_RARE = 1.5  # the power of rarity: common words of a long question must not drown the few that tell (measured)
+_BY_LENGTH = 0.75  # BM25's b
+_USUAL_LENGTH = 40  # words; a constant, so that a listing's levels never depend on other listings
+_NAMES = 0.3  # the power of a word's part in names: what things are called tells more than what all of them do
+_UNNAMED = 0.1  # that part for words that no name holds
 
 
 def texts(document: Document) -> Iterator[tuple[int, str]]:
@@ -47,8 +54,15 @@ def texts(document: Document) -> Iterator[tuple[int, str]]:
         yield WORD, word
 
 
+def standing(document: Document) -> int:
+    """The highest level that words of a listing can have: one more for a verified domain or a met hash, which cannot be
+    inscribed; one less before a block holds it, while it has cost nothing."""
+    return LEVELS - 1 + document.verified - (document.status == "pending")
+
+
 def weigh(document: Document) -> tuple[dict[str, int], set[str]]:
-    """The level (1 to `LEVELS`) of every index term of a listing, and its words as written (folded, unstemmed)."""
+    """The level (1 to `LEVELS`) of every index term of a listing, and its words as written (folded, unstemmed), to
+    which those of its name are added as terms once more, marked by `NAMING`."""
     weights: dict[str, int] = {}
     length = 0
     for weight, text in texts(document):
@@ -59,24 +73,27 @@ def weigh(document: Document) -> tuple[dict[str, int], set[str]]:
     for word, weight in weights.items():
         term = stem(word)
         terms[term] = terms.get(term, 0) + weight
+    # said once more than in a name and a description, a word says nothing new
+    terms = {term: min(weight, _ENOUGH) for term, weight in terms.items()}
     norm = _SATURATION * (1 - _BY_LENGTH + _BY_LENGTH * length / _USUAL_LENGTH)
-    return {term: math.ceil(LEVELS * weight / (weight + norm)) for term, weight in terms.items()}, set(weights)
+    highest = standing(document)
+    levels = {term: math.ceil(highest * weight / (weight + norm)) for term, weight in terms.items()}
+    return levels, weights.keys() | {NAMING + stem(word) for word in words(document.name)}
 
 
-def rarity(holding: int, listings: int) -> float:
-    """BM25's inverse document frequency, always above 0, to the power `_RARE`."""
-    return math.pow(math.log(1 + (listings - min(holding, listings) + 0.5) / (holding + 0.5)), _RARE)
+def rarity(holding: int, naming: int, listings: int) -> float:
+    """What a word tells that so many listings hold, and so many in their names: BM25's inverse document frequency,
+    always above 0, less for words that are seldom in names."""
+    frequency = math.log(1 + (listings - min(holding, listings) + 0.5) / (holding + 0.5))
+    return frequency * math.pow(min(1.0, (naming + 0.1) / (holding + 1)) + _UNNAMED, _NAMES)
 
 
-def scale(best: Sequence[float], long: bool) -> tuple[float, float]:
-    """(points for each unit of gain, part of them for being found at all), for words whose best gains are given.
-
-    Chosen so that all words at the highest level make `BEST` points at most.
-    """
-    found = _COVERAGE if long else 0.0
-    return (BEST - 2 * len(best)) / (sum(best) * (1 + found)), found
+def unit(best: Sequence[float]) -> float:
+    """Points for each unit of gain, for words whose best gains are given: chosen so that all words at the highest level
+    make `BEST` points at most."""
+    return (BEST - 2 * len(best)) / sum(best)
 
 
-def points(gain: float, unit: float, found: float) -> list[int]:
-    """The whole points a word adds at each level, 1 to `LEVELS`, when its best gain is `gain`."""
-    return [max(1, round(gain * unit * (level / LEVELS + found))) for level in range(1, LEVELS + 1)]
+def points(gain: float) -> list[int]:
+    """The whole points a word adds at each level, 1 to `LEVELS`, when at the highest they are `gain`."""
+    return [max(1, round(gain * level / LEVELS)) for level in range(1, LEVELS + 1)]

@@ -13,7 +13,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-_HEAD = Struct("<4IQ?")  # where the id, the cheapest, the offers and the item end
+_HEAD = Struct("<5IQ?")  # where the id, the cheapest, the offers, the item and the words end
 _START, _ends = _HEAD.size, _HEAD.unpack_from
 _END_OF_ID, _ID = Struct("<I"), 256  # bytes that nearly all ids end in
 _LENGTH_BITS = 24
@@ -23,7 +23,8 @@ LARGEST = (1 << _LENGTH_BITS) - 1
 class Record(NamedTuple):
     """One document as it is kept. `newest` is the number that puts the latest first, `listed` says whether a plain
     search finds it; `cheapest` is what holds without filters: its members joined by NUL, or empty; `offers` is from
-    `prices.pack`; `words` are the folded words of a listed one, each once, joined by spaces."""
+    `prices.pack`; `words` are the folded words of a listed one, each once, joined by spaces; `said` is from
+    `closeness.said`."""
 
     id: str
     newest: int
@@ -32,12 +33,13 @@ class Record(NamedTuple):
     offers: bytes
     item: bytes
     words: bytes
+    said: bytes = b""
 
     def pack(self) -> bytes:
         """To bytes. Raises ValueError when the record is larger than 16 MiB."""
-        parts = (self.id.encode(), self.cheapest.encode(), self.offers, self.item)
+        parts = (self.id.encode(), self.cheapest.encode(), self.offers, self.item, self.words)
         ends = accumulate(map(len, parts), initial=_HEAD.size)
-        data = b"".join((_HEAD.pack(*list(ends)[1:], self.newest, self.listed), *parts, self.words))
+        data = b"".join((_HEAD.pack(*list(ends)[1:], self.newest, self.listed), *parts, self.said))
         if len(data) > LARGEST:
             raise ValueError(f"the document of {self.id} takes {len(data):,} bytes, more than an index holds")
         return data
@@ -45,8 +47,10 @@ class Record(NamedTuple):
     @classmethod
     def unpack(cls, data: bytes) -> Record:
         """From bytes that `pack` made."""
-        a, b, c, d, newest, listed = _ends(data)
-        return cls(data[_START:a].decode(), newest, listed, data[a:b].decode(), data[b:c], data[c:d], data[d:])
+        a, b, c, d, e, newest, listed = _ends(data)
+        return cls(
+            data[_START:a].decode(), newest, listed, data[a:b].decode(), data[b:c], data[c:d], data[d:e], data[e:]
+        )
 
 
 class Records:

@@ -2,8 +2,9 @@
 
 Words are compared after Unicode compatibility folding (NFKD: full-width and ligatures), without accents, vowel points,
 tatweel and invisible characters, case folded. `web_search`, `node.js` and `getDexChart` give their parts and also the
-whole, written together. Han, kana and hangul, written without spaces, give single characters and pairs. English
-plurals are brought together by a stem (Harman's S stemmer, JASIS 42(1), 1991, with changes).
+whole, written together. Han, kana and hangul, written without spaces, give single characters and pairs. The
+forms of an English word meet in a stem (Snowball's English stemmer, after Porter, Program 14(3), 1980), and so do a few
+short forms of the trade and what they stand for (`k8s`, `db`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
+
+from Stemmer import Stemmer
 
 MAX_WORD = 64  # characters; longer words are cut, on both sides alike
 MAX_PARTS = 8  # a compound of more parts is a sentence or an id, not a name
@@ -152,20 +155,26 @@ def is_spelt(word: str) -> bool:
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """The form under which an English plural and its singular meet; all other words stand for themselves."""
-    if len(word) < 4 or not word.endswith("s") or not (word.isascii() and word.isalpha()):
-        return word
-    if word.endswith(("ss", "us")) or word in _NOT_PLURAL:
-        return word
-    if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    if word.endswith(("sses", "xes", "shes", "ches")) and word not in _ENDING_IN_E:
-        return word[:-2]
-    return word[:-1]
+    """The form under which those of an English word meet (`integrate`, `integrations`); all others stand for
+    themselves, and so do those of up to three letters."""
+    known = _KNOWN.get(word)
+    if known is not None:
+        return known
+    return _STEMMER.stemWord(word) if len(word) > 3 and word.isascii() and word.isalpha() else word
 
 
-_NOT_PLURAL = frozenset({"news", "this", "series", "species", "always", "analysis", "basis"})
-_ENDING_IN_E = frozenset({"caches", "axes", "niches", "aches"})
+_STEMMER = Stemmer("english", 0)  # its own cache is of no use beside ours
+_APART = ("businesses", "conversion", "conversions", "customer", "customers", "general", "generic", "organization",
+          "organizations", "production", "productivity", "transportation", "universal")  # fmt: skip
+"""Words that Snowball brings together with others that mean something else: busy, conversation, custom, generate."""
+_MEANT = {
+    "k8s": "kubernetes", "db": "database", "dbs": "database", "repo": "repository", "repos": "repository",
+    "js": "javascript", "img": "image", "docs": "documents", "auth": "authentication", "config": "configuration",
+    "configs": "configuration", "postgresql": "postgres", "analysis": "analyze", "analyses": "analyze",
+}  # fmt: skip
+_KNOWN = {word: word.removesuffix("es") if word.endswith("sses") else word.removesuffix("s") for word in _APART}
+_KNOWN["business"] = "business"
+_KNOWN |= {word: _STEMMER.stemWord(meant) for word, meant in _MEANT.items()}
 
 
 def fold(text: str) -> str:

@@ -1,8 +1,9 @@
 """The words in use: how many listings hold each, which are near a mistyped one, which begin with what is being typed.
 
 Counted are the listings that a plain search finds (current, live or pending), so a word that left with its last listing
-is never proposed. Two kinds of strings are kept side by side: surfaces, the folded words people write, and terms, the
-stems that an index holds. Both engines count alike, so they resolve a question into the same terms.
+is never proposed. Two kinds of strings are kept side by side: surfaces, the folded words people write (among them, with
+a mark, the terms that stand in names), and terms, the stems that an index holds. All engines count alike, so they
+resolve a question into the same terms.
 
 The bulk lies in sorted arrays (`search.lexicon`), mapped from a file; words that came since lie in a small dict.
 """
@@ -18,6 +19,7 @@ from typing import NamedTuple, TypeVar, cast
 from rapidfuzz.distance import OSA
 
 from overlay.search.lexicon import Lexicon, empty, signature
+from overlay.search.ranking import NAMING
 from overlay.search.text import stem
 
 MOST_CHECKED = 20_000  # words a mistyped one is compared with; a flood of look-alikes ends here
@@ -56,7 +58,7 @@ class Change:
         """Forget a listing that had these words."""
         gone = list(surfaces)
         self._count(gone, -1)
-        for term in set(map(stem, gone)):
+        for term in {stem(word) for word in gone if not word.startswith(NAMING)}:
             self.terms[term] = self.terms.get(term, 0) - 1
 
     def _count(self, surfaces: Iterable[str], by: int) -> None:
@@ -130,6 +132,10 @@ class Vocabulary:
     def frequency(self, term: str) -> int:
         """In how many listings an index term stands."""
         return self._term(term)[0]
+
+    def naming(self, term: str) -> int:
+        """In how many listings' names an index term stands."""
+        return self._count(NAMING + term)
 
     def levels(self, term: str) -> int:
         """Bit n is set when a listing may hold the term at level n + 1; a superset until the next merge."""

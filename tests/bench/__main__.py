@@ -11,6 +11,8 @@ BENCHES = (
     ("bench_follow", "--large"),
     ("bench_cards",),
     ("bench_search",),
+    ("relevance", "tantivy"),
+    ("relevance", "whoosh", "--rows", "150"),
     ("bench_http", "tantivy"),
     ("bench_headers",),
     ("bench_excerpts",),

@@ -79,18 +79,57 @@ class Counts:
         return list(terms)[:8]
 
 
-def readings(compound: Compound, counts: Counts, *, last: bool) -> Readings:
+def _meant_by(text: str, counts: Counts) -> list[Readings] | None:
+    """What each word of a text may stand for; None when nothing is asked. Of more than three words each is also sought
+    more freely."""
+    if not text.strip():
+        return None
+    compounds = asked(text)
+    long = len(compounds) > 3
+    if long:
+        compounds = _taken_apart(compounds, counts)
+    return [readings(each, counts, last=each is compounds[-1], long=long) for each in compounds]
+
+
+def _taken_apart(compounds: list[Compound], counts: Counts) -> list[Compound]:
+    """With the parts and the whole of a compound that has an unknown part in its place, each word once."""
+    found: list[Compound] = []
+    for compound in compounds:
+        unknown = [part for part in compound.parts if not counts.terms[stem(part)]]
+        pieces = [compound]
+        if unknown and compound.whole:
+            pieces = [Compound(each, (each,), None) for each in [*compound.parts, compound.whole]]
+        found += [each for each in pieces if each.parts not in [other.parts for other in found]]
+    return found
+
+
+def readings(compound: Compound, counts: Counts, *, last: bool, long: bool = False) -> Readings:
     """What a word of a question may stand for."""
     if len(compound.parts) > 1:
         return _of_parts(compound, counts, last=last)
     (word,) = compound.parts
     found: Readings = [(stem(word),)]
-    held = counts.terms[stem(word)] > 0
+    held = counts.terms[stem(word)]
     if last and (len(word) >= 3 or not held) and (is_spelt(word) or word.isascii()):
         found += [(stem(more),) for more in counts.begun(word)]
-    if not held:
+    if not held and not long:
         found += [(term,) for term in counts.near(word, edits(compound))]
+    if long:
+        found += [(term,) for term in _freely(compound, counts)]
     return found
+
+
+def _freely(compound: Compound, counts: Counts) -> list[str]:
+    """The three commonest words that a word of a long question may stand for, of those that one error explains, else
+    two; for a word that one to three listings hold, all that are twenty times commoner."""
+    (word,) = compound.parts
+    most, held = edits(compound), counts.terms[stem(word)]
+    if held:
+        near = counts.near(word, min(1, most)) if held <= 3 else []
+        return [term for term in near if counts.terms[term] >= 20 * held]
+    lost_one = len(word) == 4 and is_spelt(word) and not compound.written.isupper()
+    near = counts.near(word, 1 if lost_one else min(1, most)) or counts.near(word, most)
+    return sorted(near, key=lambda term: -counts.terms[term])[:3]
 
 
 def _of_parts(compound: Compound, counts: Counts, *, last: bool) -> Readings:
@@ -118,21 +157,13 @@ def _holds(document: Document, alternatives: Readings) -> bool:
     return any(terms.issuperset(reading) for reading in alternatives)
 
 
-def _meant_by(text: str, counts: Counts) -> list[Readings] | None:
-    """What each word of a text may stand for; None when nothing is asked."""
-    if not text.strip():
-        return None
-    compounds = asked(text)
-    return [readings(each, counts, last=number == len(compounds)) for number, each in enumerate(compounds, 1)]
-
-
-def _ways(documents: list[Document], meant: list[Readings] | None) -> list[list[Document]]:
+def _ways(documents: list[Document], meant: list[Readings] | None, *, few: bool) -> list[list[Document]]:
     """What may be meant by a text, the first of these that is not empty: those that hold all words of up to three;
     those that hold any."""
     if meant is None:
         return [documents]
     some = [document for document in documents if any(_holds(document, each) for each in meant)]
-    if not 0 < len(meant) <= 3:
+    if not few:
         return [some]
     return [[document for document in some if all(_holds(document, each) for each in meant)], some]
 
@@ -328,7 +359,8 @@ class Oracle:
         return _meant_by(query.text, Counts(self.documents))
 
     def _found(self, query: Query, meant: list[Readings] | None) -> list[list[Document]]:
-        return _ways([each for each in self.documents if _is_admitted(each, query)], meant)
+        few = 0 < len(asked(query.text)) <= 3
+        return _ways([each for each in self.documents if _is_admitted(each, query)], meant, few=few)
 
     def facets(self, query: Query) -> dict[str, tuple[tuple[str, int], ...]] | None:
         """The fifty commonest values of each facet asked for, of equally common ones the first by value. What a facet

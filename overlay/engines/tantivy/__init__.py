@@ -23,6 +23,7 @@ from overlay.engines.tantivy.state import State, read_changes, read_state, read_
 from overlay.engines.tantivy.suggest import suggest
 from overlay.engines.tantivy.view import View
 from overlay.query import Hits, Query
+from overlay.search.closeness import said
 from overlay.search.facts import is_listed
 from overlay.search.postings import Postings
 from overlay.search.prices import pack, usual
@@ -34,7 +35,7 @@ from overlay.search.vocabulary import Change, Vocabulary
 if TYPE_CHECKING:
     from overlay.document import Document
 
-_VERSION = "tantivy-5"
+_VERSION = "tantivy-6"
 """The folder inside the index folder: a new layout gets a new name, and the old one is left to be rebuilt."""
 _HEAP = 24_000_000
 _SMALL_BATCH = 64  # registrations; larger ones are a rebuild, or catching up
@@ -326,6 +327,7 @@ def _add(
         offers,
         document.item,
         " ".join(sorted(surfaces)).encode() if listed else b"",
+        said(document),
     ).pack()
     place = kept.get(data)
     if place is None:

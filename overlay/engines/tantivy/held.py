@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from threading import Lock
 
+from overlay.engines.tantivy.near import nearer
 from overlay.engines.tantivy.pages import Key
 from overlay.engines.tantivy.view import View
 from overlay.query import Hit, Hits, Query
+from overlay.search.closeness import MOST, Closeness
 from overlay.search.facts import EXACT, is_plain, wanted
 from overlay.search.listed import paid, priced, taken
 from overlay.search.matching import plan
@@ -32,8 +34,8 @@ def held(view: View, counting: Lock, query: Query) -> Hits | None:
     listings = _wanted(query, view.postings)
     if listings is None:
         return None
-    found = _found(view, view.postings, counting, query, listings)
-    rows = _page(view, found, query)
+    found, closeness = _found(view, view.postings, counting, query, listings)
+    rows = _page(view, found, query) if closeness is None else _near(view, found, query, closeness)
     find, scored = showing(query), bool(query.text.strip())
     hits = [Hit(key[-1], record.item, -key[0] / BEST if scored else 0.0, find(record.cheapest, record.offers), key)
             for key, record in rows]  # fmt: skip
@@ -78,30 +80,49 @@ def _groups(query: Query) -> Iterator[tuple[str, ...]]:
         yield tuple(map(paid, query.intervals))
 
 
-def _found(view: View, postings: Postings, counting: Lock, query: Query, listings: Wanted) -> Counted:
+def _found(
+    view: View, postings: Postings, counting: Lock, query: Query, listings: Wanted
+) -> tuple[Counted, Closeness | None]:
     number = query.offset + query.limit
     if not query.text.strip():
-        return postings.latest(listings, number)
+        return postings.latest(listings, number), None
     with counting:
         planned = plan(query.text, view.vocabulary)
-    return postings.best(planned, listings, number) if planned.words else NONE
+    if planned.closeness is not None:
+        number = max(number, MOST)
+    return (postings.best(planned, listings, number) if planned.words else NONE), planned.closeness
 
 
 def _page(view: View, found: Counted, query: Query) -> list[tuple[Key, Record]]:
     """The hits of the page with their keys, as `search` makes them."""
-    if view.records is None or query.limit < 1:
+    if query.limit < 1:
+        return []
+    return _keyed(view, found, query.offset, query.offset + query.limit, scored=bool(query.text.strip()))
+
+
+def _near(view: View, found: Counted, query: Query, closeness: Closeness) -> list[tuple[Key, Record]]:
+    """The same where closeness adds to the points of the best."""
+    if query.limit < 1:
         return []
     stop = query.offset + query.limit
+    rows = _keyed(view, found, 0, max(stop, MOST), scored=True)
+    rows[:MOST] = nearer(closeness, rows[:MOST])
+    return rows[query.offset : stop]
+
+
+def _keyed(view: View, found: Counted, first: int, stop: int, *, scored: bool) -> list[tuple[Key, Record]]:
+    """Hits number `first` to `stop` with their keys."""
+    if view.records is None:
+        return []
     wanted = found.first[: _end_of_tie(found.first, stop)]
-    start = 0 if len(wanted) > stop else query.offset
+    start = 0 if len(wanted) > stop else first
     records = map(Record.unpack, view.records.read([place for _, _, place in wanted[start:]]))
-    scored = bool(query.text.strip())
     rows = [
         ((-points, -newest, record.id) if scored else (-newest, record.id), record)
         for (points, newest, _), record in zip(wanted[start:], records, strict=True)
     ]
     rows.sort(key=lambda row: row[0])
-    return rows[query.offset - start : stop - start]
+    return rows[first - start : stop - start]
 
 
 def _end_of_tie(found: list[Found], stop: int) -> int:

@@ -8,16 +8,25 @@ import tantivy
 
 from overlay.engines.tantivy.pages import Found, first_wanted
 from overlay.query import Query
+from overlay.search.closeness import Closeness
 from overlay.search.sorting import is_descending
 
 _FIELDS = {"updated": "newest", "created": "made", "name": "name"}
 
 
 class Run:
-    """`part` is what to find; `words` make points, if there are any. The points of one word tie in long rows."""
+    """`part` is what to find; `words` make points, if there are any, and `closeness` adds some to the best. The points
+    of one word tie in long rows."""
 
-    def __init__(self, searcher: tantivy.Searcher, part: tantivy.Query, query: Query, words: int) -> None:
-        self.part = part
+    def __init__(
+        self,
+        searcher: tantivy.Searcher,
+        part: tantivy.Query,
+        query: Query,
+        words: int,
+        closeness: Closeness | None = None,
+    ) -> None:
+        self.part, self.closeness = part, closeness
         # Without words all listings are equally relevant, and the newest come first.
         self.sort = "updated" if query.sort == "relevance" and not words else query.sort
         self._searcher = searcher

@@ -10,6 +10,7 @@ from typing import Any
 from overlay.engines.tantivy.facets import facets
 from overlay.engines.tantivy.filters import admitted
 from overlay.engines.tantivy.held import held
+from overlay.engines.tantivy.near import Near
 from overlay.engines.tantivy.pages import Key, Keyed, Order, page, page_after
 from overlay.engines.tantivy.prices import ByPrice
 from overlay.engines.tantivy.queries import either, every
@@ -60,7 +61,7 @@ def _runs(view: View, counting: Lock, query: Query) -> Iterator[Run | Tiers]:
     if len(words) > 1 and planned.all_first and not (tiers and not tiers.total):
         yield Run(searcher, every([*words, *filters]), query, len(words))
     if words:
-        yield Run(searcher, every([either(words), *filters]), query, len(words))
+        yield Run(searcher, every([either(words), *filters]), query, len(words), planned.closeness)
 
 
 def _tiers(view: View, planned: Plan, query: Query) -> list[Tier]:
@@ -106,6 +107,9 @@ def _rows(view: View, run: Run | Tiers, query: Query, find: Find) -> list[Keyed]
         return prices.page(query.offset, query.limit) if after is None else prices.after(after, query.limit)
     ties = partial(view.ask.numbers, "newest") if run.sort == "relevance" else None
     order = Order(run.top, *_KEYS[run.sort], reverse, ties)
+    if run.closeness is not None and run.sort == "relevance":
+        near = Near.of(order, view.read, run.total, run.closeness)
+        return near.page(query.offset, query.limit) if after is None else near.after(after, query.limit)
     if after is None:
         return page(order, view.read, query.offset, query.limit)
     return page_after(order, view.read, after, query.limit)

@@ -32,6 +32,7 @@ from overlay.engines.whoosh.search import search
 from overlay.engines.whoosh.suggest import Hints
 from overlay.engines.whoosh.view import State, View, state_name
 from overlay.query import Hits, Query
+from overlay.search import closeness
 from overlay.search.ranking import weigh
 from overlay.search.suggesting import hints, name_words, suggest
 from overlay.search.vocabulary import Change, Vocabulary
@@ -39,7 +40,7 @@ from overlay.search.vocabulary import Change, Vocabulary
 if TYPE_CHECKING:
     from overlay.document import Document
 
-_VERSION = "whoosh-2"
+_VERSION = "whoosh-3"
 """The folder inside the index folder: a new layout gets a new name, and the old one is left to be rebuilt."""
 _BUFFER = 32  # megabytes of postings, by Whoosh's estimate, before it sorts on the disk
 _ATTEMPTS = 5
@@ -250,6 +251,7 @@ def _add(writer: Any, document: Document, change: Change) -> bool:
         row=row.kept(),
         words=" ".join(sorted(surfaces)) if row.listed else "",
         said=said(document),
+        order=closeness.said(document),
         item=document.item,
     )
     return row.until is None

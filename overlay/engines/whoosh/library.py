@@ -35,6 +35,7 @@ SCHEMA = Schema(
     row=STORED(),
     words=STORED(),
     said=STORED(),
+    order=STORED(),
     item=STORED(),
 )
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from heapq import nsmallest
 from typing import Any, NamedTuple
 
 from overlay.engines.whoosh.row import Row
 from overlay.engines.whoosh.saying import narrowed
 from overlay.engines.whoosh.view import View
 from overlay.query import Hit, Hits, Query
+from overlay.search.closeness import MOST, Closeness, brought_near
 from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, standing, unwanted, wanted
 from overlay.search.matching import Choice, Word, plan
 from overlay.search.prices import Find, asks_offer, meets, price_key, showing
@@ -34,29 +36,32 @@ class Found(NamedTuple):
 def search(view: View, query: Query) -> Hits:
     """Answer a query."""
     tried: list[Points] = []
-    for points, scored in _attempts(view, query):
+    for points, scored, closeness in _attempts(view, query):
         tried.append(points)
         found = list(_admitted(view, query, points))
         if found:
+            if closeness is not None and query.sort == "relevance":
+                found = _nearer(view, closeness, found)
             return _answer(view, query, found, points, scored=scored)
     return Hits((), 0, facets=_facets(view, query, [], tried) or None)
 
 
-def _attempts(view: View, query: Query) -> Iterator[tuple[Points, bool]]:
-    """The documents to look at until some are admitted, and whether they have points: all words, then any."""
+def _attempts(view: View, query: Query) -> Iterator[tuple[Points, bool, Closeness | None]]:
+    """The documents to look at until some are admitted, whether they have points, and what adds to them: all words,
+    then any."""
     if not query.text.strip():
-        yield dict.fromkeys(view.documents(), 0), False
+        yield dict.fromkeys(view.documents(), 0), False, None
         return
     planned = plan(query.text, view.vocabulary)
     words = [_word(view, word) for word in planned.words]
     if planned.all_first and len(words) > 1:
         every = set(words[0]).intersection(*words[1:])
-        yield {document: sum(points[document] for points in words) for document in every}, True
+        yield {document: sum(points[document] for points in words) for document in every}, True, None
     together: Points = {}
     for points in words:
         for document, more in points.items():
             together[document] = together.get(document, 0) + more
-    yield together, True
+    yield together, True, planned.closeness
 
 
 def _word(view: View, word: Word) -> Points:
@@ -96,6 +101,19 @@ def _admitted(view: View, query: Query, points: Points) -> Iterator[Found]:
         ):
             continue
         yield Found(document, row, made)
+
+
+def _nearer(view: View, closeness: Closeness, found: list[Found]) -> list[Found]:
+    """The same with what closeness adds to the points of the best."""
+    best = nsmallest(MOST, found, key=_relevance)
+    said = [view.stored(each.document)["order"] for each in best]
+    keys = brought_near(closeness, list(map(_relevance, best)), said)
+    made = {each.document: -key[0] for each, key in zip(best, keys, strict=True)}
+    return [each._replace(points=made.get(each.document, each.points)) for each in found]
+
+
+def _relevance(each: Found) -> tuple[int, int, str]:
+    return -each.points, -each.row.newest, each.row.id
 
 
 def _tests(query: Query) -> Iterator[Callable[[Row], bool]]:
@@ -167,7 +185,7 @@ def _is_later(key: Key, after: Key, *, by_price: bool, reverse: bool) -> bool:
 
 _DOWNWARD = {"relevance", "updated", "created"}
 _KEYS: dict[str, Callable[[Found, Find], Key]] = {
-    "relevance": lambda each, _: (-each.points, -each.row.newest, each.row.id),
+    "relevance": lambda each, _: _relevance(each),
     "updated": lambda each, _: (-each.row.newest, each.row.id),
     "created": lambda each, _: (-each.row.made, each.row.id),
     "name": lambda each, _: (each.row.name,),

@@ -97,7 +97,7 @@ class View:
         return found
 
     def stored(self, document: int) -> dict[str, Any]:
-        """All that is stored of a document: `row`, `words` and `item`."""
+        """All that is stored of a document: `row`, `words`, `order` and `item`."""
         leaf, number = self._place(document)
         found: dict[str, Any] = leaf.reader.stored_fields(number)
         return found

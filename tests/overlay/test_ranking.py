@@ -1,0 +1,84 @@
+"""What a word says about a listing, and what does not make it say more."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay.search.ranking import BEST, LEVELS, NAMING, points, rarity, standing, unit, weigh
+from overlay.search.text import stem
+from tests.contracts.listed import listing
+
+
+def level(word: str, name: str = "Nameless", **more: object) -> int:
+    """How loudly a listing says a word."""
+    return weigh(listing("1", name, **more))[0].get(stem(word), 0)
+
+
+def test_a_word_that_is_said_fifty_times_is_no_louder_than_in_a_good_listing() -> None:
+    honest = level("payment", "Payment gateway", description="Takes a payment by card or coin")
+    assert honest == LEVELS - 1
+    assert level("payment", "payment " * 50) <= honest
+    assert level("payment", "Payment", description="payment " * 200) <= honest
+    assert level("payment", "Payment", tags=("payment",) * 64) <= honest
+
+
+def test_who_lists_all_words_says_each_of_them_quietly() -> None:
+    every = " ".join(f"keyword{at}" for at in range(400))
+    assert level("keyword7", "Great", description=every) == 1
+    assert level("keyword7", "Keyword7", description=every) <= 2
+    assert level("keyword7", "Keyword7 services", description="About keyword7") == LEVELS - 1
+
+
+@given(st.integers(1, 60), st.integers(0, 80))
+def test_more_of_other_words_never_raise_one(times: int, others: int) -> None:
+    said = "word " * times
+    assert level("word", "x", description=f"{said}{'other ' * others}") <= level("word", "x", description=said)
+
+
+def test_a_verified_listing_stands_one_level_higher_and_an_unconfirmed_one_lower() -> None:
+    plain, verified, pending = (
+        listing("1", "Payment"), listing("2", "Payment", verified=True), listing("3", "Payment", status="pending")
+    )  # fmt: skip
+    assert [standing(each) for each in (pending, plain, verified)] == [LEVELS - 2, LEVELS - 1, LEVELS]
+    levels = [weigh(each)[0]["payment"] for each in (pending, plain, verified)]
+    assert levels == sorted(levels)
+    assert levels[0] < levels[2]
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 10**6))
+def test_rarer_words_say_more_and_words_of_names_too(holding: int, more: int, listings: int) -> None:
+    rare, common = sorted((min(holding, listings), min(more, listings)))
+    assert rarity(rare, 0, listings) >= rarity(common, 0, listings) > 0
+    assert rarity(common, common, listings) >= rarity(common, 0, listings)
+
+
+@given(st.lists(st.floats(0.01, 20), min_size=1, max_size=64))
+def test_all_words_at_the_highest_level_make_the_best_points(best: list[float]) -> None:
+    each = unit(best)
+    assert sum(points(gain * each)[-1] for gain in best) <= BEST
+    assert all(made == sorted(made) and made[0] >= 1 for made in (points(gain * each) for gain in best))
+
+
+def test_terms_of_a_name_are_counted_as_such() -> None:
+    _, surfaces = weigh(listing("1", "Payment gateways", description="for coins"))
+    assert {word for word in surfaces if word.startswith(NAMING)} == {f"{NAMING}payment", f"{NAMING}gateway"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("integrate", "integrations"), ("k8s", "Kubernetes"), ("db", "databases"), ("analysis", "analyzing"),
+     ("repo", "repository"), ("configs", "configuration")],
+)  # fmt: skip
+def test_forms_of_a_word_meet(one: str, other: str) -> None:
+    assert stem(one) == stem(other.lower())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("customer", "custom"), ("conversion", "conversation"), ("business", "busy"), ("organization", "organ"),
+     ("general", "generate"), ("universal", "university"), ("product", "productivity"), ("ios", "io")],
+)  # fmt: skip
+def test_words_that_mean_something_else_are_kept_apart(one: str, other: str) -> None:
+    assert stem(one) != stem(other)
