@@ -24,7 +24,8 @@ class About(NamedTuple):
 
 
 def short(amount: Decimal) -> str:
-    """An amount to three digits, thousands apart: `4.82`, `0.000964`, `12,300`. Past what reads well, with exponent."""
+    """An amount to three digits, thousands apart: `4.82`, `0.50`, `0.000964`, `12,300`; past what reads well, with an
+    exponent."""
     if not amount:
         return "0"
     if amount >= _TOO_LARGE or amount < _LEAST:
@@ -34,7 +35,7 @@ def short(amount: Decimal) -> str:
     rounded = _SHORT.plus(amount)
     if rounded >= 1:
         return f"{rounded:.2f}" if rounded < 10 else f"{rounded:.1f}" if rounded < 100 else f"{rounded:.0f}"
-    return plain(rounded)
+    return max(plain(rounded), f"{rounded:.2f}", key=len)
 
 
 def percent(part: str) -> str:

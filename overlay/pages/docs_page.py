@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
@@ -9,6 +10,9 @@ from aiohttp import web
 from overlay.api.answers import OPENAPI, REVALIDATE, json_bytes, not_modified, unchanged, weak_etag
 from overlay.compact import encode
 from overlay.pages.rendering import html_answer, page_etag, render
+
+_MANY = 5
+"""Parameters that are not told twice."""
 
 
 async def openapi(request: web.Request) -> web.Response:
@@ -21,9 +25,11 @@ async def openapi(request: web.Request) -> web.Response:
 async def docs(request: web.Request) -> web.Response:
     """The documentation to read, made from the OpenAPI document."""
     document = request.app[OPENAPI]
-    return html_answer(
-        render("docs.html", api=document, tags=_by_tag(document), type_of=type_of), etag=page_etag(request)
-    )
+    etag = page_etag(request)
+    if unchanged(request, etag):
+        return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
+    values = {"api": document, "tags": _by_tag(document), "type_of": type_of, "first_with": _first_with(document)}
+    return html_answer(render("docs.html", here="/docs", **values), etag=etag)
 
 
 def _by_tag(document: dict[str, Any]) -> dict[str, list[tuple[str, str, dict[str, Any]]]]:
@@ -33,6 +39,21 @@ def _by_tag(document: dict[str, Any]) -> dict[str, list[tuple[str, str, dict[str
         for method, operation in methods.items():
             tags.setdefault(operation["tags"][0], []).append((method.upper(), path, operation))
     return tags
+
+
+def _first_with(document: dict[str, Any]) -> Callable[[dict[str, Any]], str]:
+    """What tells the first operation that has all the parameters of another, where those are many, else itself."""
+    first: dict[str, str] = {}
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            first.setdefault(repr(operation["parameters"]), operation["operationId"])
+
+    def found(operation: dict[str, Any]) -> str:
+        many = len(operation["parameters"]) > _MANY
+        own: str = operation["operationId"]
+        return first[repr(operation["parameters"])] if many else own
+
+    return found
 
 
 def type_of(schema: dict[str, Any]) -> str:

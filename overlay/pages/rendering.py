@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from overlay.api.answers import REVALIDATE, SERVICES, weak_etag
 from overlay.pages.amounts import percent
-from overlay.pages.assets import asset_url
+from overlay.pages.assets import asset_url, assets
 from overlay.periods import per
 from overlay.visible import visible
 
@@ -116,5 +116,7 @@ def _quality(parameters: list[str]) -> float:
 
 
 def page_etag(request: web.Request, *parts: object) -> str:
-    """A weak entity tag of a page: of the program's version, which changes templates, and what the page shows."""
-    return weak_etag("html", request.app[SERVICES].version, *parts)
+    """A weak entity tag of a page: of the program's version, which changes templates, of what pages load, and of what
+    this one shows."""
+    looks = tuple(each.version for each in assets().values())
+    return weak_etag("html", request.app[SERVICES].version, looks, *parts)

@@ -17,7 +17,7 @@ from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged
 from overlay.api.asked import Asked, from_pairs
 from overlay.api.page import next_cursor
 from overlay.api.params import MAX_OFFSET, SORT_WORDS, pairs
-from overlay.api.problems import BadRequestError, Fault, ProblemError
+from overlay.api.problems import BadRequestError, Fault
 from overlay.exchange import Exchange
 from overlay.pages.amounts import FAMILIAR, About, about, short
 from overlay.pages.badges import Badge, explained
@@ -25,6 +25,7 @@ from overlay.pages.cards import drawn, result
 from overlay.pages.facets import TITLES, chips, cleared, groups
 from overlay.pages.links import Pairs, link, named
 from overlay.pages.logo import addresses
+from overlay.pages.marking import Sought, sought
 from overlay.pages.rendering import html_answer, page_etag, render, wants_json
 from overlay.ports import Services
 from overlay.query import Cheapest, Hit, Hits
@@ -65,12 +66,13 @@ async def search(request: web.Request) -> web.Response:
     etag = page_etag(request, services.engine.cursor(), heights, query_string, seen)
     if unchanged(request, etag):
         return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
-    given, outcome = await _outcome(services, query_string)
+    given, outcome = await _outcome(request, query_string)
     body = await to_thread(_page, services, given, outcome, heights)
     return html_answer(body, status=400 if outcome.faults else 200, etag=None if outcome.faults else etag)
 
 
-async def _outcome(services: Services, query_string: str) -> tuple[Pairs, Outcome]:
+async def _outcome(request: web.Request, query_string: str) -> tuple[Pairs, Outcome]:
+    services = request.app[SERVICES]
     given: Pairs = ()
     try:
         if len(query_string) > LONGEST:
@@ -78,8 +80,8 @@ async def _outcome(services: Services, query_string: str) -> tuple[Pairs, Outcom
         given = pairs(query_string)
         asked = from_pairs(given, services.chains(), services.exchange)
         asked = replace(asked, query=replace(asked.query, facets=tuple(TITLES)))
-        return given, Outcome(asked, await search_api.found(services, asked), ())
-    except ProblemError as problem:
+        return given, Outcome(asked, await search_api.found(request, asked), ())
+    except BadRequestError as problem:
         return given, Outcome(None, None, problem.faults)
 
 
@@ -87,7 +89,7 @@ def _page(services: Services, given: Pairs, outcome: Outcome, heights: Mapping[s
     """The page. Reads the store, so that it is made in a thread."""
     asked, hits = outcome.asked, outcome.hits
     shown = hits.hits if hits and asked and not asked.beyond else ()
-    cards, badges = _cards(services, shown)
+    cards, badges = _cards(services, shown, sought(asked.query.text if asked else ""))
     form = {name: next(iter(named(given, name)), "") for name in _FIELDS}
     used = chips(given)
     table = asked.rates if asked and asked.rates else next(iter(services.exchange.usable()), None)
@@ -117,7 +119,7 @@ def _page(services: Services, given: Pairs, outcome: Outcome, heights: Mapping[s
     return render("search.html", **values)
 
 
-def _cards(services: Services, hits: tuple[Hit, ...]) -> tuple[list[Markup], list[Badge]]:
+def _cards(services: Services, hits: tuple[Hit, ...], asked: Sought) -> tuple[list[Markup], list[Badge]]:
     """As many cards as a page has room for, at least one, and the badges on them."""
     items = [json.loads(hit.item) for hit in hits]
     logos = addresses(services.logos, items)
@@ -129,7 +131,7 @@ def _cards(services: Services, hits: tuple[Hit, ...]) -> tuple[list[Markup], lis
         cheapest = hit.cheapest._asdict() if hit.cheapest else None
         worth = _worth(hit.cheapest, services.exchange) if hit.cheapest else None
         is_proved = item["txid"] in proved
-        shown = result(item, cheapest, worth, proved=is_proved, logo=logos.get(item["logo"], ""))
+        shown = result(item, cheapest, worth, asked, proved=is_proved, logo=logos.get(item["logo"], ""))
         card = drawn(shown)
         room -= len(card.encode("utf-8", "replace"))
         if cards and room < 0:

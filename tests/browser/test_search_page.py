@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from urllib.parse import parse_qs, urlsplit
 
+from PIL import Image
+
 from tests.browser.conftest import Open
-from tests.browser.world import World
+from tests.browser.world import LOGO, World
 
 
 def asked(url: str) -> dict[str, list[str]]:
@@ -18,6 +21,7 @@ async def test_results_and_completions_come_while_typing_and_the_url_follows(wor
     await page.locator("#q").press_sequentially("storytel")
     await page.locator(".card").nth(1).wait_for(state="detached")
     assert await page.locator(".card h2").all_text_contents() == ["Storyteller"]
+    assert await page.locator(".card h2 mark").all_text_contents() == ["Storyteller"]
     await page.locator("#completions a", has_text="Storyteller").first.wait_for()
     assert asked(page.url) == {"q": ["storytel"]}
     assert await page.locator("#count").text_content() == "1 listing"
@@ -107,3 +111,18 @@ async def test_filters_are_folded_away_on_a_phone_and_open_beside_results_elsewh
     assert not await small.locator("#facets").is_visible()
     await small.locator("#filters > summary").click()
     assert await small.locator("#facets").is_visible()
+
+
+async def test_a_logo_is_the_small_picture_that_is_kept_here(world: World, tab: Open) -> None:
+    made = BytesIO()
+    Image.radial_gradient("L").resize((88, 60)).save(made, "WEBP")
+    world.logos.want([LOGO], 1)
+    world.logos.keep(LOGO, made.getvalue(), 2)
+    for path in ("/?q=storyteller", world.page("story")):
+        page = await (await tab()).go(path)
+        picture = page.locator("img.logo")
+        await picture.wait_for()
+        assert (await picture.get_attribute("src") or "").startswith("/logos/")
+        await page.wait_for_load_state("networkidle")
+        assert await picture.evaluate("(each) => each.naturalWidth") == 88
+    assert await (await (await tab()).go("/?q=tower")).locator("svg.logo").count() > 0

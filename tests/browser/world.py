@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from indexer.store import Writer
+from indexer.store.logos import Logos
 from overlay.runner import Runner
 from overlay.services import House, open_index, open_store
 from parsers.tx import Outpoint
@@ -20,6 +21,8 @@ from tests.overlay.test_runner import settings
 from tests.rate_server import RateServer
 
 PATIENCE = 120.0
+
+LOGO = "https://stories.example/logo.png"
 
 MARKUP = (
     "<script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=1><svg onload=window.hacked=1>"
@@ -75,6 +78,7 @@ class World:
         other.mine(self.ids["witness"])
         self.other = MemoryChain(*other.blocks, name="btc", coin="btc")
         self.url = ""
+        self.logos: Logos
 
     def _fill(self) -> None:
         stated = json.loads((SAMPLE / "expected.json").read_text())["registrations"]
@@ -120,7 +124,7 @@ def _story(number: int, amount: str, **more: Any) -> dict[str, Any]:
     skill = {"id": "tellStories", "name": "Tell stories", "description": "Any length.", "tags": ["stories"]}
     return {
         "name": "Storyteller", "description": "Tells stories. One a day.", "version": f"{number}.0",
-        "url": "https://stories.example", "skills": [skill], "x-payment-config": [price], **more,
+        "url": "https://stories.example", "iconUrl": LOGO, "skills": [skill], "x-payment-config": [price], **more,
     }  # fmt: skip
 
 
@@ -132,6 +136,7 @@ async def served(folder: Path) -> AsyncIterator[World]:
         rates.tell("/bsv", {"USD": 50, "EUR": 45, "BTC": "0.0005"})
         told = settings(folder, rates=f"BSV=http://127.0.0.1:{rates.port}/bsv", rates_every=1)
         store = open_store(told, make=True)
+        world.logos = Logos(store.engine)
         house = House(
             settings=told, store=store, chains=(world.chain, world.other), writer=Writer(store.engine),
             engine=open_index(told, make=True),

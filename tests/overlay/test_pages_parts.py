@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import escape
 
 from overlay.api.asked import from_pairs
 from overlay.exchange import Exchange
@@ -19,6 +21,7 @@ from overlay.pages.differences import LONGEST_WHERE, MOST_VALUES, Difference, di
 from overlay.pages.facets import chips, cleared, groups
 from overlay.pages.install import install_config
 from overlay.pages.links import adding, link, setting, without
+from overlay.pages.marking import marked, sought, spans
 from overlay.pages.measures import PAGE_BYTES, Measure, measured
 from overlay.visible import visible
 from parsers.rates import Rates
@@ -148,6 +151,36 @@ def test_chips_tell_each_filter_and_lead_to_the_search_without_it() -> None:
     assert pairs_of(cleared(given)) == [("q", "x")]
 
 
+# -- marks
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "shown"),
+    [
+        ("dex chart", "Charts of every DEX, and more.", "<mark>Charts</mark> of every <mark>DEX</mark>, and more."),
+        ("chart", "getDexChart draws", "<mark>getDexChart</mark> draws"),
+        ("tow", "Tower-Guard (v2).", "<mark>Tower-Guard</mark> (v2)."),
+        ("tow ", "Tower", "Tower"),
+        ("cafe", "Un CAFÉ, <b>s'il vous plaît</b>", "Un <mark>CAFÉ</mark>, &lt;b&gt;s&#39;il vous plaît&lt;/b&gt;"),
+        ("b", "<b>\u202e", "&lt;<mark>b</mark>&gt;\\u202e"),
+        ("", "nothing", "nothing"),
+        ("складской", "Складской учёт", "<mark>Складской</mark> учёт"),
+    ],
+)
+def test_what_was_asked_for_is_marked(question: str, text: str, shown: str) -> None:
+    assert marked(text, spans(text, sought(question))) == shown
+
+
+@given(st.text(), st.text())
+def test_marks_change_nothing_but_marks(question: str, text: str) -> None:
+    places = list(spans(text, sought(question)))
+    assert all(start < end for start, end in places)
+    assert [*places] == sorted(places)
+    assert all(before[1] <= after[0] for before, after in pairwise(places))
+    plain = marked(text, places).replace("<mark>", "").replace("</mark>", "")
+    assert plain == escape(visible(text))
+
+
 # -- amounts
 
 
@@ -175,7 +208,7 @@ def test_amounts_are_converted_where_there_is_a_rate() -> None:
         def usable(self) -> tuple[Rates, ...]:
             return (rates,)
 
-    assert about("0.01", "BSV", "USD", Fixed()) == ("0.5", "USD")
+    assert about("0.01", "BSV", "USD", Fixed()) == ("0.50", "USD")
     assert about("1", "USD", "USD", Fixed()) is None
     assert about("1", "XYZ", "USD", Fixed()) is None
     assert about("1", "BSV", "USD", Exchange()) is None
