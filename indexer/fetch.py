@@ -251,7 +251,6 @@ class FetchLoop:
             self._changed()
         return FetchError(*said.refusal) if said.refusal else None
 
-
     async def _fetch_logo(self, job: Job) -> FetchError | None:
         if self._logos is None:
             return None

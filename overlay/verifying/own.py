@@ -101,11 +101,13 @@ class Node:
 
         async def ask(client: Client) -> bool | None:
             try:
-                found = await client.call("getblockheader", digest, True)
+                found: Any = await client.call("getblockheader", digest, True)
             except RpcError as error:
                 if error.code == UNKNOWN:
                     return None
                 raise
+            if not isinstance(found, dict):
+                return None
             confirmations, at = found.get("confirmations"), found.get("height")
             return bool(isinstance(confirmations, int) and confirmations > 0 and at == height)
 

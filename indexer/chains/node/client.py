@@ -102,7 +102,8 @@ class Client:
         """The results in a JSON-RPC answer, in order of what was asked."""
         if not batch or (isinstance(told, dict) and told.get("error")):
             return [self._result(told, status, method) for method in methods]
-        rows = {row.get("id"): row for row in told if isinstance(row, dict)} if isinstance(told, list) else {}
+        answers = [row for row in told if isinstance(row, dict)] if isinstance(told, list) else []
+        rows = {number: row for row in answers if isinstance(number := row.get("id"), int)}
         return [self._result(rows.get(number), status, method) for number, method in enumerate(methods)]
 
     def _result(self, row: Any, status: int, method: str) -> Any:

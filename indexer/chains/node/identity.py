@@ -53,7 +53,7 @@ async def facts(client: Client) -> Facts:
     try:
         below = int(told.get("pruneheight", 0)) if told.get("pruned") else 0
         return Facts(int(told["blocks"]), below)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise SourceError(f"{client.name}: getblockchaininfo answers {str(told)[:100]!a}, as no node does") from error
 
 
@@ -87,10 +87,12 @@ async def keeps_transactions(client: Client, habits: Habits) -> bool | None:
     """
     try:
         raw = bytes.fromhex(await client.call("getblock", await client.call("getblockhash", 1), habits.raw_block))
-        txid = next(block.txids(raw, segwit=habits.segwit))
+        txid = next(block.txids(raw, segwit=habits.segwit), None)
     except RpcError as error:
         return None if error.code == OUT_OF_RANGE else False
     except (TypeError, ValueError) as error:
         raise SourceError(f"{client.name}: getblock answers no block: {error}") from error
+    if txid is None:
+        raise SourceError(f"{client.name}: getblock answers a block without transactions")
     found: Any = (await client.batch([("getrawtransaction", (txid[::-1].hex(),))]))[0]
     return not isinstance(found, RpcError)

@@ -12,6 +12,7 @@ from indexer.chains.node.habits import Habits
 from indexer.chains.node.rest import HEADERS, NotThereError, Rest, RestOffError
 from indexer.headers import HeaderChain
 from parsers.errors import ParseError
+from parsers.tx import sha256d
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +20,9 @@ SAVED = 50_000
 """Headers after which they are saved in between, and the log says how far it is."""
 
 HEADER = 80
+
+MOST_BLOCKS = 1 << 31
+"""More than any chain has."""
 
 
 class Upkeep:
@@ -45,7 +49,7 @@ class Upkeep:
 
     async def _begin(self, first: int) -> None:
         """Start with genesis, or with what leads up to the newest checkpoint that the node has reached."""
-        height = int(await self._client.call("getblockcount"))
+        height = await self._height()
         low, high = self._headers.span(first, height)
         log.info("%s: taking the headers from %d to %d, and then to the node's tip at %d", self.name, low, high, height)
         found: list[bytes] = []
@@ -58,10 +62,16 @@ class Upkeep:
         await asyncio.to_thread(self._headers.begin, low, found)
         self._unsaved += len(found)
 
+    async def _height(self) -> int:
+        told = await self._client.call("getblockcount")
+        if not isinstance(told, int) or not 0 <= told < MOST_BLOCKS:
+            raise SourceError(f"{self.name}: getblockcount answers {str(told)[:60]!a}, as no node does")
+        return told
+
     async def _on_top(self, tip: bytes) -> bool:
         """Take a tip that stands on a header which is known, as most do."""
         raw = await self._header(tip[::-1].hex())
-        if raw is None or self._headers.find(raw[4:36]) is None:
+        if raw is None or sha256d(raw[:HEADER]) != tip or self._headers.find(raw[4:36]) is None:
             return False
         await self._take([raw])
         return True
@@ -73,7 +83,10 @@ class Upkeep:
             return None
 
     def _only(self, told: object) -> bytes:
-        return next(self._split(self._bytes(told)))
+        found = next(self._split(self._bytes(told)), None)
+        if found is None:
+            raise SourceUnavailableError(f"{self.name}: the node answers nothing where a header is expected")
+        return found
 
     async def _climb(self, tip: bytes) -> bool:
         """Take headers from the newest one that the node has too, up to `tip`; False when they do not lead there."""
