@@ -9,6 +9,7 @@ BENCHES = (
     ("bench_scan", "--large"),
     ("bench_append",),
     ("bench_follow", "--large"),
+    ("bench_node",),
     ("bench_cards",),
     ("bench_search",),
     ("relevance", "tantivy"),
