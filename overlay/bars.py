@@ -79,5 +79,6 @@ class Bars:
         self._progress.remove_task(self._tasks.pop(each.name))
         if not self._tasks:
             self._progress.stop()
-        told = f": {each.error}" if each.error else ""
-        self._print(one_line(f"{each.name}: {each.state} at block {each.height:,}{told}"))
+        at = "before the first block" if each.height is None else f"at block {each.height:,}"
+        told = f": {each.error.removeprefix(f'{each.name}: ')}" if each.error else ""
+        self._print(one_line(f"{each.name}: {each.state} {at}{told}"))

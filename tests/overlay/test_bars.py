@@ -1,0 +1,71 @@
+"""What somebody at a terminal sees of chains that catch up."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from indexer.progress import Progress
+from overlay import bars
+from overlay.bars import Bars
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    clock = Clock()
+    monkeypatch.setattr(bars, "monotonic", clock)
+    yield clock
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+def shown(bar: Bars) -> list[tuple[str, float, float | None, str]]:
+    """Each bar: what it is of, where it is, where it ends, and how fast."""
+    return [(task.description, task.completed, task.total, task.fields["speed"]) for task in bar._progress.tasks]
+
+
+def test_a_chain_that_catches_up_is_shown_with_height_and_speeds(clock: Clock) -> None:
+    ltc, bsv = Progress("ltc", state="following", height=9, tip=9), Progress("bsv", state="catching-up", tip=900_000)
+    bar = Bars({"ltc": ltc, "bsv": bsv})
+    for each in (ltc, bsv):
+        bar._draw(each)
+    assert shown(bar) == [("bsv", 0, 900_000, "")]
+    bsv.height, bsv.blocks, bsv.bytes = 800_000, 4_000, 25_000_000
+    clock.now += 2
+    bar._draw(bsv)
+    assert shown(bar) == [("bsv", 800_000, 900_000, "2,000 blocks/s 12.5 MB/s")]
+    bar._progress.stop()
+
+
+@pytest.mark.parametrize(
+    ("state", "height", "error", "said"),
+    [
+        ("following", 900_000, "", "bsv: following at block 900,000"),
+        ("unreachable", None, "bsv: the node is gone", "bsv: unreachable before the first block: the node is gone"),
+        ("stopped", 7, "bsv: \x1b[31mwrong", "bsv: stopped at block 7: \\x1b[31mwrong"),
+    ],
+)
+def test_when_it_ends_a_line_says_where(
+    state: str, height: int | None, error: str, said: str, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bsv = Progress("bsv", state="catching-up", tip=900_000)
+    bar = Bars({"bsv": bsv})
+    bar._draw(bsv)
+    clock.now += 1
+    bsv.state, bsv.height, bsv.error = state, height, error
+    bar._draw(bsv)
+    assert shown(bar) == []
+    assert said in capsys.readouterr().err.splitlines()
