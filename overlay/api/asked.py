@@ -36,6 +36,7 @@ class Asked:
     explain: bool
     notes: tuple[Fault, ...] = ()
     text: str = ""
+    highlight: bool = False
     rates: Rates | None = None
 
     @property
@@ -77,6 +78,7 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exch
             *_of_one_chain(found, names),
         ),
         text=found.get("q", ""),
+        highlight=found.get("highlight", False),
         rates=table,
     )
 

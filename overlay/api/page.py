@@ -20,10 +20,15 @@ from parsers.rates import converted
 
 
 def page(
-    asked: Asked, hits: Hits, index: Cursor | None, heights: Mapping[str, int], rates: Mapping[str, Any] | None = None
+    asked: Asked,
+    hits: Hits,
+    index: Cursor | None,
+    heights: Mapping[str, int],
+    rates: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> bytes:
     """CONTRACT's Page as UTF-8 JSON. `index` is the generation the hits were read from, `rates` what is told of the
-    table that converted prices."""
+    table that converted prices, `more` are further members (`extras`)."""
     shown = () if asked.beyond else hits.hits
     tail: dict[str, Any] = {
         "total": hits.total,
@@ -43,7 +48,9 @@ def page(
             tail["unappliedFilters"] = asked.unapplied
         tail["notes"] = [note.as_json() for note in asked.notes]
     if asked.explain:
-        tail["explain"] = _explained(asked)
+        tail["explain"] = explained(asked)
+    if more:
+        tail |= more
     tail["index"] = {"seq": index.seq if index else 0, "heights": dict(heights)}
     return b"".join((b'{"items":[', *_items(shown, asked.query.rates), b"],", encode(tail)[1:]))
 
@@ -108,7 +115,7 @@ def _facets(hits: Hits) -> dict[str, list[dict[str, Any]]]:
     return {name: [{"value": value, "count": count} for value, count in pairs] for name, pairs in found.items()}
 
 
-def _explained(asked: Asked) -> dict[str, Any]:
+def explained(asked: Asked) -> dict[str, Any]:
     """The query as an engine was asked it, without what was not asked for."""
     asked_of = asdict(replace(asked.query, rates={}))
     query = {name: str(v) if isinstance(v, Decimal) else v for name, v in asked_of.items()}

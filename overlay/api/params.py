@@ -159,14 +159,21 @@ SEARCH = _table(
     Parameter(
         name="facets",
         description=f"What to count over all that was found: {', '.join(FACETS)}, comma-separated or repeated; "
-        "or `all`.",
+        "or `all`. What a facet counts is not narrowed by its own filter, only by all others.",
         schema={"type": "string"},
         read=_facet_words,
         many=True,
     ),
     Parameter(
         name="explain",
-        description="`true`: the answer says in `explain` how the question was understood.",
+        description="`true`: the answer says in `explain` how the question was understood, and each item which points "
+        "it makes by which word, read how, in which fields.",
+        schema={"type": "boolean"},
+        read=values.truth,
+    ),
+    Parameter(
+        name="highlight",
+        description="`true`: each item says in `highlights` where its texts hold what was asked for.",
         schema={"type": "boolean"},
         read=values.truth,
     ),

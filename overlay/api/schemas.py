@@ -7,6 +7,7 @@ from typing import Any
 from overlay.api.params import KINDS, STATUSES
 from overlay.query import FACETS
 from overlay.quoting import STAGES
+from overlay.search.meaning import MATCHES
 
 Schema = dict[str, Any]
 
@@ -100,11 +101,42 @@ _SHOWN: dict[str, Schema] = {
     "resources": several(TEXT),
 }
 _AGENT: dict[str, Schema] = {"protocol": TEXT, "documentationUrl": TEXT}
+_WORD = {"word": TEXT, "points": COUNT, "match": maybe({"enum": list(MATCHES)}), "terms": several(TEXT)}
+_ON_DEMAND: dict[str, Schema] = {
+    "highlights": several(
+        record(
+            {
+                "pointer": {"type": "string", "description": "RFC 6901, into this item."},
+                "ranges": several({"type": "array", "items": COUNT, "minItems": 2, "maxItems": 2}),
+            }
+        )
+    )
+    | {
+        "description": "With `highlight`: where texts say what was asked for, from until before, in UTF-16 code units, "
+        "as JavaScript counts. The first 100 in the first 16,384 characters."
+    },
+    "explain": record(
+        {
+            "points": COUNT,
+            "best": COUNT | {"description": "The most that a listing could make; score = points / best."},
+            "words": several(
+                record(
+                    _WORD | {"fields": several(record({"pointer": TEXT, "weight": COUNT, "count": COUNT}))},
+                    {"edits": COUNT | {"description": "Typing errors forgiven, where `match` is corrected."}},
+                )
+            ),
+        },
+        description="With `explain`: the points each word of the question makes here, what of the listing stands for "
+        "it and why, in which fields, how often and at what weight.",
+    ),
+}
 _CHEAPEST = {"cheapest": maybe(ref("Cheapest"))}
 _FACET = several(record({"value": TEXT, "count": COUNT}))
 
 SCHEMAS: dict[str, Schema] = {
-    "Item": record(_STANDING | _SHOWN | _CHEAPEST | {"score": {"type": "number"}}, _STANDING_OPTIONAL | _AGENT),
+    "Item": record(
+        _STANDING | _SHOWN | _CHEAPEST | {"score": {"type": "number"}}, _STANDING_OPTIONAL | _AGENT | _ON_DEMAND
+    ),
     "Page": record(
         {
             "items": several(ref("Item")),
@@ -123,6 +155,10 @@ SCHEMAS: dict[str, Schema] = {
             "rates": ref("Rates"),
             "notes": several(ref("Fault")),
             "explain": {"type": "object"},
+            "emptiedBy": several(record({"parameters": several(TEXT), "total": COUNT}))
+            | {"description": "Where nothing is found: filters without which there is something, and how much."},
+            "didYouMean": several(record({"q": TEXT, "total": COUNT}))
+            | {"description": "Where nothing is found: other texts that find something under the same filters."},
         },
     ),
     "Listing": {

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from asyncio import to_thread
+from collections.abc import Mapping
+from typing import Any
 
 from aiohttp import web
 
 from overlay.aging import aged_hits
+from overlay.api import extras
 from overlay.api.answers import REVALIDATE, SERVICES, json_answer, json_bytes, not_modified, unchanged, weak_etag
 from overlay.api.asked import Asked, from_pairs
 from overlay.api.page import page
@@ -28,8 +31,16 @@ async def search(request: web.Request) -> web.Response:
         return not_modified(headers)
     asked = from_pairs(pairs(query_string), services.chains(), services.exchange)
     hits = await found(services, asked)
+    hits, more = await told(services, asked, hits)
     rates = services.exchange.told(asked.rates) if asked.rates else None
-    return json_bytes(page(asked, hits, index, heights, rates), headers=headers)
+    return json_bytes(page(asked, hits, index, heights, rates, more), headers=headers)
+
+
+async def told(services: Services, asked: Asked, hits: Hits) -> tuple[Hits, Mapping[str, Any]]:
+    """The hits, and what the answer tells beside them where that is asked for, or nothing was found (`extras`)."""
+    if not extras.wanted(asked, hits):
+        return hits, {}
+    return await to_thread(extras.extras, services.engine, asked, hits)
 
 
 def priced(services: Services, query_string: str) -> tuple[object, ...]:

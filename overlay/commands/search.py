@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
+from overlay.commands.marked import can_mark, elsewhere, help_lines, inked, marks, pieces
 from overlay.commands.options import add_json, add_url, command, settings
 from overlay.periods import per
 from overlay.terminal import say, say_json
+from overlay.visible import visible
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -40,7 +43,12 @@ def add(commands: Commands) -> None:
     parser = command(
         commands, "search", search, "Find agents and tools. Exit code 1 when there are none.", "data", "search"
     )
-    parser.add_argument("text", metavar="TEXT", nargs="*", help="words to find; none: everything")
+    parser.add_argument(
+        "text",
+        metavar="TEXT",
+        nargs="*",
+        help='words to find; none: everything. Also "a phrase", -word, tag:, owner: and skill:',
+    )
     for option, name, metavar, told, many in _FILTERS:
         told = f"{told}; repeated: any of them" if many else told
         parser.add_argument(option, dest=f"ask_{name}", metavar=metavar, action="append", help=told)
@@ -51,6 +59,8 @@ def add(commands: Commands) -> None:
 def search(asked: Namespace) -> int:
     """Ask the local index, or a running overlay."""
     question = _pairs(asked)
+    if asked.text and not asked.json and can_mark():
+        question.append(("highlight", "true"))
     if asked.url:
         from overlay.remote import Remote
 
@@ -71,6 +81,7 @@ def _pairs(asked: Namespace) -> list[tuple[str, str]]:
 
 
 def _local(told: Settings, asked: list[tuple[str, str]]) -> Any:
+    from overlay.api import extras
     from overlay.api.asked import from_pairs
     from overlay.api.page import page
     from overlay.exchange import Exchange
@@ -82,7 +93,8 @@ def _local(told: Settings, asked: list[tuple[str, str]]) -> Any:
         exchange = _exchange(told) if any("rice" in word for pair in asked for word in pair) else Exchange()
         question = from_pairs(asked, _chains(engine, told) if needs_chains else {}, exchange)
         rates = exchange.told(question.rates) if question.rates else None
-        return json.loads(page(question, engine.search(question.query), engine.cursor(), {}, rates))
+        hits, more = extras.extras(engine, question, engine.search(question.query))
+        return json.loads(page(question, hits, engine.cursor(), {}, rates, more))
     finally:
         engine.close()
 
@@ -122,8 +134,13 @@ def _chains(engine: Engine, told: Settings) -> dict[str, str]:
 
 def _show(found: Mapping[str, Any]) -> None:
     for item in found["items"]:
-        for line in card(item):
-            say(line)
+        if marks(item):
+            sys.stdout.write("".join(f"{line}\n" for line in _marked_card(item)))
+        else:
+            for line in card(item):
+                say(line)
+    for line in help_lines(found):
+        say(line)
     for note in found.get("notes", ()):
         say(f"note: {note['detail']}")
     more = "more than " if found["totalRelation"] == "gte" else ""
@@ -133,11 +150,24 @@ def _show(found: Mapping[str, Any]) -> None:
 
 def card(item: Mapping[str, Any]) -> list[str]:
     """A listing in a few lines: each of a stranger's texts on a line of ours."""
-    status = "" if item["status"] == "live" else f" [{item['status']}]"
-    lines = [f"{one(item['name'], LONGEST_NAME)}  ({item['type']}){status}{_price(item.get('cheapest'))}"]
+    lines = [f"{one(item['name'], LONGEST_NAME)}{_standing(item)}"]
     if item.get("summary"):
         lines.append(f"    {one(item['summary'])}")
     return [*lines, f"    {item['id']}", ""]
+
+
+def _marked_card(item: Mapping[str, Any]) -> list[str]:
+    """The same with what was asked for in bold, and other texts that say it."""
+    marked = marks(item)
+    lines = [f"{inked(pieces(item['name'], marked.get('/name', ()), LONGEST_NAME))}{visible(_standing(item))}"]
+    if item.get("summary"):
+        lines.append(f"    {inked(pieces(item['summary'], marked.get('/summary', ())))}")
+    return [*lines, *elsewhere(item), f"    {visible(item['id'])}", ""]
+
+
+def _standing(item: Mapping[str, Any]) -> str:
+    status = "" if item["status"] == "live" else f" [{item['status']}]"
+    return f"  ({item['type']}){status}{_price(item.get('cheapest'))}"
 
 
 def one(text: object, longest: int | None = None) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
 from overlay.query import Hits, Query
 
 if TYPE_CHECKING:
     from overlay.document import Document
+    from overlay.search.vocabulary import Vocabulary
+
+_Found = TypeVar("_Found")
 
 
 class EngineError(Exception):
@@ -65,6 +68,10 @@ class Engine(Protocol):
 
     def suggest(self, text: str, limit: int) -> list[Suggestion]:
         """Completions of what is being typed, the best first."""
+        ...
+
+    def consult(self, look: Callable[[Vocabulary], _Found]) -> _Found:
+        """What a function finds in the words in use; they do not change meanwhile."""
         ...
 
     def get(self, id: str) -> bytes | None:  # noqa: A002

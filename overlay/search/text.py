@@ -30,7 +30,8 @@ _SIGNS = "\u0900-\u0963\u0966-\u0dff\u0e31\u0e34-\u0e4e\u0eb1\u0eb4-\u0ece\u0f71
 _LETTER = rf"(?:[^\W_]|[{_SIGNS}])"
 _COMPOUND = re.compile(rf"{_LETTER}+(?:[-_.\u2010\u2011·]{_LETTER}+)*")
 _ASCII_COMPOUND = re.compile(r"[A-Za-z0-9]+(?:[-_.][A-Za-z0-9]+)*")
-_JOINER = re.compile(r"[-_.\u2010\u2011·]")
+JOINER = re.compile(r"[-_.\u2010\u2011·]")
+"""What stands between the segments of a compound."""
 _RUN = re.compile(f"([{_CJK}]+)")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s\b)[a-z])")
 _LONGEST_CAMEL = 40
@@ -66,7 +67,7 @@ def _words_of(compound: str) -> tuple[str, ...]:
         return (compound.lower()[:MAX_WORD],)
     found: list[str] = []
     parts: list[str] = []
-    for segment in _JOINER.split(compound):
+    for segment in JOINER.split(compound):
         for part, cjk in _parts(segment):
             if cjk:
                 found += part
@@ -91,7 +92,7 @@ def sequences(text: str) -> list[str]:
 def _in_order(compound: str) -> tuple[str, str]:
     found: list[str] = []
     parts: list[str] = []
-    for segment in _JOINER.split(compound):
+    for segment in JOINER.split(compound):
         for part, cjk in _parts(segment):
             found += part if cjk else (stem(part),)
             if not cjk:
@@ -118,7 +119,7 @@ def _asked_in(compound: str) -> tuple[Compound, ...]:
         return (Compound(compound, (compound[:MAX_WORD],), None),)
     found: list[Compound] = []
     parts: list[str] = []
-    segments = _JOINER.split(compound)
+    segments = JOINER.split(compound)
     for segment in segments:
         for part, cjk in _parts(segment):
             if cjk:
@@ -212,22 +213,31 @@ _DIGITS = _Digits()
 
 def _compounds(text: str) -> list[str]:
     folded = fold(text)
-    return (_ASCII_COMPOUND if folded.isascii() else _COMPOUND).findall(folded)
+    return compounds_of(folded).findall(folded)
+
+
+def compounds_of(folded: str) -> re.Pattern[str]:
+    """What finds the compounds of a folded text."""
+    return _ASCII_COMPOUND if folded.isascii() else _COMPOUND
 
 
 def _parts(segment: str) -> Iterator[tuple[str, bool]]:
     """The case-folded words in a run of letters and digits, and whether each is a run of CJK."""
+    for piece, cjk in pieces(segment):
+        yield piece if cjk else piece.casefold()[:MAX_WORD], cjk
+
+
+def pieces(segment: str) -> Iterator[tuple[str, bool]]:
+    """A run of letters and digits cut into words as they stand, and whether each is a run of CJK."""
     if not segment.isascii():
         for run in _RUN.split(segment):
-            if run and _RUN.match(run):
-                yield run, True
-            elif run:
-                yield run.casefold()[:MAX_WORD], False
+            if run:
+                yield run, bool(_RUN.match(run))
     elif segment.islower() or segment.isdigit() or _is_id(segment):
-        yield segment.lower()[:MAX_WORD], False
+        yield segment, False
     else:
         for hump in _HUMP.split(segment):
-            yield hump.lower()[:MAX_WORD], False
+            yield hump, False
 
 
 def _is_id(segment: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +18,9 @@ from overlay.engines import Cursor, Suggestion
 from overlay.ports import Change, Changes, Listing, Revision, Services
 from overlay.proofs import Evidence, NoProofError
 from overlay.query import Cheapest, Hit, Hits, Query
+from overlay.search.ranking import weigh
+from overlay.search.vocabulary import Change as Counted
+from overlay.search.vocabulary import Vocabulary
 from parsers import cards
 from parsers.beef import write
 from parsers.bump import from_branch
@@ -62,6 +65,15 @@ class FakeEngine:
     def suggest(self, text: str, limit: int) -> list[Suggestion]:
         found = [Suggestion(each.name, "listing", each.id) for each in self.documents if each.name.startswith(text)]
         return [*found, Suggestion("security", "tag")][:limit]
+
+    def consult(self, look: Callable[[Vocabulary], Any]) -> Any:
+        change = Counted()
+        for document in self.documents:
+            levels, surfaces = weigh(document)
+            change.come(surfaces, levels)
+        vocabulary = Vocabulary()
+        vocabulary.apply(change.listings, change.rows())
+        return look(vocabulary)
 
     def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
         raise NotImplementedError

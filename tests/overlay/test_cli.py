@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import logging
+import re
 import resource
 import socket
 import subprocess
@@ -130,6 +131,25 @@ def test_search_prints_the_page_of_the_api_as_json(run: Run, data: Path) -> None
     assert found.json["limit"] == 1
     assert len(found.json["items"]) == 1
     assert found.json["total"] > 1
+
+
+def test_search_marks_what_was_asked_for_on_a_terminal(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = run("search", "dex", "--data", data, "--limit", "3")
+    monkeypatch.setattr("overlay.commands.search.can_mark", lambda: True)
+    marked = run("search", "dex", "--data", data, "--limit", "3")
+    assert "\x1b[1mDEX\x1b[22m Chart API" in marked.out
+    assert "\x1b" not in plain.out
+    bare = re.sub(r"\x1b\[\d+m", "", marked.out)
+    assert set(plain.out.splitlines()) <= set(bare.splitlines())
+    assert "highlights" not in run("search", "dex", "--data", data, "--json").out
+
+
+def test_search_says_what_may_have_been_meant_and_what_emptied_the_answer(run: Run, data: Path) -> None:
+    found = run("search", '"chart dex"', "--data", data)
+    assert (found.code, found.out.splitlines()[0].startswith("did you mean: chart dex (")) == (1, True)
+    found = run("search", "dex -tag:x", "--data", data, "--tag", "no such tag")
+    assert found.code == 1
+    assert re.match(r"without tag: \d+\n", found.out)
 
 
 def test_search_ends_with_one_when_there_is_nothing(run: Run, data: Path) -> None:

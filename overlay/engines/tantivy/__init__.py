@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 import tantivy
@@ -42,6 +42,8 @@ _SMALL_BATCH = 64  # registrations; larger ones are a rebuild, or catching up
 _QUIET_FRESH, _MOST_FRESH = 4_000, 100_000  # words outside the sorted arrays
 _QUIET_UNCOUNTED, _MOST_UNCOUNTED = 20_000, 400_000  # changed counts since the last file of words
 _ATTEMPTS = 3
+
+_Found = TypeVar("_Found")
 
 log = logging.getLogger(__name__)
 
@@ -145,6 +147,12 @@ class TantivyEngine:
     def suggest(self, text: str, limit: int) -> list[Suggestion]:
         """Completions of what is being typed, the best first."""
         return suggest(self._current(), self._counting, text, limit)
+
+    def consult(self, look: Callable[[Vocabulary], _Found]) -> _Found:
+        """What a function finds in the words in use."""
+        view = self._current()
+        with self._counting:
+            return look(view.vocabulary)
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
         """The stored item of a current listing."""

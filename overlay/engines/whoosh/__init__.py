@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from overlay.engines import BusyError, Cursor, EngineError, Suggestion
 from overlay.engines.whoosh.library import (
@@ -44,6 +44,8 @@ _VERSION = "whoosh-3"
 """The folder inside the index folder: a new layout gets a new name, and the old one is left to be rebuilt."""
 _BUFFER = 32  # megabytes of postings, by Whoosh's estimate, before it sorts on the disk
 _ATTEMPTS = 5
+
+_Found = TypeVar("_Found")
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +113,11 @@ class WhooshEngine:
         """Completions of what is being typed, the best first."""
         with self._looking:
             return suggest(Hints(self._current()), text, limit)
+
+    def consult(self, look: Callable[[Vocabulary], _Found]) -> _Found:
+        """What a function finds in the words in use."""
+        with self._looking:
+            return look(self._current().vocabulary)
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
         """The stored item of a current listing."""

@@ -1,0 +1,68 @@
+"""What an answer tells beside the items: where they say what was asked for and why they come so, when that is asked;
+and, when there are none, what emptied the answer and what may have been meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from overlay.api.page import explained as query_explained
+from overlay.compact import encode
+from overlay.search import asked_words, helping
+from overlay.search.explaining import explained, understood
+from overlay.search.highlighting import at, highlights, in_utf16
+from overlay.search.meaning import Meaning, meanings
+
+if TYPE_CHECKING:
+    from overlay.api.asked import Asked
+    from overlay.engines import Engine
+    from overlay.query import Hit, Hits, Query
+
+
+def wanted(asked: Asked, hits: Hits) -> bool:
+    """Whether there is anything to tell; a plain search that finds something costs no more than this."""
+    return asked.highlight or asked.explain or not hits.total
+
+
+def extras(engine: Engine, asked: Asked, hits: Hits) -> tuple[Hits, Mapping[str, Any]]:
+    """The hits, their items with `highlights` and `explain`, and members of the page. Takes a few milliseconds for each
+    twenty items, or for the questions to the engine that help needs (30 at most); may be called in any thread."""
+    more: dict[str, Any] = {} if hits.total else helped(engine, asked)
+    if asked.highlight or asked.explain:
+        words = engine.consult(lambda vocabulary: meanings(asked.query.text, vocabulary))
+        if asked.explain:
+            more["explain"] = query_explained(asked) | {"words": understood(words)}
+        hits = replace(hits, hits=tuple(_told(hit, asked, words) for hit in hits.hits))
+    return hits, more
+
+
+def _told(hit: Hit, asked: Asked, words: tuple[Meaning, ...]) -> Hit:
+    item = json.loads(hit.item)
+    added: dict[str, Any] = {}
+    if asked.highlight:
+        added["highlights"] = highlighted(item, words)
+    if asked.explain:
+        added["explain"] = explained(item, words)
+    return hit._replace(item=hit.item[:-1] + b"," + encode(added)[1:])
+
+
+def highlighted(item: Mapping[str, Any], words: tuple[Meaning, ...]) -> list[dict[str, Any]]:
+    """CONTRACT's highlights: texts of an item by RFC 6901 pointers, with ranges in UTF-16 code units."""
+    found = highlights(item, words)
+    return [{"pointer": each.pointer, "ranges": in_utf16(at(item, each.pointer), each.ranges)} for each in found]
+
+
+def helped(engine: Engine, asked: Asked) -> dict[str, Any]:
+    """For a question that found nothing: `emptiedBy`, the filters without which there is something, and `didYouMean`,
+    other texts that find something; neither when there is none."""
+    query, words = asked.query, asked_words.read(asked.text)
+
+    def count(other: Query) -> int:
+        return engine.search(other).total
+
+    respelt = engine.consult(lambda vocabulary: helping.respelt(query.text, vocabulary))
+    emptied = [{"parameters": list(each.parameters), "total": each.total} for each in helping.emptied_by(query, count)]
+    meant = [each._asdict() for each in helping.proposals(query, words, respelt, count)]
+    return {name: told for name, told in (("emptiedBy", emptied), ("didYouMean", meant)) if told}

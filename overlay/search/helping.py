@@ -1,0 +1,131 @@
+"""What to say when nothing is found: which filter emptied the answer, and what may have been meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice, pairwise, product
+from typing import Any, NamedTuple
+
+from overlay.query import Query
+from overlay.search.asked_words import AskedWords
+from overlay.search.text import Compound, asked, edits, is_spelt, stem
+from overlay.search.vocabulary import Vocabulary
+
+MOST_PROPOSALS = 3
+_MOST_TRIED = 12  # texts that are put to the index
+_MOST_FOR_A_WORD = 3
+_LONGEST = 24  # letters of a word that is corrected or cut in two
+_USUAL = ("live", "pending")
+
+Count = Callable[[Query], int]
+"""How many listings a query finds."""
+
+
+class Emptied(NamedTuple):
+    """Parameters that leave nothing, and how many listings there are without them."""
+
+    parameters: tuple[str, ...]
+    total: int
+
+
+_FILTERS: dict[str, tuple[tuple[str, Any], ...]] = {
+    "type": (("kind", None),),
+    "skillId": (("skills", ()),),
+    "acceptedCurrency": (("currencies", ()),),
+    "interval": (("intervals", ()),),
+    "minPrice": (("min_price", None),),
+    "maxPrice": (("max_price", None),),
+    "tag": (("tags", ()),),
+    "chain": (("chains", ()),),
+    "domain": (("domains", ()),),
+    "owner": (("owners", ()),),
+    "verified": (("verified", None),),
+    "status": (("statuses", _USUAL),),
+    "fromBlock": (("from_height", None),),
+    "toBlock": (("to_height", None),),
+    "updatedSince": (("updated_since", None),),
+    "asOfHeight": (("as_of", None),),
+}
+"""The parameters that narrow an answer, and what of a query stands for none."""
+
+
+def emptied_by(query: Query, count: Count) -> list[Emptied]:
+    """The filters each of which alone keeps everything away; when it takes several, all of them."""
+    bare = _counting(query)
+    given = {name: dict(without) for name, without in _FILTERS.items() if _narrows(query, dict(without))}
+    alone = [Emptied((name,), count(replace(bare, **without))) for name, without in given.items()]
+    found = [each for each in alone if each.total]
+    if found or len(given) < 2:
+        return found
+    everything = {field: value for without in given.values() for field, value in without.items()}
+    total = count(replace(bare, **everything))
+    return [Emptied(tuple(given), total)] if total else []
+
+
+def _narrows(query: Query, without: dict[str, Any]) -> bool:
+    return any(
+        frozenset(getattr(query, field)) != frozenset(value) if field == "statuses" else getattr(query, field) != value
+        for field, value in without.items()
+    )
+
+
+def _counting(query: Query) -> Query:
+    """The query as it is asked to count: nothing is shown."""
+    return replace(query, limit=0, offset=0, after=None, facets=(), sort="relevance", descending=None)
+
+
+class Proposal(NamedTuple):
+    """Another text to ask for, and how many listings that finds under the same filters."""
+
+    q: str
+    total: int
+
+
+def proposals(query: Query, words: AskedWords, respelt: list[str], count: Count) -> list[Proposal]:
+    """What may have been meant: the words without operators, or spelt as in `respelt`. Only what finds anything."""
+    bare = _counting(query)
+    found: dict[str, Proposal] = {}
+    tries = [(text, replace(bare, text=text, operators=None)) for text in [words.text] if query.operators is not None]
+    tries += [(text, replace(bare, text=text, operators=None)) for text in respelt]
+    for text, other in tries[:_MOST_TRIED]:
+        if text.strip() and len(found) < MOST_PROPOSALS and (total := count(other)):
+            found.setdefault(text, Proposal(text, total))
+    return list(found.values())
+
+
+def respelt(text: str, vocabulary: Vocabulary) -> list[str]:
+    """Spellings of a text in words that are in use, the likeliest first: words with more errors than a search forgives,
+    cut in two, or written together with their neighbour. Empty when there are none."""
+    compounds = asked(text)
+    options = [_options(each, vocabulary) for each in compounds]
+    written = [each.written for each in compounds]
+    ways = (" ".join(way) for way in product(*options))
+    found = [*_joined(written, vocabulary), *islice(ways, _MOST_TRIED)]
+    return [each for each in dict.fromkeys(found) if each != " ".join(written)][:_MOST_TRIED]
+
+
+def _options(compound: Compound, vocabulary: Vocabulary) -> list[str]:
+    """What may be meant by a word: itself when it is in use."""
+    known = any(vocabulary.frequency(stem(each)) for each in (*compound.parts, compound.whole or compound.parts[0]))
+    word = compound.parts[0]
+    if known or len(compound.parts) > 1 or not is_spelt(word) or not 3 < len(word) <= _LONGEST:
+        return [compound.written]
+    near = [each.word for each in vocabulary.similar(word, edits(compound) + 1)[:_MOST_FOR_A_WORD]]
+    return [*_cut(word, vocabulary), *near][:_MOST_FOR_A_WORD] or [compound.written]
+
+
+def _cut(word: str, vocabulary: Vocabulary) -> Iterator[str]:
+    """A word as two that are in use, of which the rarer is the commonest."""
+    cuts = [(word[:at], word[at:]) for at in range(2, len(word) - 1)]
+    weighed = [(min(vocabulary.frequency(stem(each)) for each in cut), cut) for cut in cuts]
+    rarer, best = max(weighed, default=(0, ("", "")))
+    if rarer:
+        yield " ".join(best)
+
+
+def _joined(written: list[str], vocabulary: Vocabulary) -> Iterator[str]:
+    """The text with two neighbours written together, where that is a word in use."""
+    for at, (one, other) in enumerate(pairwise(written)):
+        if vocabulary.frequency(stem(f"{one}{other}".casefold())):
+            yield " ".join([*written[:at], f"{one}{other}", *written[at + 2 :]])

@@ -1,0 +1,224 @@
+"""Highlights, explanations, and help when nothing is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay import items
+from overlay.api.asked import from_pairs
+from overlay.api.extras import extras
+from overlay.engines import Cursor, Engine, open_engine
+from overlay.items import subjects
+from overlay.search.highlighting import MOST_RANGES, at, highlights, in_utf16
+from overlay.search.meaning import Meaning, Reading, meanings
+from overlay.search.ranking import BEST, texts, weigh
+from overlay.search.said import document, fields
+from parsers import cards
+from parsers.cards import Kind
+from tests.overlay.calls import get
+from tests.overlay.fakes import sample_listings
+
+CONFIG = {
+    "mcpServers": {
+        "web_search": {
+            "command": "npx", "description": "Searches the web. And more.", "keywords": ["internet"],
+            "tools": ["getDexChart"], "provider": {"organization": "Café ☕ a/b", "url": "https://a.example"},
+        }
+    }
+}  # fmt: skip
+
+
+def shown(sample: Path) -> Iterator[items.Subject]:
+    """Every listing of the sample chain, and a tool that says something everywhere."""
+    listings = sample_listings(sample)
+    for listing in listings:
+        assert listing.card_body is not None
+        yield from subjects(listing, cards.read(listing.card_body, listing.state.kind))
+    tool = next(listing for listing in listings if listing.state.kind is Kind.TOOL)
+    yield from subjects(tool, cards.read(json.dumps(CONFIG).encode(), Kind.TOOL))
+
+
+def test_an_item_holds_all_that_is_searched(sample: Path) -> None:
+    for subject in shown(sample):
+        listed, item = items.document(subject), items.item(subject)
+        assert list(texts(document(item))) == list(texts(listed))
+        assert weigh(document(item)) == weigh(listed)
+        for pointer, weight, text in fields(item):
+            assert (at(item, pointer), weight > 0) == (text, True)
+
+
+def ask_for(*terms: str) -> list[Meaning]:
+    return [Meaning(term, (Reading((term,), (1,) * 5, "exact", 0),)) for term in terms]
+
+
+def marked(item: dict[str, Any], words: list[Meaning]) -> dict[str, list[str]]:
+    return {
+        each.pointer: [at(item, each.pointer)[start:end] for start, end in each.ranges]
+        for each in highlights(item, words)
+    }
+
+
+def test_words_are_marked_wherever_an_item_says_them() -> None:
+    item = {
+        "type": "agent", "name": "Web searches", "description": "web_search. For the Web!", "summary": "web_search.",
+        "tags": ["web", "pay"], "skills": [{"id": "webSearch", "name": "Find", "examples": ["a web"]}],
+    }  # fmt: skip
+    assert marked(item, ask_for("web", "search")) == {
+        "/name": ["Web", "searches"],
+        "/description": ["web", "search", "Web"],
+        "/summary": ["web", "search"],
+        "/tags/0": ["web"],
+        "/skills/0/id": ["webSearch"],
+        "/skills/0/examples/0": ["web"],
+    }
+
+
+def test_terms_that_stand_for_a_word_together_are_marked_together_or_not_at_all() -> None:
+    together = [Meaning("dexChart", (Reading(("dex", "chart"), (1,) * 5, "parts", 0),))]
+    assert marked({"name": "A dex", "description": ""}, together) == {}
+    assert marked({"name": "A dex", "description": "of charts"}, together) == {
+        "/name": ["dex"],
+        "/description": ["charts"],
+    }
+
+
+def test_no_item_takes_long_to_mark() -> None:
+    item = {"name": "pay " * 50_000, "description": "pay " * 50_000}
+    assert sum(len(each.ranges) for each in highlights(item, ask_for("pay"))) == MOST_RANGES
+
+
+@given(st.text(st.sampled_from("ab \U0001f600é"), min_size=1), st.data())
+def test_ranges_are_told_as_javascript_counts(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    ((first, last),) = in_utf16(text, [(start, end)])
+    assert text.encode("utf-16-le")[2 * first : 2 * last].decode("utf-16-le") == text[start:end]
+
+
+@pytest.fixture(scope="module", params=["tantivy", "whoosh"])
+def engine(request: pytest.FixtureRequest, sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """The sample chain's listings in an index."""
+    opened = open_engine(f"{request.param}:{tmp_path_factory.mktemp('index')}")
+    documents = [items.document(subject) for subject in list(shown(sample))[:-1]]
+    opened.replace([each.registration for each in documents], documents, Cursor("e", 1))
+    yield opened
+    opened.close()
+
+
+def told(engine: Engine, *pairs: tuple[str, str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    asked = from_pairs(pairs, {"bsv-regtest": "bsv:regtest"})
+    hits, more = extras(engine, asked, engine.search(asked.query))
+    return [json.loads(hit.item) | {"score": hit.score} for hit in hits.hits], dict(more)
+
+
+@pytest.mark.parametrize(
+    "q", ["dex chart", "getDexChart", "towr security", "a map of the towers", "dexChrat tower", "tow"]
+)
+def test_points_add_up_to_the_score_word_by_word(engine: Engine, q: str) -> None:
+    found, more = told(engine, ("q", q), ("explain", "true"), ("highlight", "1"))
+    assert found
+    for item in found:
+        explain = item["explain"]
+        assert explain["best"] == BEST
+        assert explain["points"] == sum(word["points"] for word in explain["words"]) == round(item["score"] * BEST)
+        for word in explain["words"]:
+            assert (word["points"] > 0) == bool(word["fields"]) == (word["match"] is not None)
+            for field in word["fields"]:
+                assert at(item, field["pointer"])
+                assert field["count"] > 0
+        marked_here = {each["pointer"] for each in item["highlights"]}
+        assert marked_here >= {field["pointer"] for word in explain["words"] for field in word["fields"]}
+    assert [word["word"] for word in more["explain"]["words"]] == [
+        word["word"] for word in found[0]["explain"]["words"]
+    ]
+
+
+def test_why_a_word_is_found_is_told(engine: Engine) -> None:
+    def match(q: str) -> set[tuple[str, int | None]]:
+        _, more = told(engine, ("q", q), ("explain", "1"))
+        return {(each["match"], each.get("edits")) for each in more["explain"]["words"][0]["readings"]}
+
+    assert ("exact", None) in match("tower x")
+    assert ("corrected", 1) in match("securtiy x")
+    assert ("completed", None) in match("secur")
+    assert match("getDexChart x") == {("parts", None), ("joined", None)}
+    assert ("corrected", 1) in match("getDexChrat x")
+
+
+def test_all_engines_understand_alike(sample: Path, tmp_path: Path) -> None:
+    documents = [items.document(subject) for subject in shown(sample)]
+    found = []
+    for name in ("tantivy", "whoosh"):
+        opened = open_engine(f"{name}:{tmp_path / name}")
+        opened.replace([], documents, Cursor("e", 1))
+        found.append([opened.consult(partial(meanings, q)) for q in ("dexChrat towr", "x", "")])
+        opened.close()
+    assert found[0] == found[1]
+
+
+def test_an_answer_with_hits_and_nothing_asked_holds_nothing_more(engine: Engine) -> None:
+    found, more = told(engine, ("q", "dex"))
+    assert found
+    assert not more
+    assert all("highlights" not in item and "explain" not in item for item in found)
+
+
+def test_the_filter_that_emptied_an_answer_is_named(engine: Engine) -> None:
+    total = engine.search(from_pairs([("q", "dex")], {}).query).total
+    found, more = told(engine, ("q", "dex"), ("tag", "no such tag"))
+    assert (found, more) == ([], {"emptiedBy": [{"parameters": ["tag"], "total": total}]})
+    _, more = told(engine, ("q", "dex"), ("tag", "no such tag"), ("owner", "nobody"), ("type", "agent"))
+    ((parameters, left),) = [tuple(each.values()) for each in more["emptiedBy"]]
+    assert (parameters, left) == (["type", "tag", "owner"], total)
+    _, more = told(engine, ("q", "dex"), ("status", "undecided"))
+    assert more == {"emptiedBy": [{"parameters": ["status"], "total": total}]}
+
+
+@pytest.mark.parametrize(
+    ("q", "meant"),
+    [
+        ("scurtiy", "security"),  # two errors in seven letters
+        ("towersecurity", "tower security"),
+        ('"security tower"', "security tower"),
+        ("tower -tower", "tower"),
+    ],
+)
+def test_what_may_have_been_meant_is_proposed_when_it_finds_something(engine: Engine, q: str, meant: str) -> None:
+    found, more = told(engine, ("q", q))
+    assert found == []
+    assert meant in {each["q"] for each in more["didYouMean"]}
+    for each in more["didYouMean"]:
+        assert engine.search(from_pairs([("q", each["q"])], {}).query).total == each["total"] > 0
+
+
+@pytest.mark.parametrize("q", ["xyzzyq", "b08538c9a1f", "支汇", "!!!", "-", "x" * 300, "qzx " * 32])
+def test_nothing_is_proposed_where_nothing_is_near(engine: Engine, q: str) -> None:
+    assert told(engine, ("q", q)) in (([], {}), told(engine))
+
+
+async def test_highlights_and_help_are_served(client: ClientSession) -> None:
+    page = await get(client, "/v1/search?q=tower&highlight=true&explain=1")
+    assert page["items"][0]["highlights"][0]["ranges"]
+    assert page["items"][0]["explain"]["words"][0]["word"] == "tower"
+    assert page["explain"]["query"]["text"] == "tower"
+    page = await get(client, "/v1/search?q=nosuchword&type=tool")
+    assert "emptiedBy" not in page
+    plain = await get(client, "/v1/search?q=tower")
+    assert "explain" not in plain
+    assert "highlights" not in plain["items"][0]
+
+
+async def test_a_page_tells_the_question_as_it_was_asked(client: ClientSession) -> None:
+    page = await get(client, "/v1/search?q=tower%20-tag%3Ax&explain=1")
+    assert page["query"] == "tower -tag:x"
+    assert page["explain"]["query"]["text"] == "tower"
+    assert page["explain"]["query"]["operators"]["not_tags"] == ["x"]

@@ -1,0 +1,50 @@
+"""Words are found where they stand, whatever folding does to a text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from overlay.search.spans import spans
+from overlay.search.text import words
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "where"),
+    [
+        ("Web search", "search", ["search"]),
+        ("getDexChart, dex", "dex", ["Dex", "dex"]),
+        ("getDexChart", "getdexchart", ["getDexChart"]),
+        ("web_search.api", "websearchapi", ["web_search.api"]),
+        ("the server's name", "servers", ["server's"]),
+        ("Cafe\u0301 STRASSE straße", "cafe", ["Cafe\u0301"]),
+        ("Cafe\u0301 STRASSE straße", "strasse", ["STRASSE", "straße"]),
+        ("支付网关", "付网", ["付网"]),
+        ("ＦＵＬＬ ﬁne", "fine", ["ﬁne"]),
+        ("ﬁne", "fine", ["ﬁne"]),
+        ("\U0001f600 pay", "pay", ["pay"]),
+        ("\u1112\u1161\u11ab\u1100\u1173\u11af 한글", "한글", ["\u1112\u1161\u11ab\u1100\u1173\u11af", "한글"]),
+        ("ﾀﾞﾒ", "ダメ", ["ﾀﾞﾒ"]),
+    ],
+)
+def test_a_word_is_found_where_it_stands(text: str, word: str, where: list[str]) -> None:
+    assert [text[span.start : span.end] for span in spans(text) if span.word == word] == where
+
+
+alphabet = st.characters() | st.sampled_from("aZ9 -_.'·éß支付ガ\u0301\u3099\u1100\u1161\u11a8\u200dİﬁＡ\u0644\u064b")
+
+
+@given(st.text(alphabet, max_size=40))
+@example("A\u0300\u0301支a'b")
+@example("ŉ\u0344")
+def test_the_words_are_those_of_the_analyser_and_stand_in_the_text(text: str) -> None:
+    found = list(spans(text))
+    assert sorted(span.word for span in found) == sorted(words(text))
+    assert all(0 <= span.start < span.end <= len(text) for span in found)
+
+
+@given(st.text("abcXY_. 支付é", max_size=40))
+def test_a_word_by_itself_is_what_stands_in_its_place(text: str) -> None:
+    for span in spans(text):
+        assert span.word in set(words(text[span.start : span.end]))
