@@ -86,6 +86,10 @@ class Follower:
         """Seconds until the next look at the source is due, when nothing wakes us before."""
         return POLL_SECONDS if self.progress.mempool is None else max(0.05, self._mempool_due - time.monotonic())
 
+    def give_up(self, error: str) -> None:
+        """This chain cannot be followed, for that reason; a person must look at it."""
+        self._say("stopped", error)
+
     def _say(self, state: str, error: str) -> None:
         if error != self.progress.error:
             log.error("%s is %s: %s", self._chain.name, state, error.removeprefix(f"{self._chain.name}: "))

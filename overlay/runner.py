@@ -194,14 +194,26 @@ class Runner:
     # -- following
 
     async def _follow(self, follower: Follower) -> None:
-        """One chain, from connecting on. Without anything else to do, a chain that stops ends the process."""
+        """One chain, from connecting on. Without anything else to do, a chain that stops ends the process; so does one
+        that cannot be used at the start, unless others can."""
         if not isinstance(follower.chain, Sparse):  # a sparse chain has no blocks to walk
             async with self._compiling:
                 await compile_aside()
-        await self._connect(follower)
+        try:
+            await self._connect(follower)
+        except SourceError as error:
+            if self._is_last(follower):
+                raise
+            follower.give_up(str(error))
+            return
         await follower.run()
-        if self._house.engine is None and all(each.state == "stopped" for each in self.standing.progress.values()):
+        if self._house.engine is None and self._is_last(follower):
             raise SourceError(follower.progress.error)
+
+    def _is_last(self, follower: Follower) -> bool:
+        """Whether all other chains have stopped."""
+        others = [each.progress for each in self._followers if each is not follower]
+        return all(each.state == "stopped" for each in others)
 
     async def _connect(self, follower: Follower) -> None:
         pause = FIRST_PAUSE

@@ -94,6 +94,32 @@ async def test_a_source_that_does_not_answer_at_first_is_asked_again(tmp_path: P
         assert "error" not in runner.standing.status()["chains"][0]
 
 
+class Unusable(MemoryChain):
+    """A source that cannot be used as configured."""
+
+    async def open(self) -> None:
+        raise SourceError(f"{self.name}: the login is wrong")
+
+
+async def test_a_chain_that_cannot_be_used_at_the_start_does_not_keep_others_from_being_followed(
+    tmp_path: Path,
+) -> None:
+    chain = MemoryChain(*mined().blocks, name="live")
+    async with running(house(tmp_path, Unusable(name="bad"), chain)) as (runner, task):
+        progress = runner.standing.progress
+        await until(lambda: progress["live"].height == 2 and progress["bad"].state == "stopped")
+        assert progress["bad"].error == "bad: the login is wrong"
+        assert not task.done()
+        assert runner.standing.ready() == "bad is stopped: the login is wrong"
+
+
+async def test_when_no_chain_can_be_used_at_the_start_the_process_ends_and_says_why(tmp_path: Path) -> None:
+    async with running(house(tmp_path, Unusable(name="bad"), Unusable(name="worse"))) as (runner, task):
+        with pytest.raises(SourceError, match="the login is wrong"):
+            await asyncio.wait_for(asyncio.shield(task), PATIENCE)
+        assert sorted(each.state for each in runner.standing.progress.values()) == ["starting", "stopped"]
+
+
 class SparseChain(MemoryChain):
     """A chain of which only blocks that said something are told."""
 
