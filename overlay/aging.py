@@ -17,10 +17,15 @@ _MARKS = tuple(f'"code":"{code}"'.encode() for code in sorted(CODES))
 def aged(item: dict[str, Any], heights: Mapping[str, int], blocks: int) -> dict[str, Any]:
     """An item without the warnings about a change that is `blocks` blocks old. `heights` are those reached, by chain;
     where none is known nothing is left out."""
-    since, now = item.get("updatedHeight"), heights.get(item["chain"])
+    since, now = item.get("changedHeight", item.get("updatedHeight")), heights.get(item["chain"])
     if since is None or now is None or now - since < blocks:
         return item
     return {**item, "warnings": [each for each in item["warnings"] if each["code"] not in CODES]}
+
+
+def is_due(hits: Hits) -> bool:
+    """Whether any hit has such a warning, so that heights have to be known."""
+    return any(mark in hit.item for hit in hits.hits for mark in _MARKS)
 
 
 def aged_hits(hits: Hits, heights: Mapping[str, int], blocks: int) -> Hits:

@@ -14,6 +14,7 @@ from indexer.store.badges import Badge
 from indexer.store.proofs import kept, run
 from indexer.store.rows import place
 from overlay import items, pointed
+from overlay.copies.claims import Since, Tenure, unconfirmed
 from overlay.document import Document
 from overlay.ports import Change, Changes, Earlier, Listing, Pending, Revision
 from overlay.proofs import Evidence, evidence
@@ -110,7 +111,7 @@ class Catalogue:
             shown = pointed.listing(found, chains) if story is None or _leads_elsewhere(story, found) else None
             if shown is not None:
                 elsewhere.add(found.id)
-                yield from _current(self._with_earlier(shown))
+                yield from self._pointed(self._with_earlier(shown))
         badges = self._store.badges(stories)
         on_each = [parts for story in stories.values() for parts in _by_chain(story)]
         events = (event for _, history, waiting in on_each for event in (*(past.event for past in history), *waiting))
@@ -124,16 +125,36 @@ class Catalogue:
                     history, beside(waiting, bodies), chains, bodies, checked, badge, outdated=id_ in elsewhere
                 )
             else:
-                yield from _current(_listing(history, waiting, chain, chains, bodies, checked))
+                alone = _listing(history, waiting, chain, chains, bodies, checked)
+                yield from _current(alone, Tenure(), unconfirmed(chain, alone.state.id))
+
+    def _pointed(self, found: Listing) -> Iterator[Document]:
+        """The documents of a listing that is pointed at, which may have had other cards before."""
+        standing = found.pointing.standing if found.pointing else None
+        turns = pointed.turns(standing) if standing else []
+        bodies = self._store.cards({digest for digest, _ in turns[:-1]})
+        tenure = Tenure()
+        for digest, since in turns[:-1]:
+            if digest in bodies:
+                before = replace(found, state=replace(found.state, card=digest), earlier=None)
+                tenure.say(items.subjects(before, _read(found.state.id, bodies[digest], found.state.kind)), since)
+        yield from _current(found, tenure, turns[-1][1] if turns else unconfirmed(found.chain, found.state.id))
 
     def _with_earlier(self, found: Listing) -> Listing:
         """A listing of a pointer, with the card that was listed before it."""
         standing = found.pointing.standing if found.pointing else None
-        before = pointed.earlier(standing) if standing else None
-        if before is None or before.digest is None:
+        if standing is None or standing.anchor.locator is None:
             return found
-        body = self._store.cards([before.digest]).get(before.digest)
-        return replace(found, earlier=Earlier(body=body, owner=before.owner)) if body is not None else found
+        before = pointed.earlier(standing)
+        digest, owner, until = (before.digest, before.owner, None) if before else (None, found.state.owner, None)
+        if standing.anchor.digest is None:
+            facts = anchors.facts(self._store.engine, [standing.anchor.locator])
+            served = pointed.served_before(standing, facts.get(standing.anchor.locator, ()))
+            digest, until = (served[0], self._store.height_at(found.chain, served[1])) if served else (None, None)
+            if until is None:  # nothing else, or so long ago that no warning is due
+                return found
+        body = self._store.cards([digest]).get(digest) if digest is not None else None
+        return replace(found, earlier=Earlier(body=body, owner=owner, until=until)) if body is not None else found
 
     def _checked(self, histories: Iterable[Sequence[store.Revision]]) -> dict[Outpoint, int]:
         """When the outpoints of registrations were last seen unspent, in seconds since 1970, on chains whose moves are
@@ -187,23 +208,38 @@ def _stretches(
     ends.append(len(history))
     heights = [history[end - 1].height for end in ends]
     untils: list[int | None] = [*heights[1:], STILL if pending or outdated else None]
+    tenure = Tenure()
     for end, height, until in list(zip(ends, heights, untils, strict=True))[-MOST_STRETCHES:]:
         state = history[end - 1].event.state
         if state is None or state.card not in bodies:
             continue
         stood = listing(history[:end], chains, bodies[state.card], checked)
         stood = replace(stood, badge=badge, earlier=_earlier(history[:end], bodies))
-        for subject in items.subjects(stood, _read(state.id, bodies[state.card], state.kind)):
-            yield replace(items.document(subject), from_height=height, until_height=until)
+        subjects = items.subjects(stood, _read(state.id, bodies[state.card], state.kind))
+        since = _since(history[:end])
+        tenure.say(() if state.status is Status.BURNED else subjects, since)
+        for subject in subjects:
+            likeness = tenure.likeness(subject) if until is None else None
+            yield replace(items.document(subject), from_height=height, until_height=until, likeness=likeness)
         if pending and not outdated and end == len(history):
-            yield from (replace(found, from_height=None) for found in _current(replace(stood, pending=pending)))
+            shown = _current(replace(stood, pending=pending), tenure, since)
+            yield from (replace(found, from_height=None) for found in shown)
 
 
-def _current(found: Listing) -> Iterator[Document]:
-    """What an index holds of a listing for those who do not ask for a height."""
+def _current(found: Listing, tenure: Tenure, since: Since) -> Iterator[Document]:
+    """What an index holds of a listing for those who do not ask for a height: as it is `since` then, after what
+    `tenure` was told."""
     if found.card_body is not None:
-        for subject in items.subjects(found, _read(found.state.id, found.card_body, found.state.kind)):
-            yield items.document(subject)
+        subjects = items.subjects(found, _read(found.state.id, found.card_body, found.state.kind))
+        tenure.say(subjects, since)
+        for subject in subjects:
+            yield replace(items.document(subject), likeness=tenure.likeness(subject))
+
+
+def _since(history: Sequence[store.Revision]) -> Since:
+    """Since when what is shown after these revisions is."""
+    winner = next(past for past in reversed(history) if past.event.kind in WINS)
+    return Since(winner.time, winner.chain, place(winner.height, winner.event.position))
 
 
 def _newest_cards(history: Sequence[store.Revision], waiting: Sequence[Event]) -> set[bytes]:
@@ -277,7 +313,8 @@ def listing(
         caip2=chains.get(newest.chain, newest.chain),
         card_body=body,
         updated_time=winner.time,
-        created_time=history[0].time,
+        # an account that was closed and opened again is a first record again
+        created_time=next((past.time for past in history if past.height >= state.created_height), history[0].time),
         signer=winner.event.signer,
         undecided=state.status is Status.UNDECIDED,
         owner_checked=checked.get(state.outpoint) if state.outpoint else None,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from parsers.cards import Skill
 from parsers.offers import Offer
+
+if TYPE_CHECKING:
+    from overlay.copies.claims import Likeness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +21,9 @@ class Document:
     id, `also_on` the other chains that it stands on. Heights and times (seconds since 1970) are of the winning revision
     (`updated_*`) and of the first record (`created_*`); None while unconfirmed. `item` is what is shown: a UTF-8 JSON
     object without the members that depend on a query (`score`, `cheapest`, `highlights`). Texts are already bounded
-    (law 12).
+    (law 12). `likeness` is what a current listing has in common with others may be told by; `behind` are the views in
+    which an identical one is shown in its place: "" for all that is listed, the name of a chain, `here` for those of
+    its domain on its chains.
     """
 
     id: str
@@ -42,4 +48,6 @@ class Document:
     skills: tuple[Skill, ...] = ()
     words: tuple[str, ...] = ()
     offers: tuple[Offer, ...] = ()
+    likeness: Likeness | None = None
+    behind: tuple[str, ...] = ()
     item: bytes

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 from indexer.store import Store, pointed
 from overlay.catalogue import Catalogue
+from overlay.copies.book import Copies
+from overlay.copies.marks import marked_document
 from overlay.engines import Cursor, Engine
+
+if TYPE_CHECKING:
+    from overlay.document import Document
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +26,9 @@ BATCH = 2_000
 class Feed:
     """Keeps one index in step with the store. Every call may take its time: call it from a worker thread."""
 
-    def __init__(self, store: Store, engine: Engine) -> None:
-        self._store, self._engine = store, engine
+    def __init__(self, store: Store, engine: Engine, copies: Copies | None = None) -> None:
+        """With `copies`, what listings have in common is told: searches show one of those that are the same."""
+        self._store, self._engine, self._copies = store, engine, copies
         self._catalogue = Catalogue(store)
 
     def behind(self) -> int:
@@ -39,17 +46,66 @@ class Feed:
         An index that is of no use here is rebuilt, which takes its time: `progress` is told of each batch, and may
         raise to give up.
         """
-        cursor = self._engine.cursor()
+        cursor = self._stands(progress)
         if cursor is None or not self._continues(cursor):
             return self.rebuild(progress)
         changes = self._store.changes(cursor.seq, BATCH)
         if not changes:
-            return 0
+            return self._tell_others(cursor)
         touched = list(dict.fromkeys(change.id for change in changes))
         began = time.monotonic()
-        self._engine.replace(touched, self._catalogue.documents(touched), Cursor(cursor.epoch, changes[-1].seq))
+        self._put(touched, Cursor(cursor.epoch, changes[-1].seq))
         log.info("index: %d changes carried over in %.0f ms", len(changes), 1000 * (time.monotonic() - began))
         return len(changes)
+
+    def _stands(self, progress: Callable[[int], None]) -> Cursor | None:
+        """What both the index and the claims have read; None where the index is of no use."""
+        index = self._engine.cursor()
+        if index is None or self._copies is None or not self._continues(index):
+            return index
+        claims = self._copies.cursor()
+        if claims is None or claims.epoch != index.epoch:
+            claims = self._claim_anew(index, progress)
+        return min(index, claims)
+
+    def _claim_anew(self, index: Cursor, progress: Callable[[int], None]) -> Cursor:
+        """Read all claims from the store, where their file was lost, or another machine fed the index before."""
+        if self._copies is not None:
+            self._copies.clear()
+            total = 0
+            for batch in chain(self._batches(), self._pointed()):
+                self._copies.take(batch, self._catalogue.documents(batch), None)
+                total += len(batch)
+                progress(total)
+            self._copies.take([], [], index)
+            log.info("index: the claims of %d registrations read from the store", total)
+        return index
+
+    def _put(self, touched: Sequence[str], cursor: Cursor) -> None:
+        """Let the index say of these registrations what the store does, and of others what follows for them."""
+        if self._copies is None:
+            self._engine.replace(touched, self._catalogue.documents(touched), cursor)
+            return
+        found = list(self._catalogue.documents(touched))
+        self._copies.take(touched, found, cursor)
+        known = set(touched)
+        self._tell(self._copies, touched, found, [each for each in self._copies.waiting() if each not in known], cursor)
+
+    def _tell_others(self, cursor: Cursor) -> int:
+        """Look again at listings for which something follows from others: those that found no room before."""
+        others = self._copies.waiting() if self._copies is not None else []
+        if self._copies is not None and others:
+            self._tell(self._copies, (), [], others, cursor)
+        return len(others)
+
+    def _tell(
+        self, copies: Copies, touched: Sequence[str], found: list[Document], others: Sequence[str], cursor: Cursor
+    ) -> None:
+        found += self._catalogue.documents(others)
+        both = [*touched, *others]
+        marks = copies.marks(both)
+        self._engine.replace(both, (marked_document(each, marks) for each in found), cursor)
+        copies.done(both)
 
     def run(self) -> int:
         """Carry over all there is; the number of changes carried."""
@@ -64,16 +120,20 @@ class Feed:
         Interrupted at any point it leaves an index at sequence number 0, which the next `step` completes.
         """
         self._engine.clear()
+        if self._copies is not None:
+            self._copies.clear()
         epoch, newest = self._store.epoch, self._store.newest_seq()
         total = 0
         for batch in self._batches():
-            self._engine.replace(batch, self._catalogue.documents(batch), Cursor(epoch, 0))
+            self._put(batch, Cursor(epoch, 0))
             total += len(batch)
             progress(total)
         for batch in self._pointed():
-            self._engine.replace(batch, self._catalogue.documents(batch), Cursor(epoch, 0))
+            self._put(batch, Cursor(epoch, 0))
             progress(total)
-        self._engine.replace([], [], Cursor(epoch, newest))
+        while self._tell_others(Cursor(epoch, 0)):
+            progress(total)
+        self._put([], Cursor(epoch, newest))
         log.info("index: rebuilt from the store, %d registrations", total)
         return total
 

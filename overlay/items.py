@@ -39,6 +39,7 @@ class Subject:
     false for a newcomer from the mempool, whose heights mean nothing. `count` is the number of servers that the card
     holds: several are listed each under `<id>#<key>` (law 6). `warnings` are those of the config around a server.
     `pointing` is what points at the card where it was fetched, `badge` what the host of an inscribed card says of it.
+    `changed` tells what a revision changed, at `changed_at` where that is not the updated height.
     """
 
     state: State
@@ -57,6 +58,7 @@ class Subject:
     pointing: Pointing | None = None
     badge: Badge | None = None
     changed: tuple[Reason, ...] = ()
+    changed_at: int | None = None
 
     @property
     def id(self) -> str:
@@ -124,6 +126,7 @@ def subjects(listing: Listing, card: Card) -> tuple[Subject, ...]:
             pointing=listing.pointing,
             badge=listing.badge,
             changed=_changed(listing, each),
+            changed_at=listing.earlier.until if listing.earlier else None,
         )
         for each in shown
     )
@@ -197,6 +200,8 @@ def standing(subject: Subject) -> dict[str, Any]:
     }
     if height is not None:
         members["blockHeight"] = height
+    if subject.changed and subject.changed_at is not None:
+        members["changedHeight"] = subject.changed_at
     if subject.signer is not None:
         members["signer"] = subject.signer
     if subject.owner_checked is not None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from indexer.facts import State, Status
-from indexer.pointers import Anchor, Standing
+from indexer.pointers import Anchor, Fact, Integrity, Standing
 from indexer.pointing import Pointing
+from overlay.copies.claims import Since
 from overlay.ports import Listing
 from parsers import cards
 from parsers.tx import Outpoint
+
+MOST_TURNS = 8
+"""Cards that a listing had in turn, of which it is asked since when it says what it says."""
 
 MOST_ANCHORS = 32
 """Anchors that are shown of a listing."""
@@ -63,6 +67,34 @@ def earlier(standing: Standing) -> Anchor | None:
             break
         if met and anchor.digest is not None and anchor.digest != standing.card:
             found = anchor
+    return found
+
+
+def served_before(standing: Standing, served: Iterable[Fact]) -> tuple[bytes, int] | None:
+    """Of a card that no hash is held to: what its locator `served` before it, and until when at the latest
+    (milliseconds since 1970); None for any other card."""
+    if standing.integrity is not Integrity.UNHASHED:
+        return None
+    fact = standing.fact
+    others = [each for each in served if each.sha256 != fact.sha256 and each.last_at < fact.last_at]
+    last = max(others, key=lambda each: (each.last_at, each.sha256), default=None)
+    return (last.sha256, max(last.last_at, fact.first_at)) if last is not None else None
+
+
+def turns(standing: Standing) -> list[tuple[bytes, Since]]:
+    """The cards that a listing had, one after the other, and since when: the last is the one it has. A hash on chain
+    counts from its block on; a card without one from when it was first fetched."""
+    anchors: list[Anchor] = []
+    for anchor, met in zip(standing.anchors, standing.met, strict=True):
+        if met and anchor.digest is not None and (not anchors or anchors[-1].digest != anchor.digest):
+            anchors.append(anchor)
+        if anchor == standing.anchor:
+            break
+    found = [(each.digest or b"", Since(each.time, each.chain, each.place)) for each in anchors[-MOST_TURNS:]]
+    if standing.anchor.digest is None:
+        own = standing.anchor
+        time = own.time if standing.fact.by_cid else max(own.time, standing.fact.first_at // 1000)
+        found.append((standing.card, Since(time, own.chain, own.place)))
     return found
 
 

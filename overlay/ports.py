@@ -35,10 +35,12 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """The revision before the one that is shown: its card's bytes, and who owned the registration then."""
+    """The revision before the one that is shown: its card's bytes, and who owned the registration then; and at what
+    height it gave way, where no block says so."""
 
     body: bytes
     owner: str | None
+    until: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -149,7 +149,7 @@ class Runner:
         if house.writer is not None and house.settings.rates:
             self._start(self._ask_for_rates())
         if house.engine is not None:
-            self._start(self._carry(Feed(house.store, house.engine)))
+            self._start(self._carry(Feed(house.store, house.engine, house.copies)))
             self._start(self._hold())
             self._start(self.standing.keep_hashing())
             self._start(self._look_at_rates())

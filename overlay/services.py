@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from indexer.follow import Follower
     from indexer.requests import Source
     from indexer.store import Store, Writer
+    from overlay.copies.book import Copies
     from overlay.engines import Engine
 
 
@@ -69,6 +70,21 @@ def open_store(settings: Settings, *, make: bool) -> Store:
     return Store(connect(settings.database))
 
 
+def heights(settings: Settings) -> dict[str, int]:
+    """The height that each chain is stored up to, by name. Raises StoreError, MissingError, OSError."""
+    file = _sqlite_file(settings)
+    if file is not None and file.exists():
+        from indexer.heights import heights as of_file
+
+        return of_file(file)
+    store = open_store(settings, make=False)
+    try:
+        newest = {name: store.newest(name) for name in store.chains()}
+        return {name: ref.height for name, ref in newest.items() if ref is not None}
+    finally:
+        store.engine.dispose()
+
+
 def _sqlite_file(settings: Settings) -> Path | None:
     scheme, separator, path = settings.database.partition(":///")
     return Path(path.partition("?")[0]) if separator and scheme.startswith("sqlite") else None
@@ -88,16 +104,26 @@ def open_index(settings: Settings, *, make: bool) -> Engine:
     return open_engine(settings.search)
 
 
+def open_copies(settings: Settings) -> Copies:
+    """What the listings of the index claim, beside the index: in its folder, or the data folder where it has none.
+    Raises EngineError."""
+    from overlay.copies.book import Copies
+
+    scheme, _, path = settings.search.partition(":")
+    return Copies(path if scheme in ("tantivy", "whoosh") else str(settings.data))
+
+
 @dataclass(slots=True, kw_only=True)
 class House:
-    """What a long-running command works with. `writer` and `chains` are missing where nothing is followed, `engine`
-    where nothing is served."""
+    """What a long-running command works with. `writer` and `chains` are missing where nothing is followed, `engine` and
+    `copies` where nothing is served."""
 
     settings: Settings
     store: Store
     writer: Writer | None = None
     chains: tuple[Chain, ...] = ()
     engine: Engine | None = None
+    copies: Copies | None = None
 
     def follower(self, chain: Chain, changed: Callable[[], None]) -> Follower:
         """What keeps the store in step with one of the chains; `changed` is called after every write."""
@@ -147,6 +173,8 @@ class House:
         """Give up files and locks."""
         if self.engine is not None:
             self.engine.close()
+        if self.copies is not None:
+            self.copies.close()
         if self.writer is not None:
             self.writer.close()
         self.store.engine.dispose()
@@ -166,6 +194,7 @@ def build(settings: Settings, *, follow: bool, serve: bool) -> House:
             house.chains = tuple(join(name, urls, house.writer) for name, urls in settings.sources().items())
         if serve:
             house.engine = open_index(settings, make=True)
+            house.copies = open_copies(settings)
     except BaseException:
         house.close()
         raise

@@ -84,6 +84,10 @@ SENTENCES: dict[str, str] = {
     "env-value": "values of env are read as descriptions, and this one looks like a value: {}",
     # what is wrong with a card that was fetched (law 10)
     "drifted": "where the card was fetched something else is served since {}; this is still the one that was verified",
+    # what a listing has in common with another one that was there first
+    "same-name": "another listing had this name before: {}",
+    "same-url": "another listing had this URL before: {}",
+    "same-address": "another listing had payments go to the same address before: {}",
     # what is wrong with a price (law 13)
     "offer-amount": "a price is left out, because its amount is not a number from 0 up: {}",
     "offer-currency": "a price is left out, because it names no currency",

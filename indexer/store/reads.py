@@ -21,6 +21,9 @@ from parsers.tx import Outpoint
 BATCH = 450
 """Names asked for in one statement: twice as many are below SQLite's oldest limit of 999 parameters."""
 
+RECENT = 10_000
+"""Blocks in which a moment is looked for: looking through them takes 5 ms."""
+
 _T = TypeVar("_T")
 
 
@@ -71,6 +74,14 @@ class Store:
         statement = select(blocks).where(blocks.c.chain == chain).order_by(blocks.c.height.desc()).limit(1)
         found = self._rows(statement)
         return rows.block(found[0]) if found else None
+
+    def height_at(self, chain: str, at: int) -> int | None:
+        """The newest stored block of a chain that is not later than a moment (milliseconds since 1970); None where that
+        is not among the newest `RECENT`."""
+        newest = select(blocks.c.height, blocks.c.time).where(blocks.c.chain == chain)
+        recent = newest.order_by(blocks.c.height.desc()).limit(RECENT).subquery()
+        height: int | None = self._one(select(func.max(recent.c.height)).where(recent.c.time <= at // 1000))
+        return height
 
     def first(self, chain: str) -> int | None:
         """The height at which a chain's stored blocks begin, None when there are none."""

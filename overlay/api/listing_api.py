@@ -15,8 +15,9 @@ from overlay.aging import aged
 from overlay.api.answers import REVALIDATE, SERVICES, json_bytes, not_modified, unchanged, weak_etag
 from overlay.api.problems import NotFoundError
 from overlay.compact import encode
+from overlay.copies.marks import told
 from overlay.pointed import why_not
-from overlay.ports import Listing, Store
+from overlay.ports import Listing, Services, Store
 from overlay.revisions import revision
 from parsers import cards
 from parsers.tx import Outpoint
@@ -28,7 +29,7 @@ _CARD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 async def listing(request: web.Request) -> web.Response:
     """One item, with all offers and warnings, or the ids of the servers it holds."""
     services = request.app[SERVICES]
-    found = await to_thread(one, services.store, request.match_info["id"])
+    found = await to_thread(shown, services, request.match_info["id"])
     return _revalidated(request, aged(found, services.heights(), services.change_blocks))
 
 
@@ -51,6 +52,12 @@ async def card(request: web.Request) -> web.Response:
     if unchanged(request, headers["ETag"]):
         return not_modified(headers)
     return web.Response(body=body, headers=headers)
+
+
+def shown(services: Services, text: str) -> dict[str, Any]:
+    """What a listing's id answers with, and what the index knows of others like it. Raises NotFoundError."""
+    found = one(services.store, text)
+    return found if "servers" in found else told(found, services.engine.get(found["id"]))
 
 
 def one(store: Store, text: str) -> dict[str, Any]:

@@ -74,7 +74,9 @@ _STANDING_OPTIONAL: dict[str, Schema] = {
     "ownerCheckedAt": TIME
     | {"description": "When the source last said that the outpoint is unspent, where moves are found by asking."},
     "pending": record({"outpoint": maybe(OUTPOINT), "summary": TEXT}),
-    "duplicates": several(TEXT),
+    "duplicates": COUNT | {"description": "Listings with the very same card, which searches show this one for."},
+    "changedHeight": COUNT
+    | {"description": "When a card without a hash became another one; its warnings last from then."},
     "anchorCount": COUNT | {"description": "How many pointers there are to it; `anchors` shows the telling ones."},
     "fetchedFrom": maybe(TEXT) | {"description": "Where the card of a pointer was fetched."},
     "drift": record({"cardSha256": TXID, "since": maybe(TIME)}, description="What is served there instead by now."),

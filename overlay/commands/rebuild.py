@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from overlay.commands.options import command, settings
@@ -23,17 +24,18 @@ def add(commands: Commands) -> None:
 def rebuild(asked: Namespace) -> int:
     """All registrations, in batches."""
     from overlay.feed import Feed
-    from overlay.services import open_index, open_store, writing_index
+    from overlay.services import open_copies, open_index, open_store, writing_index
 
     told = settings(asked)
     store = open_store(told, make=False)
     try:
-        engine = open_index(told, make=True)
-        try:
-            with writing_index(told), counting("rebuilding the index", "registrations") as tell:
-                total = Feed(store, engine).rebuild(lambda done: tell(done, 0))
-        finally:
-            engine.close()
+        with (
+            closing(open_index(told, make=True)) as engine,
+            closing(open_copies(told)) as copies,
+            writing_index(told),
+            counting("rebuilding the index", "registrations") as tell,
+        ):
+            total = Feed(store, engine, copies).rebuild(lambda done: tell(done, 0))
     finally:
         store.engine.dispose()
     say(f"indexed {total:,} registrations into {told.shown()['search']}")

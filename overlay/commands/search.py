@@ -81,6 +81,7 @@ def _pairs(asked: Namespace) -> list[tuple[str, str]]:
 
 
 def _local(told: Settings, asked: list[tuple[str, str]]) -> Any:
+    from overlay.aging import aged_hits, is_due
     from overlay.api import extras
     from overlay.api.asked import from_pairs
     from overlay.api.page import page
@@ -93,7 +94,10 @@ def _local(told: Settings, asked: list[tuple[str, str]]) -> Any:
         exchange = _exchange(told) if any("rice" in word for pair in asked for word in pair) else Exchange()
         question = from_pairs(asked, _chains(engine, told) if needs_chains else {}, exchange)
         rates = exchange.told(question.rates) if question.rates else None
-        hits, more = extras.extras(engine, question, engine.search(question.query))
+        hits = engine.search(question.query)
+        if is_due(hits):
+            hits = aged_hits(hits, _heights(told), told.change_blocks)
+        hits, more = extras.extras(engine, question, hits)
         return json.loads(page(question, hits, engine.cursor(), {}, rates, more))
     finally:
         engine.close()
@@ -116,6 +120,16 @@ def _exchange(told: Settings) -> Exchange:
         return found
     finally:
         store.engine.dispose()
+
+
+def _heights(told: Settings) -> dict[str, int]:
+    """The height that each chain is stored up to; none where there is no database."""
+    from overlay.services import MissingError, heights
+
+    try:
+        return heights(told)
+    except MissingError:
+        return {}
 
 
 def _chains(engine: Engine, told: Settings) -> dict[str, str]:

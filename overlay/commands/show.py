@@ -62,15 +62,32 @@ def history(asked: Namespace) -> int:
 
 
 def _listing(told: Settings, id_: str) -> dict[str, Any]:
+    from overlay.aging import aged
     from overlay.api.listing_api import one as listing
     from overlay.catalogue import Catalogue
-    from overlay.services import open_store
+    from overlay.copies.marks import told as copied
+    from overlay.services import heights, open_store
 
     store = open_store(told, make=False)
     try:
-        return listing(Catalogue(store), id_)
+        found = aged(listing(Catalogue(store), id_), heights(told), told.change_blocks)
+        return found if "servers" in found else copied(found, _indexed(told, found["id"]))
     finally:
         store.engine.dispose()
+
+
+def _indexed(told: Settings, id_: str) -> bytes | None:
+    """A listing's item as the index holds it, None where there is none."""
+    from overlay.services import MissingError, open_index
+
+    try:
+        engine = open_index(told, make=False)
+    except MissingError:
+        return None
+    try:
+        return engine.get(id_)
+    finally:
+        engine.close()
 
 
 def _revisions(told: Settings, id_: str) -> dict[str, Any]:

@@ -49,7 +49,7 @@ async def listing(request: web.Request) -> web.Response:
 def _page(services: Services, text: str, into: str) -> bytes:
     """The page of an id. Raises NotFoundError."""
     store, exchange = services.store, services.exchange
-    item = aged(listing_api.one(store, text), services.heights(), services.change_blocks)
+    item = aged(listing_api.shown(services, text), services.heights(), services.change_blocks)
     revisions = listing_api.revisions(store, text)["revisions"]
     _, card = listing_api.card_of(store, text)
     proved = item["txid"] in store.proved([item["txid"]])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from overlay.copies import HERE
+
 if TYPE_CHECKING:
     from overlay.document import Document
     from overlay.query import Query
@@ -25,13 +27,45 @@ EXACT = 10_000  # the largest total that is told exactly
 
 
 def is_listed(document: Document) -> bool:
-    """True for what a plain search finds: current, and live or pending."""
-    return document.until_height is None and document.status in LISTED
+    """True for what a plain search finds: current, live or pending, and not behind an identical one."""
+    return document.until_height is None and document.status in LISTED and "" not in document.behind
 
 
 def is_plain(query: Query) -> bool:
-    """True for a plain search: it asks for the current documents of listings that are live or pending."""
-    return query.as_of is None and frozenset(query.statuses) == LISTED
+    """True for a plain search: it asks for the current documents of listings that are live or pending, each of which
+    is found by it just when those behind it would be."""
+    return query.as_of is None and frozenset(query.statuses) == LISTED and collapsed(query) == (_FIRST,)
+
+
+_FIRST, _FIRST_HERE = "first", "first=here"
+
+
+def collapsed(query: Query) -> tuple[str, ...]:
+    """Of identical cards only one is found, which has one of these facts; empty where all are. Whoever is shown must
+    meet every filter that those behind it meet, so it depends on what is asked beside what the card says."""
+    whole = query.as_of is not None or query.owners or query.verified is False or query.updated_since is not None
+    if whole or (query.operators is not None and query.operators.not_owners):
+        return ()
+    if query.from_height is not None or query.to_height is not None:
+        return ()
+    if query.statuses and "live" not in query.statuses:
+        return ()
+    if query.domains:
+        return (_FIRST_HERE,)
+    return tuple(f"{_FIRST}:{chain}" for chain in query.chains) or (_FIRST,)
+
+
+def _first(document: Document) -> Iterator[str]:
+    """In which views no identical card goes before this one."""
+    if "" not in document.behind:
+        yield _FIRST
+    for chain in (document.chain, *document.also_on):
+        if chain not in document.behind:
+            yield f"{_FIRST}:{chain}"
+    if document.chain not in document.behind and document.caip2 != document.chain:
+        yield f"{_FIRST}:{document.caip2}"
+    if HERE not in document.behind:
+        yield _FIRST_HERE
 
 
 def tags(document: Document) -> Iterator[str]:
@@ -75,6 +109,7 @@ def facts(document: Document) -> Iterator[str]:
     yield "verified" if document.verified else "unverified"
     if document.until_height is None:
         yield "current"
+        yield from _first(document)
 
 
 def wanted(query: Query) -> Iterator[tuple[str, ...]]:
@@ -113,3 +148,5 @@ def standing(query: Query) -> Iterator[tuple[str, ...]]:
     yield ("current",) if query.as_of is None else (f"home:{query.height_chain}",)
     if query.statuses:
         yield tuple(f"status:{status}" for status in query.statuses)
+    if only := collapsed(query):
+        yield only

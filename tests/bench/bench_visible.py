@@ -25,7 +25,7 @@ from indexer.settings import Settings
 from indexer.store import Writer
 from overlay.query import Query
 from overlay.runner import Runner
-from overlay.services import House, open_index, open_store
+from overlay.services import House, open_copies, open_index, open_store
 from tests.bench.bench_up import OUTPUTS, mine
 from tests.bench.listings import listings, offers_of
 from tests.chainkit import ChainKit, agent
@@ -60,7 +60,12 @@ async def measure(folder: Path, kit: ChainKit) -> None:
     told = Settings.load({"data": str(folder), "port": 0, "chains": "live=files:/nowhere"})
     store, chain = open_store(told, make=True), MemoryChain(*kit.blocks, name="live")
     house = House(
-        settings=told, store=store, chains=(chain,), writer=Timed(store.engine), engine=open_index(told, make=True)
+        settings=told,
+        store=store,
+        chains=(chain,),
+        writer=Timed(store.engine),
+        engine=open_index(told, make=True),
+        copies=open_copies(told),
     )
     runner = Runner(house)
     task = asyncio.create_task(runner.run())

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from Cryptodome.Hash import keccak
@@ -153,4 +154,7 @@ def test_a_card_on_an_evm_chain_is_served_like_any_other(chain: Hardhat, tmp_pat
         assert (row["name"], row["chain"], row["state"]) == ("eth", "eip155:31337", "following")
         assert row["height"] == chain.height
         chain.point(CARRIED.replace("data:", "DATA:"), HASH)
-        overlay.until(lambda: overlay.get("/v1/search?q=shop")["total"] == 2)
+        overlay.until(lambda: overlay.get("/v1/search?q=shop&verified=false")["total"] == 2)
+        (item,) = overlay.get("/v1/search?q=shop")["items"]
+        assert (item["id"], item["duplicates"]) == (id_, 1)
+        assert overlay.get(f"/v1/listings/{quote(id_, safe='')}")["duplicates"] == 1

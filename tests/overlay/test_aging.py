@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from indexer.store import Store, Writer, connect
+from indexer.store import FetchState, Store, Writer, connect
 from overlay import items
 from overlay.aging import aged, aged_hits
 from overlay.api.listing_api import one
@@ -114,6 +114,40 @@ def test_a_fetched_card_is_compared_with_the_one_that_was_met_before(tmp_path: P
     catalogue = Catalogue(store)
     assert codes(one(catalogue, "a.example")) == {PRICE, ADDRESS}
     assert [codes(json.loads(each.item)) for each in catalogue.documents(["a.example"])] == [{PRICE, ADDRESS}]
+    writer.close()
+    engine.dispose()
+
+
+def test_a_card_without_a_hash_is_compared_with_what_was_served_before(tmp_path: Path) -> None:
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    clock = Clock(1_700_000_001_500)
+    store, writer = Store(engine), Writer(engine, clock)
+    writer.name_chain("demo", "bsv:regtest")
+    offer = {"id": "o", "currency": "USD", "address": ALICE, "skillIds": ["do"]}
+    cards = [card("Alpha", **{"x-payment-config": [{**offer, "amount": amount}]}) for amount in (1, 5)]
+
+    def item() -> dict[str, Any]:
+        found = one(Catalogue(store), "a.example")
+        assert [codes(json.loads(each.item)) for each in Catalogue(store).documents(["a.example"])] == [codes(found)]
+        return found
+
+    writer.append("demo", [says("1", points("a.example"))])
+    writer.note_fetched("a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))
+    assert "changedHeight" not in item()
+    assert codes(item()) == set()
+    writer.append("demo", [says(str(height)) for height in range(2, 60)])
+    clock.now = 1_700_000_050_500  # block 50 was 0.5 s ago
+    writer.note_fetched("a.example", serves(clock.tick(), cards[1], state=FetchState.UNHASHED))
+    assert codes(item()) == {PRICE}
+    assert (item()["changedHeight"], item()["updatedHeight"]) == (51, 1)
+    assert codes(aged(item(), {"demo": 60}, 10)) == {PRICE}
+    assert codes(aged(item(), {"demo": 61}, 10)) == set()
+    writer.note_fetched("a.example", serves(clock.tick(60_000), cards[1], state=FetchState.UNHASHED))
+    assert item()["changedHeight"] == 51  # served again, and still the same
+    clock.tick()
+    writer.note_fetched("a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))
+    assert codes(item()) == {PRICE}  # and back again
+    assert item()["changedHeight"] == 59
     writer.close()
     engine.dispose()
 

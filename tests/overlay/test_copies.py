@@ -1,0 +1,333 @@
+"""Copy-cats: of identical cards one is found, and what another listing said first is a warning on the later one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.facts import Event, EventKind
+from indexer.store import Store, Writer, connect
+from indexer.store.badges import Enlisted, Verdict
+from overlay.copies.book import FILE, Copies
+from overlay.engines import open_engine
+from overlay.feed import Feed
+from overlay.query import Hits, Query
+from tests.facts import at as place
+from tests.facts import born, burned, name, says, state
+from tests.pointing import Clock, card, digest, points, serves
+
+PRICE = {"amount": "1", "currency": "USD", "interval": None}
+
+
+def priced(title: str, address: str, **more: Any) -> bytes:
+    """A card whose one offer is paid to an address."""
+    config = {"id": "basic", "name": "Basic", **PRICE, "address": address}
+    return card(title, **{"x-payment-config": [config], **more})
+
+
+def inscribed(id_: str, body: bytes, position: int = 0, height: int = 1, owner: str = "alice") -> Event:
+    """A registration appears with this card."""
+    told = born(id_, position, height)
+    assert told.state is not None
+    return replace(told, card=digest(body), owner=owner, state=replace(told.state, card=digest(body), owner=owner))
+
+
+def again(id_: str, body: bytes, height: int, position: int = 0) -> Event:
+    """It is inscribed anew."""
+    where = f"{id_}{height}"
+    winner = place(where)
+    after = state(id_, where, height, card=digest(body), winner=winner, created_height=1)
+    return Event(
+        kind=EventKind.REINSCRIBED, position=position, tx_index=position + 1, txid=name(where), outpoint=winner,
+        spent=place(id_), card=digest(body), owner="alice", state=after,
+    )  # fmt: skip
+
+
+class Registry:
+    """Facts and an index that follows them."""
+
+    def __init__(self, store: Store, writer: Writer, clock: Clock, engine: Any, folder: Path) -> None:
+        self.store, self.writer, self.clock, self.engine, self._folder = store, writer, clock, engine, folder
+        self._copies = Copies(str(folder))
+        self.feed = Feed(store, engine, self._copies)
+        self._prev: dict[str, str] = {}
+
+    def close(self) -> None:
+        self._copies.close()
+
+    def lose(self) -> None:
+        """The file of claims is lost."""
+        self._copies.close()
+        (self._folder / FILE).unlink()
+        self._copies = Copies(str(self._folder))
+        self.feed = Feed(self.store, self.engine, self._copies)
+
+    def block(self, label: str, *said: Event, bodies: tuple[bytes, ...] = (), chain: str = "demo") -> None:
+        placed = tuple(replace(each, position=at, tx_index=at + 1) for at, each in enumerate(said))
+        cards = {digest(body): body for body in bodies}
+        self.writer.append(chain, [says(label, *placed, prev=self._prev.get(chain, ""), chain=chain, cards=cards)])
+        self._prev[chain] = label
+
+    def ask(self, **asked: Any) -> Hits:
+        self.feed.run()
+        return self.engine.search(Query(**{"limit": 100, "facets": ("type",)} | asked))
+
+    def found(self, **asked: Any) -> dict[str, dict[str, Any]]:
+        """Items by the name of their registration; total and facets agree with what is shown."""
+        hits = self.ask(**asked)
+        assert hits.total == len(hits.hits)
+        assert sum(count for _, count in (hits.facets or {}).get("type", ())) == len(hits.hits)
+        return {named(hit.id): json.loads(hit.item) for hit in hits.hits}
+
+    def item(self, id_: str) -> dict[str, Any]:
+        self.feed.run()
+        found = self.engine.get(id_ if "." in id_ else str(place(id_)))
+        assert found is not None
+        return dict(json.loads(found))
+
+    def warned(self, id_: str) -> dict[str, str]:
+        """The warnings about copies, by code, with the sentence."""
+        return {each["code"]: each["detail"] for each in self.item(id_)["warnings"] if each["code"].startswith("same-")}
+
+    def badge(self, id_: str, host: str, body: bytes, by: str = "name") -> None:
+        """The host of its URL speaks for a registration."""
+        registration = str(place(id_))
+        now = self.clock.tick()
+        self.writer.enlist([Enlisted(registration, host, digest(body))], [registration], self.store.newest_seq(), now)
+        named = frozenset({registration}) if by == "name" else frozenset[str]()
+        served = frozenset({digest(body)}) if by == "hash" else frozenset[bytes]()
+        self.writer.note_host(Verdict(host, named, frozenset(), served), now)
+
+
+def named(id_: str) -> str:
+    """`a` for the outpoint that tests call so."""
+    try:
+        return bytes.fromhex(id_[:64])[::-1].rstrip(b"\0").decode()
+    except ValueError:
+        return id_
+
+
+@pytest.fixture(params=["tantivy", "whoosh"])
+def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
+    clock = Clock(1_700_000_000_000)
+    database = connect(f"sqlite:///{tmp_path}/a2b.db")
+    writer = Writer(database, clock)
+    for chain in ("demo", "ltc"):
+        writer.name_chain(chain, f"{chain}:regtest")
+    with closing(open_engine(f"{request.param}:{tmp_path / 'index'}")) as engine:
+        made = Registry(Store(database), writer, clock, engine, tmp_path / "index")
+        yield made
+        made.close()
+    writer.close()
+    database.dispose()
+
+
+ALPHA, BETA = card("Alpha"), card("Beta", url="https://beta.example/")
+
+
+# -- identical cards --------------------------------------------------------------------------------------------------
+
+
+def test_of_identical_cards_the_oldest_is_found_and_says_how_many_there_are(registry: Registry) -> None:
+    registry.block("1", inscribed("b", BETA), inscribed("a", ALPHA), inscribed("c", ALPHA), bodies=(ALPHA, BETA))
+    registry.block("2", inscribed("d", ALPHA, height=2), bodies=(ALPHA,))
+    for text in ("", "alpha", "agent"):
+        found = registry.found(text=text)
+        assert set(found) - {"b"} == {"a"}
+        assert found["a"]["duplicates"] == 2
+    assert "duplicates" not in registry.found()["b"]
+    assert [each.id for each in registry.engine.suggest("alph", 5)] == [str(place("a"))]
+
+
+def test_the_next_one_is_found_when_the_oldest_is_gone_or_says_something_else(registry: Registry) -> None:
+    registry.block("1", inscribed("a", ALPHA), inscribed("b", ALPHA), inscribed("c", ALPHA), bodies=(ALPHA, BETA))
+    assert set(registry.found()) == {"a"}
+    registry.block("2", burned("a", "a", "gone", height=2))
+    found = registry.found()
+    assert set(found) == {"b"}
+    assert found["b"]["duplicates"] == 1
+    registry.block("3", again("b", BETA, 3))
+    assert set(registry.found()) == {"b", "c"}
+    assert "duplicates" not in registry.found()["c"]
+    registry.writer.forget("demo", 1)
+    registry._prev["demo"] = "1"
+    assert set(registry.found()) == {"a"}
+    assert registry.found()["a"]["duplicates"] == 2
+
+
+def test_the_one_whose_domain_speaks_for_it_is_found_before_older_ones(registry: Registry) -> None:
+    registry.block("1", inscribed("a", BETA), inscribed("b", BETA), bodies=(BETA,))
+    registry.badge("b", "beta.example", BETA)
+    found = registry.found()
+    assert set(found) == {"b"} == set(registry.found(verified=True))
+    assert found["b"]["duplicates"] == 1
+    assert set(registry.found(verified=False)) == {"a"}
+
+
+def test_a_strangers_domain_that_serves_a_verified_card_does_not_take_its_place(registry: Registry) -> None:
+    registry.block("1", points("m.example", BETA), inscribed("a", BETA), bodies=(BETA,))
+    registry.writer.note_fetched("m.example", serves(registry.clock.tick(), BETA))
+    assert set(registry.found()) == {"m.example"}  # verified goes before what is not
+    registry.badge("a", "beta.example", BETA, by="hash")
+    assert set(registry.found()) == {"a"} == set(registry.found(verified=True))
+    registry.block("2", points("beta.example", BETA))
+    registry.writer.note_fetched("beta.example", serves(registry.clock.tick(), BETA))
+    assert set(registry.found()) == {"a"}  # of two that their domain speaks for, the older
+    assert registry.found()["a"]["duplicates"] == 2
+
+
+def test_whoever_said_a_card_first_goes_first_however_old_his_registration(registry: Registry) -> None:
+    registry.block("1", inscribed("old", ALPHA), bodies=(ALPHA,))
+    registry.block("2", inscribed("author", BETA, height=2), bodies=(BETA,))
+    registry.block("3", again("old", BETA, 3))
+    assert set(registry.found()) == {"author"}
+    registry.block("4", replace(again("author", ALPHA, 4)))
+    registry.block("5", replace(again("author", BETA, 5), spent=place("author4")))
+    assert set(registry.found()) == {"author"}  # and he may come back to it
+
+
+def test_filters_find_what_they_ask_for_though_an_identical_one_is_shown_elsewhere(registry: Registry) -> None:
+    registry.block("1", inscribed("a", ALPHA), inscribed("b", ALPHA, owner="bob"), bodies=(ALPHA,))
+    registry.block("1", inscribed("l", ALPHA), inscribed("m", ALPHA), bodies=(ALPHA,), chain="ltc")
+    assert set(registry.found()) == {"a"} == set(registry.found(kind="agent", text="alpha"))
+    assert set(registry.found(chains=("demo",))) == {"a"}
+    assert set(registry.found(chains=("ltc",))) == {"l"} == set(registry.found(chains=("ltc",), text="alpha"))
+    assert set(registry.found(chains=("ltc", "demo"))) == {"a", "l"}  # chain by chain
+    assert set(registry.found(owners=("bob",))) == {"b"}
+    assert set(registry.found(domains=("api.example",))) == {"a", "l"}
+    assert set(registry.found(domains=("api.example",), chains=("ltc",))) == {"l"}
+    assert set(registry.found(verified=False)) == {"a", "b", "l", "m"}
+    assert set(registry.found(updated_since=1)) == {"a", "b", "l", "m"}
+    assert set(registry.found(height_chain="demo", from_height=1)) == {"a", "b"}
+    assert set(registry.found(height_chain="demo", as_of=1)) == {"a", "b"}
+    assert set(registry.found(statuses=("live", "pending", "burned"))) == {"a"}
+
+
+# -- what was said before ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "theirs"),
+    [
+        ("same-name", card("ＡＬＰＨＡ", url="https://other.example/")),
+        ("same-name", card("  alpha ", url="https://other.example/")),
+        ("same-url", card("Gamma", url="https://API.example/a2a/#top")),
+        ("same-address", priced("Gamma", "0xABCDEF", url="https://other.example/")),
+    ],
+)
+def test_the_later_listing_is_warned_of(registry: Registry, code: str, theirs: bytes) -> None:
+    first = priced("Alpha", "0xabcdef")
+    registry.block("1", inscribed("a", first), bodies=(first,))
+    registry.block("2", inscribed("b", theirs, height=2, owner="bob"), bodies=(theirs,))
+    assert registry.warned("a") == {}
+    assert set(registry.warned("b")) == {code}
+    assert registry.warned("b")[code].endswith(f" before: {place('a')}")
+    assert set(registry.found()) == {"a", "b"}
+    registry.block("3", burned("a", "a", "gone", height=3))
+    assert registry.warned("b") == {}
+
+
+def test_several_servers_of_one_registration_are_no_copies_of_each_other(registry: Registry) -> None:
+    server = {"url": "https://tools.example/mcp", "description": "x"}
+    body = json.dumps({"mcpServers": {"one": server, "two": server}}).encode()
+    told = inscribed("t", body)
+    assert told.state is not None
+    from parsers.cards import Kind
+
+    registry.block("1", replace(told, state=replace(told.state, kind=Kind.TOOL)), bodies=(body,))
+    for key in ("one", "two"):
+        found = registry.engine.get(f"{place('t')}#{key}") if registry.feed.run() or True else b""
+        assert [each["code"] for each in json.loads(found or b"")["warnings"]] == []
+
+
+def test_the_first_of_several_is_named_and_whether_it_has_the_same_owner(registry: Registry) -> None:
+    cards = [card("Alpha", url=f"https://{number}.example/") for number in range(4)]
+    said = [inscribed(f"a{number}", body, owner="bob" if number == 2 else "alice") for number, body in enumerate(cards)]
+    registry.block("1", *said, bodies=tuple(cards))
+    assert registry.warned("a1")["same-name"].endswith(f"{place('a0')}, of the same owner")
+    assert registry.warned("a2")["same-name"].endswith(f"{place('a0')}")
+    registry.block("2", burned("a0", "a0", "gone", height=2))
+    assert registry.warned("a1") == {}
+    assert registry.warned("a2")["same-name"].endswith(f"{place('a1')}")
+    assert registry.warned("a3")["same-name"].endswith(f"{place('a1')}, of the same owner")
+
+
+def test_an_old_registration_that_takes_up_a_name_is_the_later_one(registry: Registry) -> None:
+    squatter = card("Alpha", url="https://squatter.example/")
+    registry.block("1", inscribed("old", BETA), bodies=(BETA,))
+    registry.block("2", inscribed("a", ALPHA, height=2), bodies=(ALPHA,))
+    registry.block("3", again("old", squatter, 3), bodies=(squatter,))
+    assert registry.warned("a") == {}
+    assert set(registry.warned("old")) == {"same-name"}
+
+
+def test_an_update_that_keeps_its_name_stays_the_first_to_have_it(registry: Registry) -> None:
+    newer = card("Alpha", url="https://newer.example/", description="better")
+    copy = card("Alpha", url="https://copy.example/")
+    registry.block("1", inscribed("a", ALPHA), bodies=(ALPHA,))
+    registry.block("2", inscribed("b", copy, height=2), bodies=(copy,))
+    registry.block("3", again("a", newer, 3), bodies=(newer,))
+    assert registry.warned("a") == {}
+    assert set(registry.warned("b")) == {"same-name"}
+
+
+def test_a_pointer_that_is_renewed_stays_the_first_to_have_its_name(registry: Registry) -> None:
+    newer = card("Alpha", url="https://newer.example/")
+    copy = card("Alpha", url="https://copy.example/")
+    registry.block("1", points("a.example", ALPHA, "p1"))
+    registry.writer.note_fetched("a.example", serves(registry.clock.tick(), ALPHA))
+    registry.block("2", inscribed("b", copy, height=2), bodies=(copy,))
+    assert set(registry.warned("b")) == {"same-name"}
+    registry.block("3", points("a.example", newer, "p2"))
+    registry.writer.note_fetched("a.example", serves(registry.clock.tick(), newer))
+    assert registry.item("a.example")["url"] == "https://newer.example/"
+    assert registry.warned("a.example") == {}
+    assert set(registry.warned("b")) == {"same-name"}
+
+
+def test_a_listing_with_a_badge_by_name_is_never_called_a_copy(registry: Registry) -> None:
+    theirs = priced("Beta", "0xabc", url="https://beta.example/")
+    registry.block("1", inscribed("squatter", theirs), bodies=(theirs,))
+    registry.block("2", inscribed("b", theirs, height=2), bodies=(theirs,))
+    assert set(registry.warned("b")) == {"same-name", "same-url", "same-address"}
+    registry.badge("b", "beta.example", theirs)
+    assert registry.warned("b") == {}
+    assert set(registry.found()) == {"b"}
+
+
+def test_a_domains_own_pointer_is_not_warned_of_its_own_url(registry: Registry) -> None:
+    registry.block("1", inscribed("squatter", card("Other", url="https://beta.example/")), bodies=(BETA,))
+    registry.block("1", inscribed("s", card("Other", url="https://beta.example/")),
+                   bodies=(card("Other", url="https://beta.example/"),), chain="ltc")  # fmt: skip
+    registry.block("2", points("beta.example", BETA))
+    registry.writer.note_fetched("beta.example", serves(registry.clock.tick(), BETA))
+    assert registry.warned("beta.example") == {}
+
+
+# -- the index --------------------------------------------------------------------------------------------------------
+
+
+def test_an_index_made_anew_says_the_same_also_where_the_claims_were_lost(registry: Registry) -> None:
+    body = priced("Alpha", "0xabc")
+    registry.block("1", inscribed("a", body), inscribed("b", body), inscribed("c", ALPHA), bodies=(body, ALPHA))
+    registry.block("2", again("b", BETA, 2), bodies=(BETA,))
+    registry.block("3", inscribed("d", body, height=3), burned("c", "c", "gone", height=3))
+
+    def whole() -> dict[str, Any]:
+        return {id_: registry.item(id_) for id_ in "abd"} | {"found": sorted(registry.found())}
+
+    living = whole()
+    assert living["found"] == ["a", "b"]
+    registry.lose()
+    assert whole() == living
+    registry.block("4", burned("a", "a", "over", height=4))
+    assert sorted(registry.found()) == ["b", "d"]
+    registry.feed.rebuild()
+    assert sorted(registry.found()) == ["b", "d"]
+    assert registry.warned("d") == {}
