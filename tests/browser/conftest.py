@@ -53,7 +53,9 @@ async def browser() -> AsyncIterator[Browser]:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        launched = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        launched = await playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
         yield launched
         await launched.close()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Open
-from tests.browser.world import World
+from tests.browser.world import POINTED, World
 
 STEPS = ["The card holds:", "The transaction holds:", "The place of the card holds:", "The merkle path holds:",
          "The header holds:", "The proof of work holds:"]  # fmt: skip
@@ -26,6 +26,17 @@ async def test_the_browser_itself_recomputes_the_proof(world: World, tab: Open, 
     for word in ("most work", "newer revision", "satoshi", "Who the publisher is"):
         assert word in told
     assert "anybody can mine" in await page.locator("#steps").inner_text()
+
+
+async def test_a_card_that_is_pointed_at_is_held_to_the_hash_on_chain(world: World, tab: Open) -> None:
+    page = await (await tab()).go(f"/listings/{POINTED}")
+    words = [f"domain verified: {POINTED}", "hash verified", "proved"]
+    assert await page.locator(".title .badge").all_text_contents() == words
+    await page.locator("#check").click()
+    await page.locator("#proof[data-result]").wait_for()
+    assert await page.locator("#proof").get_attribute("data-result") == "holds"
+    held = [step.replace("place of the card", "hash on chain") for step in STEPS]
+    assert await page.locator("#steps strong").all_text_contents() == held
 
 
 def _turned(text: str, at: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,10 +19,13 @@ from tests.chainkit import ChainKit, agent
 from tests.conftest import SAMPLE
 from tests.fakes import MemoryChain
 from tests.overlay.test_runner import settings
+from tests.pointing import card, digest, serves
 from tests.rate_server import RateServer
 
 PATIENCE = 120.0
 
+POINTED = "pointed.example"
+POINTED_CARD = card("Pointed at")
 LOGO = "https://stories.example/logo.png"
 
 MARKUP = (
@@ -103,6 +107,7 @@ class World:
             "a2b-mcp",
         )
         self.kit.mine(self.ids["tool"])
+        self.kit.mine(self.kit.point(POINTED, digest(POINTED_CARD)))
 
     def page(self, name: str) -> str:
         """The path of the page of one of `ids`."""
@@ -141,6 +146,7 @@ async def served(folder: Path) -> AsyncIterator[World]:
             settings=told, store=store, chains=(world.chain, world.other), writer=Writer(store.engine),
             engine=open_index(told, make=True),
         )  # fmt: skip
+        assert house.writer is not None
         urls: list[str] = []
         runner = Runner(house, urls.append)
         task = asyncio.create_task(runner.run())
@@ -150,6 +156,8 @@ async def served(folder: Path) -> AsyncIterator[World]:
                     assert not task.done(), task.exception()
                     await asyncio.sleep(0.02)
             world.url = urls[0]
+            begun = int(time.time() * 1000)
+            await asyncio.to_thread(house.writer.note_fetched, POINTED, serves(begun, POINTED_CARD))
             yield world
         finally:
             task.cancel()
