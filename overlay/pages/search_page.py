@@ -27,6 +27,7 @@ from overlay.pages.links import Pairs, link, named
 from overlay.pages.logo import addresses
 from overlay.pages.marking import Sought, sought
 from overlay.pages.rendering import html_answer, page_etag, render, wants_json
+from overlay.pages.ways_out import ways_out
 from overlay.ports import Services
 from overlay.query import Cheapest, Hit, Hits
 
@@ -38,7 +39,7 @@ CARDS_BYTES = 60_000
 
 # What the form shows; every other parameter of the URL is carried along hidden.
 _FIELDS = ("q", "minPrice", "maxPrice", "priceCurrency", "sort")
-_NOT_CARRIED = frozenset({"offset", "cursor", "facets", "explain"})
+_NOT_CARRIED = frozenset({"offset", "cursor", "facets", "explain", "highlight"})
 _LABELS = {
     "relevance": "best match", "updated": "newest update", "created": "newest", "price": "lowest price",
     "-price": "highest price", "name": "name", "-name": "name, Z to A", "-updated": "oldest update",
@@ -107,6 +108,7 @@ def _page(services: Services, given: Pairs, outcome: Outcome, heights: Mapping[s
         "faults": outcome.faults,
         "notes": asked.notes if asked else (),
         "nothing": bool(hits and hits.total == 0),
+        "ways_out": ways_out(services.engine, given, asked) if asked and hits and not hits.total else [],
         "first": asked.position + 1 if asked else 1,
         "cards": cards,
         "explained": explained(badges),
