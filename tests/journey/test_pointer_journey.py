@@ -22,6 +22,7 @@ from indexer.store import FetchState, Store, Writer, connect
 from indexer.store.requests import Requests
 from overlay.api.schemas import SCHEMAS
 from overlay.catalogue import Catalogue
+from overlay.copies.book import Copies
 from overlay.engines import ENGINES, open_engine
 from overlay.feed import Feed
 from overlay.ports import Services
@@ -42,9 +43,11 @@ WELL_KNOWN = "https://a.example/.well-known/agent.json"
 class Registry:
     """Facts, an index of them, and a client that asks over HTTP."""
 
-    def __init__(self, store: Store, writer: Writer, clock: Clock, services: Services, client: ClientSession) -> None:
+    def __init__(
+        self, store: Store, writer: Writer, clock: Clock, services: Services, client: ClientSession, copies: Copies
+    ) -> None:
         self.store, self.writer, self.clock, self._client = store, writer, clock, client
-        self._feed = Feed(store, services.engine)
+        self._feed = Feed(store, services.engine, copies)
         self._prev: dict[str, str] = {}
 
     def block(self, label: str, *said: Event, chain: str = "demo", cards: dict[bytes, bytes] | None = None) -> None:
@@ -131,7 +134,8 @@ async def registry(
             version="test",
             requests=Requests(store.engine),
         )
-        yield Registry(store, writer, clock, services, await serve(services))
+        with closing(Copies(str(tmp_path / "claims"))) as copies:
+            yield Registry(store, writer, clock, services, await serve(services), copies)
 
 
 # -- listed -----------------------------------------------------------------------------------------------------------
@@ -211,6 +215,36 @@ async def test_the_same_domain_on_two_chains_is_one_listing(registry: Registry) 
     assert (item["chain"], item["updatedHeight"]) == ("demo", 1)
     assert await registry.found(chain="demo") == await registry.found(chain="ltc") == ["a.example"]
     assert await registry.found(chain="eth") == []
+    assert (item["anchorCount"], item["domain"]["verified"]) == (2, True)
+    assert await registry.found(domain="a.example", verified="true") == ["a.example"]
+    assert await registry.found(domain="a.example", verified="true", chain="ltc") == ["a.example"]
+    assert await registry.found(domain="b.example") == await registry.found(verified="false") == []
+
+
+async def test_of_identical_cards_one_is_found_and_says_how_many_there_are(registry: Registry) -> None:
+    registry.block(
+        "1", points("a.example", ALPHA), points("b.example", ALPHA, position=1), points(PAGE, None, "page", 2)
+    )
+    registry.fetched("a.example", ALPHA)
+    registry.fetched("b.example", ALPHA)
+    registry.fetched(PAGE, BETA, state=FetchState.UNHASHED)
+    page = await registry.get("/v1/search?q=agent&facets=type")
+    assert {item["id"]: item.get("duplicates") for item in page["items"]} == {"a.example": 1, PAGE: None}
+    assert (page["total"], page["facets"]) == (2, {"type": [{"value": "agent", "count": 2}]})
+    assert await registry.found(q="alpha") == ["a.example"]
+    assert await registry.found(q="alpha", domain="b.example") == ["b.example"]
+    assert (await registry.listing("a.example"))["duplicates"] == 1
+    later = await registry.listing("b.example")
+    assert "duplicates" not in later
+    told = {each["code"]: each["detail"] for each in later["warnings"]}
+    assert told["same-name"] == "another listing had this name before: a.example"
+    assert {each["code"] for each in (await registry.listing(PAGE))["warnings"]} >= {"same-url"}
+    registry.block("2", points("a.example", BETA, "newer"))
+    registry.fetched("a.example", BETA)
+    assert await registry.found(q="alpha") == ["b.example"]
+    assert (await registry.listing("b.example"))["warnings"] == [
+        each for each in later["warnings"] if each["code"] != "same-name"
+    ]
 
 
 async def test_a_tool_of_several_servers_may_be_pointed_at(registry: Registry) -> None:

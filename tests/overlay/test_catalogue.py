@@ -1,0 +1,33 @@
+"""What the store holds as listings: when they were made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from indexer.facts import Status
+from indexer.store import Store, Writer, connect
+from overlay.catalogue import Catalogue
+from tests.facts import CARD, at, born, burned, says
+from tests.pointing import card
+
+
+def test_an_account_that_is_opened_again_was_made_then(tmp_path: Path) -> None:
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    store, writer = Store(engine), Writer(engine)
+    writer.name_chain("demo", "solana:x")
+    bodies = {CARD: card("Alpha")}
+    writer.append("demo", [says("1", born("a", height=1), cards=bodies), says("2", burned("a", "a", "gone"))])
+    catalogue = Catalogue(store)
+    first = catalogue.listing(str(at("a")))
+    assert first is not None
+    assert first.state.status is Status.BURNED
+    writer.append("demo", [says("3"), says("4", born("a", height=4))])
+    again = catalogue.listing(str(at("a")))
+    assert again is not None
+    assert (again.state.created_height, again.created_time) == (4, 1_700_000_004)
+    [document] = [each for each in catalogue.documents([str(at("a"))]) if each.until_height is None]
+    assert (document.created_height, document.created_time) == (4, 1_700_000_004)
+    assert json.loads(document.item)["createdHeight"] == 4
+    writer.close()
+    engine.dispose()
