@@ -184,6 +184,7 @@ class Catchup:
         progress.blocks += len(batch.readings)
         progress.bytes += batch.bytes
         progress.events += batch.said
+        progress.said.update(event.kind.value for event in batch.events())
         progress.height, progress.hash = newest.height, newest.hash
         log.info(
             "%s: block %d of %d; %d blocks, %d events",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -54,7 +55,8 @@ _START = (-1, "")
 
 
 class FetchLoop:
-    """Fetches until cancelled. `changed` is called, in the event loop, when readers of the outbox may find news;
+    """Fetches until cancelled. `came_to` counts what fetches came to, by state or by the code of what was refused.
+    `changed` is called, in the event loop, when readers of the outbox may find news;
     `clock` gives Unix seconds, `ticking` seconds that never go back."""
 
     def __init__(
@@ -75,6 +77,7 @@ class FetchLoop:
         self._changed, self._clock, self._ticking = changed, clock, ticking
         self._enlisting = Enlisting(store, writer)
         self.schedule = Schedule(ticking, rates)
+        self.came_to: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
         self._locators = self._hosts = self._pictures = _START
@@ -230,6 +233,7 @@ class FetchLoop:
 
     async def _note(self, locator: str, outcome: Outcome) -> None:
         changed = await asyncio.to_thread(self._writer.note_fetched, locator, outcome)
+        self.came_to[outcome.reason or outcome.state.value] += 1
         log.debug("%s is %s %s", shown(locator), outcome.state.value, outcome.reason)
         if changed:
             self._changed()

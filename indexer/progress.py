@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 PARTIAL = (
     "a subscription delivers only what matches, and moves are found by asking: whether anything is missing cannot be "
@@ -14,10 +15,11 @@ PARTIAL = (
 @dataclass(slots=True)
 class Progress:
     """Where a follower stands, for status, logs and progress bars. `state` is starting, catching-up, following,
-    unreachable or stopped; `blocks` and `bytes` count what was read since the start; `mempool` is the number of
-    transactions in the source's mempool, None where it does not tell; `checked` says which rules of headers were
-    checked, empty until the source is open. `note` says what a source warns of; of one that tells only part of each
-    block, what that means, and `caught` counts the answers that cannot be true and were refused."""
+    unreachable or stopped; `blocks` and `bytes` count what was read since the start, `said` what stood in it, by kind
+    of event; `mempool` is the number of transactions in the source's mempool, None where it does not tell; `checked`
+    says which rules of headers were checked, empty until the source is open. `note` says what a source warns of; of one
+    that tells only part of each block, what that means, and `caught` counts the answers that cannot be true and were
+    refused."""
 
     name: str
     caip2: str = ""
@@ -29,6 +31,7 @@ class Progress:
     blocks: int = 0
     bytes: int = 0
     events: int = 0
+    said: Counter[str] = field(default_factory=Counter)
     reorgs: int = 0
     refused: int = 0
     error: str = ""

@@ -6,9 +6,12 @@ Asking feeds is the business of the process that indexes (`indexer.rates`); here
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from parsers.rates import Rates
@@ -16,6 +19,10 @@ from parsers.rates import Rates
 if TYPE_CHECKING:
     from indexer.rates import Heard
     from indexer.store.rates import Quote
+
+KEPT_SECONDS, MOST_KEPT = 600, 64
+"""How long, and how many, tables are kept after newer ones came: who is leafing through an order by price goes on in
+it."""
 
 _ATTRIBUTES = ("base", "source", "at", "until", "rates")
 
@@ -28,12 +35,31 @@ class Exchange:
         self._read, self._clock = read, clock
         self._tables: tuple[Rates, ...] = ()
         self._crosses: dict[tuple[Rates, str], dict[str, Decimal]] = {}
+        self._kept: OrderedDict[str, tuple[Rates, float]] = OrderedDict()
 
     def look(self) -> None:
         """Take what is stored now. Raises what the database raises."""
         tables = tuple(quote.table for quote in self._read())
         if [_members(each) for each in tables] != [_members(each) for each in self._tables]:
+            self._keep()
             self._tables, self._crosses = tables, {}
+
+    def _keep(self) -> None:
+        """Remember for a while what was used until now."""
+        now = self._clock()
+        for table in self._tables:
+            self._kept[version(table)] = table, now + KEPT_SECONDS
+            self._kept.move_to_end(version(table))
+        while self._kept and (len(self._kept) > MOST_KEPT or next(iter(self._kept.values()))[1] <= now):
+            self._kept.popitem(last=False)
+
+    def of_version(self, wanted: str, currency: str) -> Rates | None:
+        """The table that quotes a currency and has this version: one in use, or one of the last `KEPT_SECONDS` that is
+        not too old yet; None when there is none."""
+        now = self._clock()
+        known = [*self.usable(), *(table for table, until in [self._kept.get(wanted, (None, 0.0))] if until > now)]
+        quoting = (each for each in known if each is not None and now < each.until and currency in each.rates)
+        return next((each for each in quoting if version(each) == wanted), None)
 
     def usable(self) -> tuple[Rates, ...]:
         """The tables that are not too old, the preferred first."""
@@ -81,6 +107,13 @@ class Exchange:
 
     def _age(self, table: Rates) -> int:
         return max(0, int(self._clock()) - table.at)
+
+
+@lru_cache(maxsize=64)
+def version(table: Rates) -> str:
+    """What tells the rates of a table from any others: a table that says the same later has the same version."""
+    told = f"{table.base} {sorted((each, str(rate)) for each, rate in table.rates.items())}"
+    return blake2b(told.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def timestamp(seconds: int) -> str:

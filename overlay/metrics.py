@@ -10,6 +10,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from indexer.facts import EventKind
+from indexer.progress import Progress
 from overlay.api.edge import REFUSED
 from overlay.api.hub import STREAMS
 from overlay.counters import BUCKETS, Counters
@@ -55,6 +57,11 @@ class _Everything(Collector):
             "a2b_ingest_requests", "Transactions that publishers asked for, by state.", "state",
             services.requests.counts(),
         )  # fmt: skip
+        yield _by_label(
+            "a2b_locators", "What pointers name, by how fetching it stands.", "state", status.get("pointers", {})
+        )
+        yield _counted("a2b_fetches", "Fetches since the start, by what they came to.", "outcome", services.fetched())
+        yield from _ingested(services.ingested())
         yield from _rates(status.get("rates"))
         yield from _http(services.counters, self._paths)
         yield _lines(services.counters)
@@ -80,6 +87,28 @@ def _rates(told: Mapping[str, Any] | None) -> Iterator[Metric]:
         if feed["age"] is not None:
             ages.add_metric(labels, feed["age"])
     yield from (ages, usable)
+
+
+def _ingested(told: Mapping[str, Progress]) -> Iterator[Metric]:
+    """What was read of chains here."""
+    blocks = CounterMetricFamily("a2b_ingested_blocks", "Blocks read and stored since the start.", labels=["chain"])
+    size = CounterMetricFamily("a2b_ingested_bytes", "Bytes of these blocks.", labels=["chain"])
+    said = CounterMetricFamily(
+        "a2b_ingested_events", "What stood in these blocks, by what became of it.", labels=["chain", "outcome"]
+    )
+    for name, progress in told.items():
+        blocks.add_metric([name], progress.blocks)
+        size.add_metric([name], progress.bytes)
+        for kind in EventKind:
+            said.add_metric([name, kind.value], progress.said[kind.value])
+    yield from (blocks, size, said)
+
+
+def _counted(name: str, told: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, told, labels=[label])
+    for value, count in sorted(values.items()):
+        family.add_metric([value], count)
+    return family
 
 
 def _by_label(name: str, told: str, label: str, values: Mapping[str, float]) -> Metric:

@@ -17,6 +17,7 @@ from parsers.tx import Outpoint
 
 if TYPE_CHECKING:
     from indexer.pointing import Pointing
+    from indexer.progress import Progress
     from indexer.store.badges import Badge
     from indexer.store.rechecks import Checked
     from indexer.store.requests import Request
@@ -177,7 +178,8 @@ class Services:
 
     `requests` keeps what publishers ask to be fetched, and `asked` is called after one did. `recheck` has all that is
     fetched for a listing's plain id fetched again, and is told the time in milliseconds since 1970. `news` wakes who
-    waits for changes; where nobody tells them, they are looked for. `refused` counts the blocks refused, by chain.
+    waits for changes; where nobody tells them, they are looked for. `refused` counts the blocks refused, by chain,
+    `ingested` tells what was read of each, and `fetched` counts fetches by what they came to.
     `limits` are the rate limits by kind of route and `trusted_proxies` the networks whose X-Forwarded-For is believed.
     With `log_requests` each answer is worth a line in the log.
     `check_owner` asks the source of a chain whether an outpoint is unspent: True, False, or None where it cannot tell;
@@ -198,6 +200,8 @@ class Services:
     recheck: Callable[[str, int], Sequence[Checked]] = lambda *_: ()
     change_blocks: int = CHANGE_BLOCKS
     refused: Callable[[], Mapping[str, int]] = dict
+    ingested: Callable[[], Mapping[str, Progress]] = dict
+    fetched: Callable[[], Mapping[str, int]] = dict
     news: News = field(default_factory=News)
     counters: Counters = field(default_factory=Counters)
     exchange: Exchange = field(default_factory=Exchange)

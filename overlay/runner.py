@@ -27,6 +27,7 @@ from overlay.news import News
 from overlay.ports import Services
 from overlay.services import House, compiled_before, diagnose, version, writing_index
 from overlay.standing import Standing
+from overlay.workers import CLEAN_SECONDS, DRAIN_SECONDS, PATIENCE_SECONDS
 from parsers.tx import Outpoint
 
 if TYPE_CHECKING:
@@ -51,14 +52,8 @@ BULK = 2_000
 BUSY_SECONDS = 1.0
 """How often a process tries to become the one that feeds the index."""
 
-CLEAN_SECONDS = 0.5
-"""What answers under way get to be finished, after a signal."""
-
 OWNER_SECONDS = 5.0
 """What a source gets to say where an owner is, before a proof is served without that."""
-
-PATIENCE_SECONDS = 1.5
-"""After a signal, threads in the middle of long work are left behind: every write is a transaction."""
 
 
 class StoppingError(Exception):
@@ -91,7 +86,7 @@ class Runner:
         self.url = ""
         self._news = News()
         self._asked = asyncio.Event()
-        self._signalled = asyncio.Event()
+        self._signalled, self._hurry = asyncio.Event(), asyncio.Event()
         self._followers = [house.follower(chain, self._news.tell) for chain in house.chains]
         for follower in self._followers:
             self.standing.follow(follower.progress)
@@ -115,7 +110,7 @@ class Runner:
         rarely_collect()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop)
+            loop.add_signal_handler(number, self._stop, number)
         server = await self._serve() if self._house.engine else None
         try:
             self._start_all()
@@ -124,14 +119,25 @@ class Runner:
             self._stopping.set()
             await self._end(server)
 
-    def _stop(self) -> None:
+    def _stop(self, number: int) -> None:
+        """End at a signal. Who presses Ctrl-C twice waits for no answers."""
+        if self._signalled.is_set():
+            if number == signal.SIGINT:
+                self._hurry.set()
+            return
         self._signalled.set()
         self._stopping.set()
-        # what a thread is in the middle of cannot be interrupted; the process can be
-        timer = threading.Timer(PATIENCE_SECONDS, self._leave)
+        if self._house.engine is None:
+            self._leave_after(PATIENCE_SECONDS)
+        else:
+            self._leave_after(DRAIN_SECONDS + CLEAN_SECONDS + PATIENCE_SECONDS)
+        self._ending()
+
+    def _leave_after(self, seconds: float) -> None:
+        """What a thread is in the middle of cannot be interrupted; the process can be."""
+        timer = threading.Timer(seconds, self._leave)
         timer.daemon = True
         timer.start()
-        self._ending()
 
     def _leave(self) -> None:
         self._leaving()
@@ -185,11 +191,19 @@ class Runner:
         for task in self._tasks:
             task.cancel()
         if server is not None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(server.cleanup(), CLEAN_SECONDS)
+            await self._end_serving(server)
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for chain in self._house.chains:
             await chain.close()
+
+    async def _end_serving(self, server: web.AppRunner) -> None:
+        from overlay.api.drain import close, drain
+
+        if self._signalled.is_set():
+            await drain(server, DRAIN_SECONDS, self._hurry)
+            self._leave_after(PATIENCE_SECONDS)
+        else:
+            await close(server)
 
     # -- following
 
@@ -232,6 +246,7 @@ class Runner:
     async def _fetch(self) -> None:
         """Fetch what pointers name, and ask hosts what they say of agents."""
         fetching = await asyncio.to_thread(self._house.fetching, self._news.tell)
+        self.standing.came_to = fetching.came_to
         with self._news.listen() as woken:
             await fetching.run(woken)
 
@@ -364,6 +379,8 @@ class Runner:
             recheck=Rechecks(store.engine).ask,
             asked=self._asked.set,
             refused=self.standing.refused,
+            ingested=self.standing.ingested,
+            fetched=lambda: self.standing.came_to,
             news=self._news,
             counters=self._counters,
             exchange=self.standing.exchange,

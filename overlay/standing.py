@@ -33,7 +33,8 @@ COUNTED = ("live", "burned", "pending", "rejected", "undecided")
 
 
 class Standing:
-    """What the process knows of itself. `progress` is kept up to date by followers, or by whoever polls the store."""
+    """What the process knows of itself. `progress` is kept up to date by followers, or by whoever polls the store;
+    `came_to` is what fetches came to here."""
 
     def __init__(self, settings: Settings, store: Store, engine: Engine | None, version: str) -> None:
         self._settings, self._store, self._engine, self._version = settings, store, engine, version
@@ -44,6 +45,7 @@ class Standing:
         self._feed = Feed(store, engine) if engine else None
         self._rates: RatesLoop | None = None
         self.exchange = Exchange(Quotes(store.engine).newest)
+        self.came_to: Mapping[str, int] = {}
         self._was_ready = False
         self.progress: dict[str, Progress] = {}
         self._chains: dict[str, str] = {}
@@ -83,6 +85,10 @@ class Standing:
     def refused(self) -> dict[str, int]:
         """How many blocks each chain that is followed here refused, by name."""
         return {name: each.refused for name, each in self.progress.items() if each.state != "stored"}
+
+    def ingested(self) -> dict[str, Progress]:
+        """What came of reading the chains that are followed here, by name."""
+        return {name: each for name, each in self.progress.items() if each.state != "stored"}
 
     def publish(self, heights: Mapping[str, int]) -> None:
         """The index has everything up to these heights: searches say so from now on."""

@@ -9,7 +9,16 @@ import threading
 import time
 
 WATCH_SECONDS = 0.5
-STOP_SECONDS = 1.8
+DRAIN_SECONDS = 10.0
+"""What answers under way get to be finished, after a signal: the slowest that a search may take, several times over."""
+
+CLEAN_SECONDS = 2.0
+"""What closing the connections may take after that."""
+
+PATIENCE_SECONDS = 1.5
+"""And then threads in the middle of long work are left behind: every write is a transaction."""
+
+STOP_SECONDS = DRAIN_SECONDS + CLEAN_SECONDS + PATIENCE_SECONDS + 0.5
 """What the others get to end by themselves, once they are told."""
 
 

@@ -15,9 +15,11 @@ from overlay.compact import encode
 from overlay.ports import Services
 
 if TYPE_CHECKING:
+    from overlay.api.costs import Costs
     from overlay.api.edge import Edge
     from overlay.api.hub import Hub
 
+COSTS: web.AppKey[Costs] = web.AppKey("costs")
 EDGE: web.AppKey[Edge] = web.AppKey("edge")
 HUB: web.AppKey[Hub] = web.AppKey("hub")
 SERVICES: web.AppKey[Services] = web.AppKey("services", Services)

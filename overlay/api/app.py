@@ -10,7 +10,8 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 
-from overlay.api.answers import EDGE, HUB, OPENAPI, SERVICES, problem_answer
+from overlay.api.answers import COSTS, EDGE, HUB, OPENAPI, SERVICES, problem_answer
+from overlay.api.costs import Costs
 from overlay.api.dress import dress
 from overlay.api.edge import Edge
 from overlay.api.hub import Hub
@@ -30,18 +31,24 @@ def create_app(services: Services) -> web.Application:
     app[SERVICES] = services
     app[OPENAPI] = document(ROUTES, services.version)
     app[EDGE] = Edge(services.limits, services.trusted_proxies, services.counters, log_requests=services.log_requests)
+    app[COSTS] = Costs(services.engine)
     app[HUB] = Hub(services.store, services.news, services.counters)
     for number, route in enumerate(ROUTES):
         for method in (route.method, "HEAD") if route.method == "GET" else (route.method,):
             added = app.router.add_route(method, route.pattern, route.handler)
             app[EDGE].add(added, number, route.limit, timed=STREAM not in route.media)
     app.on_shutdown.append(_end_streams)
+    app.on_cleanup.append(_end_searches)
     app.cleanup_ctx.append(_read_for_streams)
     return app
 
 
 async def _end_streams(app: web.Application) -> None:
     app[HUB].close()
+
+
+async def _end_searches(app: web.Application) -> None:
+    app[COSTS].close()
 
 
 async def _read_for_streams(app: web.Application) -> AsyncIterator[None]:

@@ -10,7 +10,7 @@ from overlay.api import cursors, values
 from overlay.api.params import MAX_OFFSET, SEARCH, STATUSES, read
 from overlay.api.problems import BadRequestError, Fault
 from overlay.api.values import shown
-from overlay.exchange import Exchange
+from overlay.exchange import Exchange, version
 from overlay.query import Operators, Query
 from overlay.search import asked_words
 from overlay.search.asked_words import AskedWords
@@ -62,7 +62,7 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exch
     if faults:
         raise BadRequestError(faults)
     height_chain = next(iter(names or chains), None)
-    table = exchange.quoting(price_currency) if price_currency is not None else None
+    table = _table(exchange, price_currency, place)
     rates = exchange.crosses(table, price_currency) if table and price_currency is not None else {}
     offset = found.get("offset", 0)
     return Asked(
@@ -81,6 +81,21 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exch
         highlight=found.get("highlight", False),
         rates=table,
     )
+
+
+def _table(exchange: Exchange, price_currency: str | None, place: cursors.Place | None) -> Rates | None:
+    """The exchange rates to convert by: the newest; on the later pages of an order by price those that it began with.
+    Raises BadRequestError where these are not kept any more."""
+    newest = exchange.quoting(price_currency) if price_currency is not None else None
+    if place is None or price_currency is None or place.sort.removeprefix("-") != "price":
+        return newest
+    if place.rates == (version(newest) if newest else ""):
+        return newest
+    found = exchange.of_version(place.rates, price_currency)
+    if found is None:
+        detail = "the exchange rates have changed since this order by price began: ask again without the cursor"
+        raise BadRequestError((Fault("rates-changed", detail, "cursor"),))
+    return found
 
 
 def _query(

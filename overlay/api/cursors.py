@@ -15,18 +15,20 @@ _MAX_KEYS = 8
 @dataclass(frozen=True, slots=True)
 class Place:
     """The end of a page: the last hit's sort key under `sort` (as in the URL), the index generation it was read from,
-    and how many listings stood before the next page."""
+    how many listings stood before the next page, and which exchange rates made the order (`exchange.version`; empty
+    where none did)."""
 
     sort: str
     key: tuple[Any, ...]
     epoch: str
     seq: int
     position: int
+    rates: str = ""
 
 
 def encode(place: Place) -> str:
     """Base64url JSON without padding. Raises TypeError when the engine's sort key is not made of JSON scalars."""
-    fields = [place.sort, list(place.key), place.epoch, place.seq, place.position]
+    fields = [place.sort, list(place.key), place.epoch, place.seq, place.position, place.rates]
     text = json.dumps(fields, separators=(",", ":"), allow_nan=False)
     return urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
 
@@ -40,15 +42,16 @@ def decode(text: str) -> Place:
         fields = json.loads(raw)
     except (UnicodeError, Base64Error, ValueError, RecursionError):
         raise ValueError("the cursor was not given out here") from None
-    if not (isinstance(fields, list) and len(fields) == 5 and _well_formed(*fields)):
+    if not (isinstance(fields, list) and len(fields) == 6 and _well_formed(*fields)):
         raise ValueError("the cursor was not given out here")
-    sort, key, epoch, seq, position = fields
-    return Place(sort, tuple(key), epoch, seq, position)
+    sort, key, epoch, seq, position, rates = fields
+    return Place(sort, tuple(key), epoch, seq, position, rates)
 
 
-def _well_formed(sort: object, key: object, epoch: object, seq: object, position: object) -> bool:
+def _well_formed(sort: object, key: object, epoch: object, seq: object, position: object, rates: object) -> bool:
     return (
         _is_text(sort)
+        and _is_text(rates)
         and _is_text(epoch)
         and _counts(seq)
         and _counts(position)

@@ -32,7 +32,8 @@ _ELSEWHERE = Routed(ROUTES - 1, None, timed=True)
 
 class Edge:
     """Built once for an application; `add` every route of its router. With `log_requests` every answer is worth a line
-    in the log."""
+    in the log. `under_way` counts requests that are being answered; while `draining`, each answer is a connection's
+    last."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Edge:
         log_requests: bool = False,
     ) -> None:
         self.clients, self.counters, self.log_requests = Clients(trusted), counters, log_requests
+        self.under_way, self.draining = 0, False
         self._limits = limits(quotas)
         self._routes: dict[AbstractRoute, Routed] = {}
 

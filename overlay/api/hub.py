@@ -45,7 +45,9 @@ class Hub:
         self.closed = False
 
     def check_room(self, client: str) -> None:
-        """Raise ProblemError (429, 503) when too many streams are open already."""
+        """Raise ProblemError (429, 503) when too many streams are open already, or none is to be opened any more."""
+        if self.closed:
+            raise ProblemError(503, "the server is shutting down", headers={"Retry-After": "2"})
         if self._open[client] >= A_CLIENT:
             detail = f"{A_CLIENT} streams are open from your address; close some of them"
             raise ProblemError(429, detail, headers={"Retry-After": "30"})

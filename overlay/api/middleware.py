@@ -45,8 +45,16 @@ _PREFLIGHT = {
 @web.middleware
 async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
     """The one middleware: aiohttp charges for each."""
-    began = perf_counter()
     known = request.app[EDGE]
+    known.under_way += 1
+    try:
+        return await _edge(known, request, handler)
+    finally:
+        known.under_way -= 1
+
+
+async def _edge(known: Edge, request: web.Request, handler: Handler) -> web.StreamResponse:
+    began = perf_counter()
     routed = known.routed(request)
     request_id = _request_id(request)
     REQUEST.set(request_id)
@@ -64,6 +72,8 @@ async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
         await response.send(request)
     elif isinstance(response, web.Response):
         await _compress(request, response)
+    if known.draining:
+        response.force_close()
     took = perf_counter() - began
     if routed.timed:
         known.counters.observe(routed.number, response.status, took)
@@ -94,6 +104,8 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
         answer = problem_answer(problem, request_id)
     except web.HTTPException as error:
         answer = problem_answer(_from_aiohttp(request, error), request_id)
+    except ConnectionResetError:
+        answer = problem_answer(ProblemError(400, "the connection broke off before the request was whole"), request_id)
     except Exception:
         log.exception("request %s, %s %s, failed", request_id, request.method, ascii(request.path[:200]))
         sentence = "the server made a mistake; the operator finds the reason in the log under this request id"

@@ -13,6 +13,7 @@ from overlay.api import cursors
 from overlay.api.asked import Asked
 from overlay.compact import encode
 from overlay.engines import Cursor
+from overlay.exchange import version
 from overlay.query import Cheapest, Hit, Hits
 from parsers.intervals import per_day
 from parsers.money import plain
@@ -107,7 +108,8 @@ def next_cursor(asked: Asked, hits: Hits, index: Cursor | None) -> str | None:
     if count < asked.query.limit or (asked.query.after is None and seen >= hits.total and not hits.at_least):
         return None
     epoch, seq = index or ("", 0)
-    return cursors.encode(cursors.Place(asked.sort, hits.hits[-1].sort_key, epoch, seq, seen))
+    rates = version(asked.rates) if asked.rates and asked.query.sort == "price" else ""
+    return cursors.encode(cursors.Place(asked.sort, hits.hits[-1].sort_key, epoch, seq, seen, rates))
 
 
 def _facets(hits: Hits) -> dict[str, list[dict[str, Any]]]:

@@ -66,11 +66,11 @@ class Route:
 ROUTES = (
     Route(
         path="/v1/search", handler=search_api.search, tag="search", answer="Page",
-        parameters=SEARCH.parameters, errors=(400,), conditional=True,
+        parameters=SEARCH.parameters, errors=(400, 503), conditional=True,
     ),
     Route(
         path="/v1/search/enhanced", handler=search_api.search, tag="search", answer="Page",
-        parameters=SEARCH.parameters, errors=(400,), conditional=True,
+        parameters=SEARCH.parameters, errors=(400, 503), conditional=True,
     ),
     Route(
         path="/v1/suggest", handler=search_api.suggest, tag="search", answer="Suggestions",
@@ -135,7 +135,7 @@ ROUTES = (
     Route(path="/docs", handler=pages.docs, tag="documentation", answer=None, media=(HTML,), limit=None),
     Route(
         path="/", handler=pages.search, tag="pages", answer="Page", parameters=SEARCH.parameters,
-        media=(HTML, JSON), errors=(400,), conditional=True,
+        media=(HTML, JSON), errors=(400, 503), conditional=True,
     ),
     Route(
         path="/listings/{id}", handler=pages.listing, tag="pages", answer="Listing", media=(HTML, JSON),

@@ -10,7 +10,17 @@ from aiohttp import web
 
 from overlay.aging import aged_hits
 from overlay.api import extras
-from overlay.api.answers import REVALIDATE, SERVICES, json_answer, json_bytes, not_modified, unchanged, weak_etag
+from overlay.api.answers import (
+    COSTS,
+    EDGE,
+    REVALIDATE,
+    SERVICES,
+    json_answer,
+    json_bytes,
+    not_modified,
+    unchanged,
+    weak_etag,
+)
 from overlay.api.asked import Asked, from_pairs
 from overlay.api.page import page
 from overlay.api.params import SUGGEST, pairs, read
@@ -30,7 +40,7 @@ async def search(request: web.Request) -> web.Response:
     if unchanged(request, etag):
         return not_modified(headers)
     asked = from_pairs(pairs(query_string), services.chains(), services.exchange)
-    hits = await found(services, asked)
+    hits = await found(request, asked)
     hits, more = await told(services, asked, hits)
     rates = services.exchange.told(asked.rates) if asked.rates else None
     return json_bytes(page(asked, hits, index, heights, rates, more), headers=headers)
@@ -49,12 +59,14 @@ def priced(services: Services, query_string: str) -> tuple[object, ...]:
     return services.exchange.stamp() if "rice" in query_string or "%" in query_string else ()
 
 
-async def found(services: Services, asked: Asked) -> Hits:
-    """What the engine finds; an engine that says it is slow is asked in a thread."""
-    if getattr(services.engine, "slow", False):
-        hits = await to_thread(services.engine.search, asked.query)
-    else:
-        hits = services.engine.search(asked.query)
+async def found(request: web.Request, asked: Asked) -> Hits:
+    """What the engine finds. Raises ProblemError (429, 503) where that would take too long."""
+    services, costs = request.app[SERVICES], request.app[COSTS]
+    hits = (
+        costs.search(asked.query)
+        if costs.are_low(asked.query)
+        else await costs.wait(asked.query, request.app[EDGE].clients.of(request))
+    )
     return aged_hits(hits, services.heights(), services.change_blocks)
 
 

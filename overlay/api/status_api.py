@@ -6,7 +6,7 @@ from asyncio import to_thread
 
 from aiohttp import web
 
-from overlay.api.answers import SERVICES, json_answer
+from overlay.api.answers import EDGE, SERVICES, json_answer
 from overlay.api.problems import ProblemError
 
 
@@ -22,7 +22,8 @@ async def healthz(request: web.Request) -> web.Response:
 
 async def readyz(request: web.Request) -> web.Response:
     """Questions can be answered, else 503 saying what is missing."""
-    missing = await to_thread(request.app[SERVICES].ready)
+    missing = "the server is shutting down" if request.app[EDGE].draining else None
+    missing = missing or await to_thread(request.app[SERVICES].ready)
     if missing is not None:
         raise ProblemError(503, missing, headers={"Retry-After": "5"})
     return json_answer({"status": "ready", "version": request.app[SERVICES].version})

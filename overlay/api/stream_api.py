@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from asyncio import to_thread
+from random import randint
 from time import monotonic
 from typing import Any
 
@@ -30,6 +31,7 @@ SLOW_SECONDS = 10.0
 """A reader that takes nothing for so long is dropped: it comes back and goes on where it was."""
 
 _GREETING = b"retry: 2000\n\n"
+_COME_BACK = 1_000, 6_000  # milliseconds, drawn by lot: readers of a server that ends do not all come at once
 _HEARTBEAT = b":\n\n"
 _EVENT_ID = re.compile(r"([^\s-]{1,64}(?:-[^\s-]{1,64}){0,4})-([0-9]{1,18})")
 
@@ -76,6 +78,8 @@ class EventStream(web.StreamResponse):
                 await self._tell(_GREETING)
                 while not self._hub.closed and request.transport is not None:
                     await self._step()
+                if self._hub.closed:
+                    await self._tell(b"retry: %d\n\n" % randint(*_COME_BACK))  # noqa: S311 - nothing to guess
             except (ConnectionError, TimeoutError):
                 _drop(request)
             except Exception:

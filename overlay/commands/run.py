@@ -124,7 +124,7 @@ def _work(told: Settings, group: Workers, counters: Counters, *, follow: bool, s
     try:
         said = _serving if group.is_first else _nothing
         runner = Runner(
-            house, said, share_port=group.is_shared, counters=counters, ending=group.tell, leaving=group.kill
+            house, said, share_port=group.is_shared, counters=counters, ending=group.tell, leaving=group.stop
         )
         if group.is_shared:
             runner.also(group.watch)

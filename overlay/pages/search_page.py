@@ -81,7 +81,7 @@ async def _outcome(request: web.Request, query_string: str) -> tuple[Pairs, Outc
         given = pairs(query_string)
         asked = from_pairs(given, services.chains(), services.exchange)
         asked = replace(asked, query=replace(asked.query, facets=tuple(TITLES)))
-        return given, Outcome(asked, await search_api.found(services, asked), ())
+        return given, Outcome(asked, await search_api.found(request, asked), ())
     except BadRequestError as problem:
         return given, Outcome(None, None, problem.faults)
 

@@ -17,8 +17,9 @@ from overlay.api.asked import Asked, from_pairs
 from overlay.api.openapi import document
 from overlay.api.page import page
 from overlay.api.params import pairs
+from overlay.api.problems import BadRequestError
 from overlay.api.routes import ROUTES
-from overlay.exchange import Exchange
+from overlay.exchange import KEPT_SECONDS, MOST_KEPT, Exchange
 from overlay.metrics import exposition
 from overlay.ports import Services
 from overlay.query import Cheapest, Hit, Hits
@@ -202,3 +203,55 @@ def test_metrics_tell_the_age_of_rates(services: Services) -> None:
     assert 'a2b_rates_feed_age_seconds{base="USD",feed="https://b.example"} 4000.0' in text
     assert 'a2b_rates_feed_usable{base="USD",feed="https://b.example"} 0.0' in text
     assert 'a2b_rates_feed_usable{base="BSV",feed="https://a.example"} 1.0' in text
+
+
+def next_page(query: str, told: Exchange) -> str:
+    """A question's cursor for its second page, as if one hit had been found."""
+    asked = ask(query, told)
+    hits = Hits((Hit("a", b'{"id":"a"}', 0.0, None, (0, "USD", "50001", "a")),), 5)
+    cursor: str = json.loads(page(asked, hits, None, {}))["nextCursor"]
+    return f"{query}&cursor={cursor}"
+
+
+def test_an_order_by_price_goes_on_in_the_rates_that_it_began_with() -> None:
+    now = [float(NOW)]
+    quotes = [Quote(feed="0", rank=0, since=0, table=FIRST)]
+    told = Exchange(lambda: list(quotes), lambda: now[0])
+    told.look()
+    second = next_page("priceCurrency=usd&sort=price&limit=1", told)
+    assert ask(second, told).rates is FIRST
+    later = replace(FIRST, at=NOW + 60, until=NOW + 3_660)
+    quotes[0] = replace(quotes[0], table=later)
+    told.look()
+    assert ask(second, told).rates is later, "the same rates at another time are the same rates"
+    changed = replace(later, rates={**FIRST.rates, "USD": Decimal(51)})
+    quotes[0] = replace(quotes[0], table=changed)
+    told.look()
+    kept = ask(second, told)
+    assert (kept.rates, kept.query.rates["BSV"]) == (later, 50)
+    assert ask("priceCurrency=usd&sort=price&limit=1", told).query.rates["BSV"] == 51
+    now[0] += KEPT_SECONDS
+    with pytest.raises(BadRequestError) as refused:
+        ask(second, told)
+    assert [(fault.code, fault.parameter) for fault in refused.value.faults] == [("rates-changed", "cursor")]
+    assert "ask again without the cursor" in refused.value.detail
+
+
+def test_rates_that_came_or_went_end_an_order_by_price_too() -> None:
+    without, having = exchange(), exchange(FIRST)
+    for began, goes_on in ((without, having), (having, without)):
+        with pytest.raises(BadRequestError, match="the exchange rates have changed"):
+            ask(next_page("priceCurrency=usd&sort=-price&limit=1", began), goes_on)
+        assert ask(next_page("sort=-price&limit=1", began), goes_on).rates is None, "where nothing is converted"
+
+
+def test_what_is_kept_of_old_rates_is_bounded() -> None:
+    rates = iter(range(1, 1_000))
+
+    def read() -> list[Quote]:
+        return [Quote(feed="0", rank=0, since=0, table=table("https://a.example", "BSV", USD=f"{next(rates)}"))]
+
+    told = Exchange(read, lambda: NOW)
+    for _ in range(2 * MOST_KEPT):
+        told.look()
+    assert len(told._kept) == MOST_KEPT

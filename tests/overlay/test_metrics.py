@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 from aiohttp import ClientSession
 from prometheus_client.parser import text_string_to_metric_families
 
+from indexer.facts import EventKind
+from indexer.progress import Progress
 from indexer.settings import LIMITS, Quota
 from overlay.api.routes import ROUTES
 from overlay.counters import BUCKETS, STATUSES, Counters
 from overlay.counters import ROUTES as MOST_ROUTES
+from overlay.logs import ERRORS, WARNINGS
 from overlay.ports import Services
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import status
@@ -61,6 +65,33 @@ async def test_chains_listings_and_the_index_are_told(serve: Serve, services: Se
     assert value(found, "a2b_listings", status="rejected") == 13
     assert (value(found, "a2b_index_seq"), value(found, "a2b_index_behind_changes")) == (7, 3)
     assert value(found, "a2b_info", version="0.1.0") == 1
+
+
+async def test_what_was_read_and_fetched_is_told_by_what_came_of_it(serve: Serve, services: Services) -> None:
+    progress = Progress("bsv", blocks=7, bytes=900, said=Counter(inscribed=3, rejected=2))
+    told = replace(
+        services, ingested=lambda: {"bsv": progress}, fetched=lambda: {"met": 5, "fetch-dns": 2},
+        status=lambda: status() | {"pointers": {"met": 4, "waiting": 1}},
+    )  # fmt: skip
+    found = await scrape(await serve(told))
+    assert value(found, "a2b_ingested_blocks_total", chain="bsv") == 7
+    assert value(found, "a2b_ingested_bytes_total", chain="bsv") == 900
+    outcomes = {
+        kind.value: value(found, "a2b_ingested_events_total", chain="bsv", outcome=kind.value) for kind in EventKind
+    }
+    assert {kind: count for kind, count in outcomes.items() if count} == {"inscribed": 3, "rejected": 2}
+    assert None not in outcomes.values(), "a series that begins at its first event misses it"
+    assert value(found, "a2b_fetches_total", outcome="met") == 5
+    assert value(found, "a2b_fetches_total", outcome="fetch-dns") == 2
+    assert value(found, "a2b_locators", state="waiting") == 1
+
+
+async def test_errors_that_are_logged_are_counted(client: ClientSession, services: Services) -> None:
+    services.counters.add(WARNINGS, 2)
+    services.counters.add(ERRORS, 1)
+    found = await scrape(client)
+    assert value(found, "a2b_log_lines_total", level="warning") == 2
+    assert value(found, "a2b_log_lines_total", level="error") == 1
 
 
 async def test_requests_that_wait_are_told(client: ClientSession) -> None:

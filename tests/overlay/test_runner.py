@@ -347,7 +347,8 @@ def deaf() -> Iterator[Workers]:
     assert not Path(f"/proc/{child.pid}").exists()
 
 
-def test_a_worker_that_does_not_end_is_killed(deaf: Workers) -> None:
+def test_a_worker_that_does_not_end_is_killed(deaf: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("overlay.workers.STOP_SECONDS", 0.5)
     deaf.stop()
     assert deaf.children == []
 

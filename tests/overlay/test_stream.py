@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -95,7 +96,8 @@ class Reader:
 
     async def ended(self) -> bool:
         """Whether nothing more comes: the server has ended it."""
-        return await asyncio.wait_for(self.response.content.read(), 30) in (b"", b"retry: 2000\n\n")
+        rest = self._text + await asyncio.wait_for(self.response.content.read(), 30)
+        return re.fullmatch(rb"(retry: 2000\n\n)?(retry: [1-6][0-9]{3}\n\n)?", rest) is not None
 
 
 @asynccontextmanager
