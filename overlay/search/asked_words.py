@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from overlay.query import Operators
 from overlay.search.text import asked, sequences, stem
 
 _MARKS = '"\u201c\u201d\u201e\u201f\uff02'
+_HINT = re.compile(f"[-:{_MARKS}]")  # without one of these there is no operator: most texts are done in a microsecond
 _OPERATOR = re.compile(rf"(?:^|\s)(?:-[^\W_]|-?[{_MARKS}]|-?(?ai:tag|owner|skill):)")
 # The second part of a phrase is looked for once at most where there is none, so all of it takes linear time.
 _TOKEN = re.compile(
@@ -24,8 +25,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedWords:
+class AskedWords(NamedTuple):
     """A text as it is understood. `text` holds the words to rank by, those of `phrases` among them; the rest are texts
     and values as typed, in order."""
 
@@ -42,7 +42,7 @@ class AskedWords:
 
 def read(text: str) -> AskedWords:
     """Understand a text; one without operators is all words, untouched. Takes linear time."""
-    if not _OPERATOR.search(text):
+    if not _HINT.search(text) or not _OPERATOR.search(text):
         return AskedWords(text=text)
     found: dict[str, list[str]] = {}
     words: list[str] = []
