@@ -86,26 +86,25 @@ class Feed:
         if self._copies is None:
             self._engine.replace(touched, self._catalogue.documents(touched), cursor)
             return
+        # claims are taken once the engine asks for documents: who does not get to write the index writes no claims
+        self._engine.replace(touched, self._claiming(self._copies, touched, cursor), cursor)
+        self._tell_others(cursor)
+
+    def _claiming(self, copies: Copies, touched: Sequence[str], cursor: Cursor) -> Iterator[Document]:
         found = list(self._catalogue.documents(touched))
-        self._copies.take(touched, found, cursor)
-        known = set(touched)
-        self._tell(self._copies, touched, found, [each for each in self._copies.waiting() if each not in known], cursor)
+        copies.take(touched, found, cursor)
+        marks = copies.marks(touched)
+        yield from (marked_document(each, marks) for each in found)
 
     def _tell_others(self, cursor: Cursor) -> int:
-        """Look again at listings for which something follows from others: those that found no room before."""
+        """Look again at listings for which something follows from others."""
         others = self._copies.waiting() if self._copies is not None else []
         if self._copies is not None and others:
-            self._tell(self._copies, (), [], others, cursor)
+            marks = self._copies.marks(others)
+            documents = (marked_document(each, marks) for each in self._catalogue.documents(others))
+            self._engine.replace(others, documents, cursor)
+            self._copies.done(others)
         return len(others)
-
-    def _tell(
-        self, copies: Copies, touched: Sequence[str], found: list[Document], others: Sequence[str], cursor: Cursor
-    ) -> None:
-        found += self._catalogue.documents(others)
-        both = [*touched, *others]
-        marks = copies.marks(both)
-        self._engine.replace(both, (marked_document(each, marks) for each in found), cursor)
-        copies.done(both)
 
     def run(self) -> int:
         """Carry over all there is; the number of changes carried."""
