@@ -11,11 +11,9 @@ from markupsafe import Markup
 from overlay.exchange import Exchange
 from overlay.pages.amounts import FAMILIAR, About, about
 from overlay.pages.badges import Badge, badges
-from overlay.pages.marking import Sought, marked, sought, spans
+from overlay.pages.marking import Places, marked
 from overlay.pages.marks import Mark, mark
 from overlay.pages.rendering import fragment, segment
-
-NOTHING = sought("")
 
 _NAME, _SUMMARY, _COMMAND, _TAGS, _TAG = 120, 160, 160, 5, 40
 """Characters of a name, a summary and a command that are shown; how many tags, and how long ones."""
@@ -44,12 +42,12 @@ def result(
     item: Mapping[str, Any],
     cheapest: Mapping[str, Any] | None,
     worth: About | None,
-    asked: Sought,
+    places: Places,
     *,
     proved: bool,
     logo: str = "",
 ) -> Result:
-    """The card of a listing, what was asked for marked in its name and summary."""
+    """The card of a listing, with `places` marked in its name and summary."""
     return Result(
         item=item,
         place=f"block {item['blockHeight']:,} of {item['chain']}" if "blockHeight" in item else item["chain"],
@@ -59,7 +57,7 @@ def result(
         cheapest=cheapest,
         about=worth,
         logo=logo,
-        **_texts(item, asked),
+        **_texts(item, places),
     )
 
 
@@ -75,15 +73,15 @@ def preview(shown: Mapping[str, Any], exchange: Exchange) -> Result:
         cheapest=cheapest,
         about=about(cheapest["amount"], cheapest["currency"], FAMILIAR, exchange) if cheapest else None,
         logo="",
-        **_texts(shown, NOTHING),
+        **_texts(shown, {}),
     )
 
 
-def _texts(item: Mapping[str, Any], asked: Sought) -> dict[str, Any]:
+def _texts(item: Mapping[str, Any], places: Places) -> dict[str, Any]:
     name, summary = cut(item["name"], _NAME), cut(item["summary"], _SUMMARY)
     return {
-        "name": marked(name, spans(name, asked)),
-        "summary": marked(summary, spans(summary, asked)),
+        "name": marked(name, places.get("/name", ())),
+        "summary": marked(summary, places.get("/summary", ())),
         "command": cut(" ".join([item["command"], *item["args"][:16]]), _COMMAND),
         "tags": tuple(tag for tag in item["tags"][:_TAGS] if len(tag) <= _TAG),
     }

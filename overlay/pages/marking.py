@@ -1,63 +1,37 @@
-"""Words that were asked for, marked where a result says them."""
+"""Words that were asked for, marked where a result says them; and what may have been meant where none does."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from markupsafe import Markup, escape
 
-from overlay.search.text import fold, stem, words
+from overlay.engines import Engine
+from overlay.search.highlighting import Range, highlights
+from overlay.search.meaning import Meaning, meanings
 from overlay.visible import visible
 
-Span = tuple[int, int]
+Places = Mapping[str, tuple[Range, ...]]
+"""Where the texts of an item say what was asked for, by RFC 6901 pointer, in code points."""
 
-_COMPOUND = re.compile(r"[^\s<>,;:!?()\[\]{}\"“”«»/|]+")
-_EDGES = ".-_·'’"
-_PREFIX = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Sought:
-    """What was asked for, as the index has it: its words, and how the last one begins, which may be unfinished."""
-
-    words: frozenset[str]
-    beginning: str
+Finder = Callable[[Mapping[str, Any]], Places]
 
 
-def sought(text: str) -> Sought:
-    """The words of a question; those that have only a sign or letter mark nothing but themselves."""
-    last = _plain(text.rsplit(maxsplit=1)[-1]) if text.split() and not text[-1].isspace() else ""
-    return Sought(frozenset(map(stem, words(text))), last if len(last) >= _PREFIX else "")
+def finder(engine: Engine, text: str) -> Finder:
+    """What finds the places of a question in items, read once as the index understands it."""
+    words: tuple[Meaning, ...] = ()
+    if text.strip():
+        words = engine.consult(lambda vocabulary: meanings(text, vocabulary))
+    return lambda item: {each.pointer: each.ranges for each in highlights(item, words)} if words else {}
 
 
-def spans(text: str, asked: Sought) -> Iterator[Span]:
-    """Where a text says what was asked for: (start, end) in order, none overlapping."""
-    if not asked.words:
-        return
-    for match in _COMPOUND.finditer(text):
-        told = match[0].strip(_EDGES)
-        if told and _says(told, asked):
-            start = match.start() + match[0].index(told)
-            yield start, start + len(told)
-
-
-def _says(told: str, asked: Sought) -> bool:
-    if not asked.words.isdisjoint(map(stem, words(told))):
-        return True
-    return bool(asked.beginning) and _plain(told).startswith(asked.beginning)
-
-
-def _plain(text: str) -> str:
-    return fold(text).casefold()
-
-
-def marked(text: str, places: Iterable[Span]) -> Markup:
-    """A stranger's text as HTML, escaped, with these places marked."""
+def marked(text: str, places: Iterable[Range]) -> Markup:
+    """A stranger's text as HTML, escaped, with these places marked as far as it reaches."""
     pieces: list[Markup] = []
     at = 0
     for start, end in places:
-        pieces += (escape(visible(text[at:start])), Markup("<mark>{}</mark>").format(visible(text[start:end])))
-        at = end
+        if start < len(text):
+            pieces += (escape(visible(text[at:start])), Markup("<mark>{}</mark>").format(visible(text[start:end])))
+            at = min(end, len(text))
     return Markup("").join([*pieces, escape(visible(text[at:]))])

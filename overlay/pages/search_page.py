@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from urllib.parse import urlencode
+from weakref import WeakKeyDictionary
 
 from aiohttp import web
 from markupsafe import Markup
@@ -18,24 +19,28 @@ from overlay.api.asked import Asked, from_pairs
 from overlay.api.page import next_cursor
 from overlay.api.params import MAX_OFFSET, SORT_WORDS, pairs
 from overlay.api.problems import BadRequestError, Fault
+from overlay.engines import Engine
 from overlay.exchange import Exchange
 from overlay.pages.amounts import FAMILIAR, About, about, short
 from overlay.pages.badges import Badge, explained
 from overlay.pages.cards import drawn, result
+from overlay.pages.counted import Counted
 from overlay.pages.facets import TITLES, chips, cleared, groups
 from overlay.pages.links import Pairs, link, named
 from overlay.pages.logo import addresses
-from overlay.pages.marking import Sought, sought
+from overlay.pages.marking import Finder, finder
 from overlay.pages.rendering import html_answer, page_etag, render, wants_json
 from overlay.pages.ways_out import ways_out
 from overlay.ports import Services
-from overlay.query import Cheapest, Hit, Hits
+from overlay.query import Cheapest, Hit, Hits, Query
 
 LONGEST = 8_192
 """Characters of a query string that the page answers: it repeats them in every link. /v1/search reads more."""
 
 CARDS_BYTES = 60_000
 """Cards on a page: after so many bytes of them the rest is left to the next page."""
+
+_COUNTED: WeakKeyDictionary[Engine, Counted] = WeakKeyDictionary()
 
 # What the form shows; every other parameter of the URL is carried along hidden.
 _FIELDS = ("q", "minPrice", "maxPrice", "priceCurrency", "sort")
@@ -80,17 +85,26 @@ async def _outcome(request: web.Request, query_string: str) -> tuple[Pairs, Outc
             raise BadRequestError((Fault("too-long", f"the page reads searches of up to {LONGEST:,} characters"),))
         given = pairs(query_string)
         asked = from_pairs(given, services.chains(), services.exchange)
-        asked = replace(asked, query=replace(asked.query, facets=tuple(TITLES)))
-        return given, Outcome(asked, await search_api.found(request, asked), ())
+        return given, Outcome(asked, await _found(request, asked), ())
     except BadRequestError as problem:
         return given, Outcome(None, None, problem.faults)
+
+
+async def _found(request: web.Request, asked: Asked) -> Hits:
+    """What is found, with facets. Raises ProblemError as `search_api.found`."""
+    engine = request.app[SERVICES].engine
+
+    async def found(query: Query) -> Hits:
+        return await search_api.found(request, replace(asked, query=query))
+
+    return await _COUNTED.setdefault(engine, Counted()).ask(asked.query, engine.cursor(), tuple(TITLES), found)
 
 
 def _page(services: Services, given: Pairs, outcome: Outcome, heights: Mapping[str, int]) -> bytes:
     """The page. Reads the store, so that it is made in a thread."""
     asked, hits = outcome.asked, outcome.hits
     shown = hits.hits if hits and asked and not asked.beyond else ()
-    cards, badges = _cards(services, shown, sought(asked.query.text if asked else ""))
+    cards, badges = _cards(services, shown, finder(services.engine, asked.query.text if asked and shown else ""))
     form = {name: next(iter(named(given, name)), "") for name in _FIELDS}
     used = chips(given)
     table = asked.rates if asked and asked.rates else next(iter(services.exchange.usable()), None)
@@ -121,7 +135,7 @@ def _page(services: Services, given: Pairs, outcome: Outcome, heights: Mapping[s
     return render("search.html", **values)
 
 
-def _cards(services: Services, hits: tuple[Hit, ...], asked: Sought) -> tuple[list[Markup], list[Badge]]:
+def _cards(services: Services, hits: tuple[Hit, ...], places: Finder) -> tuple[list[Markup], list[Badge]]:
     """As many cards as a page has room for, at least one, and the badges on them."""
     items = [json.loads(hit.item) for hit in hits]
     logos = addresses(services.logos, items)
@@ -133,7 +147,7 @@ def _cards(services: Services, hits: tuple[Hit, ...], asked: Sought) -> tuple[li
         cheapest = hit.cheapest._asdict() if hit.cheapest else None
         worth = _worth(hit.cheapest, services.exchange) if hit.cheapest else None
         is_proved = item["txid"] in proved
-        shown = result(item, cheapest, worth, asked, proved=is_proved, logo=logos.get(item["logo"], ""))
+        shown = result(item, cheapest, worth, places(item), proved=is_proved, logo=logos.get(item["logo"], ""))
         card = drawn(shown)
         room -= len(card.encode("utf-8", "replace"))
         if cards and room < 0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -17,12 +16,14 @@ from overlay.api.asked import from_pairs
 from overlay.exchange import Exchange
 from overlay.pages.amounts import about, percent, short
 from overlay.pages.badges import MEANINGS, badges, explained
+from overlay.pages.counted import KEPT, Counted
 from overlay.pages.differences import LONGEST_WHERE, MOST_VALUES, Difference, differences
 from overlay.pages.facets import chips, cleared, groups
 from overlay.pages.install import install_config
 from overlay.pages.links import adding, link, setting, without
-from overlay.pages.marking import marked, sought, spans
+from overlay.pages.marking import marked
 from overlay.pages.measures import PAGE_BYTES, Measure, measured
+from overlay.query import Hits, Query
 from overlay.visible import visible
 from parsers.rates import Rates
 
@@ -154,31 +155,40 @@ def test_chips_tell_each_filter_and_lead_to_the_search_without_it() -> None:
 # -- marks
 
 
-@pytest.mark.parametrize(
-    ("question", "text", "shown"),
-    [
-        ("dex chart", "Charts of every DEX, and more.", "<mark>Charts</mark> of every <mark>DEX</mark>, and more."),
-        ("chart", "getDexChart draws", "<mark>getDexChart</mark> draws"),
-        ("tow", "Tower-Guard (v2).", "<mark>Tower-Guard</mark> (v2)."),
-        ("tow ", "Tower", "Tower"),
-        ("cafe", "Un CAFÉ, <b>s'il vous plaît</b>", "Un <mark>CAFÉ</mark>, &lt;b&gt;s&#39;il vous plaît&lt;/b&gt;"),
-        ("b", "<b>\u202e", "&lt;<mark>b</mark>&gt;\\u202e"),
-        ("", "nothing", "nothing"),
-        ("складской", "Складской учёт", "<mark>Складской</mark> учёт"),
-    ],
-)
-def test_what_was_asked_for_is_marked(question: str, text: str, shown: str) -> None:
-    assert marked(text, spans(text, sought(question))) == shown
+def test_places_are_marked_and_texts_stay_texts() -> None:
+    assert marked("a <b> c\u202e", [(0, 1), (2, 5)]) == "<mark>a</mark> <mark>&lt;b&gt;</mark> c\\u202e"
+    assert marked("cut here…", [(0, 3), (8, 20), (30, 40)]) == "<mark>cut</mark> here<mark>…</mark>"
 
 
-@given(st.text(), st.text())
-def test_marks_change_nothing_but_marks(question: str, text: str) -> None:
-    places = list(spans(text, sought(question)))
-    assert all(start < end for start, end in places)
-    assert [*places] == sorted(places)
-    assert all(before[1] <= after[0] for before, after in pairwise(places))
+@given(st.text(), st.lists(st.tuples(st.integers(0, 30), st.integers(1, 5))))
+def test_marks_change_nothing_but_marks(text: str, lengths: list[tuple[int, int]]) -> None:
+    places, at = [], 0
+    for gap, length in lengths:
+        places.append((at + gap, at + gap + length))
+        at += gap + length
     plain = marked(text, places).replace("<mark>", "").replace("</mark>", "")
-    assert plain == escape(visible(text))
+    assert plain == escape(text) or visible(text) != text
+
+
+async def test_facets_are_counted_once_for_a_search_until_the_index_changes() -> None:
+    asked: list[tuple[str, ...]] = []
+
+    async def found(query: Query) -> Hits:
+        asked.append(query.facets)
+        return Hits((), 7, facets={"tag": (("a", 1),)} if query.facets else None)
+
+    counted = Counted()
+    for index, query in (
+        (("e", 1), Query(text="x")), (("e", 1), Query(text="x", offset=20, sort="name")), (("e", 2), Query(text="x")),
+        (("e", 2), Query(text="y")), (("e", 2), Query(text="x")),
+    ):  # fmt: skip
+        hits = await counted.ask(query, index, ("tag",), found)  # type: ignore[arg-type]
+        assert (hits.total, hits.facets) == (7, {"tag": (("a", 1),)})
+    assert asked == [("tag",), (), ("tag",), ("tag",), ()]
+    for number in range(KEPT + 5):
+        await counted.ask(Query(text=str(number)), None, ("tag",), found)
+    await counted.ask(Query(text="0"), None, ("tag",), found)
+    assert asked[-1] == ("tag",)
 
 
 # -- amounts

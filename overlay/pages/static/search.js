@@ -23,7 +23,8 @@
       document.title = page.title;
       history[push ? "pushState" : "replaceState"]({ a2b: true }, "", url);
     } catch (error) {
-      if (error.name !== "AbortError") location.assign(url);
+      if (error.status === 429 || error.status === 503) setTimeout(() => { if (!asking) show(url, { push }); }, 1000);
+      else if (error.name !== "AbortError") location.assign(url);
     } finally {
       if (asking === mine) {
         document.body.classList.remove("loading");
