@@ -16,6 +16,7 @@ BENCHES = (
     ("relevance", "tantivy"),
     ("relevance", "whoosh", "--rows", "150"),
     ("bench_http", "tantivy"),
+    ("bench_serve",),
     ("bench_headers",),
     ("bench_excerpts",),
     ("bench_proofs",),

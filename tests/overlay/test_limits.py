@@ -153,6 +153,26 @@ async def test_answers_say_what_is_left_and_refusals_when_to_come_back(serve: Se
     assert services.counters.gauge(1) == 1
 
 
+async def test_behind_a_proxy_each_client_has_a_bucket_and_nobody_can_choose_another(
+    serve: Serve, services: Services
+) -> None:
+    limits = {"read": Quota(1, 1_000)}
+    behind = await serve(replace(services, limits=limits, trusted_proxies=("127.0.0.0/8",)))
+    open_ = await serve(replace(services, limits=limits))
+
+    async def status(client: ClientSession, forwarded: str) -> int:
+        async with client.get("/v1/search", headers={"X-Forwarded-For": forwarded}) as response:
+            return response.status
+
+    assert await status(behind, "192.0.2.7") == 200
+    assert await status(behind, "192.0.2.8") == 200
+    assert await status(behind, "192.0.2.7") == 429
+    assert await status(behind, "203.0.113.1, 192.0.2.7") == 429, "what stands before was made up"
+    assert await status(behind, "192.0.2.9, 127.0.0.9") == 200, "another proxy of ours"
+    assert await status(open_, "192.0.2.7") == 200
+    assert await status(open_, "192.0.2.8") == 429, "nobody is believed"
+
+
 async def test_what_is_not_limited_goes_on(serve: Serve, services: Services) -> None:
     client = await serve(replace(services, limits=dict.fromkeys(LIMITS, Quota(1, 1_000))))
     for _ in range(2):

@@ -1,0 +1,285 @@
+"""The command under load: `python -m tests.bench.bench_serve [--offers N ...] [--workers N ...] [--engine NAME ...]`.
+
+A registry of N offers is mined, indexed and stored as always, and `a2b serve --workers W` answers from it, without a
+result cache: searches (the mix of `bench_http`), completions of what is being typed, and listings by id; each without
+`Accept-Encoding` and with gzip. Beside it, in the same run, stands `hello`: a plain aiohttp handler that answers with a
+word, in as many processes, which is the most that this machine could do. The load comes from a process of its own, with
+16 connections that are kept open: `wrk` where it is installed (Debian has it), else one of Python's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from statistics import quantiles
+from typing import NamedTuple
+from urllib.parse import quote
+from urllib.request import urlopen
+
+from aiohttp import web
+
+from overlay.document import Document
+from overlay.workers import Workers
+from tests.bench.bench_http import SHARED, _cpu, _free_port, questions
+from tests.bench.bench_up import OUTPUTS, mine
+from tests.bench.listings import listings, offers_of
+from tests.chainkit import ChainKit
+from tests.fakes import MemoryChain
+from tests.indexing import Indexing
+
+ROOT = Path(__file__).parents[2]
+CONNECTIONS, PATHS, WARM_UP = 16, 5_000, 2.0
+LUA = """
+local paths, at = {}, 0
+for line in io.lines(os.getenv("PATHS")) do paths[#paths + 1] = line end
+local headers = os.getenv("CODING") ~= "" and {["Accept-Encoding"] = os.getenv("CODING")} or {}
+request = function() at = at %% #paths + 1; return wrk.format("GET", paths[at], headers) end
+""".replace("%%", "%")
+
+
+class Loaded(NamedTuple):
+    """What a load came to: requests a second, milliseconds, and answers that were no 200."""
+
+    rate: float
+    p50: float
+    p99: float
+    failed: int
+
+
+class Server:
+    """A command that serves, and what it costs."""
+
+    def __init__(self, command: Sequence[str], port: int, ready: str, **environment: str) -> None:
+        self.port, began = port, time.monotonic()
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("A2B_")}
+        self._process = subprocess.Popen(
+            command, env={**kept, "PYTHONPATH": str(ROOT), **environment}, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        while not self._answers(ready):
+            if self._process.poll() is not None:
+                raise SystemExit(f"{' '.join(command)} ended with exit code {self._process.returncode}")
+            time.sleep(0.05)
+        self.took = time.monotonic() - began
+
+    def _answers(self, path: str) -> bool:
+        try:
+            with urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def pids(self) -> list[int]:
+        """Its processes."""
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [pid, *map(int, children)]
+
+    def cpu(self) -> float:
+        """Seconds of CPU that they have used."""
+        return sum(map(_cpu, self.pids()))
+
+    def memory(self) -> float:
+        """Their resident memory, what they share counted once each, in MB."""
+        pages = (int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids())
+        return sum(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def stop(self) -> None:
+        """End it, and wait."""
+        self._process.terminate()
+        self._process.wait()
+
+
+def load(port: int, paths: Path, coding: str, seconds: float) -> Loaded:
+    """Ask a server for paths, from another process."""
+    told = {**os.environ, "PATHS": str(paths), "CODING": coding}
+    if wrk := shutil.which("wrk"):
+        script = paths.with_suffix(".lua")
+        script.write_text(LUA)
+        command = [
+            wrk,
+            "-t1",
+            f"-c{CONNECTIONS}",
+            f"-d{seconds:.0f}s",
+            "--timeout",
+            "30s",
+            "--latency",
+            "-s",
+            str(script),
+        ]
+        said = subprocess.run(
+            [*command, f"http://127.0.0.1:{port}"], env=told, capture_output=True, text=True, check=True
+        )
+        return _of_wrk(said.stdout)
+    command = [sys.executable, "-m", "tests.bench.bench_serve", "--load", str(port), "--seconds", str(seconds)]
+    said = subprocess.run(command, env=told, capture_output=True, text=True, check=True)
+    return Loaded(*json.loads(said.stdout))
+
+
+def _of_wrk(said: str) -> Loaded:
+    def milliseconds(percent: str) -> float:
+        found = re.search(rf"^\s*{percent}%\s+([0-9.]+)(us|ms|s)$", said, re.MULTILINE)
+        assert found, said
+        return float(found[1]) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[found[2]]
+
+    rate, failed = re.search(r"Requests/sec:\s+([0-9.]+)", said), re.search(r"Non-2xx or 3xx responses: ([0-9]+)", said)
+    assert rate, said
+    return Loaded(float(rate[1]), milliseconds("50"), milliseconds("99"), int(failed[1]) if failed else 0)
+
+
+async def ask(port: int, paths: list[str], coding: str, seconds: float) -> Loaded:
+    """What `wrk` does, by hand."""
+    took: list[float] = []
+    failed, until = 0, time.monotonic() + seconds
+
+    async def connection(number: int) -> None:
+        nonlocal failed
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        header = f"Accept-Encoding: {coding}\r\n" if coding else ""
+        at = number * len(paths) // CONNECTIONS
+        while (began := time.monotonic()) < until:
+            writer.write(f"GET {paths[at % len(paths)]} HTTP/1.1\r\nHost: a\r\n{header}\r\n".encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(head.lower().split(b"content-length: ", 1)[1].split(b"\r\n", 1)[0]))
+            took.append(1000 * (time.monotonic() - began))
+            failed += not head.startswith(b"HTTP/1.1 200")
+            at += 1
+        writer.close()
+
+    await asyncio.gather(*map(connection, range(CONNECTIONS)))
+    cuts = quantiles(took, n=100)
+    return Loaded(len(took) / seconds, cuts[49], cuts[98], failed)
+
+
+def hello(port: int, workers: int) -> None:
+    """Serve a word, in so many processes, until told to stop."""
+    group = Workers(workers)
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text="hello")
+
+    async def serve() -> None:
+        app = web.Application()
+        app.router.add_get("/", answer)
+        runner = web.AppRunner(app, access_log=None, handle_signals=True)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port, reuse_port=True).start()
+        await asyncio.Event().wait()
+
+    try:
+        asyncio.run(serve())
+    except web.GracefulExit:
+        group.stop()
+
+
+async def fill(folder: Path, documents: list[Document]) -> None:
+    """A database that holds these listings."""
+    kit = ChainKit(funds=len(documents) // OUTPUTS + 100)
+    mine(kit, documents)
+    with Indexing(f"sqlite:///{folder / 'a2b.db'}", MemoryChain(*kit.blocks, name="bsv")) as source:
+        await source.catch_up()
+
+
+def paths_of(documents: list[Document], ids: list[str]) -> dict[str, list[str]]:
+    """What is asked, by kind."""
+    chance = random.Random(7)
+    names = [
+        word for each in documents[:2_000] for word in each.name.lower().split() if word.isascii() and len(word) > 3
+    ]
+    begun = [word[: chance.randrange(1, len(word))] for word in (chance.choice(names) for _ in range(PATHS))]
+    return {
+        "search": [f"/v1/search?{each}" for each in islice(questions(documents[:20_000]), PATHS)],
+        "suggest": [f"/v1/suggest?q={quote(each)}" for each in begun],
+        "listing": [f"/v1/listings/{quote(each, safe='')}" for each in ids],
+    }
+
+
+def some_ids(port: int) -> list[str]:
+    """The ids of many listings."""
+    found: list[str] = []
+    for offset in range(0, 1_000, 100):
+        with urlopen(f"http://127.0.0.1:{port}/v1/search?limit=100&offset={offset}", timeout=60) as answer:
+            found += [item["id"] for item in json.load(answer)["items"]]
+    return found
+
+
+def row(name: str, server: Server, paths: Path, coding: str, seconds: float, ceiling: float | None) -> float:
+    """Measure and print one line; requests a second."""
+    load(server.port, paths, coding, WARM_UP)
+    cpu, began = server.cpu(), time.monotonic()
+    found = load(server.port, paths, coding, seconds)
+    each = 1000 * (server.cpu() - cpu) / max(1.0, found.rate * (time.monotonic() - began))
+    share = f"{100 * found.rate / ceiling:.1f} %" if ceiling else ""
+    failed = f"  {found.failed:,} failed" if found.failed else ""
+    print(
+        f"  {name:<26}{found.rate:>9,.0f}{share:>9}{found.p50:>10.2f}{found.p99:>10.2f}{each:>10.2f}{failed}",
+        flush=True,
+    )
+    return found.rate
+
+
+def measure(folder: Path, engine: str, documents: list[Document], workers: Sequence[int], seconds: float) -> None:
+    """The table of one engine and size."""
+    told = {"A2B_DATA": str(folder), "A2B_LIMITS": "off", "A2B_SEARCH": f"{engine}:{folder / engine}"}
+    paths = folder / "paths"
+    for number in workers:
+        port = _free_port()
+        paths.write_text("/")
+        command = [sys.executable, "-m", "tests.bench.bench_serve", "--hello", str(port), "--workers", str(number)]
+        server = Server(command, port, "/")
+        head = f"{number} worker{'s' * (number > 1)}:"
+        print(f"{head:<28}{'req/s':>9}{'of hello':>9}{'p50 ms':>10}{'p99 ms':>10}{'CPU ms':>10}")
+        ceiling = row("hello", server, paths, "", seconds, None)
+        server.stop()
+        port = _free_port()
+        command = [sys.executable, "-m", "overlay", "serve", "--port", str(port), "--workers", str(number)]
+        server = Server(command, port, "/readyz", **told)
+        size = sum(each.stat().st_size for each in (folder / engine).rglob("*") if each.is_file()) / 1e6
+        print(f"  ready after {server.took:.1f} s, index {size:.0f} MB, memory {server.memory():.0f} MB")
+        for name, asked in paths_of(documents, some_ids(port)).items():
+            paths.write_text("\n".join(asked))
+            for coding in ("", "gzip"):
+                row(f"{name}{', gzip' * bool(coding)}", server, paths, coding, seconds, ceiling)
+        print(f"  memory afterwards {server.memory():.0f} MB")
+        server.stop()
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--offers", type=int, nargs="+", default=[10_000, 100_000], help="1000000 takes an hour")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--engine", nargs="+", default=["tantivy"], help="tantivy, whoosh")
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--hello", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--load", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.hello:
+        hello(given.hello, given.workers[0])
+    elif given.load:
+        paths = Path(os.environ["PATHS"]).read_text().split("\n")
+        print(json.dumps(asyncio.run(ask(given.load, paths, os.environ["CODING"], given.seconds))))
+    else:
+        for offers in given.offers:
+            documents = offers_of(listings(data=SHARED if SHARED.is_dir() else None), offers)
+            with tempfile.TemporaryDirectory() as folder:
+                asyncio.run(fill(Path(folder), documents))
+                for engine in given.engine:
+                    print(f"\n{engine}: {offers:,} offers in {len(documents):,} listings", flush=True)
+                    measure(Path(folder), engine, documents, given.workers, given.seconds)
+
+
+if __name__ == "__main__":
+    main()
