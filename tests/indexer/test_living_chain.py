@@ -9,11 +9,10 @@ well and agree, and what is stored, confirmed and pending, must be what a fresh 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -393,54 +392,3 @@ def test_any_life_ends_as_a_fresh_index(tmp_path: Path) -> None:
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
         ),
     )
-
-
-def told_each_way(step: str, **ways: Sequence[Any]) -> list[list[tuple[str, dict[str, Any]]]]:
-    """Stories of one step, with every choice of what may be given."""
-    return [[(step, dict(zip(ways, given, strict=True)))] for given in itertools.product(*ways.values())]
-
-
-BOTH = (False, True)
-ANNOUNCED = (
-    "a_transaction_is_announced", {"number": 0, "plan": REGISTERED.spends[0], "conflicting": True, "everywhere": True}
-)  # fmt: skip
-STORIES = {
-    "taken back": told_each_way(
-        "what_was_said_is_taken_back", back=(1, 2), otherwise=("", "mined", "unconfirmed"), evicted=BOTH,
-        goes_on=(False,),
-    ),
-    "taken back under what goes on": told_each_way(
-        "what_was_said_is_taken_back", back=(1, 2), otherwise=("", "mined"), evicted=(False,), goes_on=(True,)
-    ),
-    "announced, mined, taken back": told_each_way(
-        "what_was_announced_is_mined_and_taken_back", listed_late=BOTH, busy=BOTH, looks=BOTH
-    ),
-    "failing": told_each_way("all_nodes_fail_behind_a_block_that_moves_a_registration", first=(0,), after=(1, 2)),
-    "between": [[ANNOUNCED, ("a_block_arrives_between_two_questions", {"plan": MOVED, "moves": True})]],
-    "alone": [
-        [ANNOUNCED, ("the_indexer_looks", {}),
-         ("the_indexer_is_stopped_in_the_middle_and_started_again", {"steps": 0, "alone": True})],
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("count", "blocks_a_write"), [(1, 1), (3, 256)])
-@pytest.mark.parametrize("stories", STORIES.values(), ids=STORIES)
-def test_each_story_ends_as_a_fresh_index(
-    stories: list[list[tuple[str, dict[str, Any]]]], count: int, blocks_a_write: int, tmp_path: Path
-) -> None:
-    """One after the other in one life: random lives reach each of them seldom."""
-    LivingChain.empty = tmp_path / "empty.db"
-    with Indexing(f"sqlite:///{LivingChain.empty}"):
-        pass
-    life = LivingChain()
-    try:
-        life.begin(count, blocks_a_write, [REGISTERED], 1_000)
-        for story in stories:
-            for step, given in story:
-                getattr(life, step)(**given)
-                life.what_is_stored_is_one_branch()
-                life.what_is_pending_goes_on_from_what_is_stored()
-            life.run(life.end())
-    finally:
-        life.teardown()
