@@ -18,7 +18,8 @@ PREFIX = "A2B_"
 KEYS = {
     "data": "folder of the database and the index, unless they are elsewhere",
     "database": "where facts are kept: sqlite:///PATH or postgresql+psycopg://user@host/name",
-    "search": "the search index: tantivy:PATH or whoosh:PATH",
+    "database_read": "a replica of the database (PostgreSQL) that whoever only serves reads from",
+    "search": "the search index: tantivy:PATH, whoosh:PATH, or postgres: for one in the database",
     "chains": "what to follow: name=URL, several separated by spaces; a name repeated has several sources",
     "from_height": "where reading starts in a new database: a height, or NAME=HEIGHT, several separated by spaces",
     "host": "the address to serve on",
@@ -114,6 +115,7 @@ class Settings:
 
     data: Path
     database: str
+    database_read: str
     search: str
     chains: tuple[ChainUrl, ...]
     sample: bool
@@ -153,6 +155,7 @@ class Settings:
         return {
             "data": str(self.data),
             "database": masked(self.database),
+            "database_read": masked(self.database_read),
             "search": masked(self.search),
             "chains": " ".join(chain.shown for chain in self.chains),
             "from_height": self.from_height,
@@ -243,6 +246,7 @@ def _build(given: Mapping[str, Any]) -> Settings:
     return Settings(
         data=data,
         database=str(given.get("database", f"sqlite:///{data / 'a2b.db'}")),
+        database_read=str(given.get("database_read", "")),
         search=str(given.get("search", f"tantivy:{data / 'index'}")),
         chains=tuple(chain.with_token(token).starting(starts.get(chain.name)) for chain in chains),
         sample="chains" not in given,

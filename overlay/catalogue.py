@@ -94,10 +94,14 @@ class Catalogue:
 
     def changes(self, since: int, limit: int, /) -> Changes:
         """At most `limit` rows of the outbox after sequence number `since`."""
-        rows = tuple(
-            Change(row.seq, row.op, row.id, row.height, row.reason) for row in self._store.changes(since, limit)
-        )
-        return Changes(self._store.epoch, rows, self._store.newest_seq())
+        return _changes(self._store, since, limit)
+
+    def surely_changes(self, since: int, limit: int, /) -> Changes:
+        """The same from the database itself. Raises StoreUnavailableError when only a replica answers."""
+        found = _changes(self._store.at_home(), since, limit)
+        if found.may_be_behind:
+            raise store.StoreUnavailableError("only a standby answers, which may be behind what was told before")
+        return found
 
     def documents(self, registrations: Iterable[str]) -> Iterator[Document]:
         """What an index holds of these registrations and pointers: a document for each listing and stretch of heights,
@@ -169,6 +173,12 @@ class Catalogue:
             if self._store.is_partial(chain):
                 found |= self._store.checked(chain, outpoints)
         return found
+
+
+def _changes(source: store.Store, since: int, limit: int) -> Changes:
+    outbox, found = source.page(since, limit)
+    rows = tuple(Change(row.seq, row.op, row.id, row.height, row.reason) for row in found)
+    return Changes(outbox.epoch, rows, outbox.newest_seq, outbox.is_replica)
 
 
 def _by_chain(story: store.Story) -> Iterator[tuple[str, list[store.Revision], list[Event]]]:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from indexer.store import Store, pointed
+from indexer.store import Store, StoreUnavailableError, pointed
+from indexer.store.reads import Outbox
 from overlay.catalogue import Catalogue
 from overlay.copies.book import Copies
 from overlay.copies.marks import marked_document
@@ -23,6 +24,10 @@ BATCH = 2_000
 """Changes or registrations carried into the index in one commit."""
 
 
+def _continues(cursor: Cursor, outbox: Outbox) -> bool:
+    return cursor.epoch == outbox.epoch and cursor.seq <= outbox.newest_seq
+
+
 class Feed:
     """Keeps one index in step with the store. Every call may take its time: call it from a worker thread."""
 
@@ -34,11 +39,25 @@ class Feed:
     def behind(self) -> int:
         """How many changes the index has not seen."""
         cursor = self._engine.cursor()
-        return self._store.newest_seq() - (cursor.seq if cursor and self._continues(cursor) else 0)
+        outbox = self._store.outbox()
+        if cursor is not None and self._is_ahead(cursor, outbox):
+            return 0
+        return outbox.newest_seq - (cursor.seq if cursor and _continues(cursor, outbox) else 0)
 
     def _continues(self, cursor: Cursor) -> bool:
         """Whether a cursor is of this outbox: a restored or failed-over database has another epoch, or fewer rows."""
-        return cursor.epoch == self._store.epoch and cursor.seq <= self._store.newest_seq()
+        return _continues(cursor, self._store.outbox())
+
+    def _is_ahead(self, cursor: Cursor, outbox: Outbox) -> bool:
+        """Whether the index only knows more than a replica yet does: then nothing is to be done but to wait."""
+        if not outbox.is_replica or _continues(cursor, outbox):
+            return False
+        if cursor.epoch == outbox.epoch:
+            return True
+        try:
+            return self._store.at_home().outbox().epoch == cursor.epoch
+        except StoreUnavailableError:
+            return True
 
     def step(self, progress: Callable[[int], None] = lambda _: None) -> int:
         """Carry over the next batch of changes; the number of changes carried, 0 when the index is up to date.
@@ -46,6 +65,9 @@ class Feed:
         An index that is of no use here is rebuilt, which takes its time: `progress` is told of each batch, and may
         raise to give up.
         """
+        index = self._engine.cursor()
+        if index is not None and self._is_ahead(index, self._store.outbox()):
+            return 0
         cursor = self._stands(progress)
         if cursor is None or not self._continues(cursor):
             return self.rebuild(progress)
@@ -121,7 +143,7 @@ class Feed:
         self._engine.clear()
         if self._copies is not None:
             self._copies.clear()
-        epoch, newest = self._store.epoch, self._store.newest_seq()
+        epoch, newest, _ = self._store.outbox()
         total = 0
         for batch in self._batches():
             self._put(batch, Cursor(epoch, 0))

@@ -95,11 +95,13 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Rows in order of `seq`, the epoch they belong to, and the newest sequence number there is."""
+    """Rows in order of `seq`, the epoch they belong to, and the newest sequence number there is: as far as is known
+    where it may be behind, as a replica may."""
 
     epoch: str
     rows: tuple[Change, ...]
     newest_seq: int
+    may_be_behind: bool = False
 
 
 class Store(Protocol):
@@ -135,6 +137,10 @@ class Store(Protocol):
 
     def changes(self, since: int, limit: int, /) -> Changes:
         """At most `limit` rows with a sequence number above `since`."""
+        ...
+
+    def surely_changes(self, since: int, limit: int, /) -> Changes:
+        """The same from where nothing is behind; asked only where `changes` may be."""
         ...
 
 

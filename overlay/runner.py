@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -16,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from indexer.chains import SourceError, SourceUnavailableError, Sparse
 from indexer.follow import FIRST_PAUSE, LONGEST_PAUSE, Follower
+from indexer.store import StoreUnavailableError
 from indexer.store.logos import Logos as StoredLogos
+from indexer.store.reads import Outbox
 from overlay.catalogue import Catalogue
 from overlay.counters import Counters
-from overlay.engines import BusyError
+from overlay.engines import BusyError, UnavailableError
 from overlay.feed import Feed
 from overlay.logos import Logos
 from overlay.memory import few_arenas, give_back, rarely_collect
@@ -51,6 +54,9 @@ BULK = 2_000
 
 BUSY_SECONDS = 1.0
 """How often a process tries to become the one that feeds the index."""
+
+AWAY_SECONDS = 0.5
+"""How often a database that does not answer is tried again."""
 
 OWNER_SECONDS = 5.0
 """What a source gets to say where an owner is, before a proof is served without that."""
@@ -96,7 +102,7 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._compiling = asyncio.Lock()
         self._quoted = asyncio.Event()
-        self._logos = Logos(StoredLogos(house.store.engine))
+        self._logos = Logos(StoredLogos(house.store.home))
         self._beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
     def also(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -146,28 +152,40 @@ class Runner:
     def _start_all(self) -> None:
         house = self._house
         for follower in self._followers:
-            self._start(self._follow(follower))
+            self._start(self._lasting(partial(self._follow, follower)))
         if house.chains:
-            self._start(self._look_for_asked())
+            self._start(self._lasting(self._look_for_asked))
             # nobody is asked for the sake of a demonstration
             if house.settings.fetch_resolve or not house.settings.sample:
-                self._start(self._fetch())
+                self._start(self._lasting(self._fetch))
         if house.writer is not None and house.settings.rates:
-            self._start(self._ask_for_rates())
+            self._start(self._lasting(self._ask_for_rates))
         if house.engine is not None:
-            self._start(self._carry(Feed(house.store, house.engine, house.copies)))
+            self._start(self._lasting(partial(self._carry, Feed(house.store, house.engine, house.copies))))
             self._start(self._hold())
-            self._start(self.standing.keep_hashing())
-            self._start(self._look_at_rates())
-            self._start(self._note_logos())
+            self._start(self._lasting(self.standing.keep_hashing))
+            self._start(self._lasting(self._look_at_rates))
+            self._start(self._lasting(self._note_logos))
             if not house.chains:
-                self._start(self._poll())
+                self._start(self._lasting(self._poll))
         for work in self._beside:
             self._start(work())
         self._start(self._wait_for_signal())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.add(asyncio.create_task(work))
+
+    async def _lasting(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin anew with what the database broke off by going away: a server restarts, or another takes over."""
+        while True:
+            try:
+                await work()
+                return
+            except (StoreUnavailableError, UnavailableError) as error:
+                log.warning("waiting for the database: %s", error)
+            # the frames that the error has passed through hold each other, and with them the right to write the index
+            await asyncio.to_thread(gc.collect)
+            await asyncio.sleep(AWAY_SECONDS)
 
     async def _wait_for_signal(self) -> None:
         await self._signalled.wait()
@@ -321,9 +339,9 @@ class Runner:
 
     async def _poll(self) -> None:
         """See what another process writes into the store."""
-        seen = -1
+        seen: Outbox | None = None
         while True:
-            newest = await asyncio.to_thread(self._house.store.newest_seq)
+            newest = await asyncio.to_thread(self._house.store.outbox)
             await asyncio.to_thread(self.standing.look)
             if newest != seen:
                 seen = newest
@@ -375,8 +393,8 @@ class Runner:
             heights=self.standing.heights,
             ready=self.standing.ready,
             version=version(),
-            requests=Requests(store.engine),
-            recheck=Rechecks(store.engine).ask,
+            requests=Requests(store.home),
+            recheck=Rechecks(store.home).ask,
             asked=self._asked.set,
             refused=self.standing.refused,
             ingested=self.standing.ingested,

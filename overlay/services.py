@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indexer.settings import Settings
+from indexer.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from indexer.asking import Known
@@ -57,9 +57,16 @@ def compiled_before() -> bool:
     return any(Path(os.environ.get("NUMBA_CACHE_DIR", os.devnull)).glob("*/*.nbi"))
 
 
-def open_store(settings: Settings, *, make: bool) -> Store:
-    """The store; with `make`, a new one where there is none. Raises StoreError, MissingError, OSError."""
-    from indexer.store import Store, connect
+def open_store(settings: Settings, *, make: bool, read: bool = False) -> Store:
+    """The store; with `make`, a new one where there is none; to `read` only, its replica where there is one. Raises
+    StoreError, MissingError, OSError."""
+    from indexer.store import Store, connect, unchecked
+
+    if read and settings.database_read:
+        if not (settings.database.startswith("postgres") and settings.database_read.startswith("postgres")):
+            raise SettingsError("database_read is a replica of database, and both must be postgresql+psycopg://…")
+        make_data(settings)
+        return Store(connect(settings.database_read, replica=True), unchecked(settings.database))
 
     if make:
         make_data(settings)
@@ -94,7 +101,10 @@ def open_index(settings: Settings, *, make: bool) -> Engine:
     """The search index; with `make`, a new one where there is none. Raises EngineError, MissingError, OSError."""
     from overlay.engines import open_engine
 
-    path = settings.search.partition(":")[2]
+    scheme, _, path = settings.search.partition(":")
+    if scheme == "postgres":
+        replica = f" {settings.database_read}" if settings.database_read and not path else ""
+        return open_engine(f"postgres:{path or settings.database}{replica}")
     if not make and path and not Path(path).exists():
         raise MissingError(
             f"there is no index {path}: `a2b up` makes one, and --url asks a running overlay somewhere else"
@@ -177,14 +187,14 @@ class House:
             self.copies.close()
         if self.writer is not None:
             self.writer.close()
-        self.store.engine.dispose()
+        self.store.close()
 
 
 def build(settings: Settings, *, follow: bool, serve: bool) -> House:
     """Everything for `up` (both), `index` (follow) or `serve`. Raises SourceError, StoreError, EngineError, OSError."""
     from indexer.chains.several import join
 
-    house = House(settings=settings, store=open_store(settings, make=True))
+    house = House(settings=settings, store=open_store(settings, make=True, read=not follow))
     try:
         if follow:
             from indexer.store import Writer

@@ -147,7 +147,13 @@ class Standing:
             },
             "rates": self._exchange_rates(),
             "index": self._index(),
+            **({"replica": self._replica()} if self._store.home is not self._store.engine else {}),
         }
+
+    def _replica(self) -> dict[str, Any]:
+        """How far what is read from is behind."""
+        lag = self._store.lag()
+        return {"source": masked(self._settings.database_read), "lagSeconds": lag.seconds, "behind": lag.changes}
 
     def _exchange_rates(self) -> dict[str, Any] | None:
         self.exchange.look()

@@ -128,6 +128,7 @@ FENCES: dict[str, tuple[str, ...]] = {
         "overlay/",
     ),
     "prometheus_client": ("overlay/metrics.py",),
+    "psycopg": ("overlay/engines/postgres/",),
     "publicsuffixlist": ("indexer/fetching/domains.py",),
     "pydantic": ("overlay/api/bodies.py",),
     "rich": ("overlay/bars.py", "overlay/terminal.py"),

@@ -1,6 +1,6 @@
 """Where storage plugs in: every table and every SQL statement. SQLAlchemy Core; the URL chooses the database."""
 
-from indexer.store.database import StoreError, connect
+from indexer.store.database import StoreError, StoreUnavailableError, connect, unchecked
 from indexer.store.fetched import Due, FetchState, Known, Outcome, Served
 from indexer.store.reads import Change, Store
 from indexer.store.stories import Revision, Story, Unconfirmed
@@ -16,8 +16,10 @@ __all__ = [
     "Served",
     "Store",
     "StoreError",
+    "StoreUnavailableError",
     "Story",
     "Unconfirmed",
     "Writer",
     "connect",
+    "unchecked",
 ]

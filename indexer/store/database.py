@@ -48,6 +48,28 @@ def connect(url: str, *, importing: bool = False, replica: bool = False) -> Engi
     Raises StoreError when the URL is no database, it is of another version of this program, or holds half a snapshot,
     unless `importing`; StoreUnavailableError when it cannot be reached.
     """
+    engine = unchecked(url)
+    named = engine.url.render_as_string()
+    try:
+        with engine.begin() as connection:
+            if not replica:
+                _prepare(connection, engine.url.database if engine.dialect.name == "sqlite" else None)
+            _check(connection, importing=importing, replica=replica)
+    except StoreUnavailableError as error:
+        engine.dispose()
+        raise StoreUnavailableError(f"cannot use the database {named}: {error}") from error
+    except DatabaseError as error:
+        engine.dispose()
+        raise StoreError(f"cannot use the database {named}: {error.orig}") from error
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
+
+
+def unchecked(url: str) -> Engine:
+    """A connection pool for `url` that has not connected yet: of a database that others look after. Raises StoreError
+    when the URL is no database."""
     try:
         target = make_url(url)
     except (ArgumentError, ValueError):
@@ -63,20 +85,6 @@ def connect(url: str, *, importing: bool = False, replica: bool = False) -> Engi
     engine = _sqlite(target) if target.drivername == "sqlite" else create_engine(target, pool_pre_ping=True)
     if engine.dialect.name == "postgresql":
         event.listen(engine, "handle_error", _tell_apart)
-    try:
-        with engine.begin() as connection:
-            if not replica:
-                _prepare(connection, engine.url.database if engine.dialect.name == "sqlite" else None)
-            _check(connection, importing=importing, replica=replica)
-    except StoreUnavailableError as error:
-        engine.dispose()
-        raise StoreUnavailableError(f"cannot use the database {target.render_as_string()}: {error}") from error
-    except DatabaseError as error:
-        engine.dispose()
-        raise StoreError(f"cannot use the database {target.render_as_string()}: {error.orig}") from error
-    except BaseException:
-        engine.dispose()
-        raise
     return engine
 
 

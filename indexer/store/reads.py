@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Engine, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, Select, case, func, literal, select
 
 from indexer.facts import BlockRef, Event, EventKind, State
 from indexer.store import badges, entries, fetched, found, queue, rows, stories
 from indexer.store.badges import Badge
+from indexer.store.database import StoreUnavailableError
 from indexer.store.fetched import Due, Known
 from indexer.store.queue import Waiting
 from indexer.store.stories import Revision, Story, Unconfirmed
@@ -38,6 +39,17 @@ class Change(NamedTuple):
     reason: str
 
 
+class Lag(NamedTuple):
+    """How far a replica is behind."""
+
+    seconds: float | None
+    changes: int | None
+
+
+def _after(since: int, limit: int) -> Select[Any]:
+    return select(changes).where(changes.c.seq > since).order_by(changes.c.seq).limit(limit)
+
+
 def _batches(items: Iterable[_T]) -> Iterator[list[_T]]:
     batch: list[_T] = []
     for item in items:
@@ -49,12 +61,73 @@ def _batches(items: Iterable[_T]) -> Iterator[list[_T]]:
         yield batch
 
 
-class Store:
-    """Reads of one database; safe to use from several threads at once."""
+class Outbox(NamedTuple):
+    """The outbox at one moment: its epoch, and its last sequence number, 0 when it is empty. `is_replica` says that it
+    was read from a standby, which may be behind."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.epoch = self._one(select(meta.c.value).where(meta.c.key == "epoch"))
+    epoch: str
+    newest_seq: int
+    is_replica: bool
+
+
+class Store:
+    """Reads of one database; safe to use from several threads at once. Where that is a replica, `home` is the database
+    itself, which is written to and asked where the replica may be behind; else the same."""
+
+    def __init__(self, engine: Engine, home: Engine | None = None) -> None:
+        self.engine, self.home = engine, home or engine
+
+    def close(self) -> None:
+        """Give up all connections."""
+        self.engine.dispose()
+        self.home.dispose()
+
+    def at_home(self) -> Store:
+        """The same reads of the database itself."""
+        return Store(self.home)
+
+    @property
+    def epoch(self) -> str:
+        """What sequence numbers are of: another one after another server took over."""
+        return self.outbox().epoch
+
+    def outbox(self) -> Outbox:
+        """Where the outbox stands."""
+        with self.engine.connect() as connection:
+            return self._outbox(connection)
+
+    def _outbox(self, connection: Connection) -> Outbox:
+        epoch = select(meta.c.value).where(meta.c.key == "epoch").scalar_subquery()
+        newest = select(func.max(changes.c.seq)).scalar_subquery()
+        standby = func.pg_is_in_recovery() if self.engine.dialect.name == "postgresql" else literal(value=False)
+        found = connection.execute(select(epoch, newest, standby)).one()
+        return Outbox(found[0], found[1] or 0, bool(found[2]))
+
+    def page(self, since: int, limit: int) -> tuple[Outbox, list[Change]]:
+        """Where the outbox stands, and its lines after `since`, in order, at most `limit`: all of one moment."""
+        with self.engine.connect() as connection:
+            if self.engine.dialect.name == "postgresql":
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            else:
+                connection.exec_driver_sql("BEGIN")
+            outbox = self._outbox(connection)
+            found = connection.execute(_after(since, limit)).mappings()
+            return outbox, [Change(**row) for row in found]
+
+    def lag(self) -> Lag:
+        """How far a replica is behind: seconds since the last transaction it knows, 0 when it waits for more, None
+        where nothing was told yet; and changes, None while the database itself does not answer."""
+        waits = func.pg_last_wal_receive_lsn() == func.pg_last_wal_replay_lsn()
+        since = func.extract("epoch", func.now() - func.pg_last_xact_replay_timestamp())
+        with self.engine.connect() as connection:
+            outbox = self._outbox(connection)
+            seconds = connection.execute(select(case((waits, 0), else_=since))).scalar() if outbox.is_replica else 0
+        try:
+            home = self.at_home().outbox()
+        except StoreUnavailableError:
+            return Lag(None if seconds is None else float(seconds), None)
+        behind = home.newest_seq - (outbox.newest_seq if home.epoch == outbox.epoch else 0)
+        return Lag(None if seconds is None else float(seconds), max(0, behind))
 
     def _one(self, statement: Select[Any]) -> Any:
         with self.engine.connect() as connection:
@@ -323,8 +396,7 @@ class Store:
 
     def changes(self, since: int, limit: int) -> list[Change]:
         """The outbox after sequence number `since`, in order, at most `limit` lines."""
-        statement = select(changes).where(changes.c.seq > since).order_by(changes.c.seq).limit(limit)
-        return [Change(**row) for row in self._rows(statement)]
+        return [Change(**row) for row in self._rows(_after(since, limit))]
 
     def newest_seq(self) -> int:
         """The last sequence number of the outbox, 0 when it is empty."""

@@ -11,7 +11,7 @@ from overlay.api.answers import SERVICES, json_answer
 from overlay.api.params import CHANGES, pairs, read
 from overlay.api.problems import BadRequestError
 from overlay.compact import encode
-from overlay.ports import Change, Store
+from overlay.ports import Change, Changes, Store
 
 
 async def changes(request: web.Request) -> web.Response:
@@ -25,10 +25,12 @@ async def changes(request: web.Request) -> web.Response:
 
 def feed(store: Store, since: int, limit: int, epoch: str | None) -> dict[str, Any]:
     """At most `limit` changes after `since`; a single reset when `since` belongs to another database: then the reader
-    forgets what it knows and goes on from 0."""
+    forgets what it knows and goes on from 0. That a replica is behind is no reason to say so."""
     found = store.changes(since, limit)
+    if found.may_be_behind and _is_of_another(found, since, epoch):
+        found = store.surely_changes(since, limit)
     rows = found.rows
-    if since > found.newest_seq or (epoch is not None and epoch != found.epoch):
+    if _is_of_another(found, since, epoch):
         reason = "since is not a sequence number of this epoch: forget everything and read from 0"
         rows = (Change(0, "reset", None, None, reason),)
     last = rows[-1].seq if rows else since
@@ -38,6 +40,10 @@ def feed(store: Store, since: int, limit: int, epoch: str | None) -> dict[str, A
         "nextSince": last,
         "more": last < found.newest_seq,
     }
+
+
+def _is_of_another(found: Changes, since: int, epoch: str | None) -> bool:
+    return since > found.newest_seq or (epoch is not None and epoch != found.epoch)
 
 
 def _change(row: Change, epoch: str) -> dict[str, Any]:

@@ -14,12 +14,14 @@ from aiohttp.typedefs import Handler
 from isal import igzip
 
 from indexer.settings import masked
+from indexer.store import StoreUnavailableError
 from overlay.api.answers import EDGE, problem_answer
 from overlay.api.dress import dress
 from overlay.api.edge import Edge
 from overlay.api.limits import Taken
 from overlay.api.problems import ProblemError
 from overlay.api.stream_api import EventStream
+from overlay.engines import UnavailableError
 from overlay.logs import REQUEST
 
 log = logging.getLogger("overlay.http")
@@ -106,6 +108,10 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
         answer = problem_answer(_from_aiohttp(request, error), request_id)
     except ConnectionResetError:
         answer = problem_answer(ProblemError(400, "the connection broke off before the request was whole"), request_id)
+    except (StoreUnavailableError, UnavailableError) as error:
+        log.warning("request %s cannot be answered for now: %s", request_id, error)
+        sentence = "the database does not answer for now; try again in a moment"
+        answer = problem_answer(ProblemError(503, sentence, headers={"Retry-After": "1"}), request_id)
     except Exception:
         log.exception("request %s, %s %s, failed", request_id, request.method, ascii(request.path[:200]))
         sentence = "the server made a mistake; the operator finds the reason in the log under this request id"

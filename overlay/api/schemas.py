@@ -367,6 +367,10 @@ SCHEMAS: dict[str, Schema] = {
         {"version": TEXT, "chains": several(ref("ChainStatus")), "listings": ref("Counts")},
         {
             "index": {"type": "object"},
+            "replica": record(
+                {"source": TEXT, "lagSeconds": maybe({"type": "number"}), "behind": maybe(COUNT)},
+                description="How far the replica that is read from is behind: in seconds and in changes.",
+            ),
             "stateHash": {"type": "object"},
             "rates": maybe(ref("RatesStatus")),
             "pointers": {

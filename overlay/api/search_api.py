@@ -25,6 +25,7 @@ from overlay.api.asked import Asked, from_pairs
 from overlay.api.page import page
 from overlay.api.params import SUGGEST, pairs, read
 from overlay.api.problems import BadRequestError
+from overlay.engines import Cursor
 from overlay.ports import Services
 from overlay.query import Hits
 from overlay.search import asked_words
@@ -34,7 +35,7 @@ async def search(request: web.Request) -> web.Response:
     """A page of items."""
     services = request.app[SERVICES]
     query_string = request.rel_url.raw_query_string
-    index, heights = services.engine.cursor(), services.heights()
+    index, heights = await cursor(services), services.heights()
     etag = weak_etag("json", index, heights, query_string, priced(services, query_string))
     headers = {"ETag": etag, "Cache-Control": REVALIDATE}
     if unchanged(request, etag):
@@ -57,6 +58,12 @@ def priced(services: Services, query_string: str) -> tuple[object, ...]:
     """The exchange rates that an answer depends on: none where no parameter can be about prices (a name may be
     percent-encoded), so that such answers stay valid when rates change."""
     return services.exchange.stamp() if "rice" in query_string or "%" in query_string else ()
+
+
+async def cursor(services: Services) -> Cursor | None:
+    """How far the index has read; an engine that says it is slow is asked in a thread."""
+    engine = services.engine
+    return await to_thread(engine.cursor) if getattr(engine, "slow", False) else engine.cursor()
 
 
 async def found(request: web.Request, asked: Asked) -> Hits:

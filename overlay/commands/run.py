@@ -40,7 +40,8 @@ def add(commands: Commands) -> None:
     )  # fmt: skip
     parser = command(
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
-        "data", "database", "search", "host", "port", "limits", "log", "trusted_proxies", "change_blocks",
+        "data", "database", "database_read", "search", "host", "port", "limits", "log", "trusted_proxies",
+        "change_blocks",
     )  # fmt: skip
     parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes that serve [1]")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
+from indexer.settings import masked
 from overlay.query import Hits, Query
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ class EngineError(Exception):
 
 class BusyError(EngineError):
     """Another process writes to the index."""
+
+
+class UnavailableError(EngineError):
+    """The index is somewhere else, and does not answer for now: worth another try later."""
 
 
 class UnknownEngineError(EngineError):
@@ -87,16 +92,21 @@ class Engine(Protocol):
         ...
 
 
-ENGINES = {"tantivy": "overlay.engines.tantivy", "whoosh": "overlay.engines.whoosh"}
+ENGINES = {
+    "tantivy": "overlay.engines.tantivy",
+    "whoosh": "overlay.engines.whoosh",
+    "postgres": "overlay.engines.postgres",
+}
 """The scheme of `A2B_SEARCH` and the module that serves it, imported only when it is chosen."""
 
 
 def open_engine(url: str) -> Engine:
-    """Open the index that a URL `<scheme>:<path>` names, making it when there is none.
+    """Open the index that a URL `<scheme>:<path>` names, making it when there is none; behind `postgres:` stands
+    the URL of a database.
 
     Raises UnknownEngineError for another scheme or no path, OSError when the folder cannot be made or read.
     """
     scheme, colon, path = url.partition(":")
     if not colon or scheme not in ENGINES or not path:
-        raise UnknownEngineError(f"{url!r} names no index: say one of " + ", ".join(f"{each}:PATH" for each in ENGINES))
+        raise UnknownEngineError(f"{masked(url)!r} names no index: say tantivy:PATH, whoosh:PATH or postgres:")
     return cast("Engine", import_module(ENGINES[scheme]).open_engine(path))

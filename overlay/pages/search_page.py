@@ -69,7 +69,7 @@ async def search(request: web.Request) -> web.Response:
     query_string = request.rel_url.raw_query_string
     heights = services.heights()
     seen = services.exchange.stamp(), services.logos.stamp()
-    etag = page_etag(request, services.engine.cursor(), heights, query_string, seen)
+    etag = page_etag(request, await search_api.cursor(services), heights, query_string, seen)
     if unchanged(request, etag):
         return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
     given, outcome = await _outcome(request, query_string)

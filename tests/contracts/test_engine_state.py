@@ -74,7 +74,9 @@ def test_clearing_forgets_everything(engine: Engine, engine_url: str) -> None:
     assert (found(engine), found(engine, "alpha"), found(engine, "omgea")) == ({"2"}, set(), {"2"})
     engine.clear()
     engine.close()
-    assert open_engine(engine_url).cursor() is None
+    again = open_engine(engine_url)
+    assert again.cursor() is None
+    again.close()
 
 
 def test_an_index_that_is_opened_again_answers_the_same(engine: Engine, engine_url: str) -> None:
@@ -126,6 +128,8 @@ def test_a_damaged_index_answers_as_before_or_wants_a_rebuild(
     put(engine, *(listing(f"1-{at}", "payment") for at in range(9)))
     put(engine, *(listing(f"2-{at}", "payment") for at in range(9)), listing("1-0", "gone"), seq=2)
     whole = found(engine, "payment")
+    if engine.name == "postgres":
+        pytest.skip("PostgreSQL looks after its own files")
     engine.close()
     scheme, _, folder = engine_url.partition(":")
     files = [path for path in sorted(Path(folder).rglob("*")) if path.is_file() and path.stat().st_size]

@@ -1,0 +1,299 @@
+"""The PostgreSQL engine: one index in the database, fed by one process and searched by any number, also on replicas.
+
+Words are found through a GIN index over a `tsvector` of exact terms, each with its level, beside the facts that filters
+ask for. What a question means, typing errors included, is worked out by `overlay.search`, from the counts of all words
+in memory: so trigrams (`pg_trgm`) are not needed, and no extension is.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from psycopg import Connection, OperationalError, errors
+
+from overlay.engines import BusyError, Cursor, Engine, EngineError, Suggestion, UnavailableError
+from overlay.engines.postgres import layout, writing
+from overlay.engines.postgres.hints import Hints
+from overlay.engines.postgres.layout import State
+from overlay.engines.postgres.pool import Pool
+from overlay.engines.postgres.search import answer, current_item, nothing, ways
+from overlay.engines.postgres.view import View, keep, seen
+from overlay.query import Hits, Query
+from overlay.search.suggesting import suggest
+from overlay.search.vocabulary import Change, Vocabulary
+
+if TYPE_CHECKING:
+    from overlay.document import Document
+
+_BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; "
+_ATTEMPTS = 4
+_BUSY_SECONDS = 1.0  # a process that was killed holds its lock until the server has noticed
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+Work = Callable[[Connection[Any], State | None], _T]
+"""What is done in one snapshot of an index."""
+
+
+class BehindError(Exception):
+    """A snapshot is older than what was shown already."""
+
+
+class PostgresEngine:
+    """See `overlay.engines.Engine`. One process feeds the index at a time, whichever comes first. Questions are asked
+    of a replica, `reading`, where one is given, and of the database itself where that is behind what was shown."""
+
+    name = "postgres"
+    slow = True
+
+    def __init__(self, url: str, reading: str = "", generation: int | None = None) -> None:
+        """The index in a database, made when there is none; with `generation`, one that does not answer yet.
+
+        Raises EngineError when it cannot be made or read.
+        """
+        self._url, self._generation = url, generation
+        self._home = Pool(url)
+        self._away = Pool(reading) if reading else None
+        self._feeder: Connection[Any] | None = None
+        self._feeding, self._planning = threading.Lock(), threading.Lock()
+        self._view = View(None, Vocabulary())
+        self._told: Cursor | None = None
+        if generation is None:
+            self._make()
+
+    def _make(self) -> None:
+        """Where the replica answers, the database itself may be away."""
+        try:
+            with self._home.lend() as connection:
+                if layout.read(connection) is None:
+                    layout.make(connection)
+        except UnavailableError:
+            if self._away is None:
+                raise
+            log.warning("the database of the index does not answer; its replica is asked alone", exc_info=True)
+
+    # -- reading
+
+    def _ask(self, work: Work[_T]) -> _T:
+        """Work in one snapshot, of the replica if that is good enough, else of the database."""
+        if self._away is not None:
+            try:
+                return self._ask_of(self._away, work, final=False)
+            except (UnavailableError, BehindError) as error:
+                log.info("the database is asked instead of its replica: %s", error or "it is behind what was shown")
+        return self._ask_of(self._home, work, final=True)
+
+    def _ask_of(self, pool: Pool, work: Work[_T], *, final: bool) -> _T:
+        """Again where the index was exchanged meanwhile. What is `final` is believed even when it went back."""
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                with pool.lend() as connection:
+                    return self._moment(connection, work, back=final and not left)
+            except (errors.UndefinedTable, errors.InvalidSchemaName, errors.SerializationFailure) as error:
+                if not left and final:
+                    raise EngineError(f"the index in {pool.shown} cannot be read, rebuild it: {error}") from error
+                if not left:
+                    raise BehindError from error
+            except UnavailableError:
+                # the server cut what was kept open: the second time, a new connection is asked
+                if left < _ATTEMPTS - 1:
+                    raise
+            except BehindError:
+                if not final:
+                    raise
+        raise AssertionError("the last attempt believes what it reads")
+
+    def _moment(self, connection: Connection[Any], work: Work[_T], *, back: bool) -> _T:
+        """Work in a snapshot. Raises BehindError when it is older than what was shown, unless that is allowed."""
+        try:
+            state = layout.begin(connection, _BEGIN, self._generation)
+            shown = self._view.state
+            if shown is not None and not back and (state is None or state.commit < shown.commit):
+                raise BehindError
+            return work(connection, state)
+        finally:
+            if not connection.closed:
+                connection.execute(b"ROLLBACK")
+
+    def _seen(self, connection: Connection[Any], state: State) -> View:
+        """The words in use in a snapshot, for who holds `_planning`."""
+        known = self._view.state
+        if known is None or (known.generation, known.commit) != (state.generation, state.commit):
+            if known is None or known.commit < state.commit or known.generation != state.generation:
+                self._view = seen(connection, state, self._view)
+            else:
+                self._view = seen(connection, state, View(None, Vocabulary()))
+        return self._view
+
+    def cursor(self) -> Cursor | None:
+        """Where this index stands: as written, for the process that feeds it, else as it can be searched."""
+        if self._feeder is not None:
+            self._told = self._ask_of(self._home, _cursor, final=True)
+        else:
+            self._told = self._ask(_cursor)
+        return self._told
+
+    def search(self, query: Query) -> Hits:
+        """Answer a query. Raises UnavailableError while the database is away."""
+
+        def work(connection: Connection[Any], state: State | None) -> Hits:
+            if state is None:
+                return nothing(query)
+            with self._planning:
+                tried = ways(self._seen(connection, state), query)
+            return answer(connection, state, query, tried)
+
+        return self._ask(work)
+
+    def suggest(self, text: str, limit: int) -> list[Suggestion]:
+        """Completions of what is being typed, the best first."""
+
+        def work(connection: Connection[Any], state: State | None) -> list[Suggestion]:
+            if state is None:
+                return []
+            with self._planning:
+                vocabulary = self._seen(connection, state).vocabulary
+            return suggest(Hints(connection, state, vocabulary, self._planning), text, limit)
+
+        return self._ask(work)
+
+    def get(self, id: str) -> bytes | None:  # noqa: A002
+        """The stored item of a current listing."""
+
+        def work(connection: Connection[Any], state: State | None) -> bytes | None:
+            return None if state is None else current_item(connection, state, id)
+
+        return self._ask(work)
+
+    def count(self) -> int:
+        """Number of current documents."""
+        return self._ask(lambda _, state: state.current if state else 0)
+
+    # -- writing
+
+    def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
+        """Forget all documents of `registrations`, add `documents`, and remember `cursor`."""
+        with self._writing() as (connection, before):
+            state = layout.next_state(connection, before, cursor)
+            tally = writing.Tally(Change(), Counter())
+            current = before.current - writing.forget(connection, state, registrations, tally)
+            current += writing.add(connection, state, documents, tally)
+            writing.count_hints(connection, state, tally)
+            keep(connection, state, tally.words)
+            layout.save(connection, state._replace(current=current, listings=before.listings + tally.words.listings))
+        self._told = cursor
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._writing() as (connection, before):
+            layout.empty(connection, before)
+        self._told = None
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[Connection[Any], State]]:
+        """One transaction of the process that feeds the index. Raises BusyError when that is another one."""
+        with self._feeding:
+            try:
+                connection = self._feed()
+                with connection.transaction():
+                    state = layout.read(connection, self._generation) or layout.make(connection)
+                    self._check_told(state)
+                    yield connection, state
+            except OperationalError as error:
+                self._stop_feeding()
+                raise self._home.gone(error) from error
+            except (errors.UndefinedTable, errors.InvalidSchemaName) as error:
+                raise BusyError(f"the index in {self._home.shown} was exchanged meanwhile") from error
+
+    def _feed(self) -> Connection[Any]:
+        """The connection that holds the right to feed the index."""
+        if self._feeder is None or self._feeder.closed:
+            connection = self._home.connect(patient=True)
+            taken = False
+            try:
+                taken = self._generation is not None or _taken(connection, layout.FEEDING)
+            finally:
+                if not taken:
+                    connection.close()
+            if not taken:
+                raise BusyError(f"another process feeds the index in {self._home.shown}")
+            self._feeder = connection
+        return self._feeder
+
+    def _check_told(self, state: State) -> None:
+        """Who took over reads where the index stands from the database itself, before anything is written."""
+        if self._away is not None and self._told != state.cursor:
+            raise BusyError(f"the index in {self._home.shown} has moved on; look again")
+
+    def _stop_feeding(self) -> None:
+        feeder, self._feeder = self._feeder, None
+        if feeder is not None:
+            feeder.close()
+
+    # -- making it anew
+
+    @contextmanager
+    def renewing(self) -> Iterator[PostgresEngine]:
+        """See `overlay.engines.Engine`."""
+        with self._home.own() as connection:
+            if not _taken(connection, layout.RENEWING):
+                raise BusyError(f"another process makes the index in {self._home.shown} anew")
+            if layout.read(connection) is None:
+                layout.make(connection)
+            layout.sweep(connection)
+            with connection.transaction():
+                made = layout.new(connection, shown=False)
+            fresh = PostgresEngine(self._url, generation=made.generation)
+            try:
+                yield fresh
+            finally:
+                fresh.close()
+            layout.sweep(connection)
+
+    def show(self, fresh: Engine) -> bool:
+        """See `overlay.engines.Engine`."""
+        state = fresh.state() if isinstance(fresh, PostgresEngine) else None
+        if state is None:
+            raise EngineError("only an index that is being made anew can be shown")
+        with self._home.own() as connection:
+            layout.index(connection, state)
+            return layout.show(connection, state)
+
+    def state(self) -> State | None:
+        """What the index knows of itself, as written."""
+        return self._ask_of(self._home, lambda _, state: state, final=True)
+
+    def close(self) -> None:
+        """Give up connections, and with them the right to feed the index."""
+        with self._feeding:
+            self._stop_feeding()
+        self._home.close()
+        if self._away is not None:
+            self._away.close()
+
+
+def open_engine(url: str) -> PostgresEngine:
+    """The index in the database of a URL; a replica to ask stands behind a space."""
+    home, _, away = url.partition(" ")
+    return PostgresEngine(home, away)
+
+
+def _cursor(_: Connection[Any], state: State | None) -> Cursor | None:
+    return state.cursor if state else None
+
+
+def _taken(connection: Connection[Any], right: int) -> bool:
+    """Whether this connection has got a right, which it holds until it is closed."""
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        (taken,) = connection.execute(b"SELECT pg_try_advisory_lock(%s)", [right]).fetchone() or (False,)
+        if taken or time.monotonic() > until:
+            return bool(taken)
+        time.sleep(0.05)

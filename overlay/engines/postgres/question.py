@@ -1,0 +1,183 @@
+"""A `Query` and its `Plan` as SQL: which documents are looked at, and how many points each of them makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from overlay.engines.postgres import lexemes
+from overlay.query import Query
+from overlay.search.facts import is_plain, standing, unwanted, wanted
+from overlay.search.matching import Choice, Plan, Word
+from overlay.search.prices import asks_offer, asks_price, each_currency
+from overlay.search.ranking import LEVELS
+from overlay.search.vocabulary import Vocabulary
+
+
+class Part(NamedTuple):
+    """A piece of a statement and its parameters."""
+
+    text: str
+    given: tuple[Any, ...] = ()
+
+
+def joined(parts: Iterator[Part] | list[Part], by: str) -> Part:
+    """Parts in their order."""
+    each = list(parts)
+    return Part(by.join(part.text for part in each), tuple(value for part in each for value in part.given))
+
+
+class Levels:
+    """At which levels a term may stand in the documents that are looked at."""
+
+    def __init__(self, vocabulary: Vocabulary, query: Query) -> None:
+        # counted is what a plain search finds
+        self._vocabulary = vocabulary if is_plain(query) else None
+
+    def of(self, term: str) -> list[int]:
+        """Levels from 1 on."""
+        every = range(1, LEVELS + 1)
+        if self._vocabulary is None:
+            return list(every)
+        held = self._vocabulary.levels(term)
+        return [level for level in every if held >> (level - 1) & 1]
+
+
+def points(plan: Plan, levels: Levels) -> Part:
+    """The points of a document `d`: for each word, those of the best choice that it holds."""
+    words = [_word(word, levels) for word in plan.words]
+    return joined(words, " + ") if words else Part("0")
+
+
+def _word(word: Word, levels: Levels) -> Part:
+    """One CASE for all choices of one term, from the highest points down, and one for each other choice."""
+    at: dict[int, list[str]] = {}
+    for choice in word.choices:
+        if len(choice.terms) == 1:
+            for made, asked in _single(choice, levels):
+                at.setdefault(made, []).append(asked)
+    cases = [_case(at)] if at else []
+    cases += [_together(choice, levels) for choice in word.choices if len(choice.terms) > 1]
+    if len(cases) == 1:
+        return cases[0]
+    best = joined(cases, ", ")
+    return best._replace(text=f"greatest({best.text})") if cases else Part("0")
+
+
+def _single(choice: Choice, levels: Levels) -> Iterator[tuple[int, str]]:
+    (term,) = choice.terms
+    if choice.flat:
+        yield choice.points[0], lexemes.at_any_level(term)
+        return
+    for level in levels.of(term):
+        yield choice.points[level - 1], lexemes.quoted(lexemes.term(term, level))
+
+
+def _case(at: dict[int, list[str]]) -> Part:
+    """The highest points whose lexemes a document holds, else 0."""
+    whens, given = "", []
+    for made in sorted(at, reverse=True):
+        whens += f" WHEN d.held @@ %s::tsquery THEN {int(made)}"
+        given.append(lexemes.either(at[made]))
+    return Part(f"CASE{whens} ELSE 0 END", tuple(given))
+
+
+def _together(choice: Choice, levels: Levels) -> Part:
+    """A choice of several terms counts where a document holds them all."""
+    sums = []
+    for term in choice.terms:
+        at: dict[int, list[str]] = {}
+        for made, asked in _single(choice._replace(terms=(term,)), levels):
+            at.setdefault(made, []).append(asked)
+        sums.append(_case(at) if at else Part("0"))
+    added = joined(sums, " + ")
+    held = lexemes.every(map(lexemes.at_any_level, choice.terms))
+    return Part(f"CASE WHEN d.held @@ %s::tsquery THEN {added.text} ELSE 0 END", (held, *added.given))
+
+
+def asked_of(word: Word) -> str:
+    """Asks for any choice of a word."""
+    return lexemes.either(lexemes.every(map(lexemes.at_any_level, choice.terms)) for choice in word.choices)
+
+
+def where(query: Query, texts: Iterable[str], schema: str) -> Part:
+    """What a document `d` must be to be found: it holds all of `texts`, and meets all filters."""
+    groups = [] if is_plain(query) else list(standing(query))
+    asked = [lexemes.either(map(_fact, group)) for group in groups]
+    asked += [lexemes.either(map(_fact, group)) for group in wanted(query)]
+    asked += texts
+    parts = [Part("d.listed")] if is_plain(query) else []
+    if asked:
+        parts.append(Part("d.held @@ %s::tsquery", (lexemes.every(asked),)))
+    if banned := unwanted(query):
+        parts.append(Part("NOT d.held @@ %s::tsquery", (lexemes.either(map(_fact, banned)),)))
+    parts += _phrases(query, schema)
+    parts += _numbers(query)
+    if asks_offer(query):
+        parts.append(_offers(query, schema))
+    return joined(parts, " AND ") if parts else Part("true")
+
+
+def _fact(text: str) -> str:
+    return lexemes.quoted(lexemes.fact(text))
+
+
+def _phrases(query: Query, schema: str) -> Iterator[Part]:
+    """Terms one after the other: looked for in the texts of those that hold them all."""
+    if query.operators is None:
+        return
+    for no, sequences in (("", query.operators.phrases), ("NOT ", query.operators.excluded)):
+        for each in sequences:
+            held = lexemes.every(map(lexemes.at_any_level, each.split(" ")))
+            said = f"(SELECT i.said FROM {schema}.items i WHERE i.number = d.number)"
+            says = f"{no}(d.held @@ %s::tsquery AND position(%s::bytea IN {said}) > 0)"
+            yield Part(says, (held, f" {each} ".encode()))
+
+
+def _numbers(query: Query) -> Iterator[Part]:
+    if query.as_of is not None:
+        yield Part("d.since <= %s AND coalesce(d.until > %s, true)", (query.as_of, query.as_of))
+    if query.from_height is not None:
+        yield Part("d.height >= %s", (query.from_height,))
+    if query.to_height is not None:
+        yield Part("d.height <= %s", (query.to_height,))
+    if query.updated_since is not None:
+        yield Part("d.time >= %s", (query.updated_since,))
+
+
+def _offers(query: Query, schema: str) -> Part:
+    """One offer meets all that is asked of offers (law 14)."""
+    met = [Part("o.number = d.number")]
+    if query.currencies:
+        raw = _raw(query.currencies)
+        met.append(Part("(o.currency = ANY(%s::bytea[]) OR o.accepted && %s::bytea[])", (raw, raw)))
+    if query.intervals:
+        met.append(Part("o.interval = ANY(%s::bytea[])", (_raw(query.intervals),)))
+    if query.skills:
+        own = f"(SELECT i.own FROM {schema}.items i WHERE i.number = d.number)"
+        met.append(Part(f"coalesce(o.skills, {own}) && %s::bytea[]", (_raw(query.skills),)))
+    if asks_price(query):
+        met.append(_priced(query))
+    meets = joined(met, " AND ")
+    return Part(f"EXISTS (SELECT FROM {schema}.offers o WHERE {meets.text})", meets.given)
+
+
+def _priced(query: Query) -> Part:
+    """The amount lies within the bounds, in the currency they are in or converted into it (law 15)."""
+    if query.price_currency is None:
+        return Part("o.amount BETWEEN %s AND %s", _bounds(query))
+    each = list(each_currency(query, lambda _: True))
+    rows = [(str(one.price_currency).encode(), *_bounds(one)) for one in each]
+    currencies, least, most = (list(column) for column in zip(*rows, strict=True))
+    table = "unnest(%s::bytea[], %s::numeric[], %s::numeric[]) AS b(currency, least, most)"
+    within = "b.currency = o.currency AND o.amount BETWEEN b.least AND b.most"
+    return Part(f"EXISTS (SELECT FROM {table} WHERE {within})", (currencies, least, most))
+
+
+def _bounds(query: Query) -> tuple[str, str]:
+    least = "0" if query.min_price is None else format(query.min_price, "f")
+    return least, "Infinity" if query.max_price is None else format(query.max_price, "f")
+
+
+def _raw(values: tuple[str, ...]) -> list[bytes]:
+    return [value.encode() for value in values]

@@ -1,0 +1,254 @@
+"""A `Query` in, `Hits` out: PostgreSQL finds, counts and orders; the cheapest offer is found in the rows shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from psycopg import Connection
+
+from overlay.engines.postgres import lexemes
+from overlay.engines.postgres.layout import State
+from overlay.engines.postgres.question import Levels, Part, asked_of, joined, points, where
+from overlay.engines.postgres.view import View
+from overlay.query import Hit, Hits, Query
+from overlay.search.closeness import MOST, Closeness, brought_near
+from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES
+from overlay.search.matching import plan
+from overlay.search.prices import Find, price_key, showing
+from overlay.search.ranking import BEST
+from overlay.search.sorting import is_descending, is_key
+from overlay.search.widening import without_own
+
+Key = tuple[Any, ...]
+Counts = tuple[tuple[str, int], ...]
+Found = Part
+"""A SELECT of `number`, `id`, `newest`, `made` and `points` of the documents that are found."""
+
+
+class Way(NamedTuple):
+    """One way to take the words of a question: the lexemes asked for, the points that a document then makes, and what
+    adds to those of the best."""
+
+    asked: tuple[str, ...]
+    points: Part
+    closeness: Closeness | None = None
+
+
+def ways(view: View, query: Query) -> list[Way]:
+    """Each for when the one before found nothing: all words, then any of them. To be called while the words in use do
+    not change."""
+    if not query.text.strip():
+        return [Way((), Part("0"))]
+    planned = plan(query.text, view.vocabulary)
+    if not planned.words:
+        return []
+    made = points(planned, Levels(view.vocabulary, query))
+    words = tuple(map(asked_of, planned.words))
+    either = Way((lexemes.either(words),), made, planned.closeness)
+    return [Way(words, made), either] if planned.all_first and len(words) > 1 else [either]
+
+
+def _found(state: State, query: Query, way: Way) -> Found:
+    admitted = where(query, way.asked, state.schema)
+    chosen = Part(f"SELECT d.number, d.id, d.newest, d.made, ({way.points.text})::bigint AS points", way.points.given)
+    source = Part(f"FROM {state.schema}.documents d WHERE {admitted.text}", admitted.given)
+    return joined([chosen, source], " ")
+
+
+def answer(connection: Connection[Any], state: State, query: Query, tried: list[Way]) -> Hits:
+    """What the first way finds that finds anything."""
+    for way in tried:
+        hits = _answer(connection, state, query, way)
+        if hits.total:
+            return hits
+    return replace(nothing(query), facets=_facets(connection, state, query, None, tried) or None)
+
+
+def nothing(query: Query) -> Hits:
+    """The answer where nothing is found."""
+    return Hits((), 0, facets=dict.fromkeys(query.facets, ()) or None)
+
+
+def current_item(connection: Connection[Any], state: State, id_: str) -> bytes | None:
+    """The stored item of the current document of a listing."""
+    s = state.schema
+    statement = f"""
+        SELECT i.item FROM {s}.documents d JOIN {s}.items i USING (number) WHERE d.id = %s AND d.until IS NULL
+    """
+    found = connection.execute(statement.encode(), [id_.encode()], binary=True).fetchone()
+    return found[0] if found else None
+
+
+def _answer(connection: Connection[Any], state: State, query: Query, way: Way) -> Hits:
+    scored, found = bool(query.text.strip()), _found(state, query, way)
+    if query.sort == "price":
+        total, rows = _by_price(connection, state, query, found)
+    else:
+        if way.closeness is not None and query.sort == "relevance":
+            found = _nearer(connection, state, found, way.closeness)
+        total, rows = _by_column(connection, state, query, found, scored=scored)
+    ranked, find = scored and query.sort == "relevance", showing(query)
+    return Hits(
+        tuple(_hit(key, row, find, ranked=ranked) for key, row in rows),
+        min(total, EXACT),
+        at_least=total > EXACT,
+        facets=(_facets(connection, state, query, found, [way]) if total else {}) or None,
+    )
+
+
+def _nearer(connection: Connection[Any], state: State, found: Found, closeness: Closeness) -> Found:
+    """The same with what closeness adds to the points of the best."""
+    statement = f"""
+        SELECT f.number, f.points, f.newest, f.id, i.near FROM (
+            SELECT * FROM ({found.text}) d ORDER BY points DESC, newest DESC, id LIMIT {MOST}
+        ) f JOIN {state.schema}.items i USING (number) ORDER BY f.points DESC, f.newest DESC, f.id
+    """
+    best = connection.execute(statement.encode(), found.given, binary=True).fetchall()
+    before = [(-made, -newest, id_.decode()) for _, made, newest, id_, _ in best]
+    keys = brought_near(closeness, before, [near for *_, near in best])
+    changed = [(row[0], -key[0]) for row, key in zip(best, keys, strict=True) if -key[0] != row[1]]
+    if not changed:
+        return found
+    more = "unnest(%s::bigint[], %s::bigint[]) AS m(number, points)"
+    columns = "f.number, f.id, f.newest, f.made, coalesce(m.points, f.points) AS points"
+    text = f"SELECT {columns} FROM ({found.text}) f LEFT JOIN {more} USING (number)"
+    return Part(text, (*found.given, [number for number, _ in changed], [made for _, made in changed]))
+
+
+Shown = tuple[bytes, bytes, bytes, bytes]
+"""Of a document: its id, its item, and what `prices.usual` and `prices.pack` say of its offers."""
+
+
+def _hit(key: Key, row: Shown, find: Find, *, ranked: bool) -> Hit:
+    id_, item, usual, offers = row
+    return Hit(id_.decode(), item, -key[0] / BEST if ranked else 0.0, find(usual.decode(), offers), key)
+
+
+_ORDERS: dict[str, tuple[tuple[str, bool], ...]] = {
+    "relevance": (("f.points", True), ("f.newest", True), ("f.id", False)),
+    "updated": (("f.newest", True), ("f.id", False)),
+    "created": (("f.made", True), ("f.id", False)),
+    "name": (("i.name", False),),
+}
+"""The columns that each sort orders by, and whether the highest stand first; together unique."""
+_DOWNWARD = {"relevance", "updated", "created"}
+
+
+def _by_column(
+    connection: Connection[Any], state: State, query: Query, found: Found, *, scored: bool
+) -> tuple[int, list[tuple[Key, Shown]]]:
+    """How many are found, and the page of them."""
+    sort = "updated" if query.sort == "relevance" and not scored else query.sort
+    order = _ORDERS[sort]
+    reverse = is_descending(query) != (sort in _DOWNWARD)
+    after = query.after if query.after is not None and is_key(sort, query.after) else None
+    columns = ", ".join(name for name, _ in order)
+    ordered = ", ".join(f"{name} {'DESC' if down != reverse else 'ASC'}" for name, down in order)
+    items = f"JOIN {state.schema}.items i USING (number)"
+    later, skipped = Part("true"), 0 if after else query.offset
+    if after is not None:
+        later = _later(order, after, reverse=reverse)
+    statement = f"""
+        WITH found AS MATERIALIZED ({found.text}),
+        page AS MATERIALIZED (
+            SELECT f.number, row_number() OVER (ORDER BY {ordered}) AS place, ARRAY[{columns}]::text[] AS key
+            FROM found f {items if sort == "name" else ""} WHERE {later.text} ORDER BY place LIMIT %s OFFSET %s
+        )
+        SELECT (SELECT count(*) FROM found), p.key, f.id, i.item, i.usual, i.offers
+        FROM (SELECT) AS one LEFT JOIN (page p JOIN found f USING (number) {items}) ON true ORDER BY p.place
+    """
+    given = [*found.given, *later.given, query.limit, skipped]
+    rows = connection.execute(statement.encode(), given, binary=True).fetchall()
+    keyed = [(_key(key), (id_, item, usual, offers)) for _, key, id_, item, usual, offers in rows if key]
+    return int(rows[0][0]), keyed
+
+
+def _later(order: tuple[tuple[str, bool], ...], after: Key, *, reverse: bool) -> Part:
+    """What stands behind a key, whose numbers are turned around so that they rise."""
+    names = ", ".join(f"-{name}" if down else name for name, down in order)
+    marks = ", ".join("%s::numeric" if down else "%s::bytea" for _, down in order)
+    given = tuple(value if down else value.encode() for value, (_, down) in zip(after, order, strict=True))
+    return Part(f"ROW({names}) {'<' if reverse else '>'} ROW({marks})", given)
+
+
+def _key(key: list[str]) -> Key:
+    """The columns of an order as a key; `bytea` as text is hexadecimal."""
+    *numbers, last = key
+    return (*(-int(number) for number in numbers), bytes.fromhex(last[2:]).decode())
+
+
+def _by_price(
+    connection: Connection[Any], state: State, query: Query, found: Found
+) -> tuple[int, list[tuple[Key, Shown]]]:
+    """The same by the cheapest offer that meets the query, which is looked for in all that is found."""
+    statement = f"""
+        SELECT f.number, f.id, i.usual, i.offers FROM ({found.text}) f JOIN {state.schema}.items i USING (number)
+    """
+    find = showing(query)
+    keyed = [
+        (price_key(find(usual.decode(), offers), id_.decode()), number)
+        for number, id_, usual, offers in connection.execute(statement.encode(), found.given, binary=True)
+    ]
+    reverse = is_descending(query)
+    keyed.sort(reverse=reverse)
+    keyed.sort(key=lambda pair: pair[0][0] == 1)  # without a price: last, in either direction
+    after = query.after
+    if after is not None and is_key("price", after):
+        page = [pair for pair in keyed if _is_behind(pair[0], after, reverse=reverse)][: query.limit]
+    else:
+        page = keyed[query.offset : query.offset + query.limit]
+    shown = _shown(connection, state, [number for _, number in page])
+    return len(keyed), [(key, shown[number]) for key, number in page]
+
+
+def _is_behind(key: Key, after: Key, *, reverse: bool) -> bool:
+    if key[0] != after[0]:
+        return bool(key[0] > after[0])
+    return key < after if reverse else key > after
+
+
+def _shown(connection: Connection[Any], state: State, numbers: list[int]) -> dict[int, Shown]:
+    s = state.schema
+    statement = f"""
+        SELECT number, d.id, i.item, i.usual, i.offers FROM {s}.documents d JOIN {s}.items i USING (number)
+        WHERE number = ANY(%s)
+    """
+    rows = connection.execute(statement.encode(), [numbers], binary=True)
+    return {number: (id_, item, usual, offers) for number, id_, item, usual, offers in rows}
+
+
+def _facets(
+    connection: Connection[Any], state: State, query: Query, found: Found | None, tried: list[Way]
+) -> dict[str, Counts]:
+    """What is counted: of all that was found, or, of a facet that is filtered by, of all that its own filter would
+    leave of the first way that leaves any."""
+    widened = {name: without_own(query, name) for name in query.facets}
+    narrow = [name for name, wide in widened.items() if wide is query]
+    counts: dict[str, Counts] = dict.fromkeys(query.facets, ())
+    if found is not None and narrow:
+        counts |= _counted(connection, state, narrow, found)
+    for name, wide in widened.items():
+        if wide is not query:
+            each = (_counted(connection, state, [name], _found(state, wide, way))[name] for way in tried)
+            counts[name] = next(filter(None, each), ())
+    return counts
+
+
+def _counted(connection: Connection[Any], state: State, names: list[str], found: Found) -> dict[str, Counts]:
+    """The commonest values; each listing counts once."""
+    wanted = {FACET_FIELDS[name]: name for name in names}
+    columns = ", ".join(f"('{field}', i.\"{field}\")" for field in wanted)
+    statement = f"""
+        SELECT facet, value, listings FROM (
+            SELECT facet, value, count(*) AS listings,
+                row_number() OVER (PARTITION BY facet ORDER BY count(*) DESC, value) AS place
+            FROM ({found.text}) f JOIN {state.schema}.items i USING (number),
+                LATERAL (VALUES {columns}) AS c(facet, given), unnest(given) AS value
+            GROUP BY facet, value
+        ) AS counted WHERE place <= {MOST_VALUES} ORDER BY facet, place
+    """
+    counted: dict[str, list[tuple[str, int]]] = {name: [] for name in names}
+    for facet, value, listings in connection.execute(statement.encode(), found.given, binary=True):
+        counted[wanted[facet]].append((value.decode(), listings))
+    return {name: tuple(values) for name, values in counted.items()}

@@ -1,0 +1,121 @@
+"""A service of several parts in this process: an indexer that follows a chain in memory, and overlays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from indexer.settings import Settings
+from indexer.store import Store, Writer, connect, unchecked
+from overlay.api.changes_api import feed
+from overlay.catalogue import Catalogue
+from overlay.engines import Engine, EngineError, open_engine
+from overlay.query import Query
+from overlay.runner import Runner
+from overlay.services import House
+from tests.chainkit import ChainKit, agent
+from tests.fakes import MemoryChain
+from tests.replication.servers import PATIENCE
+
+
+class Town:
+    """A chain whose blocks each register an agent, `Router <number>`."""
+
+    def __init__(self) -> None:
+        self.kit, self.count = ChainKit(), 0
+        self.chain = MemoryChain(name="live")
+
+    def mine(self, count: int = 1) -> None:
+        """More blocks of the best chain, known to the source at once."""
+        for _ in range(count):
+            self.kit.mine(self.kit.inscribe(agent(f"Router {self.count}")))
+            self.count += 1
+        self.chain.arrive(*self.kit.blocks)
+
+    @property
+    def names(self) -> set[str]:
+        """All that should be listed."""
+        return {f"Router {number}" for number in range(self.count)}
+
+
+def shown(engine: Engine) -> set[str]:
+    """The names that a search shows; none while the index is away."""
+    try:
+        hits = engine.search(Query(limit=100)).hits
+    except EngineError:
+        return set()
+    return {json.loads(hit.item)["name"] for hit in hits}
+
+
+class Reader:
+    """Somebody who reads the change feed, and keeps the ids it speaks of; counts the resets it is told."""
+
+    def __init__(self) -> None:
+        self.epoch: str | None = None
+        self.since, self.resets = 0, 0
+        self.ids: set[str] = set()
+
+    def read(self, store: Store) -> None:
+        """All there is."""
+        more = True
+        while more:
+            found = feed(Catalogue(store), self.since, 100, self.epoch)
+            if found["changes"] and found["changes"][0]["op"] == "reset":
+                self.resets += 1
+                self.ids, self.since, self.epoch = set(), 0, None
+                continue
+            self.ids |= {change["id"] for change in found["changes"]}
+            self.epoch, self.since, more = found["epoch"], found["nextSince"], found["more"]
+
+
+def settings(folder: Path, database: str, search: str, **more: Any) -> Settings:
+    """Of a process with a data folder of its own."""
+    flags = {"data": str(folder), "database": database, "search": search, "port": 0, "chains": "live=files:/nowhere"}
+    return Settings.load({**flags, **more})
+
+
+def house(told: Settings, *chains: MemoryChain) -> House:
+    """What follows these chains and serves, or serves only."""
+    told.data.mkdir(parents=True, exist_ok=True)
+    if told.database_read:
+        store = Store(connect(told.database_read, replica=True), unchecked(told.database))
+    else:
+        store = Store(connect(told.database))
+    scheme, _, path = told.search.partition(":")
+    return House(
+        settings=told, store=store, chains=chains, writer=Writer(store.engine) if chains else None,
+        engine=open_engine(f"{scheme}:{path or told.database}"),
+    )  # fmt: skip
+
+
+_RUNNING: list[asyncio.Task[None]] = []
+
+
+@asynccontextmanager
+async def running(told: House) -> AsyncIterator[Runner]:
+    """The loops of a house; what ends them early fails the test."""
+    runner = Runner(told)
+    task = asyncio.create_task(runner.run())
+    _RUNNING.append(task)
+    try:
+        yield runner
+    finally:
+        _RUNNING.remove(task)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        told.close()
+
+
+async def until(what: Callable[[], Any]) -> Any:
+    """Poll until something holds, while all that is running runs."""
+    async with asyncio.timeout(PATIENCE):
+        while not (found := await asyncio.to_thread(what)):
+            await asyncio.sleep(0.02)
+            for task in _RUNNING:
+                if task.done():
+                    task.result()
+    return found

@@ -1,0 +1,149 @@
+"""Reads from a replica that lags: late, never wrong, and never back behind what was told before."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from indexer.store import Store, StoreError, StoreUnavailableError, connect, unchecked
+from overlay.api.changes_api import feed
+from overlay.catalogue import Catalogue
+from overlay.engines import Cursor, Engine, UnavailableError, open_engine
+from overlay.engines.postgres import PostgresEngine
+from overlay.feed import Feed
+from tests.contracts.listed import found, listing, put
+from tests.indexing import Indexing
+from tests.replication.conftest import Pair
+from tests.replication.living import Reader, Town, shown
+from tests.replication.servers import Server, caught_up, wait
+
+
+@contextmanager
+def reading(pair: Pair) -> Iterator[Store]:
+    """A store that reads from the standby."""
+    primary, standby = pair
+    store = Store(connect(standby.url("registry"), replica=True), unchecked(primary.url("registry")))
+    yield store
+    store.close()
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Engine]:
+    engine = open_engine(url)
+    yield engine
+    engine.close()
+
+
+def hold(standby: Server) -> None:
+    standby.ask("SELECT pg_wal_replay_pause()")
+    wait(lambda: standby.ask("SELECT pg_get_wal_replay_pause_state()") == "paused", "replay pauses")
+
+
+def resume(primary: Server, standby: Server) -> None:
+    standby.ask("SELECT pg_wal_replay_resume()")
+    caught_up(primary, standby)
+
+
+async def test_a_replica_that_lags_tells_nobody_to_begin_anew(pair: Pair, tmp_path: Path) -> None:
+    (primary, standby), town = pair, Town()
+    town.mine(2)
+    with Indexing(primary.url("registry"), town.chain) as indexing:
+        await indexing.catch_up()
+        caught_up(primary, standby)
+        with reading(pair) as replica, opened(f"tantivy:{tmp_path}/own") as own:
+            assert (replica.lag().seconds, replica.lag().changes) == (0, 0)
+            Feed(replica, own).run()
+            assert shown(own) == town.names
+            hold(standby)
+            before = town.names
+            town.mine(3)
+            await indexing.catch_up()
+            # who has read all of the primary comes to a process that reads from the replica
+            reader = Reader()
+            reader.read(indexing.store)
+            assert (reader.since, replica.newest_seq()) == (5, 2)
+            reader.read(replica)
+            assert (reader.since, reader.resets) == (5, 0)
+            assert [row["seq"] for row in feed(Catalogue(replica), 0, 9, reader.epoch)["changes"]] == [1, 2]
+            assert replica.lag().changes == 3
+            # an index that knows more than the replica waits for it, and one that does not goes no further
+            with opened(f"tantivy:{tmp_path}/ahead") as ahead:
+                Feed(indexing.store, ahead).run()
+                assert Feed(replica, ahead).step() == Feed(replica, ahead).behind() == 0
+                assert shown(ahead) == town.names
+            assert Feed(replica, own).step() == 0
+            assert shown(own) == before
+            resume(primary, standby)
+            Feed(replica, own).run()
+            assert shown(own) == town.names
+            assert replica.lag().changes == 0
+
+
+async def test_what_a_lone_replica_cannot_know_it_does_not_say(pair: Pair, tmp_path: Path) -> None:
+    (primary, standby), town = pair, Town()
+    town.mine(2)
+    with Indexing(primary.url("registry"), town.chain) as indexing:
+        await indexing.catch_up()
+        caught_up(primary, standby)
+    with reading(pair) as replica:
+        primary.stop(signal.SIGINT)
+        epoch = replica.epoch
+        assert len(feed(Catalogue(replica), 0, 9, epoch)["changes"]) == 2
+        for since, of in ((3, epoch), (1, "another")):
+            with pytest.raises(StoreUnavailableError):
+                feed(Catalogue(replica), since, 9, of)
+        assert replica.lag().changes is None
+        with opened(f"tantivy:{tmp_path}/index") as engine:
+            put(engine, listing("1", "alpha"))
+            assert Feed(replica, engine).step() == 0, "the index may be of an epoch that the replica will hear of"
+            engine.replace([], [], Cursor(epoch, 9))
+            assert Feed(replica, engine).step() == 0
+            standby.promote()
+            assert Feed(replica, engine).run() == 2, "what was promoted knows all there is"
+            assert shown(engine) == town.names
+        with pytest.raises(StoreUnavailableError, match="cannot use the database"):
+            connect(primary.url("registry"))
+
+
+async def test_an_empty_replica_is_waited_for(pair: Pair) -> None:
+    with pytest.raises(StoreError, match="the replica holds no registry yet"):
+        connect(pair[1].url("registry"), replica=True)
+
+
+def test_an_index_in_the_database_is_searched_on_its_replica_and_never_goes_back(pair: Pair) -> None:
+    primary, standby = pair
+    home, away = primary.url("registry"), standby.url("registry")
+    feeder = PostgresEngine(home, away)
+    put(feeder, listing("1", "alpha"))
+    caught_up(primary, standby)
+    primary.stop()
+    other = PostgresEngine(home, away)
+    assert found(feeder, "alpha") == found(other, "alhpa") == {"1"}, "while the primary is away"
+    assert other.cursor() == Cursor("epoch", 1)
+    primary.start()
+    hold(standby)
+    with pytest.raises(UnavailableError, match="does not answer"):
+        put(feeder, listing("2", "alpha"), seq=2)
+    assert feeder.cursor() == Cursor("epoch", 1)
+    put(feeder, listing("2", "alpha"), seq=2)
+    assert feeder.cursor() == Cursor("epoch", 2), "who feeds knows what is written"
+    assert (found(other, "alpha"), other.cursor()) == ({"1"}, Cursor("epoch", 1)), "others see what the replica knows"
+    standby.stop()
+    assert found(other, "alpha") == {"1", "2"}, "the primary answers where the replica is away"
+    standby.start()
+    caught_up(primary, standby)
+    hold(standby)
+    put(feeder, listing("3", "alpha"), seq=3)
+    third = PostgresEngine(home, away)
+    replica, third._away = third._away, None
+    assert found(third, "alpha") == {"1", "2", "3"}
+    third._away = replica
+    assert found(third, "alpha") == {"1", "2", "3"}, "and where it is behind what was shown"
+    assert found(other, "alpha") == {"1", "2"}
+    third.close()
+    feeder.close()
+    other.close()

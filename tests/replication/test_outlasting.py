@@ -1,0 +1,130 @@
+"""An indexer and overlays outlast what befalls a real primary and its standby."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from indexer.statehash import state_hash
+from indexer.store import Store, connect
+from tests.indexing import Indexing
+from tests.replication.conftest import Pair
+from tests.replication.living import Reader, Town, house, running, settings, shown, until
+from tests.replication.servers import caught_up
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+"""A connection that is cut in the middle of a stream leaves its cursor open, and psycopg says so."""
+
+INDEXES = pytest.mark.parametrize("index", ["postgres", "tantivy"])
+
+
+def search(index: str, folder: Path) -> str:
+    return "postgres:" if index == "postgres" else f"tantivy:{folder}/index"
+
+
+async def as_new(town: Town, folder: Path) -> str | None:
+    """The state hash that a new database has of the chain."""
+    with Indexing(f"sqlite:///{folder}/new.db", town.chain) as indexing:
+        await indexing.catch_up()
+        return state_hash(indexing.store, "live", len(town.chain.best) - 1)
+
+
+def stored(url: str, town: Town) -> str | None:
+    engine = connect(url)
+    try:
+        return state_hash(Store(engine), "live", len(town.chain.best) - 1)
+    finally:
+        engine.dispose()
+
+
+@INDEXES
+async def test_cut_connections_and_a_restart_are_outlasted(pair: Pair, tmp_path: Path, index: str) -> None:
+    primary, _ = pair
+    url, town = primary.url("registry"), Town()
+    town.mine(2)
+    indexer = house(settings(tmp_path / "a", url, search(index, tmp_path / "a")), town.chain)
+    overlay = house(settings(tmp_path / "b", url, search(index, tmp_path / "b")))
+    assert indexer.engine is not None
+    assert overlay.engine is not None
+    both = (indexer.engine, overlay.engine)
+    async with running(indexer), running(overlay):
+        await until(lambda: all(shown(each) == town.names for each in both))
+        reader = Reader()
+        for _ in range(3):
+            assert await asyncio.to_thread(primary.cut) > 2
+            town.mine()
+            await until(lambda: all(shown(each) == town.names for each in both))
+        await asyncio.to_thread(reader.read, overlay.store)
+        await asyncio.to_thread(primary.stop, signal.SIGQUIT)
+        town.mine()
+        if index == "tantivy":
+            assert shown(overlay.engine) == town.names - {f"Router {town.count - 1}"}, "files answer meanwhile"
+        await asyncio.to_thread(primary.start)
+        await until(lambda: all(shown(each) == town.names for each in both))
+        await asyncio.to_thread(reader.read, overlay.store)
+        assert reader.resets == 0
+        assert len(reader.ids) == town.count
+    assert stored(url, town) == await as_new(town, tmp_path)
+
+
+@pytest.mark.parametrize("pair", ["sync"], indirect=True)
+@INDEXES
+async def test_a_synchronous_failover_loses_nothing(pair: Pair, tmp_path: Path, index: str) -> None:
+    primary, standby = pair
+    url, town, reader = primary.url("registry", standby), Town(), Reader()
+    town.mine(2)
+    indexer = house(settings(tmp_path / "a", url, search(index, tmp_path / "a")), town.chain)
+    overlay = house(settings(tmp_path / "b", url, search(index, tmp_path / "b")))
+    assert indexer.engine is not None
+    assert overlay.engine is not None
+    both = (indexer.engine, overlay.engine)
+    async with running(indexer) as runner, running(overlay):
+        await until(lambda: all(shown(each) == town.names for each in both))
+        await asyncio.to_thread(reader.read, overlay.store)
+        town.mine(30)
+        await until(lambda: (runner.standing.progress["live"].height or 0) > 5)
+        await asyncio.to_thread(primary.stop)
+        acknowledged = runner.standing.progress["live"].height or 0
+        # nobody writes yet: what the standby holds is what was acknowledged, and no less
+        held = standby.ask("SELECT max(height) FROM blocks", "registry")
+        assert held >= acknowledged
+        await asyncio.to_thread(standby.promote)
+        town.mine()
+        await until(lambda: all(shown(each) == town.names for each in both))
+        await asyncio.to_thread(reader.read, overlay.store)
+        assert len(reader.ids) == town.count
+        assert reader.resets == 1, "the new primary cannot know that nothing is missing"
+    assert stored(standby.url("registry"), town) == await as_new(town, tmp_path)
+
+
+@INDEXES
+async def test_an_asynchronous_failover_converges_after_a_reset(pair: Pair, tmp_path: Path, index: str) -> None:
+    primary, standby = pair
+    url, town, reader = primary.url("registry", standby), Town(), Reader()
+    town.mine(3)
+    indexer = house(settings(tmp_path / "a", url, search(index, tmp_path / "a")), town.chain)
+    overlay = house(settings(tmp_path / "b", url, search(index, tmp_path / "b")))
+    assert indexer.engine is not None
+    assert overlay.engine is not None
+    both = (indexer.engine, overlay.engine)
+    async with running(indexer), running(overlay):
+        await until(lambda: all(shown(each) == town.names for each in both))
+        await asyncio.to_thread(caught_up, primary, standby)
+        await asyncio.to_thread(standby.stop, signal.SIGINT)
+        town.mine(4)  # which the standby never hears of
+        await until(lambda: all(shown(each) == town.names for each in both))
+        await asyncio.to_thread(reader.read, overlay.store)
+        before, epoch = reader.since, reader.epoch
+        await asyncio.to_thread(primary.stop)
+        await asyncio.to_thread(standby.start)
+        assert standby.ask("SELECT max(seq) FROM changes", "registry") < before
+        town.mine()
+        await asyncio.to_thread(standby.promote)
+        await until(lambda: all(shown(each) == town.names for each in both))
+        await asyncio.to_thread(reader.read, overlay.store)
+        assert (reader.resets, len(reader.ids)) == (1, town.count)
+        assert reader.epoch != epoch
+    assert stored(standby.url("registry"), town) == await as_new(town, tmp_path)
