@@ -92,12 +92,13 @@ async def _outcome(request: web.Request, query_string: str) -> tuple[Pairs, Outc
 
 async def _found(request: web.Request, asked: Asked) -> Hits:
     """What is found, with facets. Raises ProblemError as `search_api.found`."""
-    engine = request.app[SERVICES].engine
+    services = request.app[SERVICES]
 
     async def found(query: Query) -> Hits:
         return await search_api.found(request, replace(asked, query=query))
 
-    return await _COUNTED.setdefault(engine, Counted()).ask(asked.query, engine.cursor(), tuple(TITLES), found)
+    counted, cursor = _COUNTED.setdefault(services.engine, Counted()), await search_api.cursor(services)
+    return await counted.ask(asked.query, cursor, tuple(TITLES), found)
 
 
 def _page(services: Services, given: Pairs, outcome: Outcome, heights: Mapping[str, int]) -> bytes:
