@@ -44,7 +44,7 @@ def _told(hit: Hit, asked: Asked, words: tuple[Meaning, ...]) -> Hit:
     if asked.highlight:
         added["highlights"] = highlighted(item, words)
     if asked.explain:
-        added["explain"] = explained(item, words)
+        added["explain"] = explained(item, words, hit.score)
     return hit._replace(item=hit.item[:-1] + b"," + encode(added)[1:])
 
 

@@ -120,6 +120,7 @@ _ON_DEMAND: dict[str, Schema] = {
     "explain": record(
         {
             "points": COUNT,
+            "closeness": COUNT | {"description": "Points for words that stand close together, as asked."},
             "best": COUNT | {"description": "The most that a listing could make; score = points / best."},
             "words": several(
                 record(

@@ -20,13 +20,16 @@ def understood(asked: Sequence[Meaning]) -> list[dict[str, Any]]:
     ]
 
 
-def explained(item: Mapping[str, Any], asked: Sequence[Meaning]) -> dict[str, Any]:
-    """The points that an item makes, word by word, as JSON; `best` is what a listing could make at most."""
+def explained(item: Mapping[str, Any], asked: Sequence[Meaning], score: float) -> dict[str, Any]:
+    """The points that an item makes, word by word, as JSON; `best` is what a listing could make at most. What a `score`
+    holds beyond is for words that stand close together."""
     levels, _ = weigh(document(item))
     held = [(fields_here.pointer, fields_here.weight, Counter(map(stem, words(fields_here.text))))
             for fields_here in fields(item)]  # fmt: skip
     told = [_word(word, levels, held) for word in asked]
-    return {"points": sum(each["points"] for each in told), "best": BEST, "words": told}
+    points = sum(each["points"] for each in told)
+    closeness = max(0, round(score * BEST) - points) if asked else 0
+    return {"points": points + closeness, "best": BEST, "words": told, "closeness": closeness}
 
 
 Held = list[tuple[str, int, Counter[str]]]

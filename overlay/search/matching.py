@@ -82,6 +82,12 @@ def plan(text: str, vocabulary: Vocabulary) -> Plan:
     return Plan(tuple(_word(of, each) for of in gains), all_first=True)
 
 
+def compounds(text: str, vocabulary: Vocabulary) -> list[Compound]:
+    """The words of a text as those of its plan stand for them, in the same order."""
+    found = asked(text)[:MOST_WORDS]
+    return found if len(found) <= SHORT else [each for each, _ in _taken_apart(found, vocabulary)[:MOST_WORDS]]
+
+
 def _long_plan(compounds: list[Compound], vocabulary: Vocabulary) -> Plan:
     placed = _taken_apart(compounds, vocabulary)[:MOST_WORDS]
     gains = [_known_gains(each, vocabulary, last=each is placed[-1][0], long=True) for each, _ in placed]

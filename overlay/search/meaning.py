@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from overlay.search.matching import Choice, plan
-from overlay.search.text import Compound, asked, edits, stem
+from overlay.search.matching import Choice, compounds, plan
+from overlay.search.text import Compound, edits, stem
 from overlay.search.vocabulary import Vocabulary
 
 MATCHES = ("exact", "parts", "joined", "corrected", "completed")
@@ -32,7 +32,7 @@ class Meaning(NamedTuple):
 
 def meanings(text: str, vocabulary: Vocabulary) -> tuple[Meaning, ...]:
     """How an index with these words understands a text, word by word."""
-    words = zip(asked(text), plan(text, vocabulary).words, strict=False)
+    words = zip(compounds(text, vocabulary), plan(text, vocabulary).words, strict=True)
     return tuple(
         Meaning(compound.written, tuple(_reading(compound, choice, vocabulary) for choice in word.choices))
         for compound, word in words
@@ -40,28 +40,26 @@ def meanings(text: str, vocabulary: Vocabulary) -> tuple[Meaning, ...]:
 
 
 def _reading(compound: Compound, choice: Choice, vocabulary: Vocabulary) -> Reading:
-    match, wrong = _why(compound, choice.terms, vocabulary)
+    match, wrong = _why(compound, choice, vocabulary)
     return Reading(choice.terms, choice.points, match, wrong)
 
 
-def _why(compound: Compound, terms: tuple[str, ...], vocabulary: Vocabulary) -> tuple[str, int]:
+def _why(compound: Compound, choice: Choice, vocabulary: Vocabulary) -> tuple[str, int]:
     exact = tuple(map(stem, compound.parts))
-    if terms == exact:
+    if choice.terms == exact:
         return ("exact" if len(exact) == 1 else "parts"), 0
-    if compound.whole is not None and terms == (stem(compound.whole),):
+    if compound.whole is not None and choice.terms == (stem(compound.whole),):
         return "joined", 0
-    if len(terms) == len(exact):
-        wrong = [_errors(part, term, vocabulary) for part, term in zip(compound.parts, terms, strict=True)]
-        if None not in wrong:
-            return "corrected", sum(each or 0 for each in wrong)
-    return "completed", 0
+    if choice.flat or len(choice.terms) != len(exact):
+        return "completed", 0
+    return "corrected", sum(
+        _errors(part, term, vocabulary) for part, term in zip(compound.parts, choice.terms, strict=True)
+    )
 
 
-def _errors(part: str, term: str, vocabulary: Vocabulary) -> int | None:
-    """How many errors lie between a word and what a term stands for; None when it is not near."""
+def _errors(part: str, term: str, vocabulary: Vocabulary) -> int:
+    """How many errors lie between a word and what a term stands for, when it stands for it."""
     if stem(part) == term:
         return 0
-    most = edits(Compound(part, (part,), None))
-    if not most or vocabulary.frequency(stem(part)):
-        return None
-    return next((near.edits for near in vocabulary.similar(part, most) if stem(near.word) == term), None)
+    most = max(1, edits(Compound(part, (part,), None)))
+    return next((near.edits for near in vocabulary.similar(part, most) if stem(near.word) == term), most)

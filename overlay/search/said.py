@@ -9,6 +9,7 @@ from overlay.document import Document
 from overlay.search.ranking import texts
 from parsers.cards import Skill
 
+_MET = frozenset(("hash-verified", "drifted"))
 _OF_SERVERS = ("keywords", "tools", "prompts", "resources")
 
 
@@ -21,18 +22,20 @@ class Field(NamedTuple):
 
 
 def document(item: Mapping[str, Any]) -> Document:
-    """As `items.document` made it, as far as words go: all else is left empty."""
+    """As `items.document` made it, as far as words and what they weigh go: all else is left empty."""
+    verified = item.get("integrity") in _MET or bool((item.get("domain") or {}).get("verified"))
     return Document(
-        id=str(item.get("id", "")), registration="", kind=str(item.get("type", "")), status="", chain="", caip2="",
-        owner="", from_height=None, until_height=None, updated_height=None, updated_time=None, created_height=None,
-        created_time=None, item=b"", name=item.get("name", ""), description=item.get("description", ""),
-        tags=tuple(item.get("tags", ())), words=tuple(text for _, text in _words(item)),
-        skills=tuple(
-            Skill(each["id"], each.get("name", ""), each.get("description", ""), tuple(each.get("tags", ())),
-                  tuple(each.get("examples", ())))
-            for each in item.get("skills", ())
-        ),
+        id=str(item.get("id", "")), registration="", kind=str(item.get("type", "")), status=item.get("status", ""),
+        chain="", caip2="", owner="", verified=verified, from_height=None, until_height=None, updated_height=None,
+        updated_time=None, created_height=None, created_time=None, item=b"", name=item.get("name", ""),
+        description=item.get("description", ""), tags=tuple(item.get("tags", ())),
+        words=tuple(text for _, text in _words(item)), skills=tuple(map(_skill, item.get("skills", ()))),
     )  # fmt: skip
+
+
+def _skill(each: Mapping[str, Any]) -> Skill:
+    tags, examples = (tuple(each.get(name, ())) for name in ("tags", "examples"))
+    return Skill(each["id"], each.get("name", ""), each.get("description", ""), tags, examples)
 
 
 def fields(item: Mapping[str, Any]) -> list[Field]:

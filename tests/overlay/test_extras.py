@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlay import items
 from overlay.api.asked import from_pairs
 from overlay.api.extras import extras
+from overlay.api.problems import BadRequestError
 from overlay.engines import Cursor, Engine, open_engine
 from overlay.items import subjects
 from overlay.search.highlighting import MOST_RANGES, at, highlights, in_utf16
+from overlay.search.matching import SHORT
 from overlay.search.meaning import Meaning, Reading, meanings
 from overlay.search.ranking import BEST, texts, weigh
 from overlay.search.said import document, fields
@@ -54,6 +57,18 @@ def test_an_item_holds_all_that_is_searched(sample: Path) -> None:
         assert weigh(document(item)) == weigh(listed)
         for pointer, weight, text in fields(item):
             assert (at(item, pointer), weight > 0) == (text, True)
+
+
+def test_what_words_weigh_is_read_from_an_item_too(sample: Path) -> None:
+    subject = next(shown(sample))
+    listed, item = items.document(subject), items.item(subject)
+    for more, changed in (
+        ({"domain": {"host": "a.example", "verified": True}}, {"verified": True}),
+        ({"integrity": "hash-verified"}, {"verified": True}),
+        ({"status": "pending"}, {"status": "pending"}),
+    ):
+        assert weigh(document(item | more)) == weigh(replace(listed, **changed))
+        assert weigh(document(item | more)) != weigh(listed)
 
 
 def ask_for(*terms: str) -> list[Meaning]:
@@ -129,7 +144,9 @@ def test_points_add_up_to_the_score_word_by_word(engine: Engine, q: str) -> None
     for item in found:
         explain = item["explain"]
         assert explain["best"] == BEST
-        assert explain["points"] == sum(word["points"] for word in explain["words"]) == round(item["score"] * BEST)
+        made = sum(word["points"] for word in explain["words"])
+        assert made + explain["closeness"] == explain["points"] == round(item["score"] * BEST)
+        assert explain["closeness"] == 0 or len(explain["words"]) > SHORT
         for word in explain["words"]:
             assert (word["points"] > 0) == bool(word["fields"]) == (word["match"] is not None)
             for field in word["fields"]:
@@ -149,7 +166,7 @@ def test_why_a_word_is_found_is_told(engine: Engine) -> None:
 
     assert ("exact", None) in match("tower x")
     assert ("corrected", 1) in match("securtiy x")
-    assert ("completed", None) in match("secur")
+    assert ("completed", None) in match("towe")
     assert match("getDexChart x") == {("parts", None), ("joined", None)}
     assert ("corrected", 1) in match("getDexChrat x")
 
@@ -203,6 +220,24 @@ def test_what_may_have_been_meant_is_proposed_when_it_finds_something(engine: En
 @pytest.mark.parametrize("q", ["xyzzyq", "b08538c9a1f", "支汇", "!!!", "-", "x" * 300, "qzx " * 32])
 def test_nothing_is_proposed_where_nothing_is_near(engine: Engine, q: str) -> None:
     assert told(engine, ("q", q)) in (([], {}), told(engine))
+
+
+odd = st.lists(
+    st.sampled_from(['"', "-", "tag:", "skill:", "tower", "dex", "x", "支付", "é", " ", "\0", "\u201d"])
+    | st.text(max_size=3)
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(odd.map("".join))
+def test_every_text_has_an_answer(engine: Engine, text: str) -> None:
+    try:
+        found, _ = told(engine, ("q", text), ("highlight", "true"), ("explain", "true"))
+    except BadRequestError:  # more than 512 bytes or 32 words
+        return
+    for item in found:
+        for each in item["highlights"]:
+            assert all(0 <= start < end for start, end in each["ranges"])
 
 
 async def test_highlights_and_help_are_served(client: ClientSession) -> None:
