@@ -6,7 +6,7 @@ import fcntl
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any
@@ -79,11 +79,20 @@ class Writer:
         """Let another process write; a transaction that is being written ends first."""
         with self._turn:
             if not (self._connection.closed or self._connection.invalidated):
+                self._let_go()
                 # back in the pool it would keep PostgreSQL's lock
                 self._connection.detach()
             self._connection.close()
         if self._lock_file:
             self._lock_file.close()
+
+    def _let_go(self) -> None:
+        """Give PostgreSQL's lock back now: a busy server notices the end of a connection later."""
+        if self._engine.dialect.name == "postgresql":
+            # a connection that broke holds no lock any more
+            with suppress(DBAPIError, StoreError):
+                self._connection.execute(select(func.pg_advisory_unlock(WRITER)))
+                self._connection.commit()
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:

@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import IO
 
+import pytest
+
 from indexer.chains.files import create
 from indexer.store import Change
 from parsers.tx import Outpoint
@@ -126,6 +128,7 @@ def _line(stream: IO[str] | None) -> str:
     return stream.readline().strip()
 
 
+@pytest.mark.timeout(1_800)
 async def test_an_indexer_killed_at_many_moments_ends_like_one_that_never_was(tmp_path: Path) -> None:
     folder, cache = tmp_path / "blocks", tmp_path / "cache"
     folder.mkdir()

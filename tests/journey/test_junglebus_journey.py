@@ -59,7 +59,6 @@ async def test_a_registration_is_searched_proved_and_followed_without_a_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(junglebus, "POLL_SECONDS", 0.05)
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # loops are compiled in this process, if they are not yet
     kit = ChainKit()
     echo = kit.inscribe(agent("Echo"))
     block = kit.mine(kit.pay(), echo)
