@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -138,8 +139,22 @@ class Feed:
     def rebuild(self, progress: Callable[[int], None] = lambda _: None) -> int:
         """Make the index anew from the store; the number of registrations carried.
 
-        Interrupted at any point it leaves an index at sequence number 0, which the next `step` completes.
+        An engine that can make another index beside the one that answers lets that answer until the new one knows as
+        much, and keeps it when interrupted. In another an interruption leaves an index at sequence number 0, which the
+        next `step` completes.
         """
+        renewing: Callable[[], AbstractContextManager[Engine]] | None = getattr(self._engine, "renewing", None)
+        if renewing is None or self._engine.cursor() is None:
+            return self._fill(progress)
+        with renewing() as fresh:
+            feed = Feed(self._store, fresh, self._copies)
+            total = feed._fill(progress)
+            feed.run()
+            while not self._engine.show(fresh):  # type: ignore[attr-defined]  # whoever renews, shows
+                feed.run()
+        return total
+
+    def _fill(self, progress: Callable[[int], None]) -> int:
         self._engine.clear()
         if self._copies is not None:
             self._copies.clear()

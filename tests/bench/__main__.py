@@ -12,6 +12,7 @@ BENCHES = (
     ("bench_node",),
     ("bench_cards",),
     ("bench_search",),
+    ("bench_engines",),
     ("bench_typing",),
     ("relevance", "tantivy"),
     ("relevance", "whoosh", "--rows", "150"),

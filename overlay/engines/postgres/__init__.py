@@ -241,7 +241,8 @@ class PostgresEngine:
 
     @contextmanager
     def renewing(self) -> Iterator[PostgresEngine]:
-        """See `overlay.engines.Engine`."""
+        """An empty index beside the one that answers, to be filled and then shown; removed where it is not. Raises
+        BusyError while another process makes one."""
         with self._home.own() as connection:
             if not _taken(connection, layout.RENEWING):
                 raise BusyError(f"another process makes the index in {self._home.shown} anew")
@@ -258,7 +259,8 @@ class PostgresEngine:
             layout.sweep(connection)
 
     def show(self, fresh: Engine) -> bool:
-        """See `overlay.engines.Engine`."""
+        """Let an index that was made beside this one answer in its place, in all processes; False, and nothing is done,
+        where this one has read further meanwhile."""
         state = fresh.state() if isinstance(fresh, PostgresEngine) else None
         if state is None:
             raise EngineError("only an index that is being made anew can be shown")

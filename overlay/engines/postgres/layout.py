@@ -89,8 +89,8 @@ CREATE TABLE {s}.hints (hint bytea PRIMARY KEY, listings bigint NOT NULL) WITH (
 CREATE TABLE {s}.counts (commit bigint PRIMARY KEY, listings bigint NOT NULL, rows text);
 """
 _FINDING = """
-CREATE INDEX documents_held ON {s}.documents USING gin (held) WITH (gin_pending_list_limit = 256);
-CREATE INDEX documents_newest ON {s}.documents (newest DESC, number) WHERE listed;
+CREATE INDEX IF NOT EXISTS documents_held ON {s}.documents USING gin (held) WITH (gin_pending_list_limit = 256);
+CREATE INDEX IF NOT EXISTS documents_newest ON {s}.documents (newest DESC, number) WHERE listed;
 ANALYZE {s}.documents;
 ANALYZE {s}.items;
 ANALYZE {s}.offers;

@@ -1,0 +1,77 @@
+"""Every engine side by side: `python -m tests.bench.bench_engines [--offers N]`, by the wall clock.
+
+The same listings in Tantivy, Whoosh and PostgreSQL (a server of its own, on a socket, with its usual settings but for
+fsync): how long building the index takes, how large it is, and what the same questions take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+
+from overlay.engines import open_engine
+from overlay.query import Query
+from tests.bench.bench_search import SHARED, Questions, build, row, timed
+from tests.bench.listings import listings, offers_of
+from tests.databases import Cluster, binary, is_installed
+
+SHARES = {"tantivy": 1.0, "whoosh": 0.1, "postgres": 0.2}
+"""Of the full number of questions that each engine is asked."""
+
+
+def size(url: str) -> float:
+    """Megabytes that an index takes."""
+    scheme, _, place = url.partition(":")
+    if scheme != "postgres":
+        return sum(path.stat().st_size for path in Path(place).rglob("*") if path.is_file()) / 1e6
+    with psycopg.connect(place.replace("+psycopg", "")) as connection:
+        statement = "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname ~ '^a2b_index' AND relkind = 'r'"  # noqa: E501
+        found = connection.execute(statement.encode()).fetchone()
+    return float(found[0]) / 1e6 if found else 0.0
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--offers", type=int, default=10_000)
+    offers = parser.parse_args().offers
+    documents = offers_of(listings(1, SHARED if SHARED.is_dir() else None), offers)
+    with tempfile.TemporaryDirectory() as folder:
+        urls = {name: f"{name}:{folder}/{name}" for name in ("tantivy", "whoosh")}
+        cluster = Cluster(binary("initdb"), binary("postgres")) if is_installed() else None
+        if cluster is not None:
+            urls["postgres"] = f"postgres:{cluster.new()}"
+        try:
+            for name, url in urls.items():
+                with closing(open_engine(url)) as engine:
+                    took = build(engine, documents)
+                print(f"{name}: {offers:,} offers in {len(documents):,} listings")
+                print(f"  built in {took:.1f} s, {size(url):.0f} MB")
+                measure(url, Questions(documents), SHARES[name])
+        finally:
+            if cluster is not None:
+                cluster.stop()
+
+
+def measure(url: str, questions: Questions, share: float) -> None:
+    """The table of one engine."""
+    print(f"  {'milliseconds, by the wall clock':<44} {'p50':>9} {'p90':>9} {'p99':>9} {'most':>9}")
+    with closing(open_engine(url)) as engine:
+        for _ in range(10):
+            engine.search(Query(text=questions.misspelt()))
+        for name, number, make in questions.kinds():
+            asked = [make() for _ in range(max(3, round(number * share)))]
+            calls = (lambda query=query: engine.search(query) for query in asked)
+            row(name, timed(calls, time.perf_counter))
+        begun = [questions.word()[: at % 5 + 1] for at in range(max(5, round(200 * share)))]
+        calls = (lambda text=text: engine.suggest(text, 10) for text in begun)
+        row("completions of one to five letters", timed(calls, time.perf_counter))
+
+
+if __name__ == "__main__":
+    main()
