@@ -74,6 +74,12 @@ def test_operators_hold_in_every_order(engine: Engine, sort: str) -> None:
     assert found(engine, "web", sort=sort, operators=Operators(excluded=("websearch",))) == {"1", "2", "5"}
 
 
+def test_the_words_in_use_may_be_consulted(engine: Engine) -> None:
+    assert engine.consult(lambda words: words.frequency("web")) == 0
+    say(engine)
+    assert engine.consult(lambda words: (words.listings, words.frequency("web"))) == (4, 3)
+
+
 def test_a_facet_is_not_narrowed_by_its_own_filter_but_by_all_others(engine: Engine) -> None:
     put(
         engine,

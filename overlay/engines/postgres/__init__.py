@@ -164,6 +164,17 @@ class PostgresEngine:
 
         return self._ask(work)
 
+    def consult(self, look: Callable[[Vocabulary], _T]) -> _T:
+        """What a function finds in the words in use."""
+
+        def work(connection: Connection[Any], state: State | None) -> _T:
+            if state is None:
+                return look(Vocabulary())
+            with self._planning:
+                return look(self._seen(connection, state).vocabulary)
+
+        return self._ask(work)
+
     def get(self, id: str) -> bytes | None:  # noqa: A002
         """The stored item of a current listing."""
 
