@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FILE = "copies-1.db"
 """A new layout gets a new name."""
 
-NAMING = 1_000
+NAMING = 100
 """Listings that are told at once when another one turns out to be the first of what they say; those beyond go on naming
 the one before."""
 
