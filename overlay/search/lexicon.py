@@ -142,8 +142,9 @@ class Lexicon:
         low, high = self.lengths[min(max(0, length - edits), most)], self.lengths[min(length + edits + 1, most)]
         differing = np.bitwise_count(self.signatures[low:high] ^ np.uint64(bits))
         near = np.flatnonzero(differing <= 2 * edits)
-        found = zip(differing[near].tolist(), map(self.word, self.by_length[low:high][near].tolist()), strict=True)
-        return [word for bits, word in found if bits <= 2 * edits - abs(len(word) - length)]
+        sizes = np.searchsorted(self.lengths, near + low, "right") - 1
+        kept = near[differing[near] <= 2 * edits - np.abs(sizes - length)]
+        return list(map(self.word, self.by_length[low:high][kept].tolist()))
 
     def beginning(self, prefix: str, limit: int) -> list[tuple[int, str]]:
         """(count, word) of the commonest surfaces with that beginning; of equally common ones the first in order."""
