@@ -14,7 +14,7 @@ import pytest
 
 from tests.indexer.test_living_chain import MOVED, REGISTERED, LivingChain
 from tests.indexing import Indexing
-from tests.strategies import Dig
+from tests.strategies import Dig, Made, Spend
 
 
 def told_each_way(step: str, **ways: Sequence[Any]) -> list[list[tuple[str, dict[str, Any]]]]:
@@ -73,5 +73,22 @@ def test_each_story_ends_as_a_fresh_index(
                 life.what_is_stored_is_one_branch()
                 life.what_is_pending_goes_on_from_what_is_stored()
             life.run(life.end())
+    finally:
+        life.teardown()
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_who_is_looked_at_before_its_parents_is_read_again_when_they_come(number: int, tmp_path: Path) -> None:
+    """One transaction a look: which comes first is chance, so it is tried with several."""
+    LivingChain.empty = tmp_path / "empty.db"
+    with Indexing(f"sqlite:///{LivingChain.empty}"):
+        pass
+    life = LivingChain()
+    try:
+        life.begin(1, 256, [REGISTERED], 1)
+        for generation in range(5):
+            plan = Spend((1, 0), (Made(1, "agent", (number + generation) % 4),), change=True)
+            life.a_transaction_is_announced(0, plan, conflicting=False, everywhere=True)
+        life.the_indexer_looks()
     finally:
         life.teardown()
