@@ -14,6 +14,11 @@ from parsers.price_changes import CODES
 _MARKS = tuple(f'"code":"{code}"'.encode() for code in sorted(CODES))
 
 
+def ages(item: bytes) -> bool:
+    """Whether a stored item holds such warnings; to look through twenty takes longer than to find them."""
+    return any(mark in item for mark in _MARKS)
+
+
 def aged(item: dict[str, Any], heights: Mapping[str, int], blocks: int) -> dict[str, Any]:
     """An item without the warnings about a change that is `blocks` blocks old. `heights` are those reached, by chain;
     where none is known nothing is left out."""
@@ -30,10 +35,12 @@ def is_due(hits: Hits) -> bool:
 
 def aged_hits(hits: Hits, heights: Mapping[str, int], blocks: int) -> Hits:
     """Hits of which the same is true; items without such warnings, nearly all, are not read again."""
+    if not hits.ages:
+        return hits
     return replace(hits, hits=tuple(_aged(hit, heights, blocks) for hit in hits.hits))
 
 
 def _aged(hit: Hit, heights: Mapping[str, int], blocks: int) -> Hit:
-    if not any(mark in hit.item for mark in _MARKS):
+    if not ages(hit.item):
         return hit
     return hit._replace(item=encode(aged(json.loads(hit.item), heights, blocks)))

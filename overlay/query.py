@@ -92,10 +92,12 @@ class Hits:
     """An answer: a page of hits and what holds for the whole set that was ranked.
 
     `total` counts listings exactly up to 10,000, beyond that `at_least` is true. `facets` maps each facet asked for to
-    (value, count) pairs, the commonest first, then by value.
+    (value, count) pairs, the commonest first, then by value. `ages` is False where no item holds warnings that are told
+    for a time only (`overlay.aging`).
     """
 
     hits: tuple[Hit, ...]
     total: int
     at_least: bool = False
     facets: dict[str, tuple[tuple[str, int], ...]] | None = None
+    ages: bool = field(default=True, compare=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 from overlay.api import cursors, values
@@ -66,7 +67,7 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exch
     rates = exchange.crosses(table, price_currency) if table and price_currency is not None else {}
     offset = found.get("offset", 0)
     return Asked(
-        query=replace(_query(found, names, sort, place, height_chain), price_currency=price_currency, rates=rates),
+        query=_query(found, names, sort, place, height_chain, price_currency, rates),
         kind=_kind(found) or "all",
         sort=sort,
         position=place.position if place else min(offset, MAX_OFFSET),
@@ -104,6 +105,8 @@ def _query(
     sort: str,
     place: cursors.Place | None,
     height_chain: str | None,
+    price_currency: str | None,
+    rates: Mapping[str, Decimal],
 ) -> Query:
     name = sort.removeprefix("-")
     by_height = height_chain is not None
@@ -116,6 +119,8 @@ def _query(
         intervals=found.get("interval", ()),
         min_price=found.get("minPrice"),
         max_price=found.get("maxPrice"),
+        price_currency=price_currency,
+        rates=rates,
         tags=_with(found.get("tag", ()), words.tags, values.tag),
         chains=chains,
         domains=found.get("domain", ()),

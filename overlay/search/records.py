@@ -13,7 +13,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-_HEAD = Struct("<5IQ?")  # where the id, the cheapest, the offers, the item and the words end
+_HEAD = Struct("<5IQ??")  # where the id, the cheapest, the offers, the item and the words end
 _START, _ends = _HEAD.size, _HEAD.unpack_from
 _END_OF_ID, _ID = Struct("<I"), 256  # bytes that nearly all ids end in
 _LENGTH_BITS = 24
@@ -24,7 +24,7 @@ class Record(NamedTuple):
     """One document as it is kept. `newest` is the number that puts the latest first, `listed` says whether a plain
     search finds it; `cheapest` is what holds without filters: its members joined by NUL, or empty; `offers` is from
     `prices.pack`; `words` are the folded words of a listed one, each once, joined by spaces; `said` is from
-    `closeness.said`."""
+    `closeness.said`; `ages` says whether the item holds warnings that are told for a time only."""
 
     id: str
     newest: int
@@ -34,12 +34,14 @@ class Record(NamedTuple):
     item: bytes
     words: bytes
     said: bytes = b""
+    ages: bool = False
 
     def pack(self) -> bytes:
         """To bytes. Raises ValueError when the record is larger than 16 MiB."""
         parts = (self.id.encode(), self.cheapest.encode(), self.offers, self.item, self.words)
         ends = accumulate(map(len, parts), initial=_HEAD.size)
-        data = b"".join((_HEAD.pack(*list(ends)[1:], self.newest, self.listed), *parts, self.said))
+        head = _HEAD.pack(*list(ends)[1:], self.newest, self.listed, self.ages)
+        data = b"".join((head, *parts, self.said))
         if len(data) > LARGEST:
             raise ValueError(f"the document of {self.id} takes {len(data):,} bytes, more than an index holds")
         return data
@@ -47,10 +49,9 @@ class Record(NamedTuple):
     @classmethod
     def unpack(cls, data: bytes) -> Record:
         """From bytes that `pack` made."""
-        a, b, c, d, e, newest, listed = _ends(data)
-        return cls(
-            data[_START:a].decode(), newest, listed, data[a:b].decode(), data[b:c], data[c:d], data[d:e], data[e:]
-        )
+        a, b, c, d, e, newest, listed, ages = _ends(data)
+        id_, usual = data[_START:a].decode(), data[a:b].decode()
+        return cls(id_, newest, listed, usual, data[b:c], data[c:d], data[d:e], data[e:], ages)
 
 
 class Records:

@@ -128,7 +128,8 @@ class Canned:
     def __init__(self, found: list[Document]) -> None:
         first = found[:20]
         cheapest = Cheapest("price-0", "0.5", "USD", "P1M")
-        self._hits = Hits(tuple(Hit(each.id, each.item, 12.345678, cheapest, (1.0, each.id)) for each in first), 1_234)
+        self._hits = Hits(tuple(Hit(each.id, each.item, 12.345678, cheapest, (1.0, each.id)) for each in first), 1_234,
+                          ages=False)  # fmt: skip
 
     def cursor(self) -> Cursor | None:
         return Cursor("epoch", 1)

@@ -255,3 +255,13 @@ def test_any_bytes_are_a_block_or_refused(data: bytes) -> None:
 
 def test_words_and_facts_have_numbers_of_their_own() -> None:
     assert listed.key("kind:agent") != listed.fact_key("kind:agent") == listed.key("=kind:agent")
+
+
+@pytest.mark.parametrize("asked", [{}, {"sort": "name"}, {"text": "alpha"}], ids=str)
+def test_hits_tell_whether_a_warning_among_them_is_for_a_time_only(tmp_path: Path, asked: dict[str, Any]) -> None:
+    engine = opened(tmp_path, held=True)
+    item = b'{"id":"2","name":"alpha","warnings":[{"code":"price-changed"}]}'
+    put(engine, listing("1", "alpha"), replace(listing("2", "alpha", kind="tool"), item=item))
+    assert engine.search(Query(**asked)).ages
+    assert engine.search(Query(**asked, kind="tool")).ages
+    assert not engine.search(Query(**asked, kind="agent")).ages

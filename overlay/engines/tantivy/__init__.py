@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import tantivy
 
+from overlay.aging import ages
 from overlay.engines import BusyError, Cursor, EngineError, Suggestion
 from overlay.engines.tantivy.listings import Appending, Listings
 from overlay.engines.tantivy.queries import Translator
@@ -35,7 +36,7 @@ from overlay.search.vocabulary import Change, Vocabulary
 if TYPE_CHECKING:
     from overlay.document import Document
 
-_VERSION = "tantivy-6"
+_VERSION = "tantivy-7"
 """The folder inside the index folder: a new layout gets a new name, and the old one is left to be rebuilt."""
 _HEAP = 24_000_000
 _SMALL_BATCH = 64  # registrations; larger ones are a rebuild, or catching up
@@ -336,6 +337,7 @@ def _add(
         document.item,
         " ".join(sorted(surfaces)).encode() if listed else b"",
         said(document),
+        ages(document.item),
     ).pack()
     place = kept.get(data)
     if place is None:

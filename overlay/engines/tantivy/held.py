@@ -39,7 +39,8 @@ def held(view: View, counting: Lock, query: Query) -> Hits | None:
     find, scored = showing(query), bool(query.text.strip())
     hits = [Hit(key[-1], record.item, -key[0] / BEST if scored else 0.0, find(record.cheapest, record.offers), key)
             for key, record in rows]  # fmt: skip
-    return Hits(tuple(hits), min(found.total, EXACT), at_least=found.total > EXACT)
+    ages = any(record.ages for _, record in rows)
+    return Hits(tuple(hits), min(found.total, EXACT), at_least=found.total > EXACT, ages=ages)
 
 
 _TOLD = frozenset(

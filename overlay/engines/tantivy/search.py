@@ -88,6 +88,7 @@ def _answer(view: View, counting: Lock, run: Run | Tiers, query: Query) -> Hits:
         tuple([_hit(key, record, find, scored=scored) for key, record in rows]),
         min(run.total, EXACT),
         at_least=run.total > EXACT,
+        ages=any(record.ages for _, record in rows),
         facets=facets(view, counting, query, run.part) if query.facets else None,
     )
 
