@@ -182,7 +182,8 @@ class Runner:
                 await work()
                 return
             except (StoreUnavailableError, UnavailableError) as error:
-                log.warning("waiting for the database: %s", error)
+                # as text: whoever keeps the line must not keep what the error holds
+                log.warning("waiting for the database: %s", str(error))
             # the frames that the error has passed through hold each other, and with them the right to write the index
             await asyncio.to_thread(gc.collect)
             await asyncio.sleep(AWAY_SECONDS)
