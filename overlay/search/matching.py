@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from overlay.search.closeness import Closeness, closeness
-from overlay.search.ranking import LEVELS, points, rarity, unit
+from overlay.search.ranking import LEVELS, alike, points, rarity, unit
 from overlay.search.text import Compound, asked, edits, is_spelt, stem
 from overlay.search.vocabulary import Vocabulary
 
@@ -118,8 +118,8 @@ def _word(gains: Gains, unit: float) -> Word:
 
 
 def _choice(terms: tuple[str, ...], gain: Gain, unit: float) -> Choice:
-    made = points(gain.worth * unit / len(terms))
-    return Choice(terms, (made[LEVELS // 2],) * LEVELS if gain.flat else tuple(made), gain.flat)
+    most = gain.worth * unit / len(terms)
+    return Choice(terms, (alike(most),) * LEVELS if gain.flat else tuple(points(most)), gain.flat)
 
 
 def _known_gains(compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool) -> Gains:

@@ -94,6 +94,11 @@ def unit(best: Sequence[float]) -> float:
     return (BEST - 2 * len(best)) / sum(best)
 
 
+def alike(gain: float) -> int:
+    """The points a word adds where its level does not matter: those at the middle one."""
+    return max(1, round(gain * (LEVELS // 2 + 1) / LEVELS))
+
+
 def points(gain: float) -> list[int]:
     """The whole points a word adds at each level, 1 to `LEVELS`, when at the highest they are `gain`."""
     return [max(1, round(gain * level / LEVELS)) for level in range(1, LEVELS + 1)]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -225,19 +227,26 @@ class Segment:
 
     def _word(self, word: Word) -> Scored:
         """Documents that hold a word, each with the points of the best of its choices."""
-        flat = [each for choice in word.choices if choice.flat and (each := self._choice(choice)).size]
         found = [each for choice in word.choices if not choice.flat and (each := self._choice(choice)).size]
-        if len(flat) + len(found) < 2:
-            return found[0] if found else flat[0] if flat else NOTHING
-        if _SPARSE * sum(each.size for each in (*flat, *found)) < len(self.places):
-            return _best_of([*flat, *found])
+        flat = [(choice.points[0], self._rows(choice)) for choice in word.choices if choice.flat]
+        if not flat and len(found) < 2:
+            return found[0] if found else NOTHING
+        size = sum(each.size for each in found) + sum(len(rows) for _, rows in flat)
+        if _SPARSE * size < len(self.places):
+            return _best_of([*found, *(_alike(rows, points) for points, rows in flat)])
         best = np.zeros(len(self.places), np.uint16)
-        for rows, points in sorted((each.found() for each in flat), key=lambda found: int(found[1][0])):
-            best[rows] = points[0]
+        for points, rows in sorted(flat, key=itemgetter(0)):
+            best[rows] = points
         for each in found:
-            rows, points = each.found()
-            best[rows] = np.maximum(best.take(rows), points)
+            rows, made = each.found()
+            best[rows] = np.maximum(best.take(rows), made)
         return Scored(None, best)
+
+    def _rows(self, choice: Choice) -> U32:
+        """The rows that hold all terms of a choice."""
+        if len(choice.terms) == 1:
+            return self.held.under(key(choice.terms[0]))
+        return self._choice(choice).found()[0]
 
     def _choice(self, choice: Choice) -> Scored:
         return _of_all([self._term(term, choice) for term in choice.terms])
@@ -245,9 +254,7 @@ class Segment:
     def _term(self, term: str, choice: Choice) -> Scored:
         start, end = self.held.span(key(term))
         rows = self.held.rows[start:end]
-        if choice.flat:
-            return Scored(rows, np.full(len(rows), choice.points[0], np.uint16))
-        return Scored(rows, np.array((0, *choice.points), np.uint16).take(self.levels[start:end]))
+        return Scored(rows, _by_level(choice.points).take(self.levels[start:end]))
 
     def allowed(self, wanted: Wanted) -> list[Mask]:
         """Which rows are listed and wanted: those that all of these arrays say yes to."""
@@ -343,6 +350,16 @@ def _mask(length: int, spans: Sequence[U32]) -> Mask:
     return mask
 
 
+@lru_cache(maxsize=4_096)
+def _by_level(points: tuple[int, ...]) -> U16:
+    """Points at each level; none at 0, where facts stand. Not to be changed."""
+    return np.array((0, *points), np.uint16)
+
+
+def _alike(rows: U32, points: int) -> Scored:
+    return Scored(rows, np.full(len(rows), points, np.uint16))
+
+
 def _within(numbers: U32, low: int, high: int) -> U32:
     """The numbers from `low` to below `high`, of ascending ones."""
     start, end = numbers.searchsorted(np.array((low, high), np.uint32)).tolist()
@@ -379,6 +396,8 @@ def _in_both(few: Scored, many: Scored) -> Scored:
 def _best_of(found: list[Scored]) -> Scored:
     """Rows of any, with the most points of one; none of them of all rows."""
     rows = np.concatenate([each.rows for each in found if each.rows is not None])
+    if not len(rows):
+        return NOTHING
     order = rows.argsort(kind="stable")
     rows = rows.take(order)
     firsts = np.flatnonzero(np.diff(rows, prepend=rows[:1] + np.uint32(1)))

@@ -423,3 +423,12 @@ def test_of_many_values_the_fifty_commonest_are_told(engine: Engine) -> None:
     facets = ask(engine, facets="tag").facets
     assert facets is not None
     assert facets["tag"] == tuple((f"t{number:02}", 3) for number in range(2, 52))
+
+
+def test_what_a_listing_asked_before_does_not_keep_it_from_a_long_bound(engine: Engine) -> None:
+    more, less = (price(f"1.{'1' * 20}{last}") for last in "91")
+    earlier = listing("1", "alpha", height=1, until_height=2, offers=[more])
+    put(engine, earlier, listing("1", "alpha", height=2, offers=[less]))
+    assert found(engine, "alpha", max_price=f"1.{'1' * 20}5") == {"1"}
+    assert found(engine, max_price=f"1.{'1' * 20}5") == {"1"}
+    assert found(engine, "alpha", max_price=f"1.{'1' * 20}0") == set()

@@ -81,6 +81,7 @@ def test_new_anchors_go_before_what_is_tried_again() -> None:
         Priority.NEW,
         Priority.RECHECK,
         Priority.BADGE,
+        Priority.LOGO,
         Priority.RETRY,
         Priority.WATCH,
     ]

@@ -26,7 +26,9 @@ def admitted(view: View, query: Query, *, scored: bool) -> list[Part]:
     if doubtful is None:
         return found
     searcher = view.ask.searcher
-    hits = searcher.search(every([*found, doubtful]), max(1, searcher.num_docs), count=False).hits
+    # without the words, which only listed documents have: what a listing asked earlier must not exclude it
+    standing = view.ask.admitted(query, scored=False)
+    hits = searcher.search(every([*standing, doubtful]), max(1, searcher.num_docs), count=False).hits
     wrong = [each for each in view.read([address for _, address in hits]) if not meets(each.offers, query)]
     excluded = [view.ask.term("fact", f"id:{each.id}") for each in wrong]
     return [without(every(found), either(excluded))] if excluded else found
