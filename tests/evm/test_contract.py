@@ -155,6 +155,11 @@ def test_a_card_on_an_evm_chain_is_served_like_any_other(chain: Hardhat, tmp_pat
         assert row["height"] == chain.height
         chain.point(CARRIED.replace("data:", "DATA:"), HASH)
         overlay.until(lambda: overlay.get("/v1/search?q=shop&verified=false")["total"] == 2)
+        overlay.until(
+            lambda: (
+                [(item["id"], item.get("duplicates")) for item in overlay.get("/v1/search?q=shop")["items"]]
+                == [(id_, 1)]
+            )
+        )
         (item,) = overlay.get("/v1/search?q=shop")["items"]
-        assert (item["id"], item["duplicates"]) == (id_, 1)
         assert overlay.get(f"/v1/listings/{quote(id_, safe='')}")["duplicates"] == 1
