@@ -95,7 +95,7 @@ async def test_what_the_environment_says_of_proxies_is_not_heard(
 @pytest.mark.parametrize(
     ("name", "body"),
     [
-        ("gzip", gzip.compress(CARD)),
+        ("gzip", gzip.compress(CARD, mtime=0)),
         ("X-Gzip", gzip.compress(CARD)),
         ("deflate", zlib.compress(CARD)),
         ("identity", CARD),
