@@ -1,7 +1,7 @@
 """Plain questions, answered from postings in memory where they are held: nearly all that people ask.
 
-The answers are those that Tantivy gives, hit by hit, in a third of the time; what postings do not tell (facets, other
-orders, later pages, heights, what is no longer listed) is left to it.
+The answers are those that Tantivy gives, hit by hit, in two thirds of the time; what postings do not tell (facets,
+other orders, later pages, heights, what is no longer listed) is left to it.
 """
 
 from __future__ import annotations
