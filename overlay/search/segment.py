@@ -29,13 +29,6 @@ _MOST_MASKS = 64  # filters whose listings are remembered, one byte a listing
 _MASKED = 64  # one listing of so many: a fact of fewer is as quickly looked up anew
 
 
-class Postings(NamedTuple):
-    """The rows (ascending) that hold a term, and its level in each."""
-
-    rows: U32
-    levels: U8
-
-
 class Scored(NamedTuple):
     """Rows (ascending) and their points; where `rows` is None the points are those of all rows, 0 for what is not
     found."""

@@ -219,6 +219,19 @@ def test_many_small_commits_make_few_segments(tmp_path: Path) -> None:
     agree(engine, files)
 
 
+@pytest.mark.parametrize("text", ["", "alpha"])
+def test_pages_begin_and_end_amid_ties_of_several_segments(tmp_path: Path, text: str) -> None:
+    memory, files = opened(tmp_path, held=True), opened(tmp_path, held=False)
+    put(memory, *(listing(f"{number:05}", "alpha", time=1, height=7) for number in range(0, 60, 2)))
+    put(memory, *(listing(f"{number:05}", "alpha", time=1, height=7) for number in (51, 7, 23)), seq=2)
+    assert memory._view.postings is not None
+    assert len(memory._view.postings.segments) == 2
+    for offset in range(33):
+        for limit in (1, 5, 33 - offset):
+            asked = Query(text=text, offset=offset, limit=limit)
+            assert memory.search(asked) == files.search(asked)
+
+
 def test_a_log_in_many_blocks_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module("overlay.engines.tantivy.listings"), "BATCH", 7)
     monkeypatch.setattr(postings, "_FULL", 60)

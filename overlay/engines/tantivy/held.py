@@ -11,16 +11,15 @@ from dataclasses import fields, replace
 from threading import Lock
 
 from overlay.engines.tantivy.near import nearer
-from overlay.engines.tantivy.pages import Key
+from overlay.engines.tantivy.pages import Keyed, hits, whole_ties
 from overlay.engines.tantivy.view import View
-from overlay.query import Hit, Hits, Query
+from overlay.query import Hits, Query
 from overlay.search.closeness import MOST, Closeness
-from overlay.search.facts import EXACT, is_plain, wanted
+from overlay.search.facts import is_plain, wanted
 from overlay.search.listed import paid, priced, taken
 from overlay.search.matching import plan
-from overlay.search.postings import NONE, Counted, Found, Postings
+from overlay.search.postings import NONE, Counted, Postings
 from overlay.search.prices import amount_key, asks_offer, asks_price, each_currency, showing
-from overlay.search.ranking import BEST
 from overlay.search.records import Record
 from overlay.search.segment import Offered, Wanted
 
@@ -36,11 +35,7 @@ def held(view: View, counting: Lock, query: Query) -> Hits | None:
         return None
     found, closeness = _found(view, view.postings, counting, query, listings)
     rows = _page(view, found, query) if closeness is None else _near(view, found, query, closeness)
-    find, scored = showing(query), bool(query.text.strip())
-    hits = [Hit(key[-1], record.item, -key[0] / BEST if scored else 0.0, find(record.cheapest, record.offers), key)
-            for key, record in rows]  # fmt: skip
-    ages = any(record.ages for _, record in rows)
-    return Hits(tuple(hits), min(found.total, EXACT), at_least=found.total > EXACT, ages=ages)
+    return hits(rows, showing(query), found.total, scored=bool(query.text.strip()))
 
 
 _TOLD = frozenset(
@@ -94,14 +89,14 @@ def _found(
     return (postings.best(planned, listings, number) if planned.words else NONE), planned.closeness
 
 
-def _page(view: View, found: Counted, query: Query) -> list[tuple[Key, Record]]:
+def _page(view: View, found: Counted, query: Query) -> list[Keyed]:
     """The hits of the page with their keys, as `search` makes them."""
     if query.limit < 1:
         return []
     return _keyed(view, found, query.offset, query.offset + query.limit, scored=bool(query.text.strip()))
 
 
-def _near(view: View, found: Counted, query: Query, closeness: Closeness) -> list[tuple[Key, Record]]:
+def _near(view: View, found: Counted, query: Query, closeness: Closeness) -> list[Keyed]:
     """The same where closeness adds to the points of the best."""
     if query.limit < 1:
         return []
@@ -111,22 +106,16 @@ def _near(view: View, found: Counted, query: Query, closeness: Closeness) -> lis
     return rows[query.offset : stop]
 
 
-def _keyed(view: View, found: Counted, first: int, stop: int, *, scored: bool) -> list[tuple[Key, Record]]:
+def _keyed(view: View, found: Counted, first: int, stop: int, *, scored: bool) -> list[Keyed]:
     """Hits number `first` to `stop` with their keys."""
     if view.records is None:
         return []
-    wanted = found.first[: _end_of_tie(found.first, stop)]
-    start = 0 if len(wanted) > stop else first
-    records = map(Record.unpack, view.records.read([place for _, _, place in wanted[start:]]))
+    start, end = whole_ties([each[:2] for each in found.first], first, stop)
+    located = found.first[start:end]
+    records = map(Record.unpack, view.records.read([place for _, _, place in located]))
     rows = [
         ((-points, -newest, record.id) if scored else (-newest, record.id), record)
-        for (points, newest, _), record in zip(wanted[start:], records, strict=True)
+        for (points, newest, _), record in zip(located, records, strict=True)
     ]
     rows.sort(key=lambda row: row[0])
     return rows[first - start : stop - start]
-
-
-def _end_of_tie(found: list[Found], stop: int) -> int:
-    while 0 < stop < len(found) and found[stop][:2] == found[stop - 1][:2]:
-        stop += 1
-    return stop

@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 
 import tantivy
 
+from overlay.query import Hit, Hits
+from overlay.search.facts import EXACT
+from overlay.search.prices import Find
+from overlay.search.ranking import BEST
 from overlay.search.records import Record
 
 Address = tantivy.DocAddress
@@ -45,6 +49,23 @@ def first_wanted(stop: int, *, tying: bool) -> int:
     return max(256, 2 * stop) if tying else stop + 12
 
 
+def hits(rows: list[Keyed], find: Find, total: int, *, scored: bool) -> Hits:
+    """An answer without facets: a page of `total` hits, whose keys begin with their points where they are `scored`."""
+    return Hits(
+        tuple(
+            [
+                Hit(
+                    record.id, record.item, -key[0] / BEST if scored else 0.0, find(record.cheapest, record.offers), key
+                )
+                for key, record in rows
+            ]
+        ),
+        min(total, EXACT),
+        at_least=total > EXACT,
+        ages=any(record.ages for _, record in rows),
+    )
+
+
 def page(order: Order, read: Read, start: int, limit: int) -> list[Keyed]:
     """Hits number `start` to `start + limit`: so many are fetched that no run of equal values is cut in two."""
     stop = start + limit
@@ -54,7 +75,7 @@ def page(order: Order, read: Read, start: int, limit: int) -> list[Keyed]:
         if found.complete or found.values[-1] != found.values[stop - 1]:
             break
         wanted, fine = wanted * 8 if fine else wanted, True
-    low, high = _whole_ties(found.values, start, stop)
+    low, high = whole_ties(found.values, start, stop)
     hits = list(zip(found.values[low:high], found.addresses[low:high], strict=True))
     start, stop = start - low, stop - low
     if order.ties and len(hits) > limit:
@@ -69,7 +90,7 @@ def _narrowed(
     numbers = ties([address for _, address in hits])
     places = [(order.first(value), -number) for (value, _), number in zip(hits, numbers, strict=True)]
     at = sorted(range(len(hits)), key=places.__getitem__, reverse=order.reverse)
-    low, high = _whole_ties([places[each] for each in at], start, stop)
+    low, high = whole_ties([places[each] for each in at], start, stop)
     return [hits[each] for each in at[low:high]], start - low, stop - low
 
 
@@ -96,8 +117,8 @@ def _sorted(order: Order, hits: list[Located], read: Read) -> list[Keyed]:
     return rows
 
 
-def _whole_ties(values: Sequence[Any], low: int, high: int) -> tuple[int, int]:
-    """The stretch, widened so that it cuts no run of equal values."""
+def whole_ties(values: Sequence[Any], low: int, high: int) -> tuple[int, int]:
+    """The stretch of a list, widened so that it cuts no run of equal values."""
     if low >= len(values):
         return len(values), len(values)
     high = min(high, len(values))

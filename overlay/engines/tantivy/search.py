@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -11,17 +12,16 @@ from overlay.engines.tantivy.facets import facets
 from overlay.engines.tantivy.filters import admitted
 from overlay.engines.tantivy.held import held
 from overlay.engines.tantivy.near import Near
-from overlay.engines.tantivy.pages import Key, Keyed, Order, page, page_after
+from overlay.engines.tantivy.pages import Key, Keyed, Order, hits, page, page_after
 from overlay.engines.tantivy.prices import ByPrice
 from overlay.engines.tantivy.queries import either, every
 from overlay.engines.tantivy.run import Run
 from overlay.engines.tantivy.tiers import Tier, Tiers, joined
 from overlay.engines.tantivy.view import View
-from overlay.query import Cheapest, Hit, Hits, Query
-from overlay.search.facts import EXACT, is_plain
+from overlay.query import Cheapest, Hits, Query
+from overlay.search.facts import is_plain
 from overlay.search.matching import Plan, Word, plan
 from overlay.search.prices import Find, showing
-from overlay.search.ranking import BEST
 from overlay.search.records import Record
 from overlay.search.sorting import is_descending, is_key
 
@@ -31,8 +31,8 @@ RARE = 1_500  # listings that hold one of two words: to score those with both co
 
 def search(view: View, counting: Lock, query: Query) -> Hits:
     """Answer a query; `counting` is held while the vocabulary is read."""
-    if (hits := held(view, counting, query)) is not None:
-        return hits
+    if (found := held(view, counting, query)) is not None:
+        return found
     if view.records is not None:
         for run in _runs(view, counting, query):
             if run.total:
@@ -83,18 +83,8 @@ def _holding(view: View, word: Word) -> int:
 def _answer(view: View, counting: Lock, run: Run | Tiers, query: Query) -> Hits:
     find = showing(query)
     rows = _rows(view, run, query, find) if query.limit > 0 else []
-    scored = run.sort == "relevance"
-    return Hits(
-        tuple([_hit(key, record, find, scored=scored) for key, record in rows]),
-        min(run.total, EXACT),
-        at_least=run.total > EXACT,
-        ages=any(record.ages for _, record in rows),
-        facets=facets(view, counting, query, run.part) if query.facets else None,
-    )
-
-
-def _hit(key: Key, record: Record, find: Find, *, scored: bool) -> Hit:
-    return Hit(record.id, record.item, -key[0] / BEST if scored else 0.0, find(record.cheapest, record.offers), key)
+    found = hits(rows, find, run.total, scored=run.sort == "relevance")
+    return replace(found, facets=facets(view, counting, query, run.part)) if query.facets else found
 
 
 def _rows(view: View, run: Run | Tiers, query: Query, find: Find) -> list[Keyed]:
