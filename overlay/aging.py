@@ -30,7 +30,7 @@ def aged(item: dict[str, Any], heights: Mapping[str, int], blocks: int) -> dict[
 
 def is_due(hits: Hits) -> bool:
     """Whether any hit has such a warning, so that heights have to be known."""
-    return any(mark in hit.item for hit in hits.hits for mark in _MARKS)
+    return hits.ages and any(ages(hit.item) for hit in hits.hits)
 
 
 def aged_hits(hits: Hits, heights: Mapping[str, int], blocks: int) -> Hits:

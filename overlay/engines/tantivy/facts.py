@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from overlay.search.listed import OFFERS
+
 if TYPE_CHECKING:
     from overlay.document import Document
 
-SLOTS = 64  # offers of a listing that are indexed (law 12)
+SLOTS = OFFERS
 USUAL = frozenset(("USD", "EUR", "GBP", "JPY", "CNY", "BSV", "SAT", "SATS", "BTC", "LTC", "DOGE", "BCH", "ETH", "SOL"))
 USUAL |= {"USDC", "USDT", "MNEE"}
 USUAL_INTERVALS = ("none", "PT1H", "P1D", "P1W", "P1M", "P1Y")
