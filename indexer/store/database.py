@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, make_url, select, text
 from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
-from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from indexer.settings import masked
@@ -106,6 +106,21 @@ def _tell_apart(context: ExceptionContext) -> None:
     if context.is_pre_ping or not isinstance(context.sqlalchemy_exception, OperationalError):
         return
     raise StoreUnavailableError(" ".join(str(context.original_exception).split())) from context.original_exception
+
+
+@contextmanager
+def writing(engine: Engine, lock: int | None = None) -> Iterator[Connection]:
+    """One transaction, begun as a writer: a reader that becomes one may find that others have written since. In
+    PostgreSQL it waits for whoever holds the same `lock`. Raises StoreError when the database refuses."""
+    try:
+        with engine.begin() as connection:
+            if engine.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            elif lock is not None:
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({lock})")
+            yield connection
+    except DBAPIError as error:
+        raise StoreError(f"cannot write to {engine.url.render_as_string()}: {error.orig}") from error
 
 
 def _prepare(connection: Connection, file: str | None) -> None:

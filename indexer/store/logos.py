@@ -6,16 +6,14 @@ many are kept; the one that was not looked for longest goes first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError
 
-from indexer.store.database import StoreError
+from indexer.store.database import writing
 from indexer.store.tables import logos
 
 KEPT = 5_000
@@ -76,7 +74,7 @@ class Logos:
         ]  # fmt: skip
         if not rows:
             return
-        with self._writing() as connection:
+        with writing(self._engine) as connection:
             dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
             connection.execute(dialect.insert(logos).on_conflict_do_nothing(), rows)
             for at in range(0, len(rows), BATCH):
@@ -121,19 +119,8 @@ class Logos:
             self._note(url, {"state": state, "reason": reason, "tries": row.tries + 1, "next_at": now + pause})
 
     def _note(self, url: str, values: dict[str, Any]) -> None:
-        with self._writing() as connection:
+        with writing(self._engine) as connection:
             connection.execute(update(logos).where(logos.c.url_sha256 == _key(url)).values(**values))
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        try:
-            with self._engine.begin() as connection:
-                if self._engine.dialect.name == "sqlite":
-                    connection.exec_driver_sql("BEGIN IMMEDIATE")
-                yield connection
-        except DBAPIError as error:
-            name = self._engine.url.render_as_string()
-            raise StoreError(f"cannot write to {name}: {error.orig}") from error
 
 
 def _key(url: str) -> bytes:

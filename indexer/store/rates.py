@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
-from sqlalchemy.exc import DBAPIError
 
-from indexer.store.database import StoreError
+from indexer.store.database import writing
 from indexer.store.tables import quotes
 from parsers.rates import Rates
 
@@ -43,14 +41,14 @@ class Quotes:
     def keep(self, found: Sequence[Quote], kept: int = KEPT) -> None:
         """Remember what was told now: a feed that tells the same as before has its newest row prolonged. All or
         nothing. Raises StoreError when the database refuses."""
-        with self._writing() as connection:
+        with writing(self._engine, _KEEPING) as connection:
             for quote in found:
                 _keep(connection, quote)
                 _trim(connection, quote.feed, kept)
 
     def retire(self, feeds: Sequence[str], now: int) -> None:
         """Let quotes of all feeds but these be used no longer; their history stays. Raises StoreError."""
-        with self._writing() as connection:
+        with writing(self._engine, _KEEPING) as connection:
             gone = (quotes.c.feed.not_in(feeds), quotes.c.until > now)
             connection.execute(update(quotes).where(*gone).values(until=now))
 
@@ -67,20 +65,6 @@ class Quotes:
         statement = select(quotes).where(quotes.c.feed == feed).order_by(quotes.c.since.desc()).limit(limit)
         with self._engine.connect() as connection:
             return [_quote(row) for row in connection.execute(statement).mappings()]
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        """One transaction, begun as a writer."""
-        try:
-            with self._engine.begin() as connection:
-                if self._engine.dialect.name == "postgresql":
-                    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_KEEPING})")
-                else:
-                    connection.exec_driver_sql("BEGIN IMMEDIATE")
-                yield connection
-        except DBAPIError as error:
-            name = self._engine.url.render_as_string()
-            raise StoreError(f"cannot write to {name}: {error.orig}") from error
 
 
 def _keep(connection: Connection, quote: Quote) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, and_, select, update
-from sqlalchemy.exc import DBAPIError
 
-from indexer.store.database import StoreError
+from indexer.store.database import writing
 from indexer.store.tables import badges, events, locators, sightings
 
 PAUSE = 60_000
@@ -41,21 +38,10 @@ class Rechecks:
     def ask(self, id_: str, now: int) -> list[Checked]:
         """Have all that is fetched for a listing fetched at `now`, or a minute after it last was; asking again changes
         nothing. Empty where nothing is. Stored when this returns. Raises StoreError when the database refuses."""
-        with self._writing() as connection:
+        with writing(self._engine) as connection:
             found = [_pointer(connection, locator, now) for locator in _locators(connection, id_)]
             badge = connection.execute(select(badges).where(badges.c.registration == id_)).mappings().first()
             return [*found, *([_domain(connection, badge, now)] if badge is not None else [])]
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        try:
-            with self._engine.begin() as connection:
-                if self._engine.dialect.name == "sqlite":
-                    connection.exec_driver_sql("BEGIN IMMEDIATE")
-                yield connection
-        except DBAPIError as error:
-            name = self._engine.url.render_as_string()
-            raise StoreError(f"cannot write to {name}: {error.orig}") from error
 
 
 def _locators(connection: Connection, id_: str) -> list[str]:

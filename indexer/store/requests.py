@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
-from sqlalchemy.exc import DBAPIError
 
-from indexer.store.database import StoreError
+from indexer.store.database import writing
 from indexer.store.tables import events, requests
 
 OPEN_A_CLIENT, OPEN_IN_ALL = 20, 10_000
@@ -72,7 +69,7 @@ class Requests:
         One that was given up is begun anew. Raises TooManyRequestsError instead of adding one too many.
         """
         asked = Request(txid=txid, client=client, asked_at=now, next_at=now)
-        with self._writing() as connection:
+        with writing(self._engine, _ASKING) as connection:
             known = _one(connection, txid)
             if known is not None and known.state is not RequestState.GIVEN_UP:
                 return known
@@ -107,12 +104,12 @@ class Requests:
     def note(self, request: Request) -> None:
         """Remember how far a request has come; who asked only as long as it waits."""
         row = _row(request) if request.state is RequestState.WAITING else {**_row(request), "client": ""}
-        with self._writing() as connection:
+        with writing(self._engine, _ASKING) as connection:
             connection.execute(update(requests).where(requests.c.txid == request.txid).values(**row))
 
     def hasten(self, now: int) -> None:
         """Look again at once for what was found: a process that starts does not remember it."""
-        with self._writing() as connection:
+        with writing(self._engine, _ASKING) as connection:
             found = (requests.c.state == RequestState.FOUND, requests.c.next_at > 0)
             connection.execute(update(requests).where(*found).values(next_at=now))
 
@@ -120,7 +117,7 @@ class Requests:
         """Forget requests that ended: a day after they were asked, or the oldest of more than `kept`; how many."""
         ended = requests.c.next_at == 0
         newest = select(requests.c.asked_at).where(ended).order_by(requests.c.asked_at.desc())
-        with self._writing() as connection:
+        with writing(self._engine, _ASKING) as connection:
             first_over = connection.execute(newest.offset(kept).limit(1)).scalar()
             before = max(now - KEPT_SECONDS, -1 if first_over is None else first_over + 1)
             return connection.execute(delete(requests).where(ended, requests.c.asked_at < before)).rowcount
@@ -131,20 +128,6 @@ class Requests:
         with self._engine.connect() as connection:
             found: dict[str, int] = dict(connection.execute(statement).all())
         return {state.value: found.get(state.value, 0) for state in RequestState}
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        """One transaction, begun as a writer: a reader that becomes one may find that others have written since."""
-        try:
-            with self._engine.begin() as connection:
-                if self._engine.dialect.name == "postgresql":
-                    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ASKING})")
-                else:
-                    connection.exec_driver_sql("BEGIN IMMEDIATE")
-                yield connection
-        except DBAPIError as error:
-            name = self._engine.url.render_as_string()
-            raise StoreError(f"cannot write to {name}: {error.orig}") from error
 
 
 def _one(connection: Connection, txid: bytes) -> Request | None:
