@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from aiohttp import ClientSession
+
 from indexer.store import Writer
 from indexer.store.logos import Logos
 from overlay.runner import Runner
@@ -21,8 +23,7 @@ from tests.fakes import MemoryChain
 from tests.overlay.test_runner import settings
 from tests.pointing import card, digest, serves
 from tests.rate_server import RateServer
-
-PATIENCE = 120.0
+from tests.waiting import until, until_told
 
 POINTED = "pointed.example"
 POINTED_CARD = card("Pointed at")
@@ -149,15 +150,17 @@ async def served(folder: Path) -> AsyncIterator[World]:
         assert house.writer is not None
         urls: list[str] = []
         runner = Runner(house, urls.append)
+        exchange = runner.standing.exchange
         task = asyncio.create_task(runner.run())
         try:
-            async with asyncio.timeout(PATIENCE):
-                while not (urls and runner.standing.ready() is None and runner.standing.exchange.usable()):
-                    assert not task.done(), task.exception()
-                    await asyncio.sleep(0.02)
+            await until(lambda: task.done() or (urls and runner.standing.ready() is None and exchange.usable()))
+            assert not task.done(), task.exception()
             world.url = urls[0]
             begun = int(time.time() * 1000)
             await asyncio.to_thread(house.writer.note_fetched, POINTED, serves(begun, POINTED_CARD))
+            async with ClientSession(world.url) as session:
+                for name in ("Witness", "Pointed at"):
+                    await until_told(session, f"/v1/search?q={name}", lambda page: page["items"])
             yield world
         finally:
             task.cancel()

@@ -1,0 +1,33 @@
+"""Waiting for what has no event of its own: asked again and again until it is so, or PATIENCE seconds have passed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from aiohttp import ClientSession
+
+PATIENCE = 120.0
+"""Seconds: what the slowest machine under the heaviest load may take for anything that is waited for."""
+
+T = TypeVar("T")
+
+
+async def until(what: Callable[[], T]) -> T:
+    """What a function answers, once it is true. Raises TimeoutError."""
+    async with asyncio.timeout(PATIENCE):
+        while not (found := what()):  # noqa: ASYNC110 - what is waited for tells nobody
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def until_told(session: ClientSession, path: str, what: Callable[[Any], object]) -> Any:
+    """The JSON that a path answers, once it is as it should be. Raises TimeoutError."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            async with session.get(path) as answer:
+                body = await answer.json(content_type=None)
+            if what(body):
+                return body
+            await asyncio.sleep(0.02)
