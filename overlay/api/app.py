@@ -6,9 +6,10 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
+from aiohttp.web_urldispatcher import Resource
 
 from overlay.api.answers import COSTS, EDGE, HUB, OPENAPI, SERVICES, problem_answer
 from overlay.api.costs import Costs
@@ -37,10 +38,19 @@ def create_app(services: Services) -> web.Application:
         for method in (route.method, "HEAD") if route.method == "GET" else (route.method,):
             added = app.router.add_route(method, route.pattern, route.handler)
             app[EDGE].add(added, number, route.limit, timed=STREAM not in route.media)
+    for resource in app.router.resources():
+        if isinstance(resource, Resource):
+            resource.add_route(hdrs.METH_ANY, _refuse)
     app.on_shutdown.append(_end_streams)
     app.on_cleanup.append(_end_searches)
     app.cleanup_ctx.append(_read_for_streams)
     return app
+
+
+async def _refuse(request: web.Request) -> web.StreamResponse:
+    """What the path does not take. Without this the path would count as an id with slashes, where such may stand."""
+    methods = {route.method for route in request.match_info.route.resource or ()}
+    raise web.HTTPMethodNotAllowed(request.method, methods - {hdrs.METH_ANY})
 
 
 async def _end_streams(app: web.Application) -> None:

@@ -12,7 +12,7 @@ from aiohttp import ClientSession
 
 from overlay.api.routes import ROUTES, STREAM
 from overlay.ports import Services
-from tests.overlay.calls import TOWER, engine_of, problem
+from tests.overlay.calls import TOWER, engine_of, problem, raw
 from tests.overlay.conftest import Serve
 
 
@@ -75,6 +75,42 @@ async def test_unknown_paths_and_methods_are_problems(client: ClientSession) -> 
             await problem(response, 405)
             assert response.headers["Allow"] == "GET, HEAD, OPTIONS"
     async with client.get("/v1/check") as response:
+        await problem(response, 405)
+
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND")
+
+
+@pytest.mark.parametrize("path", sorted({route.path for route in ROUTES}))
+async def test_every_route_takes_its_methods_and_names_them_to_who_asks_with_others(
+    client: ClientSession, path: str
+) -> None:
+    taken = {route.method for route in ROUTES if route.path == path}
+    if "GET" in taken:
+        taken.add("HEAD")
+    known = {"{id}": TOWER, "{what}": "ab" * 32, "{name}": "style.css", "{digest}": "ab" * 32}
+    url = path
+    for name, value in known.items():
+        url = url.replace(name, value)
+    for method in METHODS:
+        async with client.request(method, url) as response:
+            if method in taken:
+                assert response.status != 405, method
+                continue
+            assert response.status == 405, method
+            assert response.headers["Allow"] == ", ".join(sorted({*taken, "OPTIONS"}))
+            if method != "HEAD":
+                found = await problem(response, 405)
+                assert url in found["detail"]
+    async with client.options(url) as response:
+        assert response.status == 204
+
+
+async def test_an_id_with_a_slash_is_no_other_path(client: ClientSession) -> None:
+    for last in ("recheck", "history"):
+        async with client.get(raw(f"/v1/listings/a%2F{last}")) as response:
+            assert f"a/{last}" in (await problem(response, 404))["detail"]
+    async with client.get(raw("/v1/listings/a/recheck")) as response:
         await problem(response, 405)
 
 

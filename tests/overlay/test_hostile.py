@@ -77,7 +77,9 @@ async def test_raw_bytes_in_the_request_line_never_break_anything(client: Client
 
 async def test_many_routes_and_no_two_alike(services: Services) -> None:
     registered = {
-        (route.method, route.resource.canonical) for route in create_app(services).router.routes() if route.resource
+        (route.method, route.resource.canonical)
+        for route in create_app(services).router.routes()
+        if route.resource and route.method != "*"
     }
     assert len(registered) == sum(2 if route.method == "GET" else 1 for route in ROUTES)
 
