@@ -12,17 +12,14 @@ from typing import Any
 
 from aiohttp import ClientSession
 
-from indexer.store import Writer
 from indexer.store.logos import Logos
-from overlay.runner import Runner
-from overlay.services import House, open_index, open_store
 from parsers.tx import Outpoint
 from tests.chainkit import ChainKit, agent
 from tests.conftest import SAMPLE
 from tests.fakes import MemoryChain
-from tests.overlay.test_runner import settings
 from tests.pointing import card, digest, serves
 from tests.rate_server import RateServer
+from tests.serving import house, running
 from tests.waiting import until, until_told
 
 POINTED = "pointed.example"
@@ -140,29 +137,18 @@ async def served(folder: Path) -> AsyncIterator[World]:
     world = World()
     async with RateServer() as rates:
         rates.tell("/bsv", {"USD": 50, "EUR": 45, "BTC": "0.0005"})
-        told = settings(folder, rates=f"BSV=http://127.0.0.1:{rates.port}/bsv", rates_every=1)
-        store = open_store(told, make=True)
-        world.logos = Logos(store.engine)
-        house = House(
-            settings=told, store=store, chains=(world.chain, world.other), writer=Writer(store.engine),
-            engine=open_index(told, make=True),
-        )  # fmt: skip
-        assert house.writer is not None
-        urls: list[str] = []
-        runner = Runner(house, urls.append)
-        exchange = runner.standing.exchange
-        task = asyncio.create_task(runner.run())
-        try:
-            await until(lambda: task.done() or (urls and runner.standing.ready() is None and exchange.usable()))
+        feed = f"BSV=http://127.0.0.1:{rates.port}/bsv"
+        told = house(folder, world.chain, world.other, rates=feed, rates_every=1)
+        world.logos = Logos(told.store.engine)
+        assert told.writer is not None
+        async with running(told) as (runner, task):
+            usable = runner.standing.exchange.usable
+            await until(lambda: task.done() or (runner.url and runner.standing.ready() is None and usable()))
             assert not task.done(), task.exception()
-            world.url = urls[0]
+            world.url = runner.url
             begun = int(time.time() * 1000)
-            await asyncio.to_thread(house.writer.note_fetched, POINTED, serves(begun, POINTED_CARD))
+            await asyncio.to_thread(told.writer.note_fetched, POINTED, serves(begun, POINTED_CARD))
             async with ClientSession(world.url) as session:
                 for name in ("Witness", "Pointed at"):
                     await until_told(session, f"/v1/search?q={name}", lambda page: page["items"])
             yield world
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            house.close()

@@ -1,8 +1,7 @@
-"""What tests of nodes share: opening one as a chain, reading its blocks, waiting."""
+"""What tests of nodes share: opening one as a chain, reading its blocks."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -42,10 +41,3 @@ async def hashes(chain: NodeChain, first: int = 0, last: int = 10**6) -> list[by
         assert blocks.merkle_root(data, segwit=chain.rules.segwit) == ref.header[36:68]
         found.append(ref.hash)
     return found
-
-
-async def until(what: Callable[[], object]) -> None:
-    """Wait until something is true."""
-    async with asyncio.timeout(LONG):
-        while not what():  # noqa: ASYNC110 - what is waited for tells nobody
-            await asyncio.sleep(0.01)

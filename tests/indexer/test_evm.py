@@ -23,8 +23,8 @@ from indexer.follow import DeepReorgError
 from overlay.proofs import NoProofError, evidence
 from tests import told
 from tests.evm_server import CONTRACT, EvmServer, refusal, says
-from tests.indexer.following import until
 from tests.indexing import Indexing
+from tests.waiting import until
 
 CARD = json.dumps({"name": "Shop", "url": "https://shop.example", "skills": [{"id": "sell", "name": "Sell"}]}).encode()
 HASH = sha256(CARD).digest()

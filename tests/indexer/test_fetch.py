@@ -31,6 +31,7 @@ from tests.facts import at, born, says
 from tests.hostile import Hostile, Net, answer, ok, raw, silent
 from tests.names import NameServer
 from tests.pointing import Clock, card, points
+from tests.waiting import until
 
 FIRST, SECOND = "/.well-known/agent.json", "/.well-known/agent-card.json"
 ALPHA, BETA = card("Alpha"), card("Beta")
@@ -112,13 +113,6 @@ class Fetching:
 
     def known(self, locator: str = HOST) -> Known:
         return self.store.known_locators([locator])[locator]
-
-
-async def until(what: Callable[[], bool]) -> None:
-    """Wait until something is so, for half a minute at most."""
-    async with asyncio.timeout(30):
-        while not what():  # noqa: ASYNC110 - no event tells of what a database holds
-            await asyncio.sleep(0.01)
 
 
 @pytest.fixture(scope="module")

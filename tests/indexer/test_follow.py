@@ -18,6 +18,7 @@ from parsers.tx import sha256d
 from tests.chainkit import Block, ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -28,14 +29,6 @@ def url(tmp_path: Path) -> str:
 @pytest.fixture
 def kit() -> ChainKit:
     return ChainKit()
-
-
-async def until(condition: object, seconds: float = 60) -> None:
-    """Wait until a condition holds; the loop under test runs meanwhile."""
-    assert callable(condition)
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - the loop under test has no event to wait for
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from parsers.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit, agent
 from tests.indexer.test_junglebus import Followed
 from tests.junglebus_server import Respond, bump_of, cut, silence
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -423,10 +424,3 @@ async def test_the_loop_itself_goes_on_through_lies_and_faults(
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-
-
-async def until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)

@@ -15,11 +15,12 @@ from indexer.chains.node import NodeChain, create
 from parsers.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
-from tests.indexer.following import LONG, Open, hashes, opened, until
+from tests.indexer.following import LONG, Open, hashes, opened
 from tests.indexing import Indexing
 from tests.merging import merge_mined
 from tests.nodes import Node, Publisher
 from tests.oracles.wire import frames
+from tests.waiting import until
 
 __all__ = ["opened"]
 

@@ -21,9 +21,10 @@ from indexer.chains.node.spool import Spool
 from parsers.tx import sha256d
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
-from tests.indexer.following import Open, hashes, opened, until
+from tests.indexer.following import Open, hashes, opened
 from tests.indexing import Indexing
 from tests.nodes import Node
+from tests.waiting import until
 
 __all__ = ["opened"]
 

@@ -12,11 +12,12 @@ import pytest
 from indexer.chains import Chain
 from indexer.chains.node import NodeChain, create
 from tests.conftest import missing
-from tests.indexer.following import LONG, until
+from tests.indexer.following import LONG
 from tests.indexing import Indexing
 from tests.litecoind import Litecoind, binary, hash_of
 from tests.nodes import Publisher
 from tests.oracles.witness import WitnessRegistry
+from tests.waiting import until
 
 Start = Callable[..., Litecoind]
 Follow = Callable[..., Awaitable[Indexing]]

@@ -27,7 +27,7 @@ from indexer.facts import BlockRef
 from parsers.errors import ParseError
 from parsers.tx import sha256d
 from tests.chainkit import ChainKit
-from tests.indexer.following import until
+from tests.waiting import until
 
 Room = Callable[[int], Awaitable[None]]
 

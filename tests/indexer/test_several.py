@@ -14,8 +14,8 @@ from indexer.chains.several.rows import SharedRows
 from indexer.facts import BlockRef
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
-from tests.indexer.following import until
 from tests.indexer.sources import QUICK, heights, opened, states
+from tests.waiting import until
 
 
 @pytest.fixture

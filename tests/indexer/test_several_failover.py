@@ -13,9 +13,9 @@ from indexer.facts import BlockRef
 from parsers.tx import Outpoint
 from tests.chainkit import Block, ChainKit, agent
 from tests.fakes import MemoryChain
-from tests.indexer.following import until
 from tests.indexer.sources import heights, opened, states
 from tests.indexing import Indexing
+from tests.waiting import until
 
 
 @pytest.fixture

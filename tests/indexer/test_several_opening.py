@@ -10,9 +10,9 @@ from indexer.chains import SourceError, SourceUnavailableError
 from indexer.chains.several import Several
 from tests.chainkit import Block, ChainKit
 from tests.fakes import MemoryChain
-from tests.indexer.following import until
 from tests.indexer.sources import QUICK, heights, opened, states
 from tests.living import Clock
+from tests.waiting import until
 
 
 @pytest.fixture

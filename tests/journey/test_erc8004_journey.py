@@ -2,70 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import aiohttp
 import trustme
 
-from indexer.settings import Settings
-from overlay.runner import Runner
-from overlay.services import build
 from parsers.erc8004 import entry_id
 from tests import registry_kit as kit
 from tests.evm_server import CONTRACT, EvmServer, says
 from tests.hostile import Hostile, answer, raw
 from tests.pointing import card
 from tests.registry_kit import data_uri, file
+from tests.serving import built, get, serving
+from tests.waiting import until_told
 
 ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
 HOST = "weather.example"
-PATIENCE = 120
 OTHERS = "0x" + "0a2b" * 10
 """The contract that pointers stand in."""
 
 
 def row(log: kit.Log) -> dict[str, Any]:
     return {"address": CONTRACT, "topics": [f"0x{topic.hex()}" for topic in log.topics], "data": f"0x{log.data.hex()}"}
-
-
-@asynccontextmanager
-async def serving(chains: str, folder: Path, **more: str) -> AsyncIterator[aiohttp.ClientSession]:
-    """`a2b up`, and a client that asks it."""
-    house = build(Settings.load({"data": str(folder), "port": "0", "chains": chains, **more}), follow=True, serve=True)
-    urls: asyncio.Queue[str] = asyncio.Queue()
-    task = asyncio.create_task(Runner(house, urls.put_nowait).run())
-    try:
-        async with aiohttp.ClientSession(await asyncio.wait_for(urls.get(), PATIENCE)) as session:
-            yield session
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-        house.close()
-
-
-async def until(session: aiohttp.ClientSession, path: str, what: Callable[[Any], Any]) -> Any:
-    """The answer of a route, once it is as it should be."""
-    body: Any = None
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            async with session.get(path) as told:
-                body = await told.json()
-            if what(body):
-                return body
-            await asyncio.sleep(0.05)
-
-
-async def get(session: aiohttp.ClientSession, path: str) -> Any:
-    async with session.get(path) as told:
-        assert told.status == 200, await told.text()
-        return await told.json(content_type=None)
 
 
 def ids(page: Any) -> list[str]:
@@ -81,8 +41,8 @@ async def test_a_file_on_chain_is_found_revised_sold_and_burned(tmp_path: Path) 
     async with EvmServer(number=31337) as server:
         entry, other = (entry_id("eip155:31337", CONTRACT, agent) for agent in (22, 23))
         server.mine(row(kit.registered(22, data_uri(file()), ALICE)), row(kit.registered(23, data_uri(tool), ALICE)))
-        async with serving(f"erc8004={server.base}?contract={CONTRACT}", tmp_path) as session:
-            page = await until(session, "/v1/search?q=weather", lambda page: page["items"])
+        async with serving(built(tmp_path, f"erc8004={server.base}?contract={CONTRACT}")) as session:
+            page = await until_told(session, "/v1/search?q=weather", lambda page: page["items"])
             assert ids(page) == [entry]
             (item,) = page["items"]
             told = ("type", "status", "integrity", "owner", "chain", "caip2", "protocol", "updatedHeight")
@@ -90,7 +50,7 @@ async def test_a_file_on_chain_is_found_revised_sold_and_burned(tmp_path: Path) 
                 "agent", "live", "inscribed", ALICE, "erc8004", "eip155:31337", "ERC-8004", 1,
             ]  # fmt: skip
             assert [skill["id"] for skill in item["skills"]] == ["forecast", "get_forecast"]
-            (item,) = (await until(session, "/v1/search?type=tool&skillId=get_sky", lambda page: page["items"]))[
+            (item,) = (await until_told(session, "/v1/search?type=tool&skillId=get_sky", lambda page: page["items"]))[
                 "items"
             ]
             assert (item["id"], item["url"], item["tools"]) == (other, "https://sky.example/mcp", ["get_sky"])
@@ -101,13 +61,13 @@ async def test_a_file_on_chain_is_found_revised_sold_and_burned(tmp_path: Path) 
             assert ids(await get(session, f"/v1/search?owner={ALICE.replace('a1', 'A1')}")) == [entry, other]
             server.mine(row(kit.uri_updated(22, data_uri(file("Storm Agent")), ALICE)))
             server.mine(row(kit.transfer(22, ALICE, BOB)))
-            await until(session, f"/v1/search?q=storm&owner={BOB}", lambda page: ids(page) == [entry])
+            await until_told(session, f"/v1/search?q=storm&owner={BOB}", lambda page: ids(page) == [entry])
             assert ids(await get(session, "/v1/search?q=weather")) == []
-            history = await until(session, f"{listing(entry)}/history", lambda told: len(told["revisions"]) == 3)
+            history = await until_told(session, f"{listing(entry)}/history", lambda told: len(told["revisions"]) == 3)
             assert [each["kind"] for each in history["revisions"]] == ["moved", "reinscribed", "inscribed"]
             server.mine(row(kit.transfer(22, BOB, kit.NOBODY)))
-            await until(session, listing(entry), lambda item: item["status"] == "burned")
-            await until(session, "/v1/search?q=storm", lambda page: ids(page) == [])
+            await until_told(session, listing(entry), lambda item: item["status"] == "burned")
+            await until_told(session, "/v1/search?q=storm", lambda page: ids(page) == [])
 
 
 async def test_a_file_elsewhere_is_fetched_and_one_search_spans_both_worlds(tmp_path: Path) -> None:
@@ -126,23 +86,23 @@ async def test_a_file_elsewhere_is_fetched_and_one_search_spans_both_worlds(tmp_
         )
         chains = f"erc8004={server.base}?contract={CONTRACT} evm={server.base}?contract={OTHERS}"
         more = {"fetch_resolve": f"{HOST}:443=127.0.0.1:{web.port}", "fetch_ca_file": str(tmp_path / "ca.pem")}
-        async with serving(chains, tmp_path, **more) as session:
-            page = await until(session, "/v1/search?q=weather", lambda page: len(page["items"]) == 2)
+        async with serving(built(tmp_path, chains, **more)) as session:
+            page = await until_told(session, "/v1/search?q=weather", lambda page: len(page["items"]) == 2)
             assert ids(page) == [entry, HOST]
             item = await get(session, listing(entry))
             assert (item["name"], item["integrity"], item["owner"]) == ("Weather Agent", "unhashed", ALICE)
             assert item["fetchedFrom"] == f"https://{HOST}/registration.json"
             assert ids(await get(session, "/v1/search?chain=evm")) == [HOST]
             server.mine(row(kit.uri_updated(22, data_uri(file("Cloud Agent")), ALICE)))
-            await until(session, "/v1/search?q=cloud", lambda page: ids(page) == [entry])
-            item = await until(session, listing(entry), lambda item: item["name"] == "Cloud Agent")
+            await until_told(session, "/v1/search?q=cloud", lambda page: ids(page) == [entry])
+            item = await until_told(session, listing(entry), lambda item: item["name"] == "Cloud Agent")
             assert item["integrity"] == "inscribed"
             server.mine(row(kit.uri_updated(22, f"https://{HOST}/registration.json", ALICE)))
-            item = await until(session, listing(entry), lambda item: item["name"] == "Weather Agent")
+            item = await until_told(session, listing(entry), lambda item: item["name"] == "Weather Agent")
             assert (item["integrity"], item["updatedHeight"]) == ("unhashed", 3)
-            await until(session, "/v1/search?q=cloud", lambda page: ids(page) == [])
+            await until_told(session, "/v1/search?q=cloud", lambda page: ids(page) == [])
             server.mine(row(kit.uri_updated(22, data_uri(file("Fog Agent")), ALICE)))
             server.mine(row(kit.uri_updated(22, f"https://{HOST}/nothing-there", ALICE)))
-            await until(session, f"{listing(entry)}/history", lambda told: told["revisions"][0]["height"] == 5)
-            item = await until(session, listing(entry), lambda item: item["name"] == "Fog Agent")
+            await until_told(session, f"{listing(entry)}/history", lambda told: told["revisions"][0]["height"] == 5)
+            item = await until_told(session, listing(entry), lambda item: item["name"] == "Fog Agent")
             assert (item["integrity"], item["updatedHeight"]) == ("inscribed", 4), "what is not served silences nothing"

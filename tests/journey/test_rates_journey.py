@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
-from indexer.store import Writer
 from overlay import cli
-from overlay.runner import Runner
-from overlay.services import House, open_index, open_store
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
-from tests.journey.test_pending import Visitor, meets
-from tests.overlay.test_runner import settings
+from tests.journey.test_pending import meets
 from tests.rate_server import RateServer
-
-PATIENCE = 120.0
+from tests.serving import get, house, serving
+from tests.waiting import until_told
 
 QUESTION = "priceCurrency=usd&sort=price&limit=100"
 
@@ -39,30 +30,6 @@ CARDS = (
     priced("Dollars", 3, "USD", "month"), priced("Coins", 0.05, "BSV", depositPct=0.2),
     priced("Euros", 9, "EUR", "P1D"), priced("Odd", 1, "ODD"), agent("Free to ask"),
 )  # fmt: skip
-
-
-def house(folder: Path, chains: tuple[MemoryChain, ...], rates: str) -> House:
-    told = settings(folder, rates=rates, rates_every=1)
-    store = open_store(told, make=True)
-    writer = Writer(store.engine) if chains else None
-    return House(settings=told, store=store, chains=chains, writer=writer, engine=open_index(told, make=True))
-
-
-@asynccontextmanager
-async def visiting(told: House) -> AsyncIterator[Visitor]:
-    urls: list[str] = []
-    runner = Runner(told, urls.append)
-    task = asyncio.create_task(runner.run())
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while not (task.done() or (urls and runner.standing.ready() is None)):  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.02)
-        async with aiohttp.ClientSession() as session:
-            yield Visitor(session, urls[0])
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        told.close()
 
 
 def chain() -> MemoryChain:
@@ -90,8 +57,8 @@ async def test_prices_are_compared_in_any_currency_that_a_feed_quotes(tmp_path: 
     async with RateServer() as server:
         server.tell("/a", {"USD": "50", "EUR": "40"}, sign=True)
         feed = f"BSV=http://127.0.0.1:{server.port}/a#{server.public}"
-        async with visiting(house(tmp_path, (chain(),), feed)) as visitor:
-            found = await visitor.until(f"/v1/search?{QUESTION}", lambda page: "rates" in page)
+        async with serving(house(tmp_path, chain(), rates_every=1, rates=feed)) as session:
+            found = await until_told(session, f"/v1/search?{QUESTION}", lambda page: "rates" in page)
             meets(found, "Page")
             assert names(found) == ["Coins", "Dollars", "Euros", "Free to ask", "Odd"]
             assert found["rates"]["source"] == f"http://127.0.0.1:{server.port}"
@@ -106,15 +73,15 @@ async def test_prices_are_compared_in_any_currency_that_a_feed_quotes(tmp_path: 
                 ("maxPrice=2.5&acceptedCurrency=eur&priceCurrency=eur", []),
             ):
                 query = bounds if "priceCurrency" in bounds else f"{bounds}&priceCurrency=usd"
-                page = await visitor.get(f"/v1/search?{query}&sort=price")
+                page = await get(session, f"/v1/search?{query}&sort=price")
                 assert names(page) == expected, query
                 name, _, bound = bounds.partition("&")[0].partition("=")
                 for price in map(compared, page["items"]):
                     assert price <= Decimal(bound) if name == "maxPrice" else price >= Decimal(bound)
-            quote = await visitor.get(f"/v1/quote?id={found['items'][0]['id']}&currency=usd")
+            quote = await get(session, f"/v1/quote?id={found['items'][0]['id']}&currency=usd")
             assert (quote["stage"], quote["amount"], quote["rate"]) == ("deposit", "0.5", "50")
             meets(quote, "Quote")
-            status = await visitor.get("/v1/status")
+            status = await get(session, "/v1/status")
             meets(status, "Status")
             assert [each["usable"] for each in status["rates"]["feeds"]] == [True]
 
@@ -125,16 +92,18 @@ async def test_a_feed_that_fails_is_replaced_by_the_next_and_lies_change_nothing
         server.tell("/b", {"USD": 51})
         base = f"http://127.0.0.1:{server.port}"
         feeds = f"BSV={base}/a#{server.public} BSV={base}/b"
-        async with visiting(house(tmp_path, (chain(),), feeds)) as visitor:
-            found = await visitor.until("/v1/search?priceCurrency=usd&q=coins", lambda page: "rates" in page)
+        async with serving(house(tmp_path, chain(), rates_every=1, rates=feeds)) as session:
+            found = await until_told(session, "/v1/search?priceCurrency=usd&q=coins", lambda page: "rates" in page)
             assert found["items"][0]["cheapest"]["converted"]["rate"] == "51", "the first is not signed"
             server.tell("/a", {"USD": 50}, sign=True)
             query = "/v1/search?priceCurrency=usd&q=coins"
-            await visitor.until(query, lambda page: page["items"][0]["cheapest"]["converted"]["rate"] == "50")
+            await until_told(session, query, lambda page: page["items"][0]["cheapest"]["converted"]["rate"] == "50")
             server.tell("/a", {"USD": 5000}, sign=True)
-            status = await visitor.until("/v1/status", lambda told: told["rates"]["feeds"][0].get("code") == "outlier")
+            status = await until_told(
+                session, "/v1/status", lambda told: told["rates"]["feeds"][0].get("code") == "outlier"
+            )
             assert "contradicts" in status["rates"]["feeds"][0]["error"]
-            assert (await visitor.get(query))["items"][0]["cheapest"]["converted"]["rate"] == "50"
+            assert (await get(session, query))["items"][0]["cheapest"]["converted"]["rate"] == "50"
 
 
 async def test_a_process_that_only_serves_uses_what_another_one_stored(
@@ -143,14 +112,13 @@ async def test_a_process_that_only_serves_uses_what_another_one_stored(
     async with RateServer() as server:
         server.tell("/a", {"USD": 50})
         feed = f"BSV=http://127.0.0.1:{server.port}/a"
-        async with visiting(house(tmp_path, (chain(),), feed)) as visitor:
-            await visitor.until("/v1/search?priceCurrency=usd", lambda page: "rates" in page)
+        async with serving(house(tmp_path, chain(), rates_every=1, rates=feed)) as session:
+            await until_told(session, "/v1/search?priceCurrency=usd", lambda page: "rates" in page)
         asked = server.asked["/a"]
-        served = house(tmp_path, (), "")
-        async with visiting(replace(served, settings=settings(tmp_path))) as visitor:
-            found = await visitor.until("/v1/search?maxPrice=2.5&priceCurrency=usd", lambda page: "rates" in page)
+        async with serving(house(tmp_path, follow=False)) as session:
+            found = await until_told(session, "/v1/search?maxPrice=2.5&priceCurrency=usd", lambda page: "rates" in page)
             assert names(found) == ["Coins"]
-            status = await visitor.get("/v1/status")
+            status = await get(session, "/v1/status")
             assert status["rates"]["source"] == f"http://127.0.0.1:{server.port}"
         assert server.asked["/a"] == asked, "nothing was asked by the process that serves"
     monkeypatch.setenv("A2B_DATA", str(tmp_path / "data"))

@@ -2,56 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
-from indexer.settings import Settings
 from overlay.catalogue import Catalogue
 from overlay.engines import open_engine
 from overlay.feed import Feed
 from overlay.query import Query
-from overlay.runner import Runner
-from overlay.services import build
 from tests.chainkit import agent, tool
 from tests.indexing import Indexing
 from tests.pointing import Clock, card, serves
+from tests.serving import built, serving
 from tests.solana_server import PROGRAM, SolanaServer
-
-PATIENCE = 120
-
-
-@asynccontextmanager
-async def serving(server: SolanaServer, folder: Path) -> AsyncIterator[str]:
-    """The URL of `a2b up` on that server."""
-    chains = f"sol={server.url}?program={PROGRAM}&poll=1"
-    house = build(Settings.load({"data": str(folder), "port": "0", "chains": chains}), follow=True, serve=True)
-    urls: asyncio.Queue[str] = asyncio.Queue()
-    task = asyncio.create_task(Runner(house, urls.put_nowait).run())
-    try:
-        yield await asyncio.wait_for(urls.get(), PATIENCE)
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-        house.close()
-
-
-async def until(session: aiohttp.ClientSession, path: str, what: Any) -> Any:
-    """The answer of a route, once it is as it should be."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            async with session.get(path) as answer:
-                body = await answer.json()
-            if what(body):
-                return body
-            await asyncio.sleep(0.05)
+from tests.waiting import until_told
 
 
 def finds(*names: str) -> Any:
@@ -63,31 +28,31 @@ async def test_accounts_are_searched_updated_and_gone_when_they_are_closed(tmp_p
         server.put("a", agent("Solana Translator"), room=100)
         server.put("b", tool("solana-clock"))
         server.put("c", b'{"name": "no card"}')
-        async with serving(server, tmp_path) as url, aiohttp.ClientSession(url) as session:
-            page = await until(session, "/v1/search?q=translator", finds("Solana Translator"))
+        async with serving(built(tmp_path, f"sol={server.url}?program={PROGRAM}&poll=1")) as session:
+            page = await until_told(session, "/v1/search?q=translator", finds("Solana Translator"))
             (item,) = page["items"]
             body = json.dumps(agent("Solana Translator")).encode()
             assert (item["id"], item["type"], item["status"]) == (server.id("a"), "agent", "live")
             assert (item["chain"], item["caip2"], item["integrity"]) == ("sol", server.caip2, "inscribed")
             assert item["cardSha256"] == hashlib.sha256(body).hexdigest()
             assert item["updatedHeight"] == item["createdHeight"] == server.slot
-            await until(session, f"/v1/search?type=tool&chain={server.caip2}", finds("solana-clock"))
+            await until_told(session, f"/v1/search?type=tool&chain={server.caip2}", finds("solana-clock"))
             async with session.get(f"/v1/listings/{server.id('a')}/card") as answer:
                 assert await answer.read() == body
-            status = await until(session, "/v1/status", lambda told: told["chains"][0]["state"] == "following")
+            status = await until_told(session, "/v1/status", lambda told: told["chains"][0]["state"] == "following")
             assert (status["chains"][0]["chain"], status["chains"][0]["height"]) == (server.caip2, server.slot)
             assert "there is no state hash" in json.dumps(status)
             assert (status["listings"]["live"], status["listings"]["rejected"]) == (2, 1)
 
             server.put("a", agent("Solana Interpreter"))
-            page = await until(session, "/v1/search?q=interpreter", finds("Solana Interpreter"))
+            page = await until_told(session, "/v1/search?q=interpreter", finds("Solana Interpreter"))
             assert page["items"][0]["updatedHeight"] == server.slot
             assert page["items"][0]["createdHeight"] < server.slot
             server.shut("a")
-            await until(session, "/v1/search?q=interpreter", finds())
-            gone = await until(session, f"/v1/listings/{server.id('a')}", lambda told: told["status"] == "burned")
+            await until_told(session, "/v1/search?q=interpreter", finds())
+            gone = await until_told(session, f"/v1/listings/{server.id('a')}", lambda told: told["status"] == "burned")
             assert gone["name"] == "Solana Interpreter"
-            told = await until(session, f"/v1/listings/{server.id('a')}/history", bool)
+            told = await until_told(session, f"/v1/listings/{server.id('a')}/history", bool)
             kinds = [revision["kind"] for revision in told["revisions"]]
             assert kinds == ["burned", "reinscribed", "inscribed"]
 

@@ -21,7 +21,8 @@ from tests.fakes import MemoryChain
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import FakeRequests
-from tests.overlay.test_runner import house, running, settings, until
+from tests.serving import house, running, settings
+from tests.waiting import until
 
 TXID = "AB" * 32
 

@@ -8,42 +8,26 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from indexer.chains import SourceError
 from indexer.progress import Progress
-from indexer.settings import Settings
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, connect
 from overlay.engines import BusyError, EngineError
 from overlay.feed import Feed
 from overlay.runner import Runner
-from overlay.services import House, MissingError, in_configured_order, open_index, open_store, writing_index
+from overlay.services import MissingError, in_configured_order, open_index, open_store, writing_index
 from overlay.standing import Standing
 from overlay.workers import WorkerError, Workers
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.running import environment
-
-PATIENCE = 30.0
-
-
-def settings(folder: Path, **flags: Any) -> Settings:
-    return Settings.load({"data": str(folder / "data"), "port": 0, "chains": "live=files:/nowhere", **flags})
-
-
-def house(folder: Path, *chains: MemoryChain, serve: bool = True, follow: bool = True) -> House:
-    told = settings(folder)
-    store = open_store(told, make=True)
-    return House(
-        settings=told, store=store, chains=chains, writer=Writer(store.engine) if follow else None,
-        engine=open_index(told, make=True) if serve else None,
-    )  # fmt: skip
+from tests.serving import house, running, settings
+from tests.waiting import PATIENCE, until
 
 
 def mined(count: int = 1) -> ChainKit:
@@ -51,26 +35,6 @@ def mined(count: int = 1) -> ChainKit:
     for number in range(count):
         kit.mine(kit.inscribe(agent(f"Router {number}")))
     return kit
-
-
-@asynccontextmanager
-async def running(told: House) -> AsyncIterator[tuple[Runner, asyncio.Task[None]]]:
-    runner = Runner(told)
-    task = asyncio.create_task(runner.run())
-    try:
-        yield runner, task
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError, SourceError):
-            await task
-        told.close()
-
-
-async def until(what: Callable[[], Any]) -> Any:
-    async with asyncio.timeout(PATIENCE):
-        while not (found := what()):  # noqa: ASYNC110 - what is waited for has no event of its own
-            await asyncio.sleep(0.01)
-    return found
 
 
 async def test_a_source_that_does_not_answer_at_first_is_asked_again(tmp_path: Path) -> None:

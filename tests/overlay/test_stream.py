@@ -23,6 +23,7 @@ from overlay.ports import Change, Changes, Services
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import FakeStore
+from tests.waiting import until
 
 
 class Outbox(FakeStore):
@@ -310,17 +311,11 @@ async def test_a_feed_that_cannot_be_read_ends_the_stream_and_not_the_server(
         await reader.read(3)
         rows, outbox.rows = outbox.rows, None  # type: ignore[assignment]
         streaming.news.tell()
-        await until_logged(caplog, "cannot be read")
+        await until(lambda: "cannot be read" in caplog.text)
         outbox.rows = rows
         outbox.write(1)
         streaming.news.tell()
         assert seqs(await reader.read(1)) == [4]
-
-
-async def until_logged(caplog: pytest.LogCaptureFixture, text: str) -> None:
-    async with asyncio.timeout(30):
-        while text not in caplog.text:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 async def test_a_database_that_was_restored_meanwhile_resets_its_readers(

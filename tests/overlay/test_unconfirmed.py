@@ -20,7 +20,8 @@ from parsers.tx import Outpoint
 from tests.chainkit import ChainKit, Minable, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
-from tests.overlay.test_runner import house, running, until
+from tests.serving import house, running
+from tests.waiting import until
 
 ENGINES = ("tantivy", "whoosh")
 

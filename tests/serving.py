@@ -1,0 +1,71 @@
+"""The service in this process: houses over chains in memory, their loops, and a client that asks them over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientSession
+
+from indexer.chains import SourceError
+from indexer.settings import Settings
+from indexer.store import Writer
+from overlay.runner import Runner
+from overlay.services import House, build, open_index, open_store
+from tests.fakes import MemoryChain
+from tests.waiting import until
+
+
+def settings(folder: Path, **flags: Any) -> Settings:
+    """Settings with a data folder below this one, a free port, and a chain `live`."""
+    return Settings.load({"data": str(folder / "data"), "port": 0, "chains": "live=files:/nowhere", **flags})
+
+
+def house(folder: Path, *chains: MemoryChain, serve: bool = True, follow: bool = True, **flags: Any) -> House:
+    """What follows these chains and serves them, or one of both."""
+    told = settings(folder, **flags)
+    store = open_store(told, make=True)
+    return House(
+        settings=told, store=store, chains=chains, writer=Writer(store.engine) if follow else None,
+        engine=open_index(told, make=True) if serve else None,
+    )  # fmt: skip
+
+
+def built(folder: Path, chains: str, **flags: str) -> House:
+    """What `a2b up` makes of these chains, as the setting names them."""
+    return build(settings(folder, chains=chains, **flags), follow=True, serve=True)
+
+
+@asynccontextmanager
+async def running(told: House) -> AsyncIterator[tuple[Runner, asyncio.Task[None]]]:
+    """The loops of a house, until the end."""
+    runner = Runner(told)
+    task = asyncio.create_task(runner.run())
+    try:
+        yield runner, task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError, SourceError):
+            await task
+        told.close()
+
+
+@asynccontextmanager
+async def serving(told: House) -> AsyncIterator[ClientSession]:
+    """A client that asks the loops of a house, once these are ready. Raises what ends them before that."""
+    async with running(told) as (runner, task):
+        await until(lambda: task.done() or (runner.url and runner.standing.ready() is None))
+        if task.done():
+            await task
+        async with ClientSession(runner.url) as session:
+            yield session
+
+
+async def get(session: ClientSession, path: str) -> Any:
+    """The JSON that a path answers, with success."""
+    async with session.get(path) as told:
+        assert told.status == 200, await told.text()
+        return await told.json(content_type=None)
