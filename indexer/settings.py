@@ -24,6 +24,7 @@ KEYS = {
     "from_height": "where reading starts in a new database: a height, or NAME=HEIGHT, several separated by spaces",
     "host": "the address to serve on",
     "port": "the port to serve on; 0 takes any that is free",
+    "metrics": "where `a2b index` tells its metrics and health: ADDRESS:PORT, or :PORT for 127.0.0.1; off by itself",
     "limits": "how often one client may ask: KIND=REQUESTS/SECONDS, several separated by spaces, or off",
     "log": "log lines: text or json, and requests for a line each; by itself, json where nobody watches a terminal",
     "junglebus_token": "the access token that a JungleBus server's dashboard gives",
@@ -44,6 +45,17 @@ class Quota(NamedTuple):
 
     requests: int
     seconds: int
+
+
+class Address(NamedTuple):
+    """An address to listen on, and a port; 0 takes any that is free."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """`ADDRESS:PORT`, an IPv6 address in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 LIMITS = {
@@ -69,6 +81,7 @@ CHANGE_BLOCKS = 1_008
 _SECRET = frozenset({"junglebus_token", "rates"})
 _QUOTA = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,4})")
 _HEIGHT = re.compile(r"[0-9]{1,9}")
+_ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]*)):([0-9]+)")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _GATEWAY = re.compile(r"https?://(?:[^\s/?#@]+@)?(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[^\s?#]*)?")
 _PASSWORD = re.compile(r"(://[^:/@\s]*):\S*@")
@@ -122,6 +135,7 @@ class Settings:
     from_height: str
     host: str
     port: int
+    metrics: Address | None
     limits: Mapping[str, Quota | None]
     log: tuple[str, ...]
     trusted_proxies: tuple[str, ...]
@@ -161,6 +175,7 @@ class Settings:
             "from_height": self.from_height,
             "host": self.host,
             "port": str(self.port),
+            "metrics": str(self.metrics or ""),
             "limits": " ".join(f"{name}={_quota_text(quota)}" for name, quota in self.limits.items()),
             "log": " ".join(self.log),
             "trusted_proxies": " ".join(self.trusted_proxies),
@@ -252,7 +267,8 @@ def _build(given: Mapping[str, Any]) -> Settings:
         sample="chains" not in given,
         from_height=str(given.get("from_height", "")),
         host=str(given.get("host", "127.0.0.1")),
-        port=_port(given.get("port", 8080)),
+        port=_port("port", given.get("port", 8080)),
+        metrics=_address("metrics", str(given.get("metrics", ""))),
         limits=_limits(str(given.get("limits", ""))),
         log=_log(str(given.get("log", ""))),
         trusted_proxies=_networks(str(given.get("trusted_proxies", ""))),
@@ -303,11 +319,21 @@ def _starts(text: str, chains: tuple[ChainUrl, ...]) -> dict[str, str]:
     return found
 
 
-def _port(value: Any) -> int:
+def _port(name: str, value: Any) -> int:
     text = str(value)
     if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > 65_535:
-        raise SettingsError(f"port is {text[:60]!a}, and must be a whole number from 0 to 65535")
+        raise SettingsError(f"{name} is {text[:60]!a}, and must be a whole number from 0 to 65535")
     return int(text)
+
+
+def _address(name: str, text: str) -> Address | None:
+    """None where nothing is to be listened on."""
+    if text in ("", "off"):
+        return None
+    found = _ADDRESS.fullmatch(text)
+    if not found:
+        raise SettingsError(f"{name} is {text[:60]!a}: write ADDRESS:PORT such as 127.0.0.1:9464 or [::1]:9464, or off")
+    return Address(found[1] or found[2] or "127.0.0.1", _port(f"the port of {name}", found[3]))
 
 
 def _limits(text: str) -> dict[str, Quota | None]:

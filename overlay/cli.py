@@ -25,7 +25,7 @@ EXIT_CODES = {
     "overlay.api.problems.ProblemError": 3,
     "overlay.remote.RemoteError": 3,
     "overlay.services.MissingError": 3,
-    "overlay.runner.AddressError": 3,
+    "overlay.api.server.AddressError": 3,
     "overlay.workers.WorkerError": 3,
     "overlay.engines.EngineError": 3,
     "indexer.chains.SourceError": 3,

@@ -16,7 +16,7 @@ from overlay.api.edge import REFUSED
 from overlay.api.hub import STREAMS
 from overlay.counters import BUCKETS, Counters
 from overlay.logs import ERRORS, WARNINGS
-from overlay.ports import Services
+from overlay.ports import Watched
 
 STATES = ("starting", "catching-up", "following", "unreachable", "stopped", "stored")
 
@@ -29,7 +29,7 @@ _CHAIN_GAUGES = (
 )
 
 
-def exposition(services: Services, paths: Sequence[str], accept: str) -> tuple[bytes, str]:
+def exposition(services: Watched, paths: Sequence[str], accept: str) -> tuple[bytes, str]:
     """All metrics in the format that `accept` asks for, and its content type. `paths` are the routes' by number."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Everything(services, paths))
@@ -40,7 +40,7 @@ def exposition(services: Services, paths: Sequence[str], accept: str) -> tuple[b
 class _Everything(Collector):
     """One scrape."""
 
-    def __init__(self, services: Services, paths: Sequence[str]) -> None:
+    def __init__(self, services: Watched, paths: Sequence[str]) -> None:
         self._services, self._paths = services, paths
 
     def collect(self) -> Iterable[Metric]:

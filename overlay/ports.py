@@ -173,21 +173,39 @@ class Logos(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
-    """Everything the application is given, built once by the command that starts it.
+class Watched:
+    """What is told of a process to who watches it.
 
-    `status` answers CONTRACT's Status, `diagnose` its Diagnosis for a txid or outpoint as text or for raw transaction
-    bytes (raising ParseError for bytes that are none); both may take their time and are called in a thread. `chains`
-    maps configured names to CAIP-2 ids, in configured order, and `heights` names to the height indexed; both are
-    called for every search and must answer from memory. `ready` is None when questions can be answered, else a
-    sentence saying what is missing. `version` is the program's.
+    `status` answers CONTRACT's Status; it may take its time and is called in a thread. `ready` is None when all is
+    caught up with, else a sentence saying what is missing. `version` is the program's. `requests` is what publishers
+    ask to be fetched. `refused` counts the blocks refused, by chain, `ingested` tells what was read of each, and
+    `fetched` counts fetches by what they came to. With `log_requests` each answer is worth a line in the log.
+    """
 
-    `requests` keeps what publishers ask to be fetched, and `asked` is called after one did. `recheck` has all that is
-    fetched for a listing's plain id fetched again, and is told the time in milliseconds since 1970. `news` wakes who
-    waits for changes; where nobody tells them, they are looked for. `refused` counts the blocks refused, by chain,
-    `ingested` tells what was read of each, and `fetched` counts fetches by what they came to.
-    `limits` are the rate limits by kind of route and `trusted_proxies` the networks whose X-Forwarded-For is believed.
-    With `log_requests` each answer is worth a line in the log.
+    status: Callable[[], dict[str, Any]]
+    ready: Callable[[], str | None]
+    version: str
+    requests: Asked
+    refused: Callable[[], Mapping[str, int]] = dict
+    ingested: Callable[[], Mapping[str, Progress]] = dict
+    fetched: Callable[[], Mapping[str, int]] = dict
+    counters: Counters = field(default_factory=Counters)
+    log_requests: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services(Watched):
+    """Everything the application is given, built once by the command that starts it, beside what is told of it.
+
+    `diagnose` answers CONTRACT's Diagnosis for a txid or outpoint as text or for raw transaction bytes (raising
+    ParseError for bytes that are none); it may take its time and is called in a thread. `chains` maps configured names
+    to CAIP-2 ids, in configured order, and `heights` names to the height indexed; both are called for every search and
+    must answer from memory.
+
+    `asked` is called after a publisher asked for something. `recheck` has all that is fetched for a listing's plain id
+    fetched again, and is told the time in milliseconds since 1970. `news` wakes who waits for changes; where nobody
+    tells them, they are looked for. `limits` are the rate limits by kind of route and `trusted_proxies` the networks
+    whose X-Forwarded-For is believed.
     `check_owner` asks the source of a chain whether an outpoint is unspent: True, False, or None where it cannot tell;
     it is None where no chain's moves are found by asking. `exchange` holds the exchange rates, `logos` the
     pictures. A change of price is a warning for `change_blocks` blocks.
@@ -195,24 +213,15 @@ class Services:
 
     engine: Engine
     store: Store
-    status: Callable[[], dict[str, Any]]
     diagnose: Callable[[str | bytes], dict[str, Any]]
     chains: Callable[[], Mapping[str, str]]
     heights: Callable[[], Mapping[str, int]]
-    ready: Callable[[], str | None]
-    version: str
-    requests: Asked
     asked: Callable[[], None] = lambda: None
     recheck: Callable[[str, int], Sequence[Checked]] = lambda *_: ()
     change_blocks: int = CHANGE_BLOCKS
-    refused: Callable[[], Mapping[str, int]] = dict
-    ingested: Callable[[], Mapping[str, Progress]] = dict
-    fetched: Callable[[], Mapping[str, int]] = dict
     news: News = field(default_factory=News)
-    counters: Counters = field(default_factory=Counters)
     exchange: Exchange = field(default_factory=Exchange)
     logos: Logos = field(default_factory=NoLogos)
     limits: Mapping[str, Quota | None] = field(default_factory=dict)
     trusted_proxies: tuple[str, ...] = ()
-    log_requests: bool = False
     check_owner: Callable[[str, Outpoint], Awaitable[bool | None]] | None = None

@@ -27,7 +27,7 @@ from overlay.feed import Feed
 from overlay.logos import Logos
 from overlay.memory import few_arenas, give_back, rarely_collect
 from overlay.news import News
-from overlay.ports import Services
+from overlay.ports import Services, Watched
 from overlay.services import House, compiled_before, diagnose, version, writing_index
 from overlay.standing import Standing
 from overlay.workers import CLEAN_SECONDS, DRAIN_SECONDS, PATIENCE_SECONDS
@@ -64,10 +64,6 @@ OWNER_SECONDS = 5.0
 
 class StoppingError(Exception):
     """Work given up because the process is to end."""
-
-
-class AddressError(Exception):
-    """The address to serve on cannot be had: the message says which and why."""
 
 
 class Runner:
@@ -352,22 +348,14 @@ class Runner:
     # -- serving
 
     async def _serve(self) -> web.AppRunner:
-        from aiohttp import web
-
-        from overlay.api.app import create_app, create_runner
+        from overlay.api.app import create_app
+        from overlay.api.server import create_runner, listen
 
         settings = self._house.settings
-        runner = create_runner(create_app(self.services()))
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, settings.host, settings.port, reuse_port=self._share_port or None).start()
-        except (OSError, OverflowError) as error:
-            await runner.cleanup()
-            raise AddressError(f"cannot serve on {settings.host} port {settings.port}: {_reason(error)}") from None
-        host, port = runner.addresses[0][:2]
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        server = create_runner(create_app(self.services()))
+        self.url = await listen(server, settings.host, settings.port, share=self._share_port)
         self._serving(self.url)
-        return runner
+        return server
 
     def _ask_sources(self) -> Callable[[bytes], Known | None]:
         """What asks the chains followed here for a transaction, from another thread."""
@@ -376,38 +364,48 @@ class Runner:
         sources = [self._house.source(follower) for follower in self._followers]
         return Asking(sources, asyncio.get_running_loop())
 
+    def watched(self) -> Watched:
+        """What who watches this process is told."""
+        return Watched(**self._told())
+
+    def _told(self) -> dict[str, Any]:
+        from indexer.store.requests import Requests
+
+        return {
+            "status": self.standing.status,
+            "ready": self.standing.ready,
+            "version": version(),
+            "requests": Requests(self._house.store.home),
+            "refused": self.standing.refused,
+            "ingested": self.standing.ingested,
+            "fetched": lambda: self.standing.came_to,
+            "counters": self._counters,
+            "log_requests": "requests" in self._house.settings.log,
+        }
+
     def services(self) -> Services:
         """What the application is given."""
         store, engine = self._house.store, self._house.engine
         if engine is None:
             raise ValueError("a house without an index cannot serve")
         from indexer.store.rechecks import Rechecks
-        from indexer.store.requests import Requests
 
         settings = self._house.settings
         return Services(
+            **self._told(),
             engine=engine,
             store=Catalogue(store),
-            status=self.standing.status,
             diagnose=partial(diagnose, settings, store, ask=self._ask_sources()),
             chains=self.standing.chains,
             heights=self.standing.heights,
-            ready=self.standing.ready,
-            version=version(),
-            requests=Requests(store.home),
             recheck=Rechecks(store.home).ask,
             asked=self._asked.set,
-            refused=self.standing.refused,
-            ingested=self.standing.ingested,
-            fetched=lambda: self.standing.came_to,
             news=self._news,
-            counters=self._counters,
             exchange=self.standing.exchange,
             logos=self._logos,
             limits=settings.limits,
             change_blocks=settings.change_blocks,
             trusted_proxies=settings.trusted_proxies,
-            log_requests="requests" in settings.log,
             check_owner=self._check_owner if any(each.owners for each in self._followers) else None,
         )
 
@@ -421,12 +419,6 @@ class Runner:
                 return await owners.still_unspent(outpoint)
         except TimeoutError:
             return None
-
-
-def _reason(error: Exception) -> str:
-    """asyncio's own text repeats the address; names that cannot be resolved have negative numbers."""
-    number = getattr(error, "errno", None) or 0
-    return os.strerror(number) if number > 0 else str(getattr(error, "strerror", None) or error)
 
 
 async def compile_aside() -> None:

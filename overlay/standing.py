@@ -126,8 +126,10 @@ class Standing:
         return self._unseen()
 
     def _unseen(self) -> str | None:
-        """What is stored, but not yet said to be searchable."""
-        behind = self._feed.behind() if self._feed else 0
+        """What is stored, but not yet said to be searchable, where anything is."""
+        if self._feed is None:
+            return None
+        behind = self._feed.behind()
         if behind:
             return f"the index has not seen {behind:,} changes"
         late = [name for name, height in self.reached().items() if self._heights.get(name, -1) < height]

@@ -12,7 +12,7 @@ from aiohttp import web
 from overlay.api.problems import TYPE as PROBLEM_TYPE
 from overlay.api.problems import ProblemError
 from overlay.compact import encode
-from overlay.ports import Services
+from overlay.ports import Services, Watched
 
 if TYPE_CHECKING:
     from overlay.api.costs import Costs
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 COSTS: web.AppKey[Costs] = web.AppKey("costs")
 EDGE: web.AppKey[Edge] = web.AppKey("edge")
 HUB: web.AppKey[Hub] = web.AppKey("hub")
+PATHS: web.AppKey[list[str]] = web.AppKey("paths", list)
 SERVICES: web.AppKey[Services] = web.AppKey("services", Services)
+WATCHED: web.AppKey[Watched] = web.AppKey("watched", Watched)
 OPENAPI: web.AppKey[dict[str, Any]] = web.AppKey("openapi", dict)
 JSON_TYPE = "application/json; charset=utf-8"
 REVALIDATE = "public, max-age=0, must-revalidate"

@@ -6,14 +6,13 @@ from asyncio import to_thread
 
 from aiohttp import web
 
-from overlay.api.answers import SERVICES
+from overlay.api.answers import PATHS, WATCHED
 
 
 async def metrics(request: web.Request) -> web.Response:
     """Heights, lag, listings, requests and times to answer, for Prometheus."""
-    from overlay.api.routes import ROUTES
     from overlay.metrics import exposition
 
-    accept, paths = request.headers.get("Accept", ""), [route.path for route in ROUTES]
-    text, content_type = await to_thread(exposition, request.app[SERVICES], paths, accept)
+    accept, paths = request.headers.get("Accept", ""), request.app[PATHS]
+    text, content_type = await to_thread(exposition, request.app[WATCHED], paths, accept)
     return web.Response(body=text, headers={"Content-Type": content_type, "Cache-Control": "no-store"})

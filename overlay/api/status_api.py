@@ -6,27 +6,27 @@ from asyncio import to_thread
 
 from aiohttp import web
 
-from overlay.api.answers import EDGE, SERVICES, json_answer
+from overlay.api.answers import EDGE, WATCHED, json_answer
 from overlay.api.problems import ProblemError
 
 
 async def status(request: web.Request) -> web.Response:
     """Where every chain stands, counts, versions."""
-    return json_answer(await to_thread(request.app[SERVICES].status))
+    return json_answer(await to_thread(request.app[WATCHED].status))
 
 
 async def healthz(request: web.Request) -> web.Response:
     """The process answers."""
-    return json_answer({"status": "ok", "version": request.app[SERVICES].version})
+    return json_answer({"status": "ok", "version": request.app[WATCHED].version})
 
 
 async def readyz(request: web.Request) -> web.Response:
     """Questions can be answered, else 503 saying what is missing."""
     missing = "the server is shutting down" if request.app[EDGE].draining else None
-    missing = missing or await to_thread(request.app[SERVICES].ready)
+    missing = missing or await to_thread(request.app[WATCHED].ready)
     if missing is not None:
         raise ProblemError(503, missing, headers={"Retry-After": "5"})
-    return json_answer({"status": "ready", "version": request.app[SERVICES].version})
+    return json_answer({"status": "ready", "version": request.app[WATCHED].version})
 
 
 async def robots(request: web.Request) -> web.Response:  # noqa: ARG001 - the shape of a handler

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from argparse import Namespace
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -35,8 +36,8 @@ def add(commands: Commands) -> None:
     )  # fmt: skip
     command(
         commands, "index", index, "Follow the configured chains; serve nothing.",
-        "data", "database", "chains", "from_height", "log", "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "rates",
-        "rates_every", "rates_max_age",
+        "data", "database", "chains", "from_height", "metrics", "log", "fetch_resolve", "fetch_ca_file", "ipfs_gateway",
+        "rates", "rates_every", "rates_max_age",
     )  # fmt: skip
     parser = command(
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
@@ -129,6 +130,10 @@ def _work(told: Settings, group: Workers, counters: Counters, *, follow: bool, s
         )
         if group.is_shared:
             runner.also(group.watch)
+        if not serve and told.metrics is not None:
+            from overlay.api.watching import watch
+
+            runner.also(partial(watch, told.metrics, runner.watched(), _telling))
         if follow and is_terminal() and "json" not in told.log:
             from overlay.bars import Bars
 
@@ -140,6 +145,11 @@ def _work(told: Settings, group: Workers, counters: Counters, *, follow: bool, s
 
 def _nothing(_url: str) -> None:
     """The first process has said it."""
+
+
+def _telling(url: str) -> None:
+    say(f"metrics on {url}/metrics")
+    sys.stdout.flush()
 
 
 def _serving(url: str) -> None:

@@ -35,7 +35,8 @@ from indexer.facts import State, Status
 from indexer.settings import Quota
 from indexer.store.requests import Request
 from overlay import items
-from overlay.api.app import create_app, create_runner
+from overlay.api.app import create_app
+from overlay.api.server import create_runner
 from overlay.compact import encode
 from overlay.document import Document
 from overlay.engines import Cursor, Engine, Suggestion

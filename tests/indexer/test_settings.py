@@ -12,7 +12,18 @@ import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.settings import KEYS, LATER, LIMITS, ChainUrl, Quota, Settings, SettingsError, masked, sample_blocks
+from indexer.settings import (
+    KEYS,
+    LATER,
+    LIMITS,
+    Address,
+    ChainUrl,
+    Quota,
+    Settings,
+    SettingsError,
+    masked,
+    sample_blocks,
+)
 from tests.conftest import ROOT
 
 
@@ -71,6 +82,25 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
     assert (settings.port, settings.host, settings.data) == (3, "environment", Path("of-file"))
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("127.0.0.1:9464", Address("127.0.0.1", 9464)), ("[::1]:0", Address("::1", 0)), (":9", Address("127.0.0.1", 9)),
+        ("prom.example:65535", Address("prom.example", 65_535)), ("off", None), ("", None),
+    ],
+)  # fmt: skip
+def test_metrics_are_told_at_an_address_and_nowhere_by_default(text: str, meant: Address | None) -> None:
+    found = Settings.load({}, {"A2B_METRICS": text}).metrics
+    assert found == meant
+    assert Settings.load({"metrics": str(found or "off")}).metrics == meant
+
+
+@pytest.mark.parametrize("text", ["9464", "127.0.0.1", "a:b", "::1:9464", "[::1]", "a b:1", ":65536", "x:" + "1" * 99])
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match=r"metrics is|port of metrics is"):
+        Settings.load({"metrics": text})
+
+
 def test_blank_values_count_as_not_given(tmp_path: Path) -> None:
     settings = Settings.load({"host": ""}, {"A2B_PORT": " "}, toml(tmp_path, 'data = ""'))
     assert settings == Settings.load()
@@ -87,6 +117,7 @@ def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, 
     told |= {"from_height": "5", "change_blocks": "9", "ipfs_gateway": "http://[::1]:8080/x"}
     told |= {"fetch_resolve": "a.example:443=127.0.0.1:8443", "fetch_ca_file": certificate(tmp_path)}
     told |= {"rates": "bsv=https://a.example/spot", "rates_every": "7", "rates_max_age": "7", "log": "json requests"}
+    told |= {"metrics": "[::1]:7"}
     value = told.get(key, "a:b")
     from_file = Settings.load(file=toml(tmp_path, f'{key} = "{value}"'))
     assert Settings.load(environ={f"A2B_{key.upper()}": value}) == from_file != Settings.load()

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession, DummyCookieJar, web
 
-from overlay.api.app import create_app, create_runner
+from overlay.api.app import create_app
+from overlay.api.server import create_runner
 from overlay.ports import Services
 from tests.overlay.fakes import sample_services
 

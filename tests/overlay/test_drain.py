@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from aiohttp import ClientConnectionError, ClientSession, web
 
-from overlay.api.app import create_app, create_runner
+from overlay.api.app import create_app
 from overlay.api.drain import drain
+from overlay.api.server import create_runner
 from overlay.ports import Services
 from tests.overlay.calls import problem
 from tests.overlay.fakes import FakeEngine

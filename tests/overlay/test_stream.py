@@ -282,7 +282,7 @@ async def test_a_reader_that_takes_nothing_is_dropped(
 async def test_streams_end_at_once_when_the_server_does(streaming: Services) -> None:
     from aiohttp import web
 
-    from overlay.api.app import create_runner
+    from overlay.api.server import create_runner
 
     runner = create_runner(create_app(streaming))
     await runner.setup()
