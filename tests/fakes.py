@@ -171,3 +171,20 @@ class MemoryChain:
 
     async def close(self) -> None:
         self._answer()
+
+
+class Halting(MemoryChain):
+    """A chain whose source fails after so many blocks of a run: each time, or once."""
+
+    def __init__(self, *blocks: Block | bytes, once: bool = False) -> None:
+        super().__init__(*blocks)
+        self.after, self._once = 3, once
+
+    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
+        count = 0
+        async for each in super().blocks(first, last):
+            if count == self.after:
+                self.after = 1_000_000 if self._once else self.after
+                raise SourceUnavailableError("cut off")
+            count += 1
+            yield each

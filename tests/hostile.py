@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import httpcore
+import pytest
 import trustme
 
 from indexer.fetching.fetcher import Fetcher
@@ -207,3 +208,22 @@ class _Disguised(httpcore.AsyncNetworkStream):
 
     def get_extra_info(self, info: str) -> Any:
         return (self._address, 443) if info == "server_addr" else self._stream.get_extra_info(info)
+
+
+@pytest.fixture(scope="session")
+def authority() -> trustme.CA:
+    """Who vouches for the server's names."""
+    return trustme.CA()
+
+
+@pytest.fixture
+async def server(authority: trustme.CA) -> AsyncIterator[Hostile]:
+    """The server, with nothing to say yet."""
+    async with Hostile(authority) as served:
+        yield served
+
+
+@pytest.fixture
+def net(server: Hostile, authority: trustme.CA) -> Net:
+    """A net in which every name leads to that server."""
+    return Net(server, authority)

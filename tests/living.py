@@ -16,16 +16,6 @@ PACE = Pace(grace=60, poll=0.001, first_pause=0.001, longest_pause=0.002, moment
 """Keepers are in a hurry, while judgements wait for the clock of the test."""
 
 
-class Clock:
-    """A clock that stands still until it is told."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Node(MemoryChain):
     """A source with a mempool that a node might have, and a disk that loses bits.
 

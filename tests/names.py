@@ -8,12 +8,14 @@ async with NameServer() as names:
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import dns.flags
 import dns.message
 import dns.rcode
 import dns.rrset
+import pytest
 
 
 class NameServer(asyncio.DatagramProtocol):
@@ -57,3 +59,10 @@ class NameServer(asyncio.DatagramProtocol):
             quoted = [" ".join(f'"{text[at : at + 250]}"' for at in range(0, len(text), 250)) for text in texts]
             reply.answer.append(dns.rrset.from_text(name, 60, "IN", "TXT", *quoted))
         return reply
+
+
+@pytest.fixture
+async def names() -> AsyncIterator[NameServer]:
+    """A name server that knows no name yet."""
+    async with NameServer() as served:
+        yield served

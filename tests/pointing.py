@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
+import pytest
+
 from indexer.facts import Event, EventKind, PointerAnchor
-from indexer.store import FetchState, Outcome, Served, Store
+from indexer.store import FetchState, Outcome, Served, Store, Writer
 from parsers.cards import Kind
 from tests.facts import at, name
 
 DAY = 86_400_000
+NOW = 1_800_000_000_000
+"""When the clock of tests begins, in milliseconds since 1970."""
 
 
 def card(title: str, **more: Any) -> bytes:
@@ -85,3 +90,17 @@ def due(store: Store, now: int = 10**15) -> list[str]:
 def news(store: Store) -> list[tuple[str, str, str]]:
     """The outbox: (op, id, reason)."""
     return [(change.op, change.id, change.reason) for change in store.changes(0, 10_000)]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock at NOW."""
+    return Clock(NOW)
+
+
+@pytest.fixture
+def writer(store: Store, clock: Clock) -> Iterator[Writer]:
+    """The one writer of a database, which goes by that clock."""
+    writer = Writer(store.engine, clock)
+    yield writer
+    writer.close()

@@ -15,10 +15,11 @@ import asyncio
 import hashlib
 import json
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Any
 
+import pytest
 from aiohttp import web
 from solders.account import Account
 from solders.hash import Hash
@@ -38,6 +39,7 @@ from solders.transaction_status import UiConfirmedBlock
 from indexer.chains import AccountRows, create
 from indexer.chains.solana.chain import SolanaChain
 from parsers.pointer import SOLANA_MARK
+from tests.chainkit import agent
 
 Respond = Callable[[web.Request], Awaitable[web.StreamResponse]]
 NEVER = 2**64 - 1
@@ -237,3 +239,11 @@ def _fault(make: Callable[..., web.Response], *arguments: Any, **named_: Any) ->
         return make(*arguments, **named_)
 
     return respond
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[SolanaServer]:
+    """The server, with an agent in the account `a`."""
+    async with SolanaServer() as made:
+        made.put("a", agent())
+        yield made

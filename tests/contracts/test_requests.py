@@ -21,27 +21,18 @@ from indexer.store.requests import (
 from parsers import block
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_blocks import Block
+from tests.clocks import Clock
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 
 START = 1_800_000_000
 
 
-class Clock:
-    """Seconds since 1970, as a test says."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Worked:
     """A loop over one chain in memory, and what it offered."""
 
     def __init__(self, store: Store, chain: MemoryChain) -> None:
-        self.requests, self.chain, self.clock = Requests(store.engine), chain, Clock()
+        self.requests, self.chain, self.clock = Requests(store.engine), chain, Clock(START)
         self.offered: list[bytes] = []
         self.usable = True
         source = Source(chain, lambda: self.usable, self.offered.append)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -16,21 +15,16 @@ from indexer.store.tables import cards, fetches, locators, sightings
 from parsers.cards import Kind
 from parsers.reasons import Reason
 from tests.facts import born, name, says
-from tests.pointing import Clock, card, digest, due, fails, news, points, serves
+from tests.pointing import Clock, card, digest, due, fails, news, points, serves, writer
 
 ALPHA, BETA = card("Alpha"), card("Beta")
+
+__all__ = ["writer"]
 
 
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-@pytest.fixture
-def writer(store: Store, clock: Clock) -> Iterator[Writer]:
-    writer = Writer(store.engine, clock)
-    yield writer
-    writer.close()
 
 
 def seen(store: Store) -> dict[bytes, tuple[str, int]]:

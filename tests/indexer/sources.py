@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from indexer.chains.several import Pace, Several
+from tests.clocks import Clock
 from tests.fakes import MemoryChain
-from tests.living import Clock
 from tests.waiting import until
 
 QUICK = Pace(grace=0.5, poll=0.002, first_pause=0.001, longest_pause=0.002, moment=30, steady=30, doubt=600, far=3)

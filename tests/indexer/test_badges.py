@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
-from hashlib import sha256
+from collections.abc import Iterator
 
 import pytest
-import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,23 +15,21 @@ from indexer.fetching.txt import TxtRecords
 from indexer.store.badges import AGAIN, HOUR, KEPT_UNHEARD, TOLD, Badge
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
-from tests.hostile import Hostile, Net, ok, redirect, silent
+from tests.hostile import Hostile, Net, authority, net, ok, redirect, server, silent
 from tests.indexing import Indexing
-from tests.names import NameServer
+from tests.names import NameServer, names
+from tests.pointing import NOW, digest
 
 FIRST, SECOND = "/.well-known/agent.json", "/.well-known/agent-card.json"
 HOST = "agent.example"
 ID = f"{'ab' * 32}_0"
 OTHER = f"{'cd' * 32}_7"
-NOW = 1_800_000_000_000
+
+__all__ = ["authority", "names", "net", "server"]
 
 
 def card(name: str = "Echo", host: str = HOST, **more: object) -> bytes:
     return json.dumps(agent(name, url=f"https://{host}/a2a", **more)).encode()
-
-
-def digest(body: bytes) -> bytes:
-    return sha256(body).digest()
 
 
 # -- what a card names
@@ -62,28 +58,6 @@ def test_any_bytes_name_something_or_nothing(body: bytes) -> None:
 
 
 # -- what a host says
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture
-async def server(authority: trustme.CA) -> AsyncIterator[Hostile]:
-    async with Hostile(authority) as served:
-        yield served
-
-
-@pytest.fixture
-def net(server: Hostile, authority: trustme.CA) -> Net:
-    return Net(server, authority)
-
-
-@pytest.fixture
-async def names() -> AsyncIterator[NameServer]:
-    async with NameServer() as served:
-        yield served
 
 
 @pytest.fixture

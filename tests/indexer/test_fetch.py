@@ -7,15 +7,13 @@ import json
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from hashlib import sha256
 from ipaddress import ip_address
 from itertools import pairwise
 
 import pytest
-import trustme
 
 from indexer import fetch
 from indexer.badges import Badger, Said
@@ -27,39 +25,18 @@ from indexer.fetching.outcomes import LONGEST_DELAY, TRIED_FOR, WATCH, delay
 from indexer.fetching.reasons import FetchError, Refusal
 from indexer.fetching.txt import TxtRecords
 from indexer.store import FetchState, Known, Store, StoreError, Writer, connect
+from tests.databases import store
 from tests.facts import at, born, says
-from tests.hostile import Hostile, Net, answer, ok, raw, silent
-from tests.names import NameServer
-from tests.pointing import Clock, card, points
+from tests.hostile import Hostile, Net, answer, authority, net, ok, raw, server, silent
+from tests.names import NameServer, names
+from tests.pointing import NOW, Clock, card, clock, digest, points, writer
 from tests.waiting import until
 
 FIRST, SECOND = "/.well-known/agent.json", "/.well-known/agent-card.json"
 ALPHA, BETA = card("Alpha"), card("Beta")
 HOST = "agent.example"
-NOW = 1_800_000_000_000
 
-
-def digest(body: bytes) -> bytes:
-    return sha256(body).digest()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock(NOW)
-
-
-@pytest.fixture
-def store(database_url: str) -> Iterator[Store]:
-    engine = connect(database_url)
-    yield Store(engine)
-    engine.dispose()
-
-
-@pytest.fixture
-def writer(store: Store, clock: Clock) -> Iterator[Writer]:
-    writer = Writer(store.engine, clock)
-    yield writer
-    writer.close()
+__all__ = ["authority", "clock", "names", "net", "server", "store", "writer"]
 
 
 class Fetching:
@@ -113,28 +90,6 @@ class Fetching:
 
     def known(self, locator: str = HOST) -> Known:
         return self.store.known_locators([locator])[locator]
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture
-async def server(authority: trustme.CA) -> AsyncIterator[Hostile]:
-    async with Hostile(authority) as served:
-        yield served
-
-
-@pytest.fixture
-def net(server: Hostile, authority: trustme.CA) -> Net:
-    return Net(server, authority)
-
-
-@pytest.fixture
-async def names() -> AsyncIterator[NameServer]:
-    async with NameServer() as served:
-        yield served
 
 
 @pytest.fixture

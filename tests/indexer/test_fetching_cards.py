@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import AsyncIterator
-from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -20,48 +19,22 @@ from indexer.fetching.network import tls_context
 from indexer.fetching.reasons import FetchError
 from indexer.fetching.resolving import SystemResolver, table
 from parsers.cid import DAG_PB, Cid
-from tests.hostile import PUBLIC, QUICK, Hostile, Net, answer, ok, raw, redirect, silent
+from tests.clocks import Clock
+from tests.hostile import PUBLIC, QUICK, Hostile, Net, answer, authority, net, ok, raw, redirect, server, silent
 from tests.parsers.test_cid import CARD as IPFS_CARD
 from tests.parsers.test_cid import VECTORS, piece
+from tests.pointing import digest
 
 FIRST, SECOND = "/.well-known/agent.json", "/.well-known/agent-card.json"
 URL = f"https://agent.example{FIRST}"
 CARD = b'{"name": "Tower-Guard",\r\n "url": "https://agent.example/"} \n'
 OTHER = b'{"name": "Other"}'
 
-
-def digest(body: bytes) -> bytes:
-    return sha256(body).digest()
-
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture
-async def server(authority: trustme.CA) -> AsyncIterator[Hostile]:
-    async with Hostile(authority) as served:
-        yield served
-
-
-@pytest.fixture
-def net(server: Hostile, authority: trustme.CA) -> Net:
-    return Net(server, authority)
+__all__ = ["authority", "net", "server"]
 
 
 def only(body: bytes) -> Wanted:
     return Wanted((digest(body),))
-
-
-class Clock:
-    """Seconds that pass only when a test says so."""
-
-    def __init__(self, now: float = 1_000.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 # -- one request

@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -16,27 +16,30 @@ import trustme
 from indexer.fetching.fetcher import Fetcher
 from indexer.fetching.reasons import SENTENCES, FetchError
 from indexer.fetching.resolving import table
-from tests.hostile import HOSTS, PUBLIC, QUICK, Behave, Hostile, Net, answer, forever, ok, raw, redirect, reset, silent
+from tests.hostile import (
+    HOSTS,
+    PUBLIC,
+    QUICK,
+    Behave,
+    Hostile,
+    Net,
+    answer,
+    authority,
+    forever,
+    net,
+    ok,
+    raw,
+    redirect,
+    reset,
+    server,
+    silent,
+)
 
 CARD = "/.well-known/agent.json"
 URL = f"https://agent.example{CARD}"
 BLANKS = b" " * 1_000_000
 
-
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture
-async def server(authority: trustme.CA) -> AsyncIterator[Hostile]:
-    async with Hostile(authority) as served:
-        yield served
-
-
-@pytest.fixture
-def net(server: Hostile, authority: trustme.CA) -> Net:
-    return Net(server, authority)
+__all__ = ["authority", "net", "server"]
 
 
 async def refused(fetcher: Fetcher, url: str = URL, *, same_host: bool = False) -> str:

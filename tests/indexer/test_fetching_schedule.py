@@ -15,17 +15,10 @@ from indexer.fetching.budgets import Budgets, Rate, Rates
 from indexer.fetching.domains import registrable
 from indexer.fetching.reasons import FetchError
 from indexer.fetching.schedule import BYWAY, MAX_PER_DOMAIN, Job, Priority, Schedule
+from tests.clocks import Clock
 
 ADDRESS = ip_address("93.184.216.34")
 WIDE = Rates(Rate(0.0, 1_000_000), Rate(0.0, 1_000_000), Rate(0.0, 1_000_000))
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class World:

@@ -16,7 +16,7 @@ from indexer.follow import DeepReorgError, Follower
 from indexer.store import StoreError, Writer
 from parsers.tx import sha256d
 from tests.chainkit import Block, ChainKit, agent
-from tests.fakes import MemoryChain
+from tests.fakes import Halting, MemoryChain
 from tests.indexing import Indexing
 from tests.waiting import until
 
@@ -319,21 +319,6 @@ async def test_a_source_that_does_not_answer_is_tried_again_with_longer_pauses(
         await asyncio.gather(task, return_exceptions=True)
 
 
-class Halting(MemoryChain):
-    """A chain that stops answering after so many blocks, once."""
-
-    after = 3
-
-    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
-        count = 0
-        async for each in super().blocks(first, last):
-            if count == self.after:
-                self.after = 1_000_000
-                raise SourceUnavailableError("cut off")
-            count += 1
-            yield each
-
-
 async def test_what_was_read_and_not_written_when_the_source_failed_is_read_again(url: str, kit: ChainKit) -> None:
     """Registrations moved in the lost blocks are still watched where they were."""
     first = kit.inscribe(agent("One"))
@@ -344,7 +329,7 @@ async def test_what_was_read_and_not_written_when_the_source_failed_is_read_agai
     kit.mine(second)
     kit.mine(kit.update(second, agent("Two")))
     kit.mine_empty(2)
-    with Indexing(url, Halting(*kit.blocks)) as indexing:
+    with Indexing(url, Halting(*kit.blocks, once=True)) as indexing:
         (follower,) = await indexing.open()
         with pytest.raises(SourceUnavailableError):
             await follower.catch_up()

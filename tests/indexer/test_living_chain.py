@@ -34,9 +34,10 @@ from indexer.chains import SourceUnavailableError
 from indexer.chains.several import Several
 from parsers.tx import Outpoint
 from tests.chainkit import Block
+from tests.clocks import Clock
 from tests.indexer.test_mempool_law import Reader, expected, told
 from tests.indexing import Indexing
-from tests.living import PACE, Clock, Node, World
+from tests.living import PACE, Node, World
 from tests.oracles.registry import read_chain
 from tests.strategies import Dig, Made, Spend, digs, spends
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
-from collections.abc import AsyncIterator, Iterator
 from hashlib import sha256
 from io import BytesIO
 
 import pytest
-import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -22,14 +20,16 @@ from indexer.fetching.reasons import FetchError
 from indexer.fetching.thumbnail import MOST_SIDE, SIDE
 from indexer.fetching.txt import TxtRecords
 from indexer.logos import LogoDesk
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, Writer
 from indexer.store.logos import AGAIN, DAY, FIRST_RETRY, Logos, is_fetchable
 from parsers.pictures import kind
-from tests.hostile import Hostile, Net, answer, ok, raw
-from tests.pointing import Clock
+from tests.databases import store
+from tests.hostile import Hostile, Net, answer, authority, net, ok, raw, server
+from tests.pointing import NOW, Clock, clock, writer
 
-NOW = 1_800_000_000_000
 LOGO = "https://agent.example/logo.png"
+
+__all__ = ["authority", "clock", "net", "server", "store", "writer"]
 
 
 def picture(form: str = "PNG", size: tuple[int, int] = (300, 200), **more: object) -> bytes:
@@ -53,37 +53,14 @@ def bomb(side: int = 60_000) -> bytes:
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
-@pytest.fixture
-async def server(authority: trustme.CA) -> AsyncIterator[Hostile]:
-    async with Hostile(authority) as served:
-        yield served
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock(NOW)
-
-
-@pytest.fixture
-def store(database_url: str) -> Iterator[Store]:
-    engine = connect(database_url)
-    yield Store(engine)
-    engine.dispose()
-
-
 @pytest.fixture
 def logos(store: Store) -> Logos:
     return Logos(store.engine, kept=20)
 
 
 @pytest.fixture
-def desk(server: Hostile, authority: trustme.CA, clock: Clock, logos: Logos) -> LogoDesk:
-    return LogoDesk(Net(server, authority).fetcher(clock=clock), logos)
+def desk(net: Net, clock: Clock, logos: Logos) -> LogoDesk:
+    return LogoDesk(net.fetcher(clock=clock), logos)
 
 
 @pytest.fixture
@@ -210,11 +187,10 @@ async def test_a_logo_that_a_card_carries_itself_is_asked_of_nobody(server: Host
 
 
 async def test_the_loop_fetches_what_somebody_looked_for(
-    server: Hostile, authority: trustme.CA, desk: LogoDesk, store: Store, clock: Clock
+    server: Hostile, net: Net, desk: LogoDesk, store: Store, writer: Writer, clock: Clock
 ) -> None:
     server.say("/logo.png", ok(picture()))
-    fetcher = Net(server, authority).fetcher(clock=clock)
-    writer = Writer(store.engine, clock)
+    fetcher = net.fetcher(clock=clock)
     badger = Badger(fetcher, TxtRecords([]))
     loop = FetchLoop(store, writer, CardFetcher(fetcher), badger, logos=desk, clock=clock, ticking=clock)
     await loop.look()
@@ -228,7 +204,6 @@ async def test_the_loop_fetches_what_somebody_looked_for(
     await loop.settle()
     assert set(desk.logos.shown([LOGO, "https://agent.example/gone.png"])) == {LOGO}
     assert sorted(server.paths()) == ["/gone.png", "/logo.png"]
-    writer.close()
 
 
 # -- what is kept

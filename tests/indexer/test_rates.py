@@ -22,27 +22,18 @@ from indexer.rates import RatesLoop
 from indexer.store import connect
 from indexer.store.rates import Quotes
 from parsers.rates import Rates
+from tests.clocks import Clock
 from tests.rate_server import RateServer
 
 NOW = 1_800_000_000
 PATIENCE = 30.0
 
 
-class Clock:
-    """Stands still until it is told."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> float:
-        return self.now
-
-
 class Bench:
     """A loop over feeds of a server; `believed` are the rates of the preferred feed that may be used now."""
 
     def __init__(self, quotes: Quotes, client: FeedClient) -> None:
-        self.quotes, self.client, self.clock = quotes, client, Clock()
+        self.quotes, self.client, self.clock = quotes, client, Clock(NOW)
         self.loop: RatesLoop | None = None
 
     def over(self, *feeds: RateFeed) -> None:

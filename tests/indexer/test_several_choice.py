@@ -6,9 +6,9 @@ import pytest
 
 from indexer.chains.several.comparing import lead
 from tests.chainkit import ChainKit
+from tests.clocks import Clock
 from tests.fakes import MemoryChain
 from tests.indexer.sources import QUICK, at, compared, opened, states
-from tests.living import Clock
 from tests.waiting import until
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from indexer.chains import SourceUnavailableError
 from indexer.chains.several import Several
-from indexer.facts import BlockRef
 from parsers.tx import Outpoint
 from tests.chainkit import Block, ChainKit, agent
-from tests.fakes import MemoryChain
+from tests.fakes import Halting, MemoryChain
 from tests.indexer.sources import heights, opened, states
 from tests.indexing import Indexing
 from tests.waiting import until
@@ -65,20 +64,6 @@ async def test_when_none_answers_any_more_all_say_why(kit: ChainKit) -> None:
             await heights(several, 0, 1)
         chains[1].down = ""
         assert (await several.tip()) == chains[1].best[-1]
-
-
-class Halting(MemoryChain):
-    """A source that fails after so many blocks."""
-
-    after = 3
-
-    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
-        count = 0
-        async for each in super().blocks(first, last):
-            if count == self.after:
-                raise SourceUnavailableError("cut off")
-            count += 1
-            yield each
 
 
 async def test_another_source_goes_on_in_the_middle_of_a_run_of_blocks(kit: ChainKit) -> None:

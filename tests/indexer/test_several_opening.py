@@ -9,9 +9,9 @@ import pytest
 from indexer.chains import SourceError, SourceUnavailableError
 from indexer.chains.several import Several
 from tests.chainkit import Block, ChainKit
+from tests.clocks import Clock
 from tests.fakes import MemoryChain
 from tests.indexer.sources import QUICK, heights, opened, states
-from tests.living import Clock
 from tests.waiting import until
 
 

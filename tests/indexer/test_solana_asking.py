@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from solders.account_decoder import UiAccountEncoding
 from solders.commitment_config import CommitmentLevel
 from solders.rpc.config import RpcAccountInfoConfig, RpcProgramAccountsConfig
@@ -18,19 +16,13 @@ from solders.rpc.requests import GetProgramAccounts
 
 from indexer.chains import SourceError, create
 from indexer.chains.solana.chain import SolanaChain
-from tests.chainkit import agent
 from tests.indexing import Indexing
-from tests.solana_server import PROGRAM, SolanaServer, base58
+from tests.solana_server import PROGRAM, SolanaServer, base58, server
 
 ACCOUNTS = "getProgramAccounts"
 KEY = "MKz2Xn8sV0d4Tt7qL1rWc3"
 
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[SolanaServer]:
-    async with SolanaServer() as made:
-        made.put("a", agent())
-        yield made
+__all__ = ["server"]
 
 
 # -- blocks that are not told

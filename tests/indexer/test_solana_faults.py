@@ -19,17 +19,12 @@ from indexer.follow import Follower
 from indexer.store import StoreError
 from tests.chainkit import agent
 from tests.indexing import Indexing
-from tests.solana_server import PROGRAM, SolanaServer, named
+from tests.solana_server import PROGRAM, SolanaServer, named, server
 
 ACCOUNTS = "getProgramAccounts"
 KEY = "MKz2Xn8sV0d4Tt7qL1rWc3"
 
-
-@pytest_asyncio.fixture
-async def server() -> AsyncIterator[SolanaServer]:
-    async with SolanaServer() as made:
-        made.put("a", agent())
-        yield made
+__all__ = ["server"]
 
 
 @pytest_asyncio.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from tests.chainkit import ChainKit, agent
 from tests.https import Https
+from tests.pointing import digest
 from tests.running import Running, compiled
 
 __all__ = ["compiled"]
@@ -21,10 +21,6 @@ AGENT = "/.well-known/agent.json"
 
 def card(name: str, host: str, **more: Any) -> bytes:
     return json.dumps(agent(name, url=f"https://{host}/a2a", **more)).encode()
-
-
-def digest(body: bytes) -> bytes:
-    return sha256(body).digest()
 
 
 @pytest.fixture

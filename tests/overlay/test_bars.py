@@ -10,22 +10,14 @@ import pytest
 from indexer.progress import Progress
 from overlay import bars
 from overlay.bars import Bars
-
-
-class Clock:
-    """Seconds that pass when they are told to."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.clocks import Clock
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
-    clock = Clock()
+    clock = Clock(100)
     monkeypatch.setattr(bars, "monotonic", clock)
     yield clock
     root.handlers[:] = before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 
@@ -13,31 +13,19 @@ from aiohttp import ClientSession
 
 from indexer.badges import Enlisting, Said
 from indexer.settings import Quota
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, Writer
 from indexer.store.rechecks import PAUSE, Checked, Rechecks
 from overlay.ports import Services
 from tests.chainkit import agent
+from tests.databases import store
 from tests.facts import at, born, says
 from tests.overlay.calls import engine_of, problem, raw
 from tests.overlay.conftest import Serve
-from tests.pointing import Clock, card, fails, points
+from tests.pointing import NOW, card, clock, fails, points, writer
 
-NOW = 1_800_000_000_000
 ALPHA = card("Alpha")
 
-
-@pytest.fixture
-def store(database_url: str) -> Iterator[Store]:
-    engine = connect(database_url)
-    yield Store(engine)
-    engine.dispose()
-
-
-@pytest.fixture
-def writer(store: Store) -> Iterator[Writer]:
-    writer = Writer(store.engine, Clock(NOW))
-    yield writer
-    writer.close()
+__all__ = ["clock", "store", "writer"]
 
 
 @pytest.fixture

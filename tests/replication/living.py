@@ -119,3 +119,37 @@ async def until(what: Callable[[], Any]) -> Any:
                 if task.done():
                     task.result()
     return found
+
+
+class Parts:
+    """An indexer that follows a town into a database, and an overlay that serves from it, each with an index of its
+    own in PostgreSQL or in files below a folder."""
+
+    def __init__(self, town: Town, database: str, index: str, folder: Path) -> None:
+        self._town = town
+        self._indexer = _part(folder / "a", database, index, town.chain)
+        self._overlay = _part(folder / "b", database, index)
+        self.store = self._overlay.store
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Runner]:
+        """The loops of both; those of the indexer are given."""
+        async with running(self._indexer) as runner, running(self._overlay):
+            yield runner
+
+    @property
+    def shown(self) -> set[str]:
+        """The names that the overlay shows."""
+        assert self._overlay.engine is not None
+        return shown(self._overlay.engine)
+
+    async def until_listed(self) -> None:
+        """Wait until both show all that the town has registered."""
+        for each in (self._indexer.engine, self._overlay.engine):
+            assert each is not None
+            await until(lambda engine=each: shown(engine) == self._town.names)
+
+
+def _part(folder: Path, database: str, index: str, *chains: MemoryChain) -> House:
+    search = "postgres:" if index == "postgres" else f"tantivy:{folder}/index"
+    return house(settings(folder, database, search), *chains)

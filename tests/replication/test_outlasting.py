@@ -12,17 +12,13 @@ from indexer.statehash import state_hash
 from indexer.store import Store, connect
 from tests.indexing import Indexing
 from tests.replication.conftest import Pair
-from tests.replication.living import Reader, Town, house, running, settings, shown, until
+from tests.replication.living import Parts, Reader, Town, until
 from tests.replication.servers import caught_up
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 """A connection that is cut in the middle of a stream leaves its cursor open, and psycopg says so."""
 
 INDEXES = pytest.mark.parametrize("index", ["postgres", "tantivy"])
-
-
-def search(index: str, folder: Path) -> str:
-    return "postgres:" if index == "postgres" else f"tantivy:{folder}/index"
 
 
 async def as_new(town: Town, folder: Path) -> str | None:
@@ -45,26 +41,22 @@ async def test_cut_connections_and_a_restart_are_outlasted(pair: Pair, tmp_path:
     primary, _ = pair
     url, town = primary.url("registry"), Town()
     town.mine(2)
-    indexer = house(settings(tmp_path / "a", url, search(index, tmp_path / "a")), town.chain)
-    overlay = house(settings(tmp_path / "b", url, search(index, tmp_path / "b")))
-    assert indexer.engine is not None
-    assert overlay.engine is not None
-    both = (indexer.engine, overlay.engine)
-    async with running(indexer), running(overlay):
-        await until(lambda: all(shown(each) == town.names for each in both))
+    parts = Parts(town, url, index, tmp_path)
+    async with parts.running():
+        await parts.until_listed()
         reader = Reader()
         for _ in range(3):
             assert await asyncio.to_thread(primary.cut) > 2
             town.mine()
-            await until(lambda: all(shown(each) == town.names for each in both))
-        await asyncio.to_thread(reader.read, overlay.store)
+            await parts.until_listed()
+        await asyncio.to_thread(reader.read, parts.store)
         await asyncio.to_thread(primary.stop, signal.SIGQUIT)
         town.mine()
         if index == "tantivy":
-            assert shown(overlay.engine) == town.names - {f"Router {town.count - 1}"}, "files answer meanwhile"
+            assert parts.shown == town.names - {f"Router {town.count - 1}"}, "files answer meanwhile"
         await asyncio.to_thread(primary.start)
-        await until(lambda: all(shown(each) == town.names for each in both))
-        await asyncio.to_thread(reader.read, overlay.store)
+        await parts.until_listed()
+        await asyncio.to_thread(reader.read, parts.store)
         assert reader.resets == 0
         assert len(reader.ids) == town.count
     assert stored(url, town) == await as_new(town, tmp_path)
@@ -76,14 +68,10 @@ async def test_a_synchronous_failover_loses_nothing(pair: Pair, tmp_path: Path, 
     primary, standby = pair
     url, town, reader = primary.url("registry", standby), Town(), Reader()
     town.mine(2)
-    indexer = house(settings(tmp_path / "a", url, search(index, tmp_path / "a")), town.chain)
-    overlay = house(settings(tmp_path / "b", url, search(index, tmp_path / "b")))
-    assert indexer.engine is not None
-    assert overlay.engine is not None
-    both = (indexer.engine, overlay.engine)
-    async with running(indexer) as runner, running(overlay):
-        await until(lambda: all(shown(each) == town.names for each in both))
-        await asyncio.to_thread(reader.read, overlay.store)
+    parts = Parts(town, url, index, tmp_path)
+    async with parts.running() as runner:
+        await parts.until_listed()
+        await asyncio.to_thread(reader.read, parts.store)
         town.mine(30)
         await until(lambda: (runner.standing.progress["live"].height or 0) > 5)
         await asyncio.to_thread(primary.stop)
@@ -93,8 +81,8 @@ async def test_a_synchronous_failover_loses_nothing(pair: Pair, tmp_path: Path, 
         assert held >= acknowledged
         await asyncio.to_thread(standby.promote)
         town.mine()
-        await until(lambda: all(shown(each) == town.names for each in both))
-        await asyncio.to_thread(reader.read, overlay.store)
+        await parts.until_listed()
+        await asyncio.to_thread(reader.read, parts.store)
         assert len(reader.ids) == town.count
         assert reader.resets == 1, "the new primary cannot know that nothing is missing"
     assert stored(standby.url("registry"), town) == await as_new(town, tmp_path)
@@ -105,26 +93,22 @@ async def test_an_asynchronous_failover_converges_after_a_reset(pair: Pair, tmp_
     primary, standby = pair
     url, town, reader = primary.url("registry", standby), Town(), Reader()
     town.mine(3)
-    indexer = house(settings(tmp_path / "a", url, search(index, tmp_path / "a")), town.chain)
-    overlay = house(settings(tmp_path / "b", url, search(index, tmp_path / "b")))
-    assert indexer.engine is not None
-    assert overlay.engine is not None
-    both = (indexer.engine, overlay.engine)
-    async with running(indexer), running(overlay):
-        await until(lambda: all(shown(each) == town.names for each in both))
+    parts = Parts(town, url, index, tmp_path)
+    async with parts.running():
+        await parts.until_listed()
         await asyncio.to_thread(caught_up, primary, standby)
         await asyncio.to_thread(standby.stop, signal.SIGINT)
         town.mine(4)  # which the standby never hears of
-        await until(lambda: all(shown(each) == town.names for each in both))
-        await asyncio.to_thread(reader.read, overlay.store)
+        await parts.until_listed()
+        await asyncio.to_thread(reader.read, parts.store)
         before, epoch = reader.since, reader.epoch
         await asyncio.to_thread(primary.stop)
         await asyncio.to_thread(standby.start)
         assert standby.ask("SELECT max(seq) FROM changes", "registry") < before
         town.mine()
         await asyncio.to_thread(standby.promote)
-        await until(lambda: all(shown(each) == town.names for each in both))
-        await asyncio.to_thread(reader.read, overlay.store)
+        await parts.until_listed()
+        await asyncio.to_thread(reader.read, parts.store)
         assert (reader.resets, len(reader.ids)) == (1, town.count)
         assert reader.epoch != epoch
     assert stored(standby.url("registry"), town) == await as_new(town, tmp_path)
