@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,30 @@ records = st.builds(
 @given(records)
 def test_a_packed_record_is_unpacked_the_same(record: Record) -> None:
     assert Record.unpack(record.pack()) == record
+
+
+@given(st.lists(records, max_size=5))
+def test_records_are_unpacked_where_they_lie(several: list[Record]) -> None:
+    with TemporaryDirectory() as folder:
+        file = Records(Path(folder) / "records", write=True)
+        places = [file.append(record.pack()) for record in several]
+        assert file.unpacked(places) == several
+        assert list(file.ids(places)) == [record.id for record in several]
+        file.close()
+
+
+def test_what_is_appended_between_two_looks_is_seen_and_what_was_seen_stays(tmp_path: Path) -> None:
+    file = Records(tmp_path / "records", write=True)
+    other = Records(tmp_path / "records", write=False)
+    first = file.append(b"first")
+    before = other.read([first])
+    assert next(before) == b"first"
+    later = [file.append(bytes([number]) * 5_000) for number in range(9)]
+    assert list(other.read([first, *later])) == [b"first", *(bytes([number]) * 5_000 for number in range(9))]
+    with pytest.raises(ValueError, match="the records end before 45,005 \\+ 7: rebuild the index"):
+        list(other.read([45_005 << 24 | 7]))
+    file.close()
+    other.close()
 
 
 def test_what_was_appended_is_read_at_its_place_also_by_others(tmp_path: Path) -> None:

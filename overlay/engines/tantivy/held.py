@@ -20,7 +20,6 @@ from overlay.search.listed import paid, priced, taken
 from overlay.search.matching import plan
 from overlay.search.postings import NONE, Counted, Postings
 from overlay.search.prices import amount_key, asks_offer, asks_price, each_currency, showing
-from overlay.search.records import Record
 from overlay.search.segment import Offered, Wanted
 
 _LAST = 1_000  # a page that ends beyond is looked for elsewhere
@@ -112,7 +111,7 @@ def _keyed(view: View, found: Counted, first: int, stop: int, *, scored: bool) -
         return []
     start, end = whole_ties([each[:2] for each in found.first], first, stop)
     located = found.first[start:end]
-    records = map(Record.unpack, view.records.read([place for _, _, place in located]))
+    records = view.records.unpacked([place for _, _, place in located])
     rows = [
         ((-points, -newest, record.id) if scored else (-newest, record.id), record)
         for (points, newest, _), record in zip(located, records, strict=True)

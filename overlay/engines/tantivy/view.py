@@ -31,7 +31,7 @@ class View(NamedTuple):
 
     def read_at(self, places: list[int]) -> list[Record]:
         """The records at places."""
-        return [] if self.records is None else list(map(Record.unpack, self.records.read(places)))
+        return [] if self.records is None else self.records.unpacked(places)
 
     def ids_at(self, places: list[int]) -> list[str]:
         """The ids of the records at places."""
