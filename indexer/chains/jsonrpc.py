@@ -13,8 +13,7 @@ import logging
 import re
 import time
 from base64 import b64encode
-from collections.abc import Coroutine, Iterable
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
@@ -49,7 +48,6 @@ _TOO_OFTEN = re.compile(
 """What endpoints say, each in its own words and codes, to who asks too often."""
 
 _SLOW = frozenset({408, 504, 522, 524})
-_T = TypeVar("_T")
 
 
 class RefusedError(SourceUnavailableError):
@@ -207,16 +205,6 @@ class JsonRpc:
                 timeout=aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS),
             )
         return self._session
-
-
-async def together(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """The results of all, begun at once; the first failure ends the others and is raised."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in work]
-    except BaseExceptionGroup as failed:
-        raise failed.exceptions[0] from None
-    return [task.result() for task in tasks]
 
 
 def _login(user: str | None, password: str | None) -> dict[str, str]:

@@ -15,7 +15,8 @@ from indexer.chains.evm.bloom import Filter
 from indexer.chains.evm.endpoint import Endpoint
 from indexer.chains.evm.networks import Wanted
 from indexer.chains.evm.ranges import Ranges
-from indexer.chains.jsonrpc import RefusedError, SlowError, TooLargeError, together
+from indexer.chains.jsonrpc import RefusedError, SlowError, TooLargeError
+from indexer.chains.together import together
 from indexer.facts import BlockRef
 from indexer.networks import DEFAULT_FINALITY
 from parsers.tx import Outpoint

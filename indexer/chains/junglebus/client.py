@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Coroutine, Iterable
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 
 from indexer.chains import SourceError, SourceUnavailableError
 from indexer.chains.junglebus.lies import Lies
-
-_T = TypeVar("_T")
 
 PAGE_BYTES = 64 << 20
 """The largest answer that is read: a page of transactions in JSON."""
@@ -120,16 +117,6 @@ class Client:
         if status == 429 or wait:
             self._not_before = time.monotonic() + (wait or 1.0)
         raise SourceUnavailableError(f"{self._name}: {path} answers {status} {answer.reason_phrase}".rstrip())
-
-
-async def together(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """The results of all, begun at once; the first failure ends the others and is raised."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in work]
-    except BaseExceptionGroup as failed:
-        raise failed.exceptions[0] from None
-    return [task.result() for task in tasks]
 
 
 def _seconds(text: str) -> float:

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from indexer.chains import Told
 from indexer.chains.junglebus.answers import Match
-from indexer.chains.junglebus.client import SMALL_BYTES, Client, together
+from indexer.chains.junglebus.client import SMALL_BYTES, Client
 from indexer.chains.junglebus.lies import LieError, Lies
+from indexer.chains.together import together
 from indexer.headers import HeaderChain
 from parsers import bump, tx
 from parsers.errors import ParseError

@@ -8,11 +8,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from indexer.chains.junglebus.answers import Match
-from indexer.chains.junglebus.client import together
 from indexer.chains.junglebus.doubts import Doubts
 from indexer.chains.junglebus.found import Found
 from indexer.chains.junglebus.lies import LieError
 from indexer.chains.junglebus.proving import Proven, Prover
+from indexer.chains.together import together
 from parsers import block, tx
 from parsers.errors import ParseError
 from parsers.tx import Outpoint
