@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from indexer.store import Store, StoreUnavailableError, pointed
-from indexer.store.reads import Outbox
+from indexer.store.outbox import Outbox
 from overlay.catalogue import Catalogue
 from overlay.copies.book import Copies
 from overlay.copies.marks import marked_document

@@ -19,7 +19,7 @@ from indexer.chains import SourceError, SourceUnavailableError, Sparse
 from indexer.follow import FIRST_PAUSE, LONGEST_PAUSE, Follower
 from indexer.store import StoreUnavailableError
 from indexer.store.logos import Logos as StoredLogos
-from indexer.store.reads import Outbox
+from indexer.store.outbox import Outbox
 from overlay.catalogue import Catalogue
 from overlay.counters import Counters
 from overlay.engines import BusyError, UnavailableError

@@ -2,7 +2,8 @@
 
 from indexer.store.database import StoreError, StoreUnavailableError, connect, unchecked
 from indexer.store.fetched import Due, FetchState, Known, Outcome, Served
-from indexer.store.reads import Change, Store
+from indexer.store.outbox import Change
+from indexer.store.reads import Store
 from indexer.store.stories import Revision, Story, Unconfirmed
 from indexer.store.writes import Writer
 

@@ -5,17 +5,15 @@ Each function works inside a transaction of the writer, together with the events
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Table, and_, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from indexer.facts import Event, Reading
+from indexer.store.batches import batches
 from indexer.store.tables import events, locators, sightings
-
-BATCH = 450
-"""Names asked for in one statement: twice as many are below SQLite's oldest limit of 999 parameters."""
 
 Notes = list[dict[str, Any]]
 Place = tuple[bytes, int]
@@ -89,7 +87,7 @@ def _sighting(chain: str, event: Event, now: int) -> dict[str, Any] | None:
 def _at_places(connection: Connection, chain: str, txids: Iterable[bytes]) -> dict[Place, str]:
     """What already stands at places of these transactions: the ids of the newest pointers there."""
     found: dict[Place, str] = {}
-    for batch in _batches(txids):
+    for batch in batches(txids):
         columns = (events.c.txid, events.c.vout, events.c.anchor)
         stand = select(*columns).where(events.c.txid.in_(batch), events.c.chain == chain, events.c.anchor.is_not(None))
         found |= {(row.txid, row.vout): row.anchor for row in connection.execute(stand.order_by(events.c.place))}
@@ -144,7 +142,7 @@ def lose(connection: Connection, chain: str, above: int) -> tuple[set[str], set[
 
 def _locators_at(connection: Connection, chain: str, places: Collection[Place]) -> set[str]:
     found: set[str] = set()
-    for batch in _batches({txid for txid, _ in places}):
+    for batch in batches({txid for txid, _ in places}):
         seen = select(sightings.c.txid, sightings.c.vout, sightings.c.locator).where(
             sightings.c.txid.in_(batch), sightings.c.chain == chain
         )
@@ -158,14 +156,8 @@ def rest(connection: Connection, left: Iterable[str]) -> None:
         events.c.chain == sightings.c.chain, events.c.txid == sightings.c.txid, events.c.vout == sightings.c.vout
     )
     named = select(sightings.c.locator).join(events, same & events.c.anchor.is_not(None))
-    for batch in _batches(left):
+    for batch in batches(left):
         idle = update(locators).where(
             locators.c.locator.in_(batch), ~named.where(sightings.c.locator == locators.c.locator).exists()
         )
         connection.execute(idle.values(next_at=None))
-
-
-def _batches(items: Iterable[Any]) -> Iterator[list[Any]]:
-    wanted = list(items)
-    for at in range(0, len(wanted), BATCH):
-        yield wanted[at : at + BATCH]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, and_, case, delete, func, insert, select, tuple_, update
 
+from indexer.store.batches import batches
 from indexer.store.tables import badges, blocks, cursors, events, meta
 
 CURSOR = "badges"
@@ -25,8 +26,6 @@ LONGEST = 7 * 24 * HOUR
 
 KEPT_UNHEARD = 7 * 24 * HOUR
 """A badge is lost when its host could not be asked for so long."""
-
-AT_ONCE = 450
 
 TOLD = 32
 """Registrations of a host without a badge up to which each is told to have been asked about. Of more, which strangers
@@ -74,10 +73,10 @@ class Badge:
 
 def of(engine: Engine, registrations: Iterable[str]) -> dict[str, Badge]:
     """What was said of these registrations; those whose host was never to be asked are left out."""
-    asked, found = list(registrations), dict[str, Badge]()
+    found: dict[str, Badge] = {}
     with engine.connect() as connection:
-        for at in range(0, len(asked), AT_ONCE):
-            rows = select(badges).where(badges.c.registration.in_(asked[at : at + AT_ONCE]))
+        for batch in batches(registrations):
+            rows = select(badges).where(badges.c.registration.in_(batch))
             found |= {row["registration"]: Badge(**row) for row in connection.execute(rows).mappings()}
     return found
 
@@ -104,8 +103,8 @@ def enlist(connection: Connection, found: Sequence[Enlisted], looked_at: Sequenc
     """Let the registrations in `looked_at` be enlisted as `found` says, and no others of them. A new card or host is
     due at once; a badge by hash goes with the card, every badge with the host."""
     before: dict[str, Any] = {}
-    for at in range(0, len(looked_at), AT_ONCE):
-        rows = select(badges).where(badges.c.registration.in_(looked_at[at : at + AT_ONCE]))
+    for batch in batches(looked_at):
+        rows = select(badges).where(badges.c.registration.in_(batch))
         before |= {row["registration"]: row for row in connection.execute(rows).mappings()}
     gone = before.keys() - {each.registration for each in found}
     for registration in sorted(gone):
@@ -170,9 +169,9 @@ def _by(connection: Connection, condition: Any) -> dict[str, Any]:
 
 def _named(connection: Connection, verdict: Verdict, here: Any) -> dict[str, Any]:
     """Rows of the registrations that the host names and that name it."""
-    names, found = sorted(verdict.named | verdict.in_dns), dict[str, Any]()
-    for at in range(0, len(names), AT_ONCE):
-        found |= _by(connection, here & badges.c.registration.in_(names[at : at + AT_ONCE]))
+    found: dict[str, Any] = {}
+    for batch in batches(sorted(verdict.named | verdict.in_dns)):
+        found |= _by(connection, here & badges.c.registration.in_(batch))
     return found
 
 

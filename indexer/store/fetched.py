@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine, Select, and_, delete, exists, func, insert, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from indexer.store.batches import batches
 from indexer.store.tables import cards, events, fetches, locators, sightings
 
 KEPT = 16
@@ -305,10 +306,9 @@ def known(engine: Engine, wanted: Iterable[str]) -> dict[str, Known]:
     """How fetching these locators stands; those that no pointer ever named are left out."""
     names = list(Known.__dataclass_fields__)
     found: dict[str, Known] = {}
-    asked = list(wanted)
     with engine.connect() as connection:
-        for at in range(0, len(asked), 450):
-            rows = select(*(locators.c[name] for name in names)).where(locators.c.locator.in_(asked[at : at + 450]))
+        for batch in batches(wanted):
+            rows = select(*(locators.c[name] for name in names)).where(locators.c.locator.in_(batch))
             for row in connection.execute(rows).mappings():
                 found[row["locator"]] = Known(**{**row, "state": FetchState(row["state"])})
     return found

@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, delete, insert, select, tuple_
 
+from indexer.store import stories
+from indexer.store.batches import batches
 from indexer.store.tables import checks, events, found, meta
 from parsers.tx import Outpoint
-
-_BATCH = 400
 
 TOLD_SECONDS = 6 * 3600
 """How old the time in the search index may be: four changes a day for each registration, whoever checks how often."""
@@ -41,18 +41,11 @@ def drop(connection: Connection, chain: str, txid: bytes) -> None:
 def due(chain: str, before: int, limit: int) -> Select[Any]:
     """The outpoints of live registrations that were last asked for before that time (seconds since 1970): first those
     that never were, the newest first, then those of longest ago."""
-    later = events.alias()
-    superseded = (
-        select(later.c.place)
-        .where(later.c.registration == events.c.registration, later.c.chain == chain)
-        .where(later.c.place > events.c.place)
-        .exists()
-    )
     seat = (checks.c.txid == events.c.at_txid) & (checks.c.vout == events.c.at_vout)
     return (
         select(events.c.at_txid, events.c.at_vout)
         .outerjoin(checks, seat & (checks.c.chain == chain))
-        .where(events.c.chain == chain, events.c.at_txid.is_not(None), ~superseded)
+        .where(events.c.chain == chain, events.c.at_txid.is_not(None), stories.is_newest(chain))
         .where(checks.c.asked_at.is_(None) | (checks.c.asked_at < before))
         .order_by(checks.c.asked_at.is_not(None), checks.c.asked_at, events.c.place.desc())
         .limit(limit)
@@ -91,11 +84,10 @@ def _there(connection: Connection, chain: str, outpoint: Outpoint) -> list[str]:
 
 def checked(engine: Engine, chain: str, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
     """When each of these outpoints was last seen unspent, in seconds since 1970; those never checked are left out."""
-    wanted = list(set(outpoints))
     times: dict[Outpoint, int] = {}
     with engine.connect() as connection:
-        for at in range(0, len(wanted), _BATCH):
-            among = tuple_(checks.c.txid, checks.c.vout).in_([tuple(each) for each in wanted[at : at + _BATCH]])
+        for batch in batches(set(outpoints)):
+            among = tuple_(checks.c.txid, checks.c.vout).in_([tuple(each) for each in batch])
             statement = select(checks.c.txid, checks.c.vout, checks.c.checked_at).where(
                 checks.c.chain == chain, checks.c.checked_at.is_not(None), among
             )

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from indexer.store.batches import batches
 from indexer.store.database import writing
 from indexer.store.tables import logos
 
@@ -25,7 +26,6 @@ AGAIN = 7 * DAY
 
 FIRST_RETRY = 3_600_000
 LONGEST_URL, LONGEST_DATA = 2_048, 8_192
-BATCH = 200
 
 WANTED, HERE, FAILED = "wanted", "here", "failed"
 
@@ -49,9 +49,8 @@ class Logos:
         statement = select(logos.c.url_sha256, logos.c.sha256).where(logos.c.state == HERE)
         found: dict[str, str] = {}
         with self._engine.connect() as connection:
-            keys = list(wanted)
-            for at in range(0, len(keys), BATCH):
-                rows = connection.execute(statement.where(logos.c.url_sha256.in_(keys[at : at + BATCH])))
+            for batch in batches(wanted):
+                rows = connection.execute(statement.where(logos.c.url_sha256.in_(batch)))
                 found |= {wanted[key]: digest.hex() for key, digest in rows}
         return found
 
@@ -77,9 +76,8 @@ class Logos:
         with writing(self._engine) as connection:
             dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
             connection.execute(dialect.insert(logos).on_conflict_do_nothing(), rows)
-            for at in range(0, len(rows), BATCH):
-                some = [row["url_sha256"] for row in rows[at : at + BATCH]]
-                stale = (logos.c.url_sha256.in_(some), logos.c.wanted_at < now - DAY)
+            for batch in batches(row["url_sha256"] for row in rows):
+                stale = (logos.c.url_sha256.in_(batch), logos.c.wanted_at < now - DAY)
                 connection.execute(update(logos).where(*stale).values(wanted_at=now))
             self._trim(connection)
 

@@ -13,13 +13,11 @@ from typing import Any
 from sqlalchemy import Connection, Table, delete, insert, select
 
 from indexer.facts import UNCONFIRMED, BlockRef, Event, Reading
+from indexer.store.batches import batches
 from indexer.store.ranks import ranked, staying
 from indexer.store.rows import Row, event_row, place
 from indexer.store.tables import POSITION_BITS, events, pending, pending_cards
 from parsers.tx import Outpoint
-
-BATCH = 500
-"""Names in one statement: below SQLite's oldest limit of 999 parameters."""
 
 _WHERE_IT_STANDS = ("tx_index", "updated_height", "created_height")
 """What changes of an event when it is mined, though it says the same."""
@@ -69,8 +67,8 @@ def _replace_cards(
     ours = pending_cards.c.chain == chain
     kept = set(connection.execute(select(pending_cards.c.sha256).where(ours)).scalars())
     gone = [digest for digest in kept if digest not in wanted]
-    for at in range(0, len(gone), BATCH):
-        connection.execute(delete(pending_cards).where(ours, pending_cards.c.sha256.in_(gone[at : at + BATCH])))
+    for batch in batches(gone):
+        connection.execute(delete(pending_cards).where(ours, pending_cards.c.sha256.in_(batch)))
     fresh = [{"chain": chain, "sha256": digest, "body": bodies[digest]} for digest in wanted if digest not in kept]
     _insert(connection, pending_cards, fresh)
 
@@ -111,9 +109,8 @@ def _notes(connection: Connection, chain: str, before: Mapping[str, Any], after:
 def _confirmed(connection: Connection, chain: str, ids: Iterable[str]) -> set[str]:
     """Those of these registrations that are in a block."""
     found: set[str] = set()
-    wanted = list(ids)
-    for at in range(0, len(wanted), BATCH):
-        some = events.c.registration.in_(wanted[at : at + BATCH])
+    for batch in batches(ids):
+        some = events.c.registration.in_(batch)
         found |= set(connection.execute(select(events.c.registration).where(some, events.c.chain == chain)).scalars())
     return found
 
@@ -159,13 +156,13 @@ def _id(row: Any) -> str:
 
 
 def _delete(connection: Connection, chain: str, places: Sequence[int]) -> None:
-    for at in range(0, len(places), BATCH):
-        some = pending.c.place.in_(places[at : at + BATCH])
+    for batch in batches(places):
+        some = pending.c.place.in_(batch)
         connection.execute(delete(pending).where(pending.c.chain == chain, some))
 
 
 def forgotten(connection: Connection, chain: str, ids: Sequence[str]) -> None:
     """Take out what goes on from blocks that are no longer there: all that is said of these registrations."""
-    for at in range(0, len(ids), BATCH):
-        some = pending.c.registration.in_(ids[at : at + BATCH])
+    for batch in batches(ids):
+        some = pending.c.registration.in_(batch)
         connection.execute(delete(pending).where(pending.c.chain == chain, some))

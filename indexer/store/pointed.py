@@ -15,11 +15,9 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, func, se
 from indexer.facts import EventKind
 from indexer.pointers import Anchor, Fact
 from indexer.store import rows, stories
+from indexer.store.batches import batches
 from indexer.store.stories import Revision
 from indexer.store.tables import events, fetches, meta, sightings
-
-BATCH = 450
-"""Names asked for in one statement: twice as many are below SQLite's oldest limit of 999 parameters."""
 
 FEW = 128
 """Anchors of an id that are read whole."""
@@ -47,7 +45,7 @@ def facts(engine: Engine, locators: Iterable[str]) -> Facts:
     """What these locators served, by locator."""
     found: Facts = defaultdict(list)
     with engine.connect() as connection:
-        for batch in _batches(locators):
+        for batch in batches(locators):
             for row in connection.execute(select(fetches).where(fetches.c.locator.in_(batch))):
                 fact = Fact(row.sha256, row.first_at, row.last_at, row.url, row.by_cid)
                 found[row.locator].append(fact)
@@ -58,7 +56,7 @@ def anchors(engine: Engine, ids: Iterable[str]) -> dict[str, Pointed]:
     """What points at these ids; those that nothing points at are left out."""
     found: dict[str, Pointed] = {}
     with engine.connect() as connection:
-        for batch in _batches(ids):
+        for batch in batches(ids):
             counted = select(events.c.anchor, func.count()).where(events.c.anchor.in_(batch)).group_by(events.c.anchor)
             counts: dict[str, int] = dict(connection.execute(counted).all())
             few = [id_ for id_, count in counts.items() if count <= FEW]
@@ -84,7 +82,7 @@ def _decisive(connection: Connection, id_: str) -> Iterator[Anchor]:
             for order in (events.c.place, events.c.place.desc()):
                 places |= set(connection.execute(same.order_by(order).limit(ENDS)).scalars())
         places |= set(connection.execute(_seen_last(id_, chain, ENDS)).scalars())
-        for batch in _batches(places):
+        for batch in batches(places):
             stand = _stand(events.c.chain == chain, events.c.place.in_(batch))
             yield from map(_anchor, connection.execute(stand).mappings())
 
@@ -161,7 +159,7 @@ def _last(connection: Connection, id_: str, most: int) -> Iterator[list[ColumnEl
     """What finds the anchors of an id that were seen last on each chain, some at a time."""
     for chain in _chains(connection):
         places = connection.execute(_seen_last(id_, chain, most)).scalars().all()
-        for batch in _batches(places):
+        for batch in batches(places):
             yield [events.c.chain == chain, events.c.place.in_(batch)]
 
 
@@ -177,9 +175,3 @@ def ids(engine: Engine, after: str | None, limit: int) -> Sequence[str]:
         statement = statement.where(events.c.anchor > after)
     with engine.connect() as connection:
         return connection.execute(statement.order_by(events.c.anchor).limit(limit)).scalars().all()
-
-
-def _batches(items: Iterable[_T]) -> Iterator[list[_T]]:
-    wanted = list(items)
-    for at in range(0, len(wanted), BATCH):
-        yield wanted[at : at + BATCH]

@@ -10,11 +10,9 @@ from sqlalchemy import Connection, Engine, delete, func, select
 
 from indexer.facts import BlockRef, Proof, Reading
 from indexer.store import rows
+from indexer.store.batches import batches
 from indexer.store.headers import PAGE, SIZE
 from indexer.store.tables import blocks, events, headers, proofs
-
-BATCH = 450
-"""Transactions asked for in one statement: below SQLite's oldest limit of 999 parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +33,8 @@ def of(reading: Reading) -> Iterator[dict[str, Any]]:
 def drop_silent(connection: Connection, chain: str, txids: Iterable[bytes]) -> None:
     """Delete the proofs of those of these transactions that say nothing any more."""
     speaks = select(events.c.txid).where(events.c.chain == chain, events.c.txid == proofs.c.txid).exists()
-    named = list(txids)
-    for at in range(0, len(named), BATCH):
-        silent = (proofs.c.chain == chain, proofs.c.txid.in_(named[at : at + BATCH]), ~speaks)
+    for batch in batches(txids):
+        silent = (proofs.c.chain == chain, proofs.c.txid.in_(batch), ~speaks)
         connection.execute(delete(proofs).where(*silent))
 
 
@@ -45,11 +42,11 @@ def size(engine: Engine, chain: str, txids: Sequence[bytes]) -> int | None:
     """Bytes of these transactions of a chain together (txids in internal byte order), None when one is not kept."""
     wanted, total, kept = list(set(txids)), 0, 0
     with engine.connect() as connection:
-        for at in range(0, len(wanted), BATCH):
+        for batch in batches(wanted):
             # a transaction may be kept twice: its block was read again after a reorg brought it back elsewhere
             lengths = (
                 select(proofs.c.txid, func.max(func.length(proofs.c.raw)).label("size"))
-                .where(proofs.c.chain == chain, proofs.c.txid.in_(wanted[at : at + BATCH]))
+                .where(proofs.c.chain == chain, proofs.c.txid.in_(batch))
                 .group_by(proofs.c.txid)
                 .subquery()
             )
@@ -73,10 +70,10 @@ def proof(engine: Engine, chain: str, txid: bytes) -> Proved | None:
 
 def kept(engine: Engine, txids: Iterable[bytes]) -> set[bytes]:
     """Those of these transactions (internal byte order) of which a proof is kept, on whatever chain."""
-    wanted, found = list(txids), set[bytes]()
+    found: set[bytes] = set()
     with engine.connect() as connection:
-        for at in range(0, len(wanted), BATCH):
-            some = select(proofs.c.txid).where(proofs.c.txid.in_(wanted[at : at + BATCH]))
+        for batch in batches(txids):
+            some = select(proofs.c.txid).where(proofs.c.txid.in_(batch))
             found.update(connection.execute(some).scalars())
     return found
 
@@ -85,9 +82,9 @@ def raws(engine: Engine, chain: str, txids: Sequence[bytes]) -> dict[bytes, byte
     """Raw transactions of a chain by txid, as far as they are kept; ask for their `size` before."""
     found: dict[bytes, bytes] = {}
     with engine.connect() as connection:
-        for at in range(0, len(txids), BATCH):
-            batch = (proofs.c.chain == chain, proofs.c.txid.in_(txids[at : at + BATCH]))
-            found |= dict(connection.execute(select(proofs.c.txid, proofs.c.raw).where(*batch)).all())
+        for batch in batches(txids):
+            some = (proofs.c.chain == chain, proofs.c.txid.in_(batch))
+            found |= dict(connection.execute(select(proofs.c.txid, proofs.c.raw).where(*some)).all())
     return found
 
 

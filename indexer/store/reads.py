@@ -5,69 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Select, case, func, literal, select
+from sqlalchemy import ColumnElement, Engine, Select, func, select
 
 from indexer.facts import BlockRef, Event, EventKind, State
-from indexer.store import badges, entries, fetched, found, queue, rows, stories
+from indexer.store import badges, entries, fetched, found, outbox, queue, rows, stories
 from indexer.store.badges import Badge
-from indexer.store.database import StoreUnavailableError
+from indexer.store.batches import batches
 from indexer.store.fetched import Due, Known
+from indexer.store.outbox import Change, Lag, Outbox
 from indexer.store.queue import Waiting
 from indexer.store.stories import Revision, Story, Unconfirmed
-from indexer.store.tables import blocks, changes, events, meta, outputs, pending
+from indexer.store.tables import blocks, events, meta, outputs, pending
 from parsers.tx import Outpoint
-
-BATCH = 450
-"""Names asked for in one statement: twice as many are below SQLite's oldest limit of 999 parameters."""
 
 RECENT = 10_000
 """Blocks in which a moment is looked for: looking through them takes 5 ms."""
-
-_T = TypeVar("_T")
-
-
-class Change(NamedTuple):
-    """A line of the outbox: look at `id` again. `op` is upsert, remove or revert."""
-
-    seq: int
-    chain: str
-    op: str
-    id: str
-    height: int | None
-    reason: str
-
-
-class Lag(NamedTuple):
-    """How far a replica is behind."""
-
-    seconds: float | None
-    changes: int | None
-
-
-def _after(since: int, limit: int) -> Select[Any]:
-    return select(changes).where(changes.c.seq > since).order_by(changes.c.seq).limit(limit)
-
-
-def _batches(items: Iterable[_T]) -> Iterator[list[_T]]:
-    batch: list[_T] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
-class Outbox(NamedTuple):
-    """The outbox at one moment: its epoch, and its last sequence number, 0 when it is empty. `is_replica` says that it
-    was read from a standby, which may be behind."""
-
-    epoch: str
-    newest_seq: int
-    is_replica: bool
 
 
 class Store:
@@ -93,41 +47,23 @@ class Store:
 
     def outbox(self) -> Outbox:
         """Where the outbox stands."""
-        with self.engine.connect() as connection:
-            return self._outbox(connection)
-
-    def _outbox(self, connection: Connection) -> Outbox:
-        epoch = select(meta.c.value).where(meta.c.key == "epoch").scalar_subquery()
-        newest = select(func.max(changes.c.seq)).scalar_subquery()
-        standby = func.pg_is_in_recovery() if self.engine.dialect.name == "postgresql" else literal(value=False)
-        found = connection.execute(select(epoch, newest, standby)).one()
-        return Outbox(found[0], found[1] or 0, bool(found[2]))
+        return outbox.of(self.engine)
 
     def page(self, since: int, limit: int) -> tuple[Outbox, list[Change]]:
         """Where the outbox stands, and its lines after `since`, in order, at most `limit`: all of one moment."""
-        with self.engine.connect() as connection:
-            if self.engine.dialect.name == "postgresql":
-                connection = connection.execution_options(isolation_level="REPEATABLE READ")
-            else:
-                connection.exec_driver_sql("BEGIN")
-            outbox = self._outbox(connection)
-            found = connection.execute(_after(since, limit)).mappings()
-            return outbox, [Change(**row) for row in found]
+        return outbox.page(self.engine, since, limit)
+
+    def changes(self, since: int, limit: int) -> list[Change]:
+        """The outbox after sequence number `since`, in order, at most `limit` lines."""
+        return outbox.after(self.engine, since, limit)
+
+    def newest_seq(self) -> int:
+        """The last sequence number of the outbox, 0 when it is empty."""
+        return outbox.newest_seq(self.engine)
 
     def lag(self) -> Lag:
-        """How far a replica is behind: seconds since the last transaction it knows, 0 when it waits for more, None
-        where nothing was told yet; and changes, None while the database itself does not answer."""
-        waits = func.pg_last_wal_receive_lsn() == func.pg_last_wal_replay_lsn()
-        since = func.extract("epoch", func.now() - func.pg_last_xact_replay_timestamp())
-        with self.engine.connect() as connection:
-            outbox = self._outbox(connection)
-            seconds = connection.execute(select(case((waits, 0), else_=since))).scalar() if outbox.is_replica else 0
-        try:
-            home = self.at_home().outbox()
-        except StoreUnavailableError:
-            return Lag(None if seconds is None else float(seconds), None)
-        behind = home.newest_seq - (outbox.newest_seq if home.epoch == outbox.epoch else 0)
-        return Lag(None if seconds is None else float(seconds), max(0, behind))
+        """How far a replica is behind the database itself."""
+        return outbox.lag(self.engine, self.home)
 
     def _one(self, statement: Select[Any]) -> Any:
         with self.engine.connect() as connection:
@@ -174,16 +110,8 @@ class Store:
 
     def seats(self, chain: str) -> Iterator[Outpoint]:
         """The outpoints where live registrations of a chain are now."""
-        later = events.alias()
-        superseded = (
-            select(later.c.place)
-            .where(later.c.registration == events.c.registration, later.c.chain == chain)
-            .where(later.c.place > events.c.place)
-            .exists()
-        )
-        statement = select(events.c.at_txid, events.c.at_vout).where(
-            events.c.chain == chain, events.c.at_txid.is_not(None), ~superseded
-        )
+        seated = (events.c.chain == chain, events.c.at_txid.is_not(None), stories.is_newest(chain))
+        statement = select(events.c.at_txid, events.c.at_vout).where(*seated)
         with self.engine.connect().execution_options(yield_per=10_000) as connection:
             for txid, vout in connection.execute(statement):
                 yield Outpoint(txid, vout)
@@ -212,7 +140,7 @@ class Store:
         """The registrations of a chain that are at these outpoints now."""
         wanted = set(outpoints)
         sitting: list[Any] = []
-        for txids in _batches({outpoint.txid for outpoint in wanted}):
+        for txids in batches({outpoint.txid for outpoint in wanted}):
             statement = select(events).where(events.c.at_txid.in_(txids), events.c.chain == chain)
             sitting += [row for row in self._rows(statement) if (row["at_txid"], row["at_vout"]) in wanted]
         newest = self._newest_places(chain, {row["registration"] for row in sitting})
@@ -227,7 +155,7 @@ class Store:
     def left(self, chain: str, outpoints: Iterable[Outpoint]) -> set[Outpoint]:
         """Those of these outpoints at which registrations were, and are no longer."""
         wanted, sitting = set(outpoints), set[Outpoint]()
-        for txids in _batches({outpoint.txid for outpoint in wanted}):
+        for txids in batches({outpoint.txid for outpoint in wanted}):
             statement = select(events.c.at_txid, events.c.at_vout).where(
                 events.c.at_txid.in_(txids), events.c.chain == chain
             )
@@ -237,14 +165,14 @@ class Store:
     def mined(self, chain: str, txids: Iterable[bytes]) -> set[bytes]:
         """Those of these transactions (internal byte order) that said something in a block."""
         said: set[bytes] = set()
-        for batch in _batches(txids):
+        for batch in batches(txids):
             statement = select(events.c.txid).where(events.c.txid.in_(batch), events.c.chain == chain)
             said |= {row["txid"] for row in self._rows(statement)}
         return said
 
     def _newest_places(self, chain: str, ids: Iterable[str]) -> dict[str, int]:
         found: dict[str, int] = {}
-        for batch in _batches(ids):
+        for batch in batches(ids):
             statement = (
                 select(events.c.registration, func.max(events.c.place))
                 .where(events.c.registration.in_(batch), events.c.chain == chain)
@@ -258,7 +186,7 @@ class Store:
         """Satoshis of outputs that were looked up before."""
         wanted = set(outpoints)
         found: dict[Outpoint, int] = {}
-        for txids in _batches({outpoint.txid for outpoint in wanted}):
+        for txids in batches({outpoint.txid for outpoint in wanted}):
             for row in self._rows(select(outputs).where(outputs.c.txid.in_(txids))):
                 outpoint = Outpoint(row["txid"], row["vout"])
                 if outpoint in wanted:
@@ -276,7 +204,7 @@ class Store:
     def histories(self, registrations: Iterable[str]) -> dict[str, list[Revision]]:
         """All revisions of several registrations, oldest first."""
         found: dict[str, list[Revision]] = defaultdict(list)
-        for batch in _batches(registrations):
+        for batch in batches(registrations):
             for revision in self._revisions(events.c.registration.in_(batch)):
                 assert revision.event.state is not None  # noqa: S101 - asked for by registration
                 found[revision.event.state.id].append(revision)
@@ -285,7 +213,7 @@ class Store:
     def stories(self, registrations: Iterable[str]) -> dict[str, Story]:
         """All revisions of several registrations, those that are unconfirmed too; each answer is of one moment."""
         found: dict[str, Story] = defaultdict(Story)
-        for batch in _batches(registrations):
+        for batch in batches(registrations):
             for row in self._rows(stories.whole(batch)):
                 found[row["registration"]].add(row)
         return dict(found)
@@ -389,18 +317,10 @@ class Store:
     def cards(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
         """Card bytes by SHA-256, those of unconfirmed cards too; those never stored are left out."""
         found: dict[bytes, bytes] = {}
-        for batch in _batches(set(digests)):
+        for batch in batches(set(digests)):
             for row in self._rows(stories.bodies(batch)):
                 found[row["sha256"]] = row["body"]
         return found
-
-    def changes(self, since: int, limit: int) -> list[Change]:
-        """The outbox after sequence number `since`, in order, at most `limit` lines."""
-        return [Change(**row) for row in self._rows(_after(since, limit))]
-
-    def newest_seq(self) -> int:
-        """The last sequence number of the outbox, 0 when it is empty."""
-        return self._one(select(func.max(changes.c.seq))) or 0
 
     def states(self, chain: str, height: int) -> Iterator[State]:
         """Every registration of a chain as it stood after the block at `height`, sorted by id as bytes."""

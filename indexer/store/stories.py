@@ -61,6 +61,17 @@ def confirmed(*conditions: ColumnElement[bool]) -> Select[Any]:
     return select(events, blocks.c.hash, blocks.c.time).join(blocks, of_block).where(*conditions)
 
 
+def is_newest(chain: str) -> ColumnElement[bool]:
+    """That an event is the newest of its registration on a chain."""
+    later = events.alias()
+    superseded = (
+        select(later.c.place)
+        .where(later.c.registration == events.c.registration, later.c.chain == chain)
+        .where(later.c.place > events.c.place)
+    )
+    return ~superseded.exists()
+
+
 def whole(registrations: Sequence[str]) -> Select[Any]:
     """All revisions of these registrations, those in no block last and without hash and time."""
     waiting = select(pending, null(), null()).where(pending.c.registration.in_(registrations))

@@ -8,6 +8,7 @@ import pytest
 
 from indexer.facts import Proof, Reading
 from indexer.store import Store, Writer, proofs
+from indexer.store.batches import BATCH
 from tests.facts import born, moved, name, says
 
 
@@ -58,7 +59,7 @@ def test_transactions_are_measured_before_they_are_read(told: Store) -> None:
 
 
 def test_many_transactions_are_asked_for_in_batches(store: Store, writer: Writer) -> None:
-    many = [f"t{number}" for number in range(2 * proofs.BATCH + 3)]
+    many = [f"t{number}" for number in range(2 * BATCH + 3)]
     writer.append("demo", [proving(says("1", *(born(each, at) for at, each in enumerate(many))), *many)])
     txids = [name(each) for each in many]
     assert len(proofs.raws(store.engine, "demo", txids)) == len(many)
