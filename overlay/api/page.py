@@ -59,11 +59,9 @@ def page(
 def _items(hits: Iterable[Hit], rates: Mapping[str, Decimal]) -> list[bytes | memoryview]:
     """The items in pieces: each is stored as `{...}`, and the members that depend on the query go before its end."""
     pieces: list[bytes | memoryview] = []
-    for hit in hits:
-        pieces.append(memoryview(hit.item)[:-1])
-        pieces.append(
-            b',"score":%.6g,"cheapest":%b},' % (hit.score, _cheapest(hit.cheapest, _rate(hit.cheapest, rates)))
-        )
+    for _, item, score, offer, _ in hits:
+        told = _cheapest(offer, _rate(offer, rates) if rates else None)
+        pieces += (memoryview(item)[:-1], b',"score":%.6g,"cheapest":%b},' % (score, told))
     if pieces:
         pieces[-1] = pieces[-1][:-1]
     return pieces

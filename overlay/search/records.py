@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from struct import Struct
@@ -57,6 +57,23 @@ class Record(NamedTuple):
         return cls(id_, newest, listed, usual, offers, item, data[d : (e := at + e)], data[e:end], ages)
 
 
+class Shown(NamedTuple):
+    """What a page shows of a record, with the same names."""
+
+    id: str
+    cheapest: str
+    offers: bytes
+    item: bytes
+    ages: bool
+
+    @classmethod
+    def unpack(cls, data: _Bytes, at: int) -> Shown:
+        """From bytes that `Record.pack` made, which stand in `data` from `at` on."""
+        a, b, c, d, _, _, _, ages = _ends(data, at)
+        id_, usual = data[at + _START : (a := at + a)].decode(), data[a : (b := at + b)].decode()
+        return cls(id_, usual, data[b : (c := at + c)], data[c : at + d], ages)
+
+
 class Records:
     """The file of records. One process appends; any number read."""
 
@@ -93,6 +110,13 @@ class Records:
         """The records themselves. Raises what `read` raises."""
         return [Record.unpack(*self._at(place)) for place in places]
 
+    def shown(self, places: Sequence[int]) -> list[Shown]:
+        """What pages show of records, in half the time. Raises what `read` raises."""
+        if not places:
+            return []
+        mapped, _, _ = self._at(max(places))  # the others lie before it
+        return [Shown.unpack(mapped, place >> _LENGTH_BITS) for place in places]
+
     def ids(self, places: Iterable[int]) -> Iterator[str]:
         """The ids of records, which takes a third of reading them. Raises what `read` raises."""
         for place in places:
@@ -100,6 +124,7 @@ class Records:
             yield mapped[at + _START : at + _END_OF_ID.unpack_from(mapped, at)[0]].decode()
 
     def _at(self, place: int) -> tuple[_Bytes, int, int]:
+        """The mapped file, and where a record begins and ends in it."""
         at = place >> _LENGTH_BITS
         end = at + (place & LARGEST)
         mapped = self._mapped

@@ -23,6 +23,7 @@ I64 = npt.NDArray[np.int64]
 U16 = npt.NDArray[np.uint16]
 Mask = npt.NDArray[np.bool_]
 _Kind = TypeVar("_Kind", bound=np.generic)
+_Filter = TypeVar("_Filter", "tuple[str, ...]", "tuple[Offered, ...]")
 _SPARSE = 16  # one row of so many: fewer are merged by sorting, more in an array of all rows
 _MOST_KNOWN = 20_000  # keys whose place is remembered
 _MOST_MASKS = 64  # filters whose listings are remembered, one byte a listing
@@ -152,7 +153,7 @@ class Segment:
     by_place: I64
     alive: Mask | None = None
     count: int = 0
-    _masks: dict[tuple[str, ...], Mask] = field(default_factory=dict)
+    _masks: dict[tuple[str, ...] | tuple[Offered, ...], Mask] = field(default_factory=dict)
 
     @classmethod
     def build(cls, flat: Flat) -> Segment:
@@ -252,23 +253,30 @@ class Segment:
     def allowed(self, wanted: Wanted) -> list[Mask]:
         """Which rows are listed and wanted: those that all of these arrays say yes to."""
         masks = [] if self.alive is None else [self.alive]
-        masks += [self._one_of(group) for group in wanted.groups]
+        masks += [self._masked(group, self._one_of) for group in wanted.groups]
         if wanted.offers:
-            masks.append(_mask(len(self.places), [self._offering(each) for each in wanted.offers]))
+            masks.append(self._masked(wanted.offers, self._offering_one_of))
         return masks
 
-    def _one_of(self, group: tuple[str, ...]) -> Mask:
-        """Rows of which one fact holds. What many share is asked for again and again, and so remembered."""
-        known = self._masks.get(group)
+    def _masked(self, filter_: _Filter, rows: Callable[[_Filter], list[U32]]) -> Mask:
+        """The rows that pass a filter. What many pass is asked for again and again, and so remembered."""
+        known = self._masks.get(filter_)
         if known is not None:
             return known
-        spans = [self.held.under(fact_key(fact)) for fact in group]
+        spans = rows(filter_)
         mask = _mask(len(self.places), spans)
         if _MASKED * sum(map(len, spans)) >= len(self.places):
             if len(self._masks) >= _MOST_MASKS:
                 self._masks.clear()
-            self._masks[group] = mask
+            self._masks[filter_] = mask
         return mask
+
+    def _one_of(self, group: tuple[str, ...]) -> list[U32]:
+        """The rows of which each fact holds."""
+        return [self.held.under(fact_key(fact)) for fact in group]
+
+    def _offering_one_of(self, offers: tuple[Offered, ...]) -> list[U32]:
+        return [self._offering(each) for each in offers]
 
     def _offering(self, wanted: Offered) -> U32:
         """The rows of which an offer is as wanted, some of them more than once."""

@@ -6,12 +6,14 @@ other orders, later pages, heights, what is no longer listed) is left to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from operator import itemgetter
 from threading import Lock
+from typing import TypeVar
 
 from overlay.engines.tantivy.near import nearer
-from overlay.engines.tantivy.pages import Keyed, hits, whole_ties
+from overlay.engines.tantivy.pages import Key, Keyed, hits, whole_ties
 from overlay.engines.tantivy.view import View
 from overlay.query import Hits, Query
 from overlay.search.closeness import MOST, Closeness
@@ -20,6 +22,7 @@ from overlay.search.listed import paid, priced, taken
 from overlay.search.matching import plan
 from overlay.search.postings import NONE, Counted, Postings
 from overlay.search.prices import amount_key, asks_offer, asks_price, each_currency, showing
+from overlay.search.records import Record, Shown
 from overlay.search.segment import Offered, Wanted
 
 _LAST = 1_000  # a page that ends beyond is looked for elsewhere
@@ -62,7 +65,11 @@ def _wanted(query: Query, postings: Postings) -> Wanted | None:
         if any(bound is not None and bound % 2 for bound in bounds):
             return None
         offers.append(Offered(tuple(_groups(each)), *bounds))
-    return Wanted(tuple(wanted(replace(query, currencies=(), intervals=()))), tuple(offers))
+    return Wanted(tuple(group for group in wanted(query) if not group[0].startswith(_OF_OFFERS)), tuple(offers))
+
+
+_OF_OFFERS = ("currency:", "interval:")
+"""How the facts begin that one offer must meet together with the others."""
 
 
 def _groups(query: Query) -> Iterator[tuple[str, ...]]:
@@ -88,33 +95,36 @@ def _found(
     return (postings.best(planned, listings, number) if planned.words else NONE), planned.closeness
 
 
-def _page(view: View, found: Counted, query: Query) -> list[Keyed]:
+def _page(view: View, found: Counted, query: Query) -> list[tuple[Key, Shown]]:
     """The hits of the page with their keys, as `search` makes them."""
-    if query.limit < 1:
+    if query.limit < 1 or view.records is None:
         return []
-    return _keyed(view, found, query.offset, query.offset + query.limit, scored=bool(query.text.strip()))
+    return _keyed(view.records.shown, found, query.offset, query.offset + query.limit, scored=bool(query.text.strip()))
 
 
 def _near(view: View, found: Counted, query: Query, closeness: Closeness) -> list[Keyed]:
     """The same where closeness adds to the points of the best."""
-    if query.limit < 1:
+    if query.limit < 1 or view.records is None:
         return []
     stop = query.offset + query.limit
-    rows = _keyed(view, found, 0, max(stop, MOST), scored=True)
+    rows = _keyed(view.records.unpacked, found, 0, max(stop, MOST), scored=True)
     rows[:MOST] = nearer(closeness, rows[:MOST])
     return rows[query.offset : stop]
 
 
-def _keyed(view: View, found: Counted, first: int, stop: int, *, scored: bool) -> list[Keyed]:
+_Kept = TypeVar("_Kept", Shown, Record)
+
+
+def _keyed(
+    read: Callable[[list[int]], list[_Kept]], found: Counted, first: int, stop: int, *, scored: bool
+) -> list[tuple[Key, _Kept]]:
     """Hits number `first` to `stop` with their keys."""
-    if view.records is None:
-        return []
     start, end = whole_ties([each[:2] for each in found.first], first, stop)
     located = found.first[start:end]
-    records = view.records.unpacked([place for _, _, place in located])
+    records = read([place for _, _, place in located])
     rows = [
         ((-points, -newest, record.id) if scored else (-newest, record.id), record)
         for (points, newest, _), record in zip(located, records, strict=True)
     ]
-    rows.sort(key=lambda row: row[0])
+    rows.sort(key=itemgetter(0))
     return rows[first - start : stop - start]

@@ -11,7 +11,7 @@ from overlay.query import Hit, Hits
 from overlay.search.facts import EXACT
 from overlay.search.prices import Find
 from overlay.search.ranking import BEST
-from overlay.search.records import Record
+from overlay.search.records import Record, Shown
 
 Address = tantivy.DocAddress
 Key = tuple[Any, ...]
@@ -49,7 +49,7 @@ def first_wanted(stop: int, *, tying: bool) -> int:
     return max(256, 2 * stop) if tying else stop + 12
 
 
-def hits(rows: list[Keyed], find: Find, total: int, *, scored: bool) -> Hits:
+def hits(rows: Sequence[tuple[Key, Record | Shown]], find: Find, total: int, *, scored: bool) -> Hits:
     """An answer without facets: a page of `total` hits, whose keys begin with their points where they are `scored`."""
     return Hits(
         tuple(
