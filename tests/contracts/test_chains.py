@@ -126,10 +126,11 @@ async def test_a_new_block_is_found_after_waiting(plug: Plug, chain: Chain, kit:
     assert [ref.hash for ref in await read(chain, 7, tip.height)] == [kit.tip.hash]
 
 
-async def test_waiting_ends_when_its_time_is_over(chain: Chain, kit: ChainKit) -> None:
-    await reached(chain, kit.tip)
+async def test_waiting_ends_when_its_time_is_over_and_nothing_is_new(chain: Chain, kit: ChainKit) -> None:
+    tip = await reached(chain, kit.tip)
     for _ in range(3):
         await asyncio.wait_for(chain.wait(0.01), 60)
+        assert await chain.tip() == tip
 
 
 async def test_the_branch_of_more_work_replaces_the_other(plug: Plug, chain: Chain, kit: ChainKit) -> None:

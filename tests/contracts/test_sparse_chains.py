@@ -187,10 +187,12 @@ async def test_it_has_no_mempool_no_values_and_no_transactions(plug: Plug, world
     assert await world.chain.transactions([said.event.txid]) == {}
 
 
-async def test_waiting_ends_when_its_time_is_over(world: World) -> None:
+async def test_waiting_ends_when_its_time_is_over_and_nothing_is_new(world: World) -> None:
     await world.chain.open()
+    tip = await world.chain.tip()
     for _ in range(3):
-        await asyncio.wait_for(world.chain.wait(0.01), 30)
+        await asyncio.wait_for(world.chain.wait(0.01), 60)
+        assert await world.chain.tip() == tip
 
 
 async def test_closing_twice_and_opening_again_is_no_trouble(plug: Plug, world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
@@ -199,15 +200,41 @@ def test_what_is_said_to_crawlers_is_not_said_to_us() -> None:
     assert robots.read(b"User-agent: a2b-registry\nDisallow: /\nUser-agent: *\nAllow: /").allow("/x") is False
 
 
-@given(st.binary(max_size=300), st.text(max_size=40))
-def test_any_robots_is_read(body: bytes, path: str) -> None:
-    robots.read(b"user-agent: a2b-registry\n" + body).allow(f"/{path}")
+AGENTS = st.sampled_from(["User-agent: a2b-registry", "user-AGENT : A2B-Registry # us", "User-agent: *", "User-agent:"])
+LINES = st.sampled_from(["Allow: /a", "disallow:/", "Disallow:", "Disallow: /b*$ # c", "Sitemap: /s", "", "Allow /a"])
+
+
+def read_by_groups(body: bytes) -> tuple[tuple[str, bool], ...]:
+    """What the groups that name us say, by a plain second reader: a name after a rule begins another group."""
+    groups: list[tuple[set[str], list[tuple[str, bool]]]] = [(set(), [])]
+    for line in body.decode("utf-8", "replace").splitlines():
+        name, colon, value = (part.strip() for part in line.split("#")[0].partition(":"))
+        if colon and name.lower() == "user-agent":
+            if groups[-1][1]:
+                groups.append((set(), []))
+            groups[-1][0].add(value.lower())
+        elif colon and name.lower() in ("allow", "disallow"):
+            groups[-1][1].append((value, name.lower() == "allow"))
+    return tuple(rule for names, rules in groups if "a2b-registry" in names for rule in rules if rule[0])
+
+
+@given(st.lists(AGENTS | LINES | st.text(max_size=30), max_size=12), st.binary(max_size=100), st.text(max_size=40))
+def test_any_robots_is_read_as_a_plain_second_reader_does(lines: list[str], rest: bytes, path: str) -> None:
+    body = "\n".join(lines).encode("utf-8", "replace") + b"\n" + rest
+    rules = robots.read(body)
+    assert rules.patterns == read_by_groups(body)
+    assert rules.allow(f"/{path}") or not all(allows for _, allows in rules.patterns)
+
+
+def test_so_many_rules_of_robots_are_read_and_no_more() -> None:
+    many = robots.read(b"User-agent: a2b-registry\n" + b"Disallow: /x\n" * 1_000 + b"Disallow: /" + b"y" * 1_000)
+    assert many.patterns == (("/x", False),) * robots.MAX_RULES
+    [(long, _)] = robots.read(b"User-agent: a2b-registry\nDisallow: /" + b"y" * 1_000).patterns
+    assert len(long) == robots.MAX_PATTERN
 
 
 @given(st.text("ab*$/", max_size=8), st.text("ab$/", max_size=8))
 def test_patterns_fit_as_a_regular_expression_says(pattern: str, path: str) -> None:
-    import re
-
     whole = pattern.endswith("$")
     body = ".*".join(re.escape(part) for part in pattern.removesuffix("$").split("*"))
     expected = re.match(body + (r"\Z" if whole else ""), path) is not None

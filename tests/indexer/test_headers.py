@@ -209,7 +209,7 @@ def test_bits_that_mean_nothing_or_too_much_are_refused(bits: int) -> None:
     chain, told = regtest(), line(1)
     chain.add(told)
     raw = told[0][:4] + sha256d(told[0]) + bytes(32) + (2**32 - 1).to_bytes(4, "little") + bits.to_bytes(4, "little")
-    refused(chain, [raw + bytes(4)])
+    assert f"its bits are {bits:08x} where 207fffff is required" in refused(chain, [raw + bytes(4)])
 
 
 @settings(max_examples=200, deadline=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -49,14 +50,31 @@ def test_hex_is_decoded_whatever_its_cuts(raw: bytes, places: list[int], spaced:
     assert digits.is_whole
 
 
-@given(pieces=st.lists(st.binary(max_size=2_000), max_size=5))
-def test_any_bytes_give_bytes_or_a_refusal(pieces: list[bytes]) -> None:
-    digits = Hexed()
+PIECES = st.sampled_from(
+    [b'{"result":"', b'"result" : "', b"00", b"aF3", b"7", b'"', b"zz", b',"error":null}', b" " * 1_020]
+) | st.binary(max_size=40)  # fmt: skip
+
+
+def said(whole: bytes) -> tuple[bytes, bool] | None:
+    """The bytes that an answer says in hex so far, and whether that is all; None where it does not: read at once."""
+    opening = re.search(rb'"result"\s*:\s*"', whole[:1_024])
+    if opening is None:
+        return None if len(whole) >= 1_024 else (b"", False)
+    digits, closing, _ = whole[opening.end() :].partition(b'"')
+    even = digits if len(digits) % 2 == 0 else digits[:-1]
+    is_hex = re.fullmatch(rb"[0-9a-fA-F]*", even) is not None
+    return (bytes.fromhex(even.decode()), bool(closing)) if is_hex and (even == digits or not closing) else None
+
+
+@given(pieces=st.lists(PIECES, max_size=8), is_opened=st.booleans())
+def test_any_bytes_give_the_bytes_they_say_or_a_refusal(pieces: list[bytes], is_opened: bool) -> None:
+    pieces, digits = [b'{"result":"'] * is_opened + pieces, Hexed()
     try:
-        for piece in pieces:
-            digits.feed(piece)
+        found = b"".join(map(digits.feed, pieces))
     except HexedError:
-        pass
+        assert said(b"".join(pieces)) is None
+        return
+    assert (found, digits.is_whole) == said(b"".join(pieces))
 
 
 # --- headers with the work of others

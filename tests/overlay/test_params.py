@@ -339,33 +339,39 @@ texts = st.text(max_size=40) | st.sampled_from(
 )  # fmt: skip
 
 
-@given(st.lists(st.tuples(names, texts), max_size=12))
+asked_pairs = st.tuples(names, texts) | st.tuples(st.sampled_from(["limit", "offset"]), st.integers().map(str))
+
+
+@given(st.lists(asked_pairs, max_size=12))
 def test_any_parameters_give_a_query_or_a_problem(given_pairs: list[tuple[str, str]]) -> None:
-    asked = asked_or_refused(lambda: from_pairs(given_pairs, CHAINS))
-    if asked is not None:
+    asked_or_refused(lambda: from_pairs(given_pairs, CHAINS))
+
+
+def quoted(pair: tuple[str, str]) -> str:
+    return "=".join(quote(part, errors="surrogatepass") for part in pair)
+
+
+@given(st.text(max_size=120) | st.lists(asked_pairs.map(quoted), max_size=6).map("&".join))
+def test_any_query_string_gives_a_query_or_a_problem(text: str) -> None:
+    asked_or_refused(lambda: ask(text))
+
+
+def asked_or_refused(question: Callable[[], Asked]) -> None:
+    """A question is within all limits, or it is refused with at least one fault; other exceptions pass through."""
+    try:
+        asked = question()
+    except BadRequestError as error:
+        refusal = error
+    else:
         assert 1 <= asked.query.limit <= 100
         assert 0 <= asked.query.offset <= 10_000
         assert asked.query.sort in ("relevance", "price", "updated", "created", "name")
         assert set(asked.query.facets) <= set(FACETS)
         assert set(asked.query.chains) <= set(CHAINS)
         assert len(asked.query.text.encode()) <= 512
-
-
-@given(st.text(max_size=120))
-def test_any_query_string_gives_a_query_or_a_problem(text: str) -> None:
-    asked_or_refused(lambda: ask(text))
-
-
-def asked_or_refused(question: Callable[[], Asked]) -> Asked | None:
-    """The question, or None when it was refused with at least one fault; any other exception passes through."""
-    refusal: BadRequestError | None = None
-    try:
-        return question()
-    except BadRequestError as error:
-        refusal = error
+        return
     assert refusal.faults
     assert all(isinstance(fault, Fault) for fault in refusal.faults)
-    return None
 
 
 @given(st.lists(st.tuples(names, texts), max_size=5))
