@@ -77,8 +77,11 @@ def test_each_story_ends_as_a_fresh_index(
         life.teardown()
 
 
+@pytest.mark.parametrize("content", ["agent", "plain"])
 @pytest.mark.parametrize("number", range(4))
-def test_who_is_looked_at_before_its_parents_is_read_again_when_they_come(number: int, tmp_path: Path) -> None:
+def test_who_is_looked_at_before_its_parents_is_read_again_when_they_come(
+    number: int, content: str, tmp_path: Path
+) -> None:
     """One transaction a look: which comes first is chance, so it is tried with several."""
     LivingChain.empty = tmp_path / "empty.db"
     with Indexing(f"sqlite:///{LivingChain.empty}"):
@@ -87,8 +90,10 @@ def test_who_is_looked_at_before_its_parents_is_read_again_when_they_come(number
     try:
         life.begin(1, 256, [REGISTERED], 1)
         for generation in range(5):
-            plan = Spend((1, 0), (Made(1, "agent", (number + generation) % 4),), change=True)
+            plan = Spend((1, 0), (Made(1, content, (number + generation) % 4),), change=True)
             life.a_transaction_is_announced(0, plan, conflicting=False, everywhere=True)
-        life.the_indexer_looks()
+        for _ in life.nodes[0].unconfirmed:
+            life.the_indexer_looks()
+        life.run(life.compare())
     finally:
         life.teardown()
