@@ -1,4 +1,4 @@
-"""Sorted words in flat arrays: 30 bytes a word instead of a hundred and more in a dict, and mapped from a file at once.
+"""Sorted words in flat arrays: 40 bytes a word instead of a hundred and more in a dict, and mapped from a file at once.
 
 A mistyped word is found without a table of deletions: every word has a signature of 64 bits, which of 32 classes of
 letters it holds once and which twice or more. One insertion or deletion changes at most one bit, a substitution two, a
@@ -15,6 +15,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +25,9 @@ from overlay.search.text import is_spelt
 Counts = npt.NDArray[np.uint32]
 Bits = npt.NDArray[np.uint64]
 _SHORTEST, _LONGEST = 4, 26  # letters of words that can be meant by a mistyped one of 5 to 24
+_SORTED = 64  # words that are sorted outright: of more, those that are too rare are left out first
 _EVERY = 32  # one word of so many is sampled
-_MAGIC = b"a2b words 1\n"
+_MAGIC = b"a2b words 2\n"
 _FIELDS: tuple[tuple[str, npt.DTypeLike], ...] = (
     ("starts", np.uint32),
     ("surfaces", np.uint32),
@@ -34,6 +36,8 @@ _FIELDS: tuple[tuple[str, npt.DTypeLike], ...] = (
     ("signatures", np.uint64),
     ("by_length", np.uint32),
     ("lengths", np.uint32),
+    ("buckets", np.uint32),
+    ("by_bucket", np.uint32),
 )
 
 
@@ -54,7 +58,8 @@ class Lexicon:
     """Words in code point order and their columns. `starts` are offsets into `blob` (UTF-8, words end in LF).
 
     `by_length` lists the words that have a signature, shortest first; `signatures` go with it; `lengths[n]` is how many
-    of them are shorter than n.
+    of them are shorter than n. The words whose CRC-32 leaves b, divided by the number of buckets (a power of two), are
+    `by_bucket[buckets[b]:buckets[b + 1]]`.
     """
 
     listings: int
@@ -66,6 +71,8 @@ class Lexicon:
     signatures: Bits
     by_length: Counts
     lengths: Counts
+    buckets: memoryview  # of uint32, as the next
+    by_bucket: memoryview
     _sample: list[bytes] = field(default_factory=list)
 
     @classmethod
@@ -78,6 +85,10 @@ class Lexicon:
         spelt = np.flatnonzero(bits)
         by_length = spelt[np.argsort(sizes[spelt], kind="stable")].astype(np.uint32)
         lengths = np.searchsorted(sizes[by_length], np.arange(_LONGEST + 4)).astype(np.uint32)
+        number = 1 << len(words).bit_length()
+        bucket = np.fromiter(map(crc32, encoded), np.uint32, len(words)) & np.uint32(number - 1)
+        by_bucket = np.argsort(bucket, kind="stable")
+        buckets = np.searchsorted(bucket[by_bucket], np.arange(number + 1)).astype(np.uint32)
         return cls(
             listings,
             b"".join(word + b"\n" for word in encoded),
@@ -88,6 +99,8 @@ class Lexicon:
             bits[by_length],
             by_length,
             lengths,
+            buckets.data,
+            by_bucket.astype(np.uint32).data,
         )
 
     def merged(self, words: list[str], rows: list[list[int]], listings: int) -> Lexicon:
@@ -125,9 +138,12 @@ class Lexicon:
 
     def find(self, word: str) -> int | None:
         """The place of a word, None when it is not here."""
-        raw = word.encode()
-        at = self._place(raw)
-        return at if at < len(self.surfaces) and self._raw(at) == raw else None
+        raw, starts, buckets = word.encode(), self.starts, self.buckets
+        bucket = crc32(raw) & (len(buckets) - 2)
+        for at in self.by_bucket[buckets[bucket] : buckets[bucket + 1]]:
+            if self.blob[starts[at] : starts[at + 1] - 1] == raw:
+                return at
+        return None
 
     def add(self, at: int, surface: int, term: int, levels: int) -> None:
         """Change the counts of a word in memory (never below 0); the file stays as it is."""
@@ -149,9 +165,15 @@ class Lexicon:
     def beginning(self, prefix: str, limit: int) -> list[tuple[int, str]]:
         """(count, word) of the commonest surfaces with that beginning; of equally common ones the first in order."""
         low, high = self._place(prefix.encode()), self._place(prefix.encode() + b"\xff")
-        counts = self.surfaces[low:high].astype(np.int64)
-        order = np.argsort(-counts, kind="stable")[:limit].tolist()
-        return [(int(counts[at]), self.word(low + at)) for at in order if counts[at]]
+        counts = self.surfaces[low:high]
+        if len(counts) > max(_SORTED, limit):
+            least = max(1, np.partition(counts, -limit)[-limit])
+            places = (counts >= least).nonzero()[0].tolist()
+        else:
+            places = range(len(counts))
+        pairs = zip(counts.take(places).tolist() if places else (), places, strict=True)
+        best = sorted((-count, at) for count, at in pairs if count)[:limit]
+        return [(-count, self.word(low + at)) for count, at in best]
 
     def save(self, path: Path) -> None:
         """Write to a new file and flush it to the disk. Raises OSError."""
@@ -181,7 +203,7 @@ class Lexicon:
             array = np.frombuffer(mapped, kind, count, at)
             found[name] = array.copy() if name in {"surfaces", "terms", "levels"} else array
             at += -(-array.nbytes // 8) * 8
-        found["starts"] = found["starts"].data
+        found |= {name: found[name].data for name in ("starts", "buckets", "by_bucket")}
         return cls(listings=head["listings"], blob=blob, **found)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar, cast
 
 from rapidfuzz.distance import OSA
+from rapidfuzz.process import extract
 
 from overlay.search.lexicon import Lexicon, empty, signature
 from overlay.search.ranking import NAMING
@@ -168,14 +169,10 @@ class Vocabulary:
     def similar(self, word: str, edits: int) -> list[Near]:
         """Words in use within `edits` of a word of 5 to 24 letters, the nearest first, then the commonest, then by
         spelling."""
-        found = []
         bits = signature(word)
-        for other in (*self._base.near(len(word), bits, edits)[:MOST_CHECKED], *self._near_new(len(word), bits, edits)):
-            distance = OSA.distance(word, other, score_cutoff=edits)
-            if distance <= edits:
-                count = self._count(other)
-                if count:
-                    found.append(Near(other, distance, count))
+        others = self._base.near(len(word), bits, edits)[:MOST_CHECKED] + self._near_new(len(word), bits, edits)
+        near = extract(word, others, scorer=OSA.distance, processor=None, score_cutoff=edits, limit=None)
+        found = [Near(other, int(distance), count) for other, distance, _ in near if (count := self._count(other))]
         return sorted(found, key=lambda near: (near.edits, -near.listings, near.word))
 
     def _near_new(self, length: int, bits: int, edits: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -68,6 +69,20 @@ def test_completions_are_the_commonest_words_with_that_beginning(
     wanted = sorted((-n, word) for word, n in counts.items() if word.startswith(prefix) and word != prefix)
     found = (vocabulary.merged() if merged else vocabulary).completions(prefix, limit)
     assert found == [word for _, word in wanted[:limit]]
+
+
+@pytest.mark.parametrize("limit", [1, 8, 99, 500])
+def test_of_many_completions_the_commonest_are_found_too(limit: int) -> None:
+    chance, change = Random(limit), Change()
+    words = [f"data{number:03}" for number in range(300)]
+    listings = [frozenset(chance.sample(words, 20)) for _ in range(40)]
+    for listing in listings:
+        change.come(listing, {})
+    vocabulary = Vocabulary()
+    vocabulary.apply(change.listings, change.rows())
+    counts = counted(listings)
+    wanted = sorted((-n, word) for word, n in counts.items())[:limit]
+    assert vocabulary.merged().completions("data", limit) == [word for _, word in wanted]
 
 
 @given(st.lists(st.tuples(st.booleans(), LISTING), max_size=20), st.sets(st.integers(0, 19)))

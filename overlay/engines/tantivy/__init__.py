@@ -36,7 +36,7 @@ from overlay.search.vocabulary import Change, Vocabulary
 if TYPE_CHECKING:
     from overlay.document import Document
 
-_VERSION = "tantivy-7"
+_VERSION = "tantivy-8"
 """The folder inside the index folder: a new layout gets a new name, and the old one is left to be rebuilt."""
 _HEAP = 24_000_000
 _SMALL_BATCH = 64  # registrations; larger ones are a rebuild, or catching up
