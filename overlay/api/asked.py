@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 from overlay.api import cursors, values
@@ -20,6 +21,7 @@ from parsers.rates import Rates
 
 NEWEST_OR_BEST_FIRST = frozenset({"relevance", "updated", "created"})
 DEFAULT_STATUSES = ("live", "pending")
+_BOUNDS, _HEIGHTS = frozenset({"minPrice", "maxPrice"}), frozenset({"fromBlock", "toBlock", "asOfHeight"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +58,9 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exch
     Raises BadRequestError naming each fault.
     """
     found, faults = read(given, SEARCH)
-    names = _chains(found.get("chain", ()), chains, faults)
+    names = _chains(found["chain"], chains, faults) if "chain" in found else ()
     sort = found.get("sort", "relevance")
-    place = _place(found, sort, faults)
+    place = _place(found, sort, faults) if "cursor" in found else None
     price_currency = _price_currency(found, faults)
     if faults:
         raise BadRequestError(faults)
@@ -74,9 +76,8 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exch
         beyond=not place and offset > MAX_OFFSET,
         explain=found.get("explain", False),
         notes=(
-            *_on_prices(found, price_currency, table, exchange),
-            *_without_chain(found, height_chain),
-            *_of_one_chain(found, names),
+            *(_on_prices(found, price_currency, table, exchange) if price_currency is not None else ()),
+            *(_on_heights(found, names, height_chain) if _are_heights(found) else ()),
         ),
         text=found.get("q", ""),
         highlight=found.get("highlight", False),
@@ -127,7 +128,7 @@ def _query(
         owners=_with(found.get("owner", ()), words.owners, values.owner),
         statuses=_statuses(found),
         verified=found.get("verified"),
-        height_chain=height_chain if found.keys() & {"fromBlock", "toBlock", "asOfHeight"} else None,
+        height_chain=height_chain if _are_heights(found) else None,
         from_height=found.get("fromBlock") if by_height else None,
         to_height=found.get("toBlock") if by_height else None,
         as_of=found.get("asOfHeight") if by_height else None,
@@ -137,7 +138,7 @@ def _query(
         limit=found.get("limit", 20),
         offset=0 if place else min(found.get("offset", 0), MAX_OFFSET),
         after=place.key if place else None,
-        facets=tuple(dict.fromkeys(name for names in found.get("facets", ()) for name in names)),
+        facets=tuple(dict.fromkeys(chain.from_iterable(found["facets"]))) if "facets" in found else (),
         operators=_operators(words),
     )
 
@@ -179,8 +180,7 @@ def _chains(asked: tuple[str, ...], known: Mapping[str, str], faults: list[Fault
 
 
 def _place(found: Mapping[str, Any], sort: str, faults: list[Fault]) -> cursors.Place | None:
-    if (text := found.get("cursor")) is None:
-        return None
+    text = found["cursor"]
     if found.get("offset"):
         faults.append(Fault("conflict", "give cursor or offset, not both", "cursor"))
     try:
@@ -208,21 +208,21 @@ def _price_currency(found: Mapping[str, Any], faults: list[Fault]) -> str | None
     accepted: tuple[str, ...] = found.get("acceptedCurrency", ())
     if given is not None or not _by_price(found):
         return given
-    if len(accepted) > 1 and found.keys() & {"minPrice", "maxPrice"}:
+    if len(accepted) > 1 and not _BOUNDS.isdisjoint(found):
         detail = f"priceCurrency is needed: prices could be in {' or '.join(map(shown, accepted))}"
         faults.append(Fault("price-currency-needed", detail, "priceCurrency"))
     return accepted[0] if len(accepted) == 1 else None
 
 
 def _by_price(found: Mapping[str, Any]) -> bool:
-    return bool(found.keys() & {"minPrice", "maxPrice"}) or found.get("sort", "").endswith("price")
+    return not _BOUNDS.isdisjoint(found) or found.get("sort", "").endswith("price")
 
 
 def _on_prices(
-    found: Mapping[str, Any], price_currency: str | None, table: Rates | None, exchange: Exchange
+    found: Mapping[str, Any], price_currency: str, table: Rates | None, exchange: Exchange
 ) -> Iterable[Fault]:
     """Which offers could not be compared by price (law 15)."""
-    if price_currency is None or not _by_price(found):
+    if not _by_price(found):
         return
     if table is None:
         code, why = exchange.missing(price_currency)
@@ -233,15 +233,15 @@ def _on_prices(
         yield Fault("quoted-only", detail)
 
 
-def _without_chain(found: Mapping[str, Any], height_chain: str | None) -> Iterable[Fault]:
+def _are_heights(found: Mapping[str, Any]) -> bool:
+    return not _HEIGHTS.isdisjoint(found)
+
+
+def _on_heights(found: Mapping[str, Any], names: tuple[str, ...], height_chain: str | None) -> Iterable[Fault]:
+    """Which heights could not be compared: those of several chains cannot, so only the first of them is searched."""
     if height_chain is None:
-        for name in ("fromBlock", "toBlock", "asOfHeight"):
-            if name in found:
-                yield Fault("no-chain", "no chain is configured yet, so there is no height to compare", name)
-
-
-def _of_one_chain(found: Mapping[str, Any], names: tuple[str, ...]) -> Iterable[Fault]:
-    """Heights of several chains cannot be compared: only the first of those asked for is searched then."""
-    if len(names) > 1 and found.keys() & {"fromBlock", "toBlock", "asOfHeight"}:
+        for name in filter(_HEIGHTS.__contains__, found):
+            yield Fault("no-chain", "no chain is configured yet, so there is no height to compare", name)
+    if len(names) > 1:
         others = ", ".join(names[1:])
         yield Fault("one-chain", f"heights are those of {names[0]}: nothing of {others} is shown", "chain")
