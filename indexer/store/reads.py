@@ -69,9 +69,9 @@ class Store:
         with self.engine.connect() as connection:
             return connection.execute(statement).scalar()
 
-    def _rows(self, statement: Select[Any]) -> list[Any]:
+    def _rows(self, statement: Select[Any], **asked: Any) -> list[Any]:
         with self.engine.connect() as connection:
-            return list(connection.execute(statement).mappings())
+            return list(connection.execute(statement, asked).mappings())
 
     def chains(self) -> dict[str, str]:
         """CAIP-2 ids by the configured names of the chains this database holds."""
@@ -214,7 +214,7 @@ class Store:
         """All revisions of several registrations, those that are unconfirmed too; each answer is of one moment."""
         found: dict[str, Story] = defaultdict(Story)
         for batch in batches(registrations):
-            for row in self._rows(stories.whole(batch)):
+            for row in self._rows(stories.whole(), registrations=batch):
                 found[row["registration"]].add(row)
         return dict(found)
 
@@ -318,7 +318,7 @@ class Store:
         """Card bytes by SHA-256, those of unconfirmed cards too; those never stored are left out."""
         found: dict[bytes, bytes] = {}
         for batch in batches(set(digests)):
-            for row in self._rows(stories.bodies(batch)):
+            for row in self._rows(stories.bodies(), digests=batch):
                 found[row["sha256"]] = row["body"]
         return found
 

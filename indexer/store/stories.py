@@ -6,11 +6,11 @@ between what was unconfirmed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, func, null, select, union_all
+from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, func, null, select, union_all
 
 from indexer.facts import Event, Status
 from indexer.store import rows
@@ -72,17 +72,22 @@ def is_newest(chain: str) -> ColumnElement[bool]:
     return ~superseded.exists()
 
 
-def whole(registrations: Sequence[str]) -> Select[Any]:
-    """All revisions of these registrations, those in no block last and without hash and time."""
-    waiting = select(pending, null(), null()).where(pending.c.registration.in_(registrations))
-    both = union_all(confirmed(events.c.registration.in_(registrations)), waiting).subquery()
+@cache
+def whole() -> Select[Any]:
+    """All revisions of the `registrations` given to it, those in no block last and without hash and time. Made once:
+    putting it together takes longer than most answers."""
+    asked: BindParameter[Any] = bindparam("registrations", expanding=True)
+    waiting = select(pending, null(), null()).where(pending.c.registration.in_(asked))
+    both = union_all(confirmed(events.c.registration.in_(asked)), waiting).subquery()
     return select(both).order_by(both.c.chain, both.c.place)
 
 
-def bodies(digests: Sequence[bytes]) -> Select[Any]:
-    """Card bytes by SHA-256, those of unconfirmed cards too; one may come twice."""
-    waiting = select(pending_cards.c.sha256, pending_cards.c.body).where(pending_cards.c.sha256.in_(digests))
-    both = union_all(select(cards).where(cards.c.sha256.in_(digests)), waiting).subquery()
+@cache
+def bodies() -> Select[Any]:
+    """Card bytes by the SHA-256 `digests` given to it, those of unconfirmed cards too; one may come twice."""
+    asked: BindParameter[Any] = bindparam("digests", expanding=True)
+    waiting = select(pending_cards.c.sha256, pending_cards.c.body).where(pending_cards.c.sha256.in_(asked))
+    both = union_all(select(cards).where(cards.c.sha256.in_(asked)), waiting).subquery()
     return select(both)
 
 
