@@ -205,8 +205,8 @@ def profile(folder: Path, scratch: Path) -> None:
     """Where the time goes, in one thread."""
     index(folder, scratch / "0.db")
 
-    async def here(function: Any, *arguments: Any) -> Any:
-        return function(*arguments)
+    async def here(function: Any, *arguments: Any, **named: Any) -> Any:
+        return function(*arguments, **named)
 
     asyncio.to_thread = here
     profiler = cProfile.Profile()
