@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, NamedTuple
 
-from indexer.store import Store, StoreUnavailableError, pointed
+from indexer.store import Store, StoreUnavailableError, pointed, walk
 from indexer.store.outbox import Outbox
 from overlay.catalogue import Catalogue
 from overlay.copies.book import Copies
 from overlay.copies.marks import marked_document
-from overlay.engines import Cursor, Engine
+from overlay.engines import Cursor, Engine, is_further
 
 if TYPE_CHECKING:
     from overlay.document import Document
@@ -25,17 +25,41 @@ BATCH = 2_000
 """Changes or registrations carried into the index in one commit."""
 
 
+TOLD_SECONDS = 5.0
+"""Between two lines about an index that is made anew."""
+
+BEHIND_SECONDS = 0.1
+"""How often is looked whether a replica has caught up with what the index read elsewhere."""
+
+
+class Renewal(NamedTuple):
+    """How far an index that is made anew has come: registrations carried, of how many."""
+
+    done: int
+    of: int
+
+
+def _why(cursor: Cursor | None) -> str:
+    return "it holds nothing, or nothing that can be read" if cursor is None else "it was made of another database"
+
+
 def _continues(cursor: Cursor, outbox: Outbox) -> bool:
     return cursor.epoch == outbox.epoch and cursor.seq <= outbox.newest_seq
 
 
 class Feed:
-    """Keeps one index in step with the store. Every call may take its time: call it from a worker thread."""
+    """Keeps one index in step with the store. Every call may take its time: call it from a worker thread. `renewal`
+    says how far making it anew has come, None while that is not done here."""
 
     def __init__(self, store: Store, engine: Engine, copies: Copies | None = None) -> None:
         """With `copies`, what listings have in common is told: searches show one of those that are the same."""
         self._store, self._engine, self._copies = store, engine, copies
         self._catalogue = Catalogue(store)
+        self.renewal: Renewal | None = None
+
+    def tidy(self) -> None:
+        """Remove what a process left that was killed while it made the index anew."""
+        self._engine.tidy()
 
     def behind(self) -> int:
         """How many changes the index has not seen."""
@@ -71,14 +95,25 @@ class Feed:
             return 0
         cursor = self._stands(progress)
         if cursor is None or not self._continues(cursor):
-            return self.rebuild(progress)
+            return self._begin(cursor, progress)
+        return self.carry(cursor)
+
+    def _begin(self, cursor: Cursor | None, progress: Callable[[int], None]) -> int:
+        """Make an index that is of use here, of one that is not."""
+        if cursor is None and not self._store.newest_seq():
+            return self.fill(progress)  # all there is: nothing
+        log.info("index: %s, so it is made anew", _why(cursor))
+        return self.rebuild(lambda done, _: progress(done))
+
+    def carry(self, cursor: Cursor) -> int:
+        """Carry over the next batch of changes after `cursor`; how many."""
         changes = self._store.changes(cursor.seq, BATCH)
         if not changes:
             return self._tell_others(cursor)
         touched = list(dict.fromkeys(change.id for change in changes))
-        began = time.monotonic()
+        began = monotonic()
         self._put(touched, Cursor(cursor.epoch, changes[-1].seq))
-        log.info("index: %d changes carried over in %.0f ms", len(changes), 1000 * (time.monotonic() - began))
+        log.info("index: %d changes carried over in %.0f ms", len(changes), 1000 * (monotonic() - began))
         return len(changes)
 
     def _stands(self, progress: Callable[[int], None]) -> Cursor | None:
@@ -136,25 +171,55 @@ class Feed:
             total += carried
         return total
 
-    def rebuild(self, progress: Callable[[int], None] = lambda _: None) -> int:
+    def rebuild(self, progress: Callable[[int, int], None] = lambda *_: None) -> int:
         """Make the index anew from the store; the number of registrations carried.
 
-        An engine that can make another index beside the one that answers lets that answer until the new one knows as
-        much, and keeps it when interrupted. In another an interruption leaves an index at sequence number 0, which the
-        next `step` completes.
+        It is made beside the one that answers, which is exchanged for it at one stroke, and stays when this is broken
+        off. `progress` is told how many registrations were carried, of how many. Raises BusyError while another process
+        makes one.
         """
-        renewing: Callable[[], AbstractContextManager[Engine]] | None = getattr(self._engine, "renewing", None)
-        if renewing is None or self._engine.cursor() is None:
-            return self._fill(progress)
-        with renewing() as fresh:
-            feed = Feed(self._store, fresh, self._copies)
-            total = feed._fill(progress)
-            feed.run()
-            while not self._engine.show(fresh):  # type: ignore[attr-defined]  # whoever renews, shows
-                feed.run()
+        try:
+            with self._engine.renewing() as fresh, ExitStack() as ending:
+                claims = ending.enter_context(self._copies.anew()) if self._copies is not None else None
+                total = self._exchange(Feed(self._store, fresh, claims), progress)
+                if self._copies is not None and claims is not None:
+                    self._copies.become(claims)
+        finally:
+            self.renewal = None
+        log.info("index: made anew from the store, %d registrations", total)
         return total
 
-    def _fill(self, progress: Callable[[int], None]) -> int:
+    def _exchange(self, beside: Feed, progress: Callable[[int, int], None]) -> int:
+        """Fill an index beside this one, and let it answer once it has read as much; the number of registrations."""
+        of = walk.registrations(self._store.engine) + len(self._store.newcomer_ids())
+        told = monotonic()
+
+        def tell(done: int) -> None:
+            nonlocal told
+            self.renewal = Renewal(done, of)
+            if monotonic() - told >= TOLD_SECONDS:
+                told = monotonic()
+                log.info("index: made anew beside the one that answers, %d of %d registrations", done, of)
+            progress(done, of)
+
+        total = beside.fill(tell)
+        while True:
+            cursor = beside.cursor()
+            if cursor is None or not self._continues(cursor):
+                total = beside.fill(tell)  # of another database by now
+            elif is_further(self._engine.cursor(), cursor):
+                if not beside.carry(cursor):
+                    sleep(BEHIND_SECONDS)  # a replica: what the other one has read is not here yet
+            elif self._engine.show(beside._engine):
+                return total
+            tell(total)
+
+    def cursor(self) -> Cursor | None:
+        """Where the index stands."""
+        return self._engine.cursor()
+
+    def fill(self, progress: Callable[[int], None]) -> int:
+        """Put all there is into an index that nobody looks at yet; the number of registrations."""
         self._engine.clear()
         if self._copies is not None:
             self._copies.clear()
@@ -170,7 +235,6 @@ class Feed:
         while self._tell_others(Cursor(epoch, 0)):
             progress(total)
         self._put([], Cursor(epoch, newest))
-        log.info("index: rebuilt from the store, %d registrations", total)
         return total
 
     def _batches(self) -> Iterator[list[str]]:

@@ -53,6 +53,7 @@ class _Everything(Collector):
         if index := status.get("index"):
             yield GaugeMetricFamily("a2b_index_seq", "The newest change that searches see.", index["seq"])
             yield GaugeMetricFamily("a2b_index_behind_changes", "Changes that searches do not see.", index["behind"])
+            yield from _renewal(index.get("renewal"))
         yield _by_label(
             "a2b_ingest_requests", "Transactions that publishers asked for, by state.", "state",
             services.requests.counts(),
@@ -65,6 +66,16 @@ class _Everything(Collector):
         yield from _rates(status.get("rates"))
         yield from _http(services.counters, self._paths)
         yield _lines(services.counters)
+
+
+def _renewal(told: Mapping[str, int] | None) -> Iterator[Metric]:
+    """How far an index that is made anew has come, while it is."""
+    if told is not None:
+        done = "Registrations in the index that is being made anew."
+        yield GaugeMetricFamily("a2b_index_renewal_registrations", done, told["done"])
+        yield GaugeMetricFamily(
+            "a2b_index_renewal_registrations_wanted", "Registrations that it will hold.", told["of"]
+        )
 
 
 def _rates(told: Mapping[str, Any] | None) -> Iterator[Metric]:

@@ -157,7 +157,9 @@ class Runner:
         if house.writer is not None and house.settings.rates:
             self._start(self._lasting(self._ask_for_rates))
         if house.engine is not None:
-            self._start(self._lasting(partial(self._carry, Feed(house.store, house.engine, house.copies))))
+            feed = Feed(house.store, house.engine, house.copies)
+            self.standing.carry(feed)
+            self._start(self._lasting(partial(self._carry, feed)))
             self._start(self._hold())
             self._start(self._lasting(self.standing.keep_hashing))
             self._start(self._lasting(self._look_at_rates))
@@ -307,6 +309,7 @@ class Runner:
 
     async def _carry(self, feed: Feed) -> None:
         """Keep the index in step: woken by every write, one batch at a time."""
+        await asyncio.to_thread(feed.tidy)
         with self._news.listen() as woken:
             await self._carry_when(woken, feed)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Engine, Select, and_, or_, select
+from sqlalchemy import Engine, Select, and_, func, or_, select
 
 from indexer.facts import Event, Proof, Reading
 from indexer.store import rows
@@ -79,3 +79,10 @@ def has_reverted(engine: Engine, since: int, upto: Mapping[str, int]) -> bool:
             select(changes.c.seq).where(changes.c.seq > since, changes.c.op == "revert", undone).limit(1)
         )
         return found.first() is not None
+
+
+def registrations(engine: Engine) -> int:
+    """How many registrations were ever in a block that is stored."""
+    said = select(events.c.chain, events.c.registration).where(events.c.registration.is_not(None)).distinct().subquery()
+    with engine.connect() as connection:
+        return int(connection.execute(select(func.count()).select_from(said)).scalar_one())

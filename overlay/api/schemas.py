@@ -367,7 +367,16 @@ SCHEMAS: dict[str, Schema] = {
     "Status": record(
         {"version": TEXT, "chains": several(ref("ChainStatus")), "listings": ref("Counts")},
         {
-            "index": {"type": "object"},
+            "index": record(
+                {"engine": TEXT, "seq": COUNT, "behind": COUNT},
+                {
+                    "renewal": record(
+                        {"done": COUNT, "of": COUNT},
+                        description="While the index is made anew here: registrations carried, of about how many. "
+                        "Until it is done the one before answers.",
+                    )
+                },
+            ),
             "replica": record(
                 {"source": TEXT, "lagSeconds": maybe({"type": "number"}), "behind": maybe(COUNT)},
                 description="How far the replica that is read from is behind: in seconds and in changes.",

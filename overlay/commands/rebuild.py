@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     """The command for an index that is lost, or of another kind."""
     command(
-        commands, "rebuild", rebuild, "Make the search index anew from the database. Nothing else may be writing it.",
-        "data", "database", "search",
+        commands, "rebuild", rebuild, "Make the search index anew from the database.", "data", "database", "search",
+        more="The one before answers until then, also where it is being served.",
     )  # fmt: skip
 
 
@@ -30,12 +30,12 @@ def rebuild(asked: Namespace) -> int:
     store = open_store(told, make=False)
     try:
         with (
+            writing_index(told),
             closing(open_index(told, make=True)) as engine,
             closing(open_copies(told)) as copies,
-            writing_index(told),
             counting("rebuilding the index", "registrations") as tell,
         ):
-            total = Feed(store, engine, copies).rebuild(lambda done: tell(done, 0))
+            total = Feed(store, engine, copies).rebuild(tell)
     finally:
         store.engine.dispose()
     say(f"indexed {total:,} registrations into {told.shown()['search']}")

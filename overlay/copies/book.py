@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 FILE = "copies-1.db"
 """A new layout gets a new name."""
 
+PASSING = f"{FILE}-new"
+"""The name of one that is being made, for an instant."""
+
 NAMING = 100
 """Listings that are told at once when another one turns out to be the first of what they say; those beyond go on naming
 the one before."""
@@ -93,13 +96,20 @@ class Copies:
     """Safe from several threads and processes; whoever feeds the index writes. Raises EngineError when the file cannot
     be used, BusyError while another process holds it."""
 
-    def __init__(self, folder: str) -> None:
-        """Open the file in an index' folder, making it when there is none."""
-        self._path = Path(folder) / FILE
+    def __init__(self, folder: str, *, passing: bool = False) -> None:
+        """Open the file in an index' folder, making it when there is none; a `passing` one is empty, and has no name
+        any more, so that it goes with the process."""
+        self._path = Path(folder) / (PASSING if passing else FILE)
         self._lock = threading.Lock()
         with self._told():
             Path(folder).mkdir(parents=True, exist_ok=True)
+            if passing:
+                self._path.unlink(missing_ok=True)
             self._db = self._open()
+            if passing:
+                # a journal would need the name
+                self._db.execute("PRAGMA journal_mode = MEMORY")
+                self._path.unlink()
 
     def _open(self) -> sqlite3.Connection:
         try:
@@ -157,6 +167,20 @@ class Copies:
         with self._writing() as db:
             for table in ("claims", "listings", "waiting", "cursors"):
                 db.execute(f"DELETE FROM {table}")  # noqa: S608  names of our own
+
+    @contextmanager
+    def anew(self) -> Iterator[Copies]:
+        """An empty one, for an index that is made beside the one that answers."""
+        fresh = Copies(str(self._path.parent), passing=True)
+        try:
+            yield fresh
+        finally:
+            fresh.close()
+
+    def become(self, other: Copies) -> None:
+        """Claim what the other one does, and nothing else: all or nothing."""
+        with self._lock, self._told():
+            other._db.backup(self._db)
 
     # -- what is claimed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
@@ -37,6 +38,11 @@ class Cursor(NamedTuple):
 
     epoch: str
     seq: int
+
+
+def is_further(one: Cursor | None, other: Cursor | None) -> bool:
+    """Whether an index has read more of the same changes than another."""
+    return one is not None and other is not None and one.epoch == other.epoch and one.seq > other.seq
 
 
 class Suggestion(NamedTuple):
@@ -85,6 +91,20 @@ class Engine(Protocol):
 
     def count(self) -> int:
         """Number of current documents (listings, whatever their status)."""
+        ...
+
+    def renewing(self) -> AbstractContextManager[Engine]:
+        """An empty index beside this one, which goes on answering and being fed: to be filled and then shown, and
+        removed where it is not. Raises BusyError while another process makes one."""
+        ...
+
+    def show(self, fresh: Engine) -> bool:
+        """Let an index that was made beside this one answer in its place, in all processes, at one stroke and durably;
+        False, and nothing is done, where this one has read further."""
+        ...
+
+    def tidy(self) -> None:
+        """Remove what was being made beside this one when a process was killed; not what another one is making."""
         ...
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
+from weakref import finalize
 
 _HEAD = Struct("<5IQ??")  # where the id, the cheapest, the offers, the item and the words end
 _START, _ends = _HEAD.size, _HEAD.unpack_from
@@ -81,6 +82,8 @@ class Records:
         """Open the file; for writing it is made when missing. Raises OSError."""
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND if write else os.O_RDONLY
         self._file = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o644)
+        # a search may still read of an index that has been exchanged; with the last one the file goes
+        self._close = finalize(self, os.close, self._file)
         self._mapped: _Bytes = b""  # the file as it was when something beyond was last read
 
     def append(self, data: bytes) -> int:
@@ -137,4 +140,4 @@ class Records:
     def close(self) -> None:
         """Close the file."""
         self._mapped = b""
-        os.close(self._file)
+        self._close()

@@ -1,100 +1,529 @@
-"""An index in PostgreSQL is made anew beside the one that answers, and takes its place in all processes."""
+"""An index is made anew beside the one that answers, and takes its place at one stroke in all processes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
 
 import psycopg
 import pytest
 
-from indexer.store import Store, Writer
-from overlay.engines import BusyError, Cursor, Engine, open_engine
-from overlay.engines.postgres import PostgresEngine
-from overlay.feed import Feed
-from tests.contracts.listed import EPOCH, found, listing, put
-from tests.databases import Cluster, new_index
-from tests.facts import born, says
+from indexer.facts import Event, Reading
+from indexer.store import Store, Writer, connect
+from overlay import feed as feeding
+from overlay.copies.book import Copies
+from overlay.engines import BusyError, Cursor, Engine, EngineError, open_engine
+from overlay.feed import Feed, Renewal
+from tests.conftest import ROOT
+from tests.contracts.listed import EPOCH, found, ids, listing, put
+from tests.contracts.listed import ask as asked
+from tests.facts import born, burned, moved, says
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, postgresql: Cluster) -> str:
-    return new_index("postgres", request, tmp_path_factory.getbasetemp())
+def index(engine: Engine) -> Engine:
+    """An engine that holds two listings."""
+    put(engine, listing("1", "alpha"), listing("2", "alpha"))
+    return engine
 
 
 @pytest.fixture
-def index(url: str) -> Iterator[PostgresEngine]:
-    with closing(PostgresEngine(url.partition(":")[2])) as engine:
-        put(engine, listing("1", "alpha"), listing("2", "alpha"))
-        yield engine
+def other(index: Engine, engine_url: str) -> Iterator[Engine]:
+    """The same index as another process sees it."""
+    with closing(open_engine(engine_url)) as opened:
+        yield opened
 
 
 def generations(url: str) -> int:
-    with psycopg.connect(url.partition(":")[2].replace("+psycopg", "")) as connection:
+    """How many indexes there are, those that do not answer among them."""
+    scheme, _, place = url.partition(":")
+    if scheme != "postgres":
+        return sum(path.is_dir() for path in Path(place).glob(f"{scheme}-*"))
+    with psycopg.connect(place.replace("+psycopg", "")) as connection:
         row = connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname ~ '^a2b_index_1_'").fetchone()
         return int(row[0]) if row else 0
 
 
-def test_the_old_index_answers_until_the_new_one_does(url: str, index: PostgresEngine) -> None:
-    with closing(open_engine(url)) as other:
-        assert found(other, "alpha") == {"1", "2"}
-        with index.renewing() as fresh:
-            put(fresh, listing("3", "alpha"), listing("4", "alpah"))
-            for each in (index, other):
-                assert (found(each, "alpha"), each.cursor()) == ({"1", "2"}, Cursor(EPOCH, 1))
-            put(index, listing("5", "alpha"), seq=2)
-            assert found(other, "alpha") == {"1", "2", "5"}, "the old one is fed meanwhile"
-            assert not index.show(fresh), "the new one has read less"
-            put(fresh, listing("5", "alpha"), seq=2)
-            assert index.show(fresh)
-            for each in (index, other):
-                assert (found(each, "alpha"), each.count()) == ({"3", "5"}, 3)
-                assert found(each, "alpah") == {"4"}
-        put(index, listing("6", "alpha"), seq=3)
-        assert found(other, "alpha") == {"3", "5", "6"}
-        assert generations(url) == 1
+def test_the_old_index_answers_until_the_new_one_does(index: Engine, other: Engine, engine_url: str) -> None:
+    with index.renewing() as fresh:
+        put(fresh, listing("3", "alpha"), listing("4", "alpah"))
+        for each in (index, other):
+            assert (found(each, "alpha"), each.cursor()) == ({"1", "2"}, Cursor(EPOCH, 1))
+        put(index, listing("5", "alpha"), seq=2)
+        assert found(other, "alpha") == {"1", "2", "5"}, "the old one is fed meanwhile"
+        assert not index.show(fresh), "the new one has read less"
+        put(fresh, listing("5", "alpha"), seq=2)
+        assert index.show(fresh)
+        for each in (index, other):
+            assert (found(each, "alpha"), each.count()) == ({"3", "5"}, 3)
+            assert found(each, "alpah") == {"4"}
+            assert each.cursor() == Cursor(EPOCH, 2)
+            assert each.get("1") is None
+    put(index, listing("6", "alpha"), seq=3)
+    assert found(other, "alpha") == {"3", "5", "6"}
+    assert generations(engine_url) == 1
+    with closing(open_engine(engine_url)) as later:
+        assert found(later, "alpha") == {"3", "5", "6"}
 
 
-def test_what_is_not_shown_is_removed_and_the_old_index_stays(url: str, index: PostgresEngine) -> None:
+def test_what_is_not_shown_is_removed_and_the_old_index_stays(index: Engine, engine_url: str) -> None:
     with index.renewing() as fresh:
         put(fresh, listing("3", "alpha"))
-        assert generations(url) == 2
-    assert generations(url) == 1
+        assert generations(engine_url) == 2
+    assert generations(engine_url) == 1
     renewing = index.renewing()
     put(renewing.__enter__(), listing("3", "alpha"))
-    assert renewing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None) is False
+    renewing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert found(index, "alpha") == {"1", "2"}
     with index.renewing():
-        assert generations(url) == 2, "what was left is removed with the next one"
-    assert generations(url) == 1
+        assert generations(engine_url) == 2, "what was left is removed with the next one"
+    assert generations(engine_url) == 1
 
 
-def test_one_process_at_a_time_makes_it_anew(url: str, index: PostgresEngine) -> None:
-    with closing(PostgresEngine(url.partition(":")[2])) as other, index.renewing():
-        second = other.renewing()
+def test_one_process_at_a_time_makes_it_anew(index: Engine, other: Engine, engine_url: str) -> None:
+    with index.renewing():
         with pytest.raises(BusyError, match="another process makes the index"):
-            second.__enter__()
+            other.renewing().__enter__()
+        other.tidy()
+        assert generations(engine_url) == 2, "what another one is making is left alone"
+    with other.renewing() as fresh:
+        put(fresh, listing("3", "alpha"))
+        assert other.show(fresh)
+    assert found(index, "alpha") == {"3"}
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_a_rebuild_shows_every_state_but_an_empty_one(store: Store, writer: Writer, url: str) -> None:
-    writer.append("demo", [says("0"), says("1", born("a", height=1))])
-    seen: list[int] = []
-    with closing(open_engine(url)) as engine, closing(open_engine(url)) as other:
+def test_only_what_was_made_beside_an_index_takes_its_place(index: Engine, other: Engine) -> None:
+    with pytest.raises(EngineError, match="only an index that is being made anew"):
+        index.show(other)
+    assert found(index, "alpha") == {"1", "2"}
+
+
+def test_who_fed_the_old_index_feeds_the_new_one_from_where_that_stands(index: Engine, other: Engine) -> None:
+    """Who notices only when it writes is told to look again, so that no cursor goes back."""
+    with other.renewing() as fresh:
+        put(fresh, listing("3", "alpha"), seq=7)
+        assert other.show(fresh)
+    until_it_is_not_busy(lambda: put(index, listing("4", "alpha"), seq=(index.cursor() or Cursor(EPOCH, 0)).seq + 1))
+    assert (found(other, "alpha"), other.cursor()) == ({"3", "4"}, Cursor(EPOCH, 8))
+
+
+def until_it_is_not_busy(work: Callable[[], object]) -> None:
+    """As those do who feed an index."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            work()
+        except BusyError:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        else:
+            return
+
+
+# -- carried from a store
+
+COUNT = 23
+"""Registrations: several batches of them."""
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "BATCH", 5)
+
+
+MEANWHILE = 7
+"""Registrations that come while an index is made anew, the last ones while the others wait for them."""
+
+
+class Asking:
+    """Asks an index all the time, in a thread, how many listings there are, until it is told to stop."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._stop = engine, threading.Event()
+        self.totals: set[int] = set()
+        self.looks = 0
+
+    def run(self) -> None:
+        """Ask, in each of the ways that there are."""
+        while not self._stop.is_set():
+            hits = asked(self._engine, limit=100, facets="type")
+            assert len(ids(hits)) == hits.total
+            counted = sum(count for _, count in (hits.facets or {}).get("type", ()))
+            assert counted == hits.total
+            self.totals |= {hits.total, self._engine.count()}
+            self.looks += 1
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._stop.set()
+
+
+@contextmanager
+def asking(*engines: Engine) -> Iterator[list[Asking]]:
+    """Ask all of these meanwhile."""
+    askers = [Asking(each) for each in engines]
+    with ThreadPoolExecutor(len(askers)) as pool:
+        futures = [pool.submit(each.run) for each in askers]
+        try:
+            yield askers
+        finally:
+            for each in askers:
+                each.stop()
+        for future in futures:
+            future.result()
+
+
+def inscribed(name: str, position: int = 0, height: int = 1) -> tuple[Event, dict[bytes, bytes]]:
+    """A registration with a card of its own."""
+    said = {"name": f"alpha {name}", "url": f"https://{name}.example", "skills": [{"id": name, "name": name}]}
+    body = json.dumps(said).encode()
+    digest = sha256(body).digest()
+    event = born(name, position, height)
+    assert event.state is not None
+    return replace(event, card=digest, state=replace(event.state, card=digest)), {digest: body}
+
+
+def block(height: int, *names: str) -> Reading:
+    """A block of registrations."""
+    made = [inscribed(name, position, height) for position, name in enumerate(names)]
+    bodies = {digest: body for _, kept in made for digest, body in kept.items()}
+    return says(f"{height}", *(event for event, _ in made), cards=bodies)
+
+
+def filled(folder: Path, count: int) -> tuple[Store, Writer]:
+    """A database of so many registrations."""
+    engine = connect(f"sqlite:///{folder}")
+    writer = Writer(engine)
+    writer.append("demo", [says("0"), block(1, *(f"r{at:03}" for at in range(count)))])
+    return Store(engine), writer
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[tuple[Store, Writer]]:
+    store, writer = filled(tmp_path / "a2b.db", COUNT)
+    yield store, writer
+    writer.close()
+    store.close()
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> Iterator[Copies]:
+    with closing(Copies(str(tmp_path / "claims"))) as opened:
+        yield opened
+
+
+def test_whoever_asks_while_an_index_is_made_anew_sees_all_there_is(
+    registry: tuple[Store, Writer], copies: Copies, engine: Engine, engine_url: str
+) -> None:
+    store, writer = registry
+    told: list[tuple[int, int]] = []
+    with closing(open_engine(engine_url)) as other:
+        feed = Feed(store, engine, copies)
+        feed.run()
+        with asking(engine, other) as askers:
+
+            def tell(done: int, of: int) -> None:
+                told.append((done, of))
+                looks = [each.looks for each in askers]
+                until_asked(askers, looks)
+                assert feed.renewal == Renewal(done, of)
+
+            assert feed.rebuild(tell) == COUNT
+            until_asked(askers, [each.looks for each in askers])
+        assert [each.totals for each in askers] == [{COUNT}, {COUNT}]
+        assert told[0] == (5, COUNT)
+        assert (COUNT, COUNT) in told
+        assert feed.renewal is None
+        assert engine.cursor() == other.cursor() == copies.cursor() == Cursor(store.epoch, store.newest_seq())
+        assert feed.step() == 0
+        writer.append("demo", [block(2, "later")])
+        until_it_is_not_busy(feed.run)
+        assert other.count() == COUNT + 1
+    assert generations(engine_url) == 1
+
+
+def until_asked(askers: list[Asking], looks: list[int]) -> None:
+    """Wait until each has asked once more, from the beginning to the end."""
+    until = time.monotonic() + PATIENCE
+    while any(each.looks < before + 2 for each, before in zip(askers, looks, strict=True)):
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
+def test_what_happens_meanwhile_is_seen_and_never_unseen(
+    registry: tuple[Store, Writer], copies: Copies, engine: Engine, engine_url: str
+) -> None:
+    store, writer = registry
+    with closing(open_engine(engine_url)) as elsewhere:
+        feed = Feed(store, engine, copies)
+        feed.run()
+        totals: list[int] = []
+        came = 0
+
+        def tell(*_: int) -> None:
+            nonlocal came
+            if came == MEANWHILE:
+                return
+            came += 1
+            writer.append("demo", [block(came + 1, f"new{came}")])
+            until_it_is_not_busy(feed_of(engine).run)
+            totals.extend((engine.count(), elsewhere.count()))
+
+        def feed_of(fed: Engine) -> Feed:
+            """Whoever feeds the one that answers, while another process makes it anew."""
+            return Feed(store, fed, copies)
+
+        with closing(open_engine(engine_url)) as maker:
+            Feed(store, maker, copies).rebuild(tell)
+        until_it_is_not_busy(feed.run)
+        totals.extend((engine.count(), elsewhere.count()))
+    assert came == MEANWHILE
+    assert totals == sorted(totals)
+    assert totals[-1] == COUNT + came
+
+
+def test_an_index_of_another_database_answers_until_there_is_one_of_this(
+    registry: tuple[Store, Writer], tmp_path: Path, engine: Engine, engine_url: str
+) -> None:
+    store, _ = registry
+    other_store, other_writer = filled(tmp_path / "other.db", 2 * COUNT)
+    with closing(open_engine(engine_url)) as other, closing(other_writer), closing(other_store):
+        Feed(store, engine).run()
+        with asking(engine, other) as askers:
+            until_asked(askers, [0, 0])
+            assert Feed(other_store, engine).step() == 2 * COUNT
+            until_asked(askers, [each.looks for each in askers])
+        assert [each.totals for each in askers] == [{COUNT, 2 * COUNT}] * 2
+        assert engine.cursor() == Cursor(other_store.epoch, other_store.newest_seq())
+
+
+def test_an_index_that_was_lost_answers_nothing_or_all(
+    registry: tuple[Store, Writer], copies: Copies, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    store, _ = registry
+    with asking(engine) as askers:
+        assert Feed(store, engine, copies).step(lambda _: until_asked(askers, [askers[0].looks])) == COUNT
+        until_asked(askers, [askers[0].looks])
+    assert askers[0].totals == {0, COUNT}
+    assert "index: it holds nothing, or nothing that can be read, so it is made anew" in caplog.text
+    assert f"index: made anew from the store, {COUNT} registrations" in caplog.text
+
+
+def test_broken_off_it_stays_as_it_was(
+    registry: tuple[Store, Writer], copies: Copies, engine: Engine, engine_url: str
+) -> None:
+    store, _ = registry
+    feed = Feed(store, engine, copies)
+    feed.run()
+    before = engine.cursor(), copies.cursor()
+
+    def stop(done: int, _: int) -> None:
+        if done >= 15:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        feed.rebuild(stop)
+    assert (engine.cursor(), copies.cursor()) == before
+    assert (engine.count(), generations(engine_url), feed.renewal) == (COUNT, 1, None)
+
+
+def test_a_database_that_is_exchanged_meanwhile_is_read_anew(
+    registry: tuple[Store, Writer], tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, _ = registry
+    other_store, other_writer = filled(tmp_path / "other.db", 9)
+    with closing(other_writer), closing(other_store):
         feed = Feed(store, engine)
         feed.run()
-        before = other.count()
+        ours = store.engine
 
-        def look(_: int) -> None:
-            seen.append(other.count())
+        def fail_over(done: int, _: int) -> None:
+            if done == COUNT and store.engine is ours:
+                monkeypatch.setattr(store, "engine", other_store.engine)
+                monkeypatch.setattr(store, "home", other_store.engine)
 
-        writer.append("demo", [says("2", born("b", height=2))])
-        assert feed.rebuild(look) == 2
-        assert seen
-        assert set(seen) == {before}
-        assert states(engine) == states(other) == Cursor(store.epoch, store.newest_seq())
-        assert feed.step() == 0
+        assert feed.rebuild(fail_over) == 9
+        assert engine.cursor() == Cursor(other_store.epoch, other_store.newest_seq())
+        assert engine.count() == 9
 
 
-def states(engine: Engine) -> Cursor | None:
-    return engine.cursor()
+def test_claims_that_were_not_exchanged_with_their_index_catch_up(
+    registry: tuple[Store, Writer], copies: Copies, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a process leaves them that was killed between the one and the other."""
+    store, writer = registry
+    feed = Feed(store, engine, copies)
+    feed.run()
+    before = copies.cursor()
+    (event, bodies) = inscribed("r001")
+    same = replace(born("copy", 0, height=2), card=event.card)
+    assert same.state is not None
+    same = replace(same, state=replace(same.state, card=event.card))
+    writer.append("demo", [says("2", same, cards=bodies)])
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(copies, "become", killed)
+        with pytest.raises(KeyboardInterrupt):
+            feed.rebuild()
+    assert (copies.cursor(), engine.cursor()) == (before, Cursor(store.epoch, store.newest_seq()))
+    assert asked(engine, limit=100).total == COUNT, "of identical ones the first alone is found"
+    feed.run()
+    assert copies.cursor() == engine.cursor()
+    writer.append("demo", [says("3", moved("r001", "r001", "gone", height=3))])
+    writer.append("demo", [says("4", burned("r001", "gone", "ashes", height=4))])
+    feed.run()
+    assert str(same.outpoint) in ids(asked(engine, limit=100)), "the copy stands alone now"
+
+
+# -- killed
+
+MAKER = """
+import sys
+from contextlib import closing
+from overlay import feed as feeding
+from overlay.copies.book import Copies
+from overlay.engines import open_engine
+from overlay.feed import Feed
+from indexer.store import Store, connect
+feeding.BATCH = 5
+with closing(open_engine(sys.argv[1])) as engine, closing(Copies(sys.argv[3])) as copies:
+    feed = Feed(Store(connect(f"sqlite:///{sys.argv[2]}")), engine, copies)
+    print("ready", flush=True)
+    while True:
+        print(feed.rebuild(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("engine_url", ["tantivy", "whoosh", "postgres"], indirect=True)
+def test_killed_at_any_instant_the_one_or_the_other_answers(
+    registry: tuple[Store, Writer], copies: Copies, engine: Engine, engine_url: str, tmp_path: Path
+) -> None:
+    store, _ = registry
+    Feed(store, engine, copies).run()
+    chance = random.Random(engine_url.partition(":")[0])
+    for _ in range(5):
+        command = [sys.executable, "-c", MAKER, engine_url, f"{tmp_path}/a2b.db", f"{tmp_path}/claims"]
+        maker = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
+        assert maker.stdout is not None
+        with asking(engine) as askers:
+            assert maker.stdout.readline() == b"ready\n"
+            time.sleep(chance.uniform(0, 0.4))
+            os.kill(maker.pid, signal.SIGKILL)
+            maker.stdout.close()
+            maker.wait()
+            until_asked(askers, [askers[0].looks])
+        assert askers[0].totals == {COUNT}
+        with closing(open_engine(engine_url)) as later:
+            assert (later.count(), len(found(later))) == (COUNT, COUNT)
+            assert later.cursor() == Cursor(store.epoch, store.newest_seq())
+            feed = Feed(store, later, copies)
+            until_it_is_not_busy(feed.run)
+            until_tidy(later, engine_url)
+            assert later.count() == COUNT
+    with closing(open_engine(engine_url)) as later:
+        assert Feed(store, later, copies).rebuild() == COUNT
+
+
+def until_tidy(engine: Engine, url: str) -> None:
+    """PostgreSQL notices after a while that a process was killed which held a right."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        engine.tidy()
+        if generations(url) == 1:
+            return
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+DYING = """
+import os, signal, sys
+from overlay import generations
+from tests.contracts import test_rebuilding as told
+def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
+show = generations.Generations.show
+work = {
+    "before": (generations.Generations, "show", die),
+    "amid": (generations.Path, "replace", die),
+    "shown": (generations.Generations, "show", lambda *given: die(show(*given))),
+    "after": (generations.Generations, "_sweep", die),
+}
+engine = told.open_engine(sys.argv[1])
+with engine.renewing() as fresh:
+    told.put(fresh, told.listing("3", "alpha"), seq=2)
+    setattr(*work[sys.argv[2]])
+    engine.show(fresh)
+"""
+
+
+@pytest.mark.parametrize("engine_url", ["tantivy", "whoosh"], indirect=True)
+@pytest.mark.parametrize(
+    ("when", "meant"), [("before", {"1", "2"}), ("amid", {"1", "2"}), ("shown", {"3"}), ("after", {"3"})]
+)
+def test_killed_at_each_step_of_the_exchange_one_whole_index_is_left(
+    index: Engine, other: Engine, engine_url: str, when: str, meant: set[str]
+) -> None:
+    killed = subprocess.run([sys.executable, "-c", DYING, engine_url, when], cwd=ROOT, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    assert generations(engine_url) == 2
+    with closing(open_engine(engine_url)) as later:
+        assert found(later, "alpha") == meant
+    for each in (index, other):
+        assert found(each, "alpha") in (meant, {"1", "2"}), "nobody may have told those who have it open"
+    index.tidy()
+    assert found(index, "alpha") == meant
+    assert generations(engine_url) == 1
+    assert found(other, "alpha") == meant
+
+
+# -- other processes
+
+WATCHER = """
+import sys
+from overlay.engines import open_engine
+from tests.contracts.listed import ask
+engine = open_engine(sys.argv[1])
+getattr(engine, "hold", lambda: None)()
+seen = None
+while True:
+    hits = ask(engine, "alpha", limit=50)
+    assert hits.total == len(hits.hits)
+    if hits.total != seen:
+        seen = hits.total
+        print(seen, flush=True)
+"""
+
+
+def test_another_process_goes_over_to_the_new_one_by_itself(index: Engine, engine_url: str) -> None:
+    watcher = subprocess.Popen([sys.executable, "-c", WATCHER, engine_url], cwd=ROOT, stdout=subprocess.PIPE)
+    assert watcher.stdout is not None
+    with ExitStack() as ending:
+        ending.callback(watcher.wait)
+        ending.callback(watcher.kill)
+        ending.enter_context(watcher.stdout)
+        assert watcher.stdout.readline() == b"2\n"
+        for count in (7, 3, 11):
+            with index.renewing() as fresh:
+                for at in range(count):
+                    put(fresh, listing(f"{at}", "alpha"), seq=at)
+                put(fresh, seq=100 * count)
+                while not index.show(fresh):
+                    put(fresh, seq=100 * count + 2_000)
+            assert int(watcher.stdout.readline()) == count
+    assert generations(engine_url) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +15,7 @@ from indexer.pointing import Pointing
 from indexer.store.requests import Request
 from overlay import items
 from overlay.document import Document
-from overlay.engines import Cursor, Suggestion
+from overlay.engines import Cursor, Engine, Suggestion
 from overlay.ports import Change, Changes, Listing, Revision, Services
 from overlay.proofs import Evidence, NoProofError
 from overlay.query import Cheapest, Hit, Hits, Query
@@ -79,6 +80,15 @@ class FakeEngine:
         raise NotImplementedError
 
     def clear(self) -> None:
+        raise NotImplementedError
+
+    def renewing(self) -> AbstractContextManager[Engine]:
+        raise NotImplementedError
+
+    def show(self, fresh: Engine) -> bool:
+        raise NotImplementedError
+
+    def tidy(self) -> None:
         raise NotImplementedError
 
     def get(self, id: str) -> bytes | None:  # noqa: A002

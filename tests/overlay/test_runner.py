@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from indexer.chains import SourceError
 from indexer.progress import Progress
 from indexer.store import Store, connect
-from overlay.engines import BusyError, EngineError
+from overlay.engines import BusyError, Cursor, EngineError
 from overlay.feed import Feed
 from overlay.runner import Runner
 from overlay.services import MissingError, in_configured_order, open_index, open_store, writing_index
@@ -232,10 +233,13 @@ async def test_only_one_of_two_processes_feeds_an_index_and_the_other_takes_over
         await source.catch_up()
         busy = open_index(told, make=True)
         Feed(source.store, busy).run()
+        busy.replace([], [], Cursor(source.store.epoch, source.store.newest_seq()))
         async with running(house(tmp_path, follow=False)) as (runner, task):
             await until(lambda: runner.standing.ready() is None)
-            with pytest.raises(BusyError):
-                Feed(source.store, open_index(told, make=False)).rebuild()
+            with closing(open_index(told, make=False)) as third:
+                with pytest.raises(BusyError):
+                    third.replace([], [], Cursor(source.store.epoch, 1))
+                assert Feed(source.store, third).rebuild() == 1, "it is made beside the one that is fed"
             assert not task.done()
 
 

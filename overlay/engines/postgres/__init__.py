@@ -267,17 +267,28 @@ class PostgresEngine:
                 yield fresh
             finally:
                 fresh.close()
-            layout.sweep(connection)
+                layout.sweep(connection)
 
     def show(self, fresh: Engine) -> bool:
-        """Let an index that was made beside this one answer in its place, in all processes; False, and nothing is done,
-        where this one has read further meanwhile."""
-        state = fresh.state() if isinstance(fresh, PostgresEngine) else None
+        """Let an index that was made beside this one answer in its place."""
+        state = fresh.state() if isinstance(fresh, PostgresEngine) and not fresh.is_live else None
         if state is None:
             raise EngineError("only an index that is being made anew can be shown")
         with self._home.own() as connection:
             layout.index(connection, state)
             return layout.show(connection, state)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is the one that answers, whichever that is."""
+        return self._generation is None
+
+    def tidy(self) -> None:
+        """Remove what was being made when a process was killed."""
+        with self._home.own() as connection:
+            (taken,) = connection.execute(b"SELECT pg_try_advisory_lock(%s)", [layout.RENEWING]).fetchone() or (False,)
+            if taken:
+                layout.sweep(connection)
 
     def state(self) -> State | None:
         """What the index knows of itself, as written."""

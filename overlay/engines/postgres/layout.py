@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from psycopg import Connection, errors
 
-from overlay.engines import Cursor, EngineError
+from overlay.engines import Cursor, EngineError, is_further
 
 ROOT = "a2b_index_1"
 """The schema of what all generations share: another layout gets another name, and the old one is left."""
@@ -176,16 +176,12 @@ def show(connection: Connection[Any], found: State) -> bool:
     with connection.transaction():
         # whoever feeds it finishes, and sees the new one next
         before = state(connection.execute(SHOWN + b" FOR UPDATE").fetchone())
-        if before is not None and _is_further(before.cursor, found.cursor):
+        if before is not None and is_further(before.cursor, found.cursor):
             return False
         connection.execute(f"UPDATE {ROOT}.states SET shown = false WHERE shown".encode())
         shown = f"UPDATE {ROOT}.states SET shown = true, commit = nextval('{ROOT}.commits') WHERE generation = %s"
         connection.execute(shown.encode(), [found.generation])
     return True
-
-
-def _is_further(one: Cursor | None, other: Cursor | None) -> bool:
-    return one is not None and other is not None and one.epoch == other.epoch and one.seq > other.seq
 
 
 def next_state(connection: Connection[Any], before: State, cursor: Cursor) -> State:

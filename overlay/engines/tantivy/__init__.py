@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
+from weakref import WeakSet
 
 import tantivy
 
 from overlay.aging import ages
-from overlay.engines import BusyError, Cursor, EngineError, Suggestion
+from overlay.engines import BusyError, Cursor, Engine, EngineError, Suggestion, is_further
+from overlay.engines.tantivy.files import made, opened, seen
 from overlay.engines.tantivy.listings import Appending, Listings
 from overlay.engines.tantivy.queries import Translator
 from overlay.engines.tantivy.run import counted
-from overlay.engines.tantivy.schema import schema, to_fields
+from overlay.engines.tantivy.schema import to_fields
 from overlay.engines.tantivy.search import search
 from overlay.engines.tantivy.state import State, read_changes, read_state, read_words, write_change, write_state
 from overlay.engines.tantivy.suggest import suggest
 from overlay.engines.tantivy.view import View
+from overlay.generations import Generations
 from overlay.query import Hits, Query
 from overlay.search.closeness import said
 from overlay.search.facts import is_listed
@@ -55,42 +58,71 @@ class TantivyEngine:
 
     name = "tantivy"
 
-    def __init__(self, path: str) -> None:
-        """Open the index in a folder, making it when there is none. Raises OSError when that cannot be done."""
-        self._folder = Path(path) / _VERSION
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._meta = self._folder / "meta.json"
+    def __init__(self, path: str, beside: Path | None = None) -> None:
+        """Open the index in a folder, making it when there is none; or one `beside` it that does not answer yet.
+        Raises OSError when that cannot be done."""
+        self._generations = Generations(Path(path), _VERSION)
+        self.is_live = beside is None
         self._writer: tantivy.IndexWriter | None = None
         self._appending: tuple[str, Records] | None = None
-        self._listings = Listings(self._folder)
         self._committing = threading.Lock()
         self._counting = threading.Lock()
-        self._opened: list[Records] = []
+        self._opened: WeakSet[Records] = WeakSet()
         self._uncounted = 0
-        self._index = _open(self._folder)
-        self._stamp = self._seen()
-        self._view = self._read_view(None)
+        self._enter(beside or self._generations.live())
+        self._view = self._empty()
+        self._look()
 
-    def _seen(self) -> tuple[int, int]:
-        found = self._meta.stat()
-        return found.st_mtime_ns, found.st_ino
+    def _enter(self, folder: Path, attempts: int = _ATTEMPTS) -> None:
+        """Open a generation, making it when there is none; again if another one took its place meanwhile."""
+        try:
+            self._use(folder, made(folder))
+        except (OSError, ValueError):
+            live = self._generations.live()
+            if not self.is_live or live == folder or not attempts:
+                raise
+            self._enter(live, attempts - 1)
 
-    def _read_view(self, before: View | None) -> View:
-        """The newest commit; one whose files are damaged or gone has no state, and wants a rebuild."""
-        for _ in range(_ATTEMPTS):
-            try:
-                return self._read_commit(before)
-            except (OSError, ValueError):
-                log.warning("the index in %s is damaged or was just replaced", self._folder, exc_info=True)
+    def _use(self, folder: Path, index: tantivy.Index, *, holding: bool = False) -> None:
+        self._index = index
+        self._folder, self._meta = folder, folder / "meta.json"
+        self._listings = Listings(folder, holding=holding)
+        self._writer = self._appending = None
+        self._uncounted = 0
+
+    def _empty(self) -> View:
         return View(Translator(self._index.schema, self._index.searcher()), None, Vocabulary(), None)
 
-    def _read_commit(self, before: View | None) -> View:
+    def _look(self) -> None:
+        """Show the newest commit of the generation that answers; one whose files are damaged or gone has no state, and
+        wants a rebuild. Only while `_committing`."""
+        for _ in range(_ATTEMPTS):
+            stamp = seen(self._meta)
+            try:
+                if self.is_live and (live := self._generations.live()) != self._folder:
+                    self._move(live)
+                    stamp = seen(self._meta)
+                self._view, self._stamp = self._read_commit(self._view), stamp
+            except (OSError, ValueError):
+                log.warning("the index in %s is damaged or was just replaced", self._folder, exc_info=True)
+            else:
+                return
+        self._view, self._stamp = self._empty(), stamp
+
+    def _move(self, folder: Path) -> None:
+        """Go over to another generation. Raises OSError or ValueError when it cannot be read."""
+        before = self._listings
+        self._use(folder, opened(folder), holding=before.holding)
+        before.close()
+        log.info("index: the one in %s answers from now on", folder)
+
+    def _read_commit(self, before: View) -> View:
         self._index.reload()
         ask = Translator(self._index.schema, self._index.searcher())
         state = read_state(ask.schema, ask.searcher)
         if state is None:
             return View(ask, None, Vocabulary(), None)
-        if before and before.state and before.state.records == state.records:
+        if before.state and before.state.records == state.records:
             records = before.records
         else:
             records = self._open_records(state.records, write=False)
@@ -98,12 +130,12 @@ class TantivyEngine:
                 raise ValueError(f"{state.records} holds {records.size():,} of {state.size:,} bytes")
         return View(ask, state, self._words(before, state, ask), records, self._postings(before, state))
 
-    def _postings(self, before: View | None, state: State) -> Postings | None:
-        return self._listings.postings(state, before.state if before else None, before.postings if before else None)
+    def _postings(self, before: View, state: State) -> Postings | None:
+        return self._listings.postings(state, before.state, before.postings)
 
-    def _words(self, before: View | None, state: State, ask: Translator) -> Vocabulary:
+    def _words(self, before: View, state: State, ask: Translator) -> Vocabulary:
         """The vocabulary of a commit: the one before, brought up to date, unless it was written anew since."""
-        if before and before.state and before.state.words == state.words and before.state.records == state.records:
+        if before.state and before.state.words == state.words and before.state.records == state.records:
             vocabulary = before.vocabulary
             changes = read_changes(ask.schema, ask.searcher, before.state.generation)
             with self._counting:
@@ -115,26 +147,32 @@ class TantivyEngine:
 
     def _open_records(self, name: str, *, write: bool) -> Records:
         records = Records(self._folder / name, write=write)
-        self._opened.append(records)
+        self._opened.add(records)
         return records
 
     def _current(self) -> View:
-        """The newest view; another process' commit, or a finished merge, is noticed by the file it replaced."""
-        stamp = self._seen()
-        if stamp != self._stamp and self._committing.acquire(blocking=False):
-            try:
-                self._view = self._read_view(self._view)
-                self._stamp = stamp
-            finally:
-                self._committing.release()
+        """The newest view; another process' commit, a finished merge, or that another generation answers, is noticed by
+        the file it replaced."""
+        if seen(self._meta) != self._stamp and self._committing.acquire(blocking=False):
+            if self._listings.holding and not self._meta.exists():
+                # reading all anew takes a second for 100,000 offers, and the old files answer as well as ever
+                threading.Thread(target=self._look_and_release, name="a2b-index").start()
+            else:
+                self._look_and_release()
         return self._view
+
+    def _look_and_release(self) -> None:
+        try:
+            self._look()
+        finally:
+            self._committing.release()
 
     def hold(self) -> None:
         """Hold what most questions are about in memory from now on, for processes that answer many (100,000 offers: a
         second and 70 MB). Searches go on meanwhile."""
         with self._committing:
             self._listings.hold()
-            self._view, self._stamp = self._read_view(self._view), self._seen()
+            self._look()
 
     def cursor(self) -> Cursor | None:
         """Where this index stands."""
@@ -166,33 +204,89 @@ class TantivyEngine:
 
     def close(self) -> None:
         """Release files and locks."""
-        self._writer = self._appending = None
-        for records in self._opened:
-            records.close()
-        self._opened.clear()
-        self._listings.close()
+        with self._committing:
+            self._writer = self._appending = None
+            for records in self._opened:
+                records.close()
+            self._listings.close()
 
     def clear(self) -> None:
         """Forget everything."""
-        with self._committing:
+        with self._committing, self._allowed():
             writer = self._writing()
             writer.delete_all_documents()
             self._commit(writer)
-            self._view, self._stamp = self._read_view(None), self._seen()
+            self._view = self._empty()
+            self._look()
             self._uncounted = 0
             self._sweep(set())
 
     def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
         """Forget all documents of `registrations`, add `documents`, and remember `cursor`."""
-        with self._committing:
-            if self._seen() != self._stamp:
-                self._view, self._stamp = self._read_view(self._view), self._seen()
+        with self._committing, self._allowed():
+            if seen(self._meta) != self._stamp:
+                self._look()
             try:
                 self._replace(self._view, registrations, documents, cursor)
                 self._settle(len(registrations))
             except BaseException:
                 self._writer = None  # whatever was not committed is dropped with it
                 raise
+
+    @contextmanager
+    def _allowed(self) -> Iterator[None]:
+        """While this generation is the one to be written; only while `_committing`. Raises BusyError."""
+        if not self.is_live:
+            yield
+            return
+        if self._generations.live() != self._folder:
+            self._look()
+            self._generations.tidy()  # so that all who only read notice, whatever became of who exchanged it
+            raise BusyError(f"the index in {self._folder.parent} was exchanged meanwhile; look again")
+        with self._generations.writing(self._folder):
+            yield
+
+    # -- making it anew
+
+    @contextmanager
+    def renewing(self) -> Iterator[TantivyEngine]:
+        """An empty index beside the one that answers."""
+        with self._generations.renewing() as folder:
+            fresh = TantivyEngine(str(folder.parent), folder)
+            try:
+                yield fresh
+            finally:
+                fresh.close()
+
+    def show(self, fresh: Engine) -> bool:
+        """Let an index that was made beside this one answer in its place."""
+        if not isinstance(fresh, TantivyEngine) or fresh.is_live:
+            raise EngineError("only an index that is being made anew can be shown")
+        folder = fresh.finish()
+        with self._generations.exchanging():
+            with self._committing:
+                self._look()
+            if is_further(self.cursor(), fresh.cursor()):
+                return False
+            before = self._meta
+            self._generations.show(folder)
+            before.unlink(missing_ok=True)  # which all who look at it notice
+        with self._committing:
+            self._look()
+        return True
+
+    def finish(self) -> Path:
+        """Make this one quick to open, and write no more to it for now; its folder."""
+        with self._committing:
+            self._count_anew()
+            if self._writer is not None:
+                self._writer.wait_merging_threads()
+            self._writer = self._appending = None
+            return self._folder
+
+    def tidy(self) -> None:
+        """Remove what was being made when a process was killed."""
+        self._generations.tidy()
 
     def _replace(self, view: View, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
         writer = self._writing()
@@ -269,7 +363,7 @@ class TantivyEngine:
     def _show(self, state: State, vocabulary: Vocabulary, records: Records | None) -> None:
         """Let searches see what was committed."""
         self._index.reload()
-        self._stamp = self._seen()
+        self._stamp = seen(self._meta)
         ask = Translator(self._index.schema, self._index.searcher())
         self._view = View(ask, state, vocabulary, records, self._postings(self._view, state))
 
@@ -284,23 +378,6 @@ class TantivyEngine:
 def open_engine(path: str) -> TantivyEngine:
     """Open the index in a folder."""
     return TantivyEngine(path)
-
-
-def _open(folder: Path) -> tantivy.Index:
-    """The index in a folder; one that cannot be read is made anew, for it can be rebuilt. Raises OSError."""
-    if (folder / "meta.json").exists():
-        try:
-            return _prepared(tantivy.Index.open(str(folder)))
-        except ValueError:
-            shutil.rmtree(folder)
-            folder.mkdir(parents=True)
-    return _prepared(tantivy.Index(schema(), str(folder)))
-
-
-def _prepared(index: tantivy.Index) -> tantivy.Index:
-    index.register_tokenizer("whitespace", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
-    index.config_reader("manual")
-    return index
 
 
 def _forget(

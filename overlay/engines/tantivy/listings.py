@@ -49,17 +49,18 @@ class Appending:
 
 
 class Listings:
-    """Opens the logs of an index folder. Postings are held in memory from `hold` on, unless they are too many."""
+    """Opens the logs of an index folder. Postings are held in memory from `hold` on, unless they are too many: then
+    `holding` turns false."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, holding: bool = False) -> None:
         self._folder = folder
         self._writing: tuple[str, Log] | None = None
         self._reading: tuple[str, Log] | None = None
-        self._holding = False
+        self.holding = holding
 
     def hold(self) -> None:
         """Hold postings from now on."""
-        self._holding = True
+        self.holding = True
 
     def appending(self, state: State) -> Appending:
         """To write what the commit after this state changes. Raises OSError."""
@@ -71,7 +72,7 @@ class Listings:
     def postings(self, state: State, before: State | None, held: Postings | None) -> Postings | None:
         """The postings of a commit, made of those of the one before where they are held; None where none are to be.
         Raises OSError or ValueError when the log is missing or damaged."""
-        if not self._holding:
+        if not self.holding:
             return None
         if self._reading is None or self._reading[0] != state.log:
             self._close(self._reading)
@@ -85,7 +86,7 @@ class Listings:
             log.warning(
                 "%s; Tantivy answers all questions in %s from its files, which takes longer", error, self._folder
             )
-            self._holding = False
+            self.holding = False
             return None
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from overlay.engines import BusyError, Cursor, EngineError, Suggestion
+from overlay.engines import BusyError, Cursor, Engine, EngineError, Suggestion, is_further
 from overlay.engines.whoosh.library import (
     CLEAR,
     INDEX,
@@ -31,6 +31,7 @@ from overlay.engines.whoosh.saying import said
 from overlay.engines.whoosh.search import search
 from overlay.engines.whoosh.suggest import Hints
 from overlay.engines.whoosh.view import State, View, state_name
+from overlay.generations import Generations
 from overlay.query import Hits, Query
 from overlay.search import closeness
 from overlay.search.ranking import weigh
@@ -59,15 +60,26 @@ class WhooshEngine:
     name = "whoosh"
     slow = True
 
-    def __init__(self, path: str) -> None:
-        """Open the index in a folder, making it when there is none. Raises OSError when that cannot be done."""
-        self._folder = Path(path) / _VERSION
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._storage = DurableStorage(self._folder)
+    def __init__(self, path: str, beside: Path | None = None) -> None:
+        """Open the index in a folder, making it when there is none; or one `beside` it that does not answer yet.
+        Raises OSError when that cannot be done."""
+        self._generations = Generations(Path(path), _VERSION)
+        self.is_live = beside is None
         self._writing = threading.Lock()
         self._looking = threading.RLock()  # Whoosh's readers are not made for several threads at a time
-        self._index = _open(self._storage)
-        self._view = self._read(None)
+        self._view = View([], -1, None, Vocabulary())
+        self._enter(beside or self._generations.live())
+        self._current()
+
+    def _enter(self, folder: Path) -> None:
+        """Open a generation, making it when there is none. Raises OSError."""
+        folder.mkdir(parents=True, exist_ok=True)
+        storage = DurableStorage(folder)
+        self._index = _open(storage)
+        self._folder, self._storage = folder, storage
+        before, self._view = self._view, View([], -1, None, Vocabulary())  # its words may have the name of others here
+        before.close()
+        self._show()
 
     def _read(self, before: View | None) -> View:
         """The newest commit; one whose files are damaged has no state, and wants a rebuild."""
@@ -82,9 +94,20 @@ class WhooshEngine:
         return View([], self._index.latest_generation(), None, Vocabulary())
 
     def _current(self) -> View:
-        """The newest view, also when another process wrote it; to be used while `_looking` is held."""
-        if self._index.latest_generation() != self._view.generation:
-            self._show()
+        """The newest view, also when another process wrote it, or another generation answers; to be used while
+        `_looking` is held."""
+        for _ in range(_ATTEMPTS):
+            live = self._generations.live() if self.is_live else self._folder
+            try:
+                if live != self._folder:
+                    self._enter(live)
+                elif self._index.latest_generation() != self._view.generation:
+                    self._show()
+            except OSError:
+                log.warning("the index in %s was just exchanged", live, exc_info=True)
+                continue
+            if self._view.state is not None or not self.is_live or self._generations.live() == live:
+                break
         return self._view
 
     def _show(self) -> None:
@@ -138,7 +161,7 @@ class WhooshEngine:
 
     def clear(self) -> None:
         """Forget everything."""
-        with self._writing, self._writer() as writer:
+        with self._writing, self._allowed(), self._writer() as writer:
             (self._folder / state_name(writer.generation)).unlink(missing_ok=True)
             writer.commit(mergetype=CLEAR)
         self._show()
@@ -146,7 +169,7 @@ class WhooshEngine:
 
     def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
         """Forget all documents of `registrations`, add `documents`, and remember `cursor`."""
-        with self._writing, self._writer() as writer:
+        with self._writing, self._allowed(), self._writer() as writer:
             before, change = self._before(writer), Change()
             current = before.current if before else 0
             current -= self._forget(writer, registrations, change)
@@ -158,6 +181,59 @@ class WhooshEngine:
             writer.commit(mergetype=few_segments)
         self._show()
         self._sweep()
+
+    @contextmanager
+    def _allowed(self) -> Iterator[None]:
+        """While this generation is the one to be written. Raises BusyError."""
+        if not self.is_live:
+            yield
+            return
+        before = self._folder
+        with self._generations.writing(self._look()):
+            if self._folder != before:
+                raise BusyError(f"the index in {before.parent} was exchanged meanwhile; look again")
+            yield
+
+    # -- making it anew
+
+    @contextmanager
+    def renewing(self) -> Iterator[WhooshEngine]:
+        """An empty index beside the one that answers."""
+        with self._generations.renewing() as folder:
+            fresh = WhooshEngine(str(folder.parent), folder)
+            try:
+                yield fresh
+            finally:
+                fresh.close()
+
+    def show(self, fresh: Engine) -> bool:
+        """Let an index that was made beside this one answer in its place."""
+        if not isinstance(fresh, WhooshEngine) or fresh.is_live:
+            raise EngineError("only an index that is being made anew can be shown")
+        with self._generations.exchanging():
+            self._look()
+            if is_further(self.cursor(), fresh.cursor()):
+                return False
+            self._generations.show(fresh.folder)
+        self._look()
+        return True
+
+    def _look(self) -> Path:
+        """The folder of the generation that answers, after going over to it."""
+        with self._looking:
+            self._current()
+            return self._folder
+
+    @property
+    def folder(self) -> Path:
+        """The folder of this generation."""
+        return self._folder
+
+    def tidy(self) -> None:
+        """Remove what was being made when a process was killed."""
+        self._generations.tidy()
+
+    # -- writing
 
     @contextmanager
     def _writer(self) -> Iterator[Any]:
