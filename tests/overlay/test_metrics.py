@@ -67,6 +67,20 @@ async def test_chains_listings_and_the_index_are_told(serve: Serve, services: Se
     assert value(found, "a2b_info", version="0.1.0") == 1
 
 
+async def test_how_far_an_index_is_that_is_made_anew_is_told_while_it_is(serve: Serve, services: Services) -> None:
+    index = {"engine": "fake", "seq": 7, "behind": 3}
+    told = {"index": index}
+    client = await serve(replace(services, status=lambda: status() | told))
+    done, of = "a2b_index_renewal_registrations", "a2b_index_renewal_registrations_wanted"
+    found = await scrape(client)
+    assert (value(found, done), value(found, of)) == (None, None)
+    told["index"] = {**index, "renewal": {"done": 2_000, "of": 5_001}}
+    found = await scrape(client)
+    assert (value(found, done), value(found, of)) == (2_000, 5_001)
+    async with client.get("/status") as response:
+        assert "made anew: 2,000 of 5,001 registrations" in await response.text()
+
+
 async def test_what_was_read_and_fetched_is_told_by_what_came_of_it(serve: Serve, services: Services) -> None:
     progress = Progress("bsv", blocks=7, bytes=900, said=Counter(inscribed=3, rejected=2))
     told = replace(

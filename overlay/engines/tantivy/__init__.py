@@ -69,6 +69,7 @@ class TantivyEngine:
         self._counting = threading.Lock()
         self._opened: WeakSet[Records] = WeakSet()
         self._uncounted = 0
+        self._is_asked_much = False
         self._enter(beside or self._generations.live())
         self._view = self._empty()
         self._look()
@@ -154,12 +155,18 @@ class TantivyEngine:
         """The newest view; another process' commit, a finished merge, or that another generation answers, is noticed by
         the file it replaced."""
         if seen(self._meta) != self._stamp and self._committing.acquire(blocking=False):
-            if self._listings.holding and not self._meta.exists():
+            if self._is_asked_much and self._generations.live() != self._folder:
                 # reading all anew takes a second for 100,000 offers, and the old files answer as well as ever
-                threading.Thread(target=self._look_and_release, name="a2b-index").start()
+                self._look_aside()
             else:
                 self._look_and_release()
         return self._view
+
+    def _look_aside(self) -> None:
+        try:
+            threading.Thread(target=self._look_and_release, name="a2b-index").start()
+        except RuntimeError:  # this process may start no more threads
+            self._look_and_release()
 
     def _look_and_release(self) -> None:
         try:
@@ -170,6 +177,7 @@ class TantivyEngine:
     def hold(self) -> None:
         """Hold what most questions are about in memory from now on, for processes that answer many (100,000 offers: a
         second and 70 MB). Searches go on meanwhile."""
+        self._is_asked_much = True
         with self._committing:
             self._listings.hold()
             self._look()
