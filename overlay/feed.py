@@ -207,12 +207,17 @@ class Feed:
             cursor = beside.cursor()
             if cursor is None or not self._continues(cursor):
                 total = beside.fill(tell)  # of another database by now
-            elif is_further(self._engine.cursor(), cursor):
+            elif not (back := self._went_back()) and is_further(self._engine.cursor(), cursor):
                 if not beside.carry(cursor):
                     sleep(BEHIND_SECONDS)  # a replica: what the other one has read is not here yet
-            elif self._engine.show(beside._engine):
+            elif self._engine.show(beside._engine, back=back):
                 return total
             tell(total)
+
+    def _went_back(self) -> bool:
+        """Whether the index has read what the database does not hold any more, as after it was restored."""
+        cursor, outbox = self._engine.cursor(), self._store.outbox()
+        return cursor is not None and not _continues(cursor, outbox) and not self._is_ahead(cursor, outbox)
 
     def cursor(self) -> Cursor | None:
         """Where the index stands."""

@@ -98,9 +98,9 @@ class Engine(Protocol):
         removed where it is not. Raises BusyError while another process makes one."""
         ...
 
-    def show(self, fresh: Engine) -> bool:
+    def show(self, fresh: Engine, *, back: bool = False) -> bool:
         """Let an index that was made beside this one answer in its place, in all processes, at one stroke and durably;
-        False, and nothing is done, where this one has read further."""
+        False, and nothing is done, where this one has read further, unless the new one is to go `back`."""
         ...
 
     def tidy(self) -> None:

@@ -65,6 +65,7 @@ def test_the_old_index_answers_until_the_new_one_does(index: Engine, other: Engi
         put(index, listing("5", "alpha"), seq=2)
         assert found(other, "alpha") == {"1", "2", "5"}, "the old one is fed meanwhile"
         assert not index.show(fresh), "the new one has read less"
+        assert found(other, "alpha") == {"1", "2", "5"}
         put(fresh, listing("5", "alpha"), seq=2)
         assert index.show(fresh)
         for each in (index, other):
@@ -308,6 +309,21 @@ def test_an_index_of_another_database_answers_until_there_is_one_of_this(
             until_asked(askers, [each.looks for each in askers])
         assert [each.totals for each in askers] == [{COUNT, 2 * COUNT}] * 2
         assert engine.cursor() == Cursor(other_store.epoch, other_store.newest_seq())
+
+
+def test_a_database_that_lost_changes_takes_its_index_back_with_it(
+    registry: tuple[Store, Writer], copies: Copies, engine: Engine, engine_url: str
+) -> None:
+    """One restored from a backup has the same epoch, and fewer rows than the index has read."""
+    store, _ = registry
+    put(engine, *(listing(f"{at}", "alpha") for at in range(9)))
+    engine.replace([], [], Cursor(store.epoch, 10 * COUNT))
+    with closing(open_engine(engine_url)) as other, asking(engine, other) as askers:
+        until_asked(askers, [0, 0])
+        assert Feed(store, engine, copies).run() == COUNT
+        until_asked(askers, [each.looks for each in askers])
+    assert [each.totals for each in askers] == [{9, COUNT}] * 2
+    assert engine.cursor() == Cursor(store.epoch, store.newest_seq())
 
 
 def test_an_index_that_was_lost_answers_nothing_or_all(

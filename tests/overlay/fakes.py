@@ -85,7 +85,7 @@ class FakeEngine:
     def renewing(self) -> AbstractContextManager[Engine]:
         raise NotImplementedError
 
-    def show(self, fresh: Engine) -> bool:
+    def show(self, fresh: Engine, *, back: bool = False) -> bool:
         raise NotImplementedError
 
     def tidy(self) -> None:

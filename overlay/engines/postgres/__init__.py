@@ -269,14 +269,14 @@ class PostgresEngine:
                 fresh.close()
                 layout.sweep(connection)
 
-    def show(self, fresh: Engine) -> bool:
+    def show(self, fresh: Engine, *, back: bool = False) -> bool:
         """Let an index that was made beside this one answer in its place."""
         state = fresh.state() if isinstance(fresh, PostgresEngine) and not fresh.is_live else None
         if state is None:
             raise EngineError("only an index that is being made anew can be shown")
         with self._home.own() as connection:
             layout.index(connection, state)
-            return layout.show(connection, state)
+            return layout.show(connection, state, back=back)
 
     @property
     def is_live(self) -> bool:

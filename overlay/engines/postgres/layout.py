@@ -171,12 +171,13 @@ def index(connection: Connection[Any], found: State) -> None:
     connection.execute(_FINDING.format(s=found.schema).encode())
 
 
-def show(connection: Connection[Any], found: State) -> bool:
-    """Let a generation answer from now on; False, and nothing is done, where the one that answers has read further."""
+def show(connection: Connection[Any], found: State, *, back: bool) -> bool:
+    """Let a generation answer from now on; False, and nothing is done, where the one that answers has read further,
+    unless it is to go `back`."""
     with connection.transaction():
         # whoever feeds it finishes, and sees the new one next
         before = state(connection.execute(SHOWN + b" FOR UPDATE").fetchone())
-        if before is not None and is_further(before.cursor, found.cursor):
+        if before is not None and not back and is_further(before.cursor, found.cursor):
             return False
         connection.execute(f"UPDATE {ROOT}.states SET shown = false WHERE shown".encode())
         shown = f"UPDATE {ROOT}.states SET shown = true, commit = nextval('{ROOT}.commits') WHERE generation = %s"

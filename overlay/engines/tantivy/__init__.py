@@ -266,7 +266,7 @@ class TantivyEngine:
             finally:
                 fresh.close()
 
-    def show(self, fresh: Engine) -> bool:
+    def show(self, fresh: Engine, *, back: bool = False) -> bool:
         """Let an index that was made beside this one answer in its place."""
         if not isinstance(fresh, TantivyEngine) or fresh.is_live:
             raise EngineError("only an index that is being made anew can be shown")
@@ -274,7 +274,7 @@ class TantivyEngine:
         with self._generations.exchanging():
             with self._committing:
                 self._look()
-            if is_further(self.cursor(), fresh.cursor()):
+            if not back and is_further(self.cursor(), fresh.cursor()):
                 return False
             before = self._meta
             self._generations.show(folder)

@@ -206,13 +206,13 @@ class WhooshEngine:
             finally:
                 fresh.close()
 
-    def show(self, fresh: Engine) -> bool:
+    def show(self, fresh: Engine, *, back: bool = False) -> bool:
         """Let an index that was made beside this one answer in its place."""
         if not isinstance(fresh, WhooshEngine) or fresh.is_live:
             raise EngineError("only an index that is being made anew can be shown")
         with self._generations.exchanging():
             self._look()
-            if is_further(self.cursor(), fresh.cursor()):
+            if not back and is_further(self.cursor(), fresh.cursor()):
                 return False
             self._generations.show(fresh.folder)
         self._look()
