@@ -96,9 +96,9 @@ class Cluster:
         return self._common
 
     def stop(self) -> None:
-        """End the server and delete its files."""
+        """End the server, which need not write what is deleted, and delete its files."""
         self._admin.close()
-        self._server.send_signal(signal.SIGINT)
+        self._server.send_signal(signal.SIGQUIT)
         try:
             self._server.wait(20)
         finally:
