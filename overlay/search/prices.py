@@ -154,8 +154,8 @@ def meets(packed: bytes, query: Query) -> bool:
 
 def _meeting(packed: bytes, query: Query, judge: Judge) -> list[Row]:
     """The offers that meet all filters, in card order."""
-    offers, _, skills = packed.decode().partition("\n")
-    rows: list[Row] = _read_json(offers, 0)[0]
+    offers, _, skills = packed.partition(b"\n")
+    rows: list[Row] = _read_json(offers.decode(), 0)[0]
     if query.skills:
         own, names, named = json.loads(skills)
         rows = list(_with_skills(rows, own, names, named, query))
@@ -174,22 +174,20 @@ def _with_skills(
 def _judging(query: Query) -> Judge:
     """Whether an offer meets the filters of a query but that for skills; what can be decided once, is."""
     currencies, intervals, priced = frozenset(query.currencies), frozenset(query.intervals), asks_price(query)
+    low, high, into = query.min_price, query.max_price, query.price_currency
 
     def judge(row: Row) -> bool:
-        if currencies and row[1] not in currencies and currencies.isdisjoint(row[4]):
+        _, currency, amount, interval, accepted = row
+        if currencies and currency not in currencies and currencies.isdisjoint(accepted):
             return False
-        if intervals and row[3] not in intervals:
+        if intervals and interval not in intervals:
             return False
-        return not priced or _in_range(row[1], Decimal(row[2]), query)
+        if not priced:
+            return True
+        price = Decimal(amount) if currency == into else _price(currency, Decimal(amount), query)
+        return price is not None and (low is None or price >= low) and (high is None or price <= high)
 
     return judge
-
-
-def _in_range(currency: str, amount: Decimal, query: Query) -> bool:
-    price = _price(currency, amount, query)
-    if price is None or (query.min_price is not None and price < query.min_price):
-        return False
-    return query.max_price is None or price <= query.max_price
 
 
 def _price(currency: str, amount: Decimal, query: Query) -> Decimal | None:

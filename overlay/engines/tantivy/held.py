@@ -119,12 +119,13 @@ def _keyed(
     read: Callable[[list[int]], list[_Kept]], found: Counted, first: int, stop: int, *, scored: bool
 ) -> list[tuple[Key, _Kept]]:
     """Hits number `first` to `stop` with their keys."""
-    start, end = whole_ties([each[:2] for each in found.first], first, stop)
+    start, end = whole_ties([(points, newest) for points, newest, _ in found.first], first, stop)
     located = found.first[start:end]
     records = read([place for _, _, place in located])
-    rows = [
-        ((-points, -newest, record.id) if scored else (-newest, record.id), record)
-        for (points, newest, _), record in zip(located, records, strict=True)
-    ]
+    rows: list[tuple[Key, _Kept]]
+    if scored:
+        rows = [((-points, -newest, r.id), r) for (points, newest, _), r in zip(located, records, strict=True)]
+    else:
+        rows = [((-newest, r.id), r) for (_, newest, _), r in zip(located, records, strict=True)]
     rows.sort(key=itemgetter(0))
     return rows[first - start : stop - start]
