@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+import pytest
 
 from indexer.chains import Chain
 from indexer.facts import State
@@ -99,6 +105,24 @@ class Indexing:
             "seats": sorted(self.store.seats(chain)),
             "hashes": self.hashes(heights, chain),
         }
+
+
+@pytest.fixture(scope="session")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database of SQLite: copying it takes a tenth of the time of making its tables."""
+    path = tmp_path_factory.mktemp("empty") / "a2b.db"
+    with Indexing(f"sqlite:///{path}"):
+        pass
+    return path
+
+
+@contextmanager
+def fresh(empty: Path, *chains: Chain) -> Iterator[Indexing]:
+    """What follows these chains into a database of its own, which is gone at the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(empty, f"{folder}/a2b.db")
+        with Indexing(f"sqlite:///{folder}/a2b.db", *chains) as indexing:
+            yield indexing
 
 
 class Reader:

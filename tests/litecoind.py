@@ -181,9 +181,8 @@ class Litecoind:
 
     def mine_empty(self, count: int = 1) -> str:
         """Mine blocks with nothing but their coinbase; the hash of the last."""
-        return [
-            str(self.rpc("generateblock", self.rpc("getnewaddress", "", "bech32"), [])["hash"]) for _ in range(count)
-        ][-1]
+        address = self.rpc("getnewaddress", "", "bech32")  # or it would mine again what it had taken back
+        return [str(self.rpc("generateblock", address, [])["hash"]) for _ in range(count)][-1]
 
     def undo(self, depth: int) -> None:
         """Take back its newest blocks, as a reorganisation to a shorter branch would; what they held is unconfirmed.

@@ -10,25 +10,24 @@ import pytest
 
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
-from tests.indexing import Indexing
+from tests.indexing import Indexing, empty, fresh
 from tests.oracles.registry import Registry
 from tests.oracles.witness import WitnessRegistry
 from tests.proved import check_proofs
+
+__all__ = ["empty"]
 
 Look = Callable[[ChainKit], Awaitable[Indexing]]
 
 
 @pytest.fixture
-def look(tmp_path: Path) -> Iterator[Look]:
+def look(empty: Path) -> Iterator[Look]:
     """Index the best chain of a mint; an independent reader must find the same, story by story."""
     with ExitStack() as stack:
-        count = 0
 
         async def index(kit: ChainKit) -> Indexing:
-            nonlocal count
-            count += 1
             chain = MemoryChain(*kit.blocks, coin=kit.chain)
-            indexing = stack.enter_context(Indexing(f"sqlite:///{tmp_path}/{count}.db", chain))
+            indexing = stack.enter_context(fresh(empty, chain))
             await indexing.catch_up()
             compare(indexing, kit)
             return indexing

@@ -379,10 +379,8 @@ class LivingChain(RuleBasedStateMachine):
         assert self.reader.copy == self.reader.everything()
 
 
-def test_any_life_ends_as_a_fresh_index(tmp_path: Path) -> None:
-    LivingChain.empty = tmp_path / "empty.db"
-    with Indexing(f"sqlite:///{LivingChain.empty}"):
-        pass
+def test_any_life_ends_as_a_fresh_index(empty: Path) -> None:
+    LivingChain.empty = empty
     run_state_machine_as_test(
         LivingChain,
         settings=settings(

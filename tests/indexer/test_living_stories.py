@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from tests.indexer.test_living_chain import MOVED, REGISTERED, LivingChain
-from tests.indexing import Indexing
 from tests.strategies import Dig, Made, Spend
 
 
@@ -58,12 +57,10 @@ STORIES = {
 @pytest.mark.parametrize(("count", "blocks_a_write"), [(1, 1), (3, 256)])
 @pytest.mark.parametrize("stories", STORIES.values(), ids=STORIES)
 def test_each_story_ends_as_a_fresh_index(
-    stories: list[list[tuple[str, dict[str, Any]]]], count: int, blocks_a_write: int, tmp_path: Path
+    stories: list[list[tuple[str, dict[str, Any]]]], count: int, blocks_a_write: int, empty: Path
 ) -> None:
     """One after the other in one life."""
-    LivingChain.empty = tmp_path / "empty.db"
-    with Indexing(f"sqlite:///{LivingChain.empty}"):
-        pass
+    LivingChain.empty = empty
     life = LivingChain()
     try:
         life.begin(count, blocks_a_write, [REGISTERED], 1_000)
@@ -80,12 +77,10 @@ def test_each_story_ends_as_a_fresh_index(
 @pytest.mark.parametrize("content", ["agent", "plain"])
 @pytest.mark.parametrize("number", range(4))
 def test_who_is_looked_at_before_its_parents_is_read_again_when_they_come(
-    number: int, content: str, tmp_path: Path
+    number: int, content: str, empty: Path
 ) -> None:
     """One transaction a look: which comes first is chance, so it is tried with several."""
-    LivingChain.empty = tmp_path / "empty.db"
-    with Indexing(f"sqlite:///{LivingChain.empty}"):
-        pass
+    LivingChain.empty = empty
     life = LivingChain()
     try:
         life.begin(1, 256, [REGISTERED], 1)

@@ -9,10 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +22,7 @@ from indexer.store import Store, Story
 from parsers.tx import Outpoint, Transaction
 from tests.chainkit import Block
 from tests.fakes import MemoryChain
-from tests.indexing import Indexing
+from tests.indexing import Indexing, fresh
 from tests.oracles.registry import read_chain
 from tests.oracles.wire import Tape, read_tx
 from tests.strategies import History, histories
@@ -135,22 +131,6 @@ class Reader:
         """What one sees who looks at everything."""
         ids = {id_ for _, id_ in self.store.ids(None, 1_000_000)} | set(self.store.pending_ids())
         return {id_: seen(story) for id_, story in self.store.stories(ids).items()}
-
-
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("empty") / "a2b.db"
-    with Indexing(f"sqlite:///{path}"):
-        pass
-    return path
-
-
-@contextmanager
-def fresh(empty: Path, chain: MemoryChain) -> Iterator[Indexing]:
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(empty, f"{folder}/a2b.db")
-        with Indexing(f"sqlite:///{folder}/a2b.db", chain) as indexing:
-            yield indexing
 
 
 @given(data=st.data(), history=histories(max_blocks=6), batch=st.sampled_from([1, 3, 1_000]))

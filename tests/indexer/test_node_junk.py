@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ class MadNode(Node):
         return await super()._rest(request) if told is None else web.Response(status=told[0], body=told[1])
 
 
-async def life(folder: Path, mad: dict[str, Any], *, rest: bool, late: bool) -> None:
+async def life(database: Path, mad: dict[str, Any], *, rest: bool, late: bool) -> None:
     """Follow a node that is mad from its start, or later on, and is well again in the end."""
     kit = ChainKit(funds=8)
     echo = kit.inscribe(agent("Echo"))
@@ -68,7 +69,7 @@ async def life(folder: Path, mad: dict[str, Any], *, rest: bool, late: bool) -> 
     async with MadNode(chain) as node:
         node.rest = rest
         source = create("bsv", node.url)
-        with Indexing(f"sqlite:///{folder}/a2b.db", source) as indexing:
+        with Indexing(f"sqlite:///{database}", source) as indexing:
             if late:
                 await indexing.refresh()
                 chain.arrive(kit.mine(kit.inscribe(agent("Relay"))))
@@ -82,7 +83,7 @@ async def life(folder: Path, mad: dict[str, Any], *, rest: bool, late: bool) -> 
             await source.close()
         # what a person mends is followed by a start
         again = create("bsv", node.url)
-        with Indexing(f"sqlite:///{folder}/a2b.db", again) as indexing:
+        with Indexing(f"sqlite:///{database}", again) as indexing:
             await indexing.refresh()
             newest = indexing.store.newest("bsv")
             assert newest is not None
@@ -98,15 +99,14 @@ SOME = 1 if os.environ.get("A2B_SLOW_TESTS") == "1" else 12
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("rest", [False, True])
 def test_whatever_a_node_answers_it_is_waited_for_or_stopped_with_words(
-    rest: bool, late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rest: bool, late: bool, empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every twelfth of what may be answered, another twelfth for each kind of node."""
     monkeypatch.setattr("indexer.chains.node.client.PAUSES", (0.0,))
     monkeypatch.setattr("indexer.chains.node.bodies.PAUSES", (0.0,))
     for number, (asked, told) in enumerate(MAD[(2 * rest + late) % SOME :: SOME]):
-        folder = tmp_path / str(number)
-        folder.mkdir()
+        database = shutil.copy(empty, tmp_path / f"{number}.db")
         try:
-            asyncio.run(life(folder, {asked: told}, rest=rest, late=late))
+            asyncio.run(life(database, {asked: told}, rest=rest, late=late))
         except Exception as error:
             raise AssertionError(f"{asked} answered with {told}") from error

@@ -8,10 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +18,7 @@ from hypothesis import strategies as st
 from indexer import batch
 from tests.chainkit import Block
 from tests.fakes import MemoryChain
-from tests.indexing import Indexing, Reader
+from tests.indexing import Indexing, Reader, fresh
 from tests.oracles.registry import read_chain
 from tests.strategies import History, histories
 
@@ -55,23 +51,6 @@ def looks(draw: st.DrawFn, history: History) -> list[Look]:
         found.append(Look(blocks[:size], draw(st.booleans())))
         blocks = blocks[size:]
     return found
-
-
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty database: copying it is faster than making its tables."""
-    path = tmp_path_factory.mktemp("empty") / "a2b.db"
-    with Indexing(f"sqlite:///{path}"):
-        pass
-    return path
-
-
-@contextmanager
-def fresh(empty: Path, chain: MemoryChain) -> Iterator[Indexing]:
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(empty, f"{folder}/a2b.db")
-        with Indexing(f"sqlite:///{folder}/a2b.db", chain) as indexing:
-            yield indexing
 
 
 async def live_through(indexing: Indexing, chain: MemoryChain, story: list[Look]) -> Reader:
