@@ -25,6 +25,7 @@ Mask = npt.NDArray[np.bool_]
 _Kind = TypeVar("_Kind", bound=np.generic)
 _Filter = TypeVar("_Filter", "tuple[str, ...]", "tuple[Offered, ...]")
 _SPARSE = 16  # one row of so many: fewer are merged by sorting, more in an array of all rows
+_SOUGHT = 16  # rows that are written in the time that one is sought among others (measured)
 _MOST_KNOWN = 20_000  # keys whose place is remembered
 _MOST_MASKS = 64  # filters whose listings are remembered, one byte a listing
 _MASKED = 64  # one listing of so many: a fact of fewer is as quickly looked up anew
@@ -206,7 +207,7 @@ class Segment:
     def scored(self, words: Sequence[Word], *, every: bool) -> tuple[U32, U16]:
         """The rows (ascending) that hold `every` word, or any, and their points."""
         found = [self._word(word) for word in words]
-        return (_of_all(found) if every else self._of_any(found)).found()
+        return (_of_all(found, len(self.places)) if every else self._of_any(found)).found()
 
     def _of_any(self, found: list[Scored]) -> Scored:
         if len(found) == 1:
@@ -243,7 +244,7 @@ class Segment:
         return self._choice(choice).found()[0]
 
     def _choice(self, choice: Choice) -> Scored:
-        return _of_all([self._term(term, choice) for term in choice.terms])
+        return _of_all([self._term(term, choice) for term in choice.terms], len(self.places))
 
     def _term(self, term: str, choice: Choice) -> Scored:
         start, end = self.held.span(key(term))
@@ -367,15 +368,26 @@ def _within(numbers: U32, low: int, high: int) -> U32:
     return numbers[start:end]
 
 
-def _of_all(found: list[Scored]) -> Scored:
-    """What all found, with the points of all."""
+def _of_all(found: list[Scored], rows: int) -> Scored:
+    """What all found, of so many rows, with the points of all."""
     if len(found) == 1:
         return found[0]
     found.sort(key=lambda each: (each.rows is None, each.size))
     together = found[0]
     for other in found[1:]:
-        together = _in_both(together, other)
+        together = _in_both(
+            together, _spread(other, rows) if _SOUGHT * together.size > other.size + rows // 16 else other
+        )
     return together
+
+
+def _spread(scored: Scored, rows: int) -> Scored:
+    """The same by row."""
+    if scored.rows is None:
+        return scored
+    points = np.zeros(rows, np.uint16)
+    points[scored.rows] = scored.points
+    return Scored(None, points)
 
 
 def _in_both(few: Scored, many: Scored) -> Scored:
