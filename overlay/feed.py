@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain, islice
 from time import monotonic, sleep
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from indexer.store import Store, StoreUnavailableError, pointed, walk
 from indexer.store.outbox import Outbox
 from overlay.catalogue import Catalogue
+from overlay.copies import ages
 from overlay.copies.book import Copies
 from overlay.copies.marks import marked_document
-from overlay.engines import Cursor, Engine, is_further
+from overlay.engines import BusyError, Cursor, Engine, is_further
 
 if TYPE_CHECKING:
     from overlay.document import Document
@@ -96,6 +97,7 @@ class Feed:
         cursor = self._stands(progress)
         if cursor is None or not self._continues(cursor):
             return self._begin(cursor, progress)
+        self._grow_older(cursor)
         return self.carry(cursor)
 
     def _begin(self, cursor: Cursor | None, progress: Callable[[int], None]) -> int:
@@ -136,6 +138,7 @@ class Feed:
                 total += len(batch)
                 progress(total)
             self._copies.take([], [], index)
+            self._copies.grow(self._days())
             log.info("index: the claims of %d registrations read from the store", total)
         return index
 
@@ -163,6 +166,26 @@ class Feed:
             self._engine.replace(others, documents, cursor)
             self._copies.done(others)
         return len(others)
+
+    def _grow_older(self, cursor: Cursor) -> None:
+        """Let listings be as old as the newest blocks say; those that become older wait to be told."""
+        copies, today = self._copies, self._days()
+        if copies is None or copies.days() == today:
+            return
+        try:
+            self._engine.replace([], self._growing(copies, today), cursor)
+        except BusyError:
+            log.debug("index: who feeds it tells how old listings are")
+
+    def _growing(self, copies: Copies, today: Mapping[str, int]) -> Iterator[Document]:
+        """No documents: as in `_put`, who does not get to write the index writes nothing."""
+        copies.grow(today)
+        yield from ()
+
+    def _days(self) -> dict[str, int]:
+        """The day (since 1970) of the newest block of each chain."""
+        newest = (self._store.newest(name) for name in self._store.chains())
+        return {block.chain: day for block in newest if block and (day := ages.day(block.time)) is not None}
 
     def run(self) -> int:
         """Carry over all there is; the number of changes carried."""
@@ -228,6 +251,7 @@ class Feed:
         self._engine.clear()
         if self._copies is not None:
             self._copies.clear()
+            self._copies.grow(self._days())
         epoch, newest, _ = self._store.outbox()
         total = 0
         for batch in self._batches():

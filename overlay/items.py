@@ -15,6 +15,7 @@ from overlay import pointed
 from overlay.compact import encode
 from overlay.document import Document
 from overlay.ports import Listing, Pending
+from overlay.texts import more
 from parsers import cards
 from parsers.cards import AgentCard, Card, Kind, Server, Skill, ToolConfig, server_id, summary
 from parsers.hosts import url_host
@@ -90,6 +91,14 @@ class Subject:
     def verified(self) -> bool:
         """Whether its hash is met, or its domain speaks for it."""
         return self.integrity in (Integrity.HASH_VERIFIED, Integrity.DRIFTED) or self._has_badge
+
+    @property
+    def speaks(self) -> bool:
+        """Whether the domain that it is of speaks for it (laws 10 and 11)."""
+        standing = self.pointing.standing if self.pointing else None
+        if standing is None:
+            return bool(self.host) and self.verified
+        return bool(pointed.host(standing.anchor.locator or "")) and standing.integrity is not Integrity.UNHASHED
 
     @property
     def all_warnings(self) -> tuple[Reason, ...]:
@@ -217,10 +226,9 @@ def domain(subject: Subject) -> dict[str, Any] | None:
     if not host:
         return None
     if standing is not None:
-        is_own = bool(pointed.host(standing.anchor.locator or "")) and standing.integrity is not Integrity.UNHASHED
         known = subject.pointing.fetching if subject.pointing else None
         checked_at = known.last_at if known else None
-        return {"host": host, "verified": is_own, "checkedAt": milliseconds(checked_at)}
+        return {"host": host, "verified": subject.speaks, "checkedAt": milliseconds(checked_at)}
     badge = subject.badge if subject.badge is not None and subject.badge.host == host else None
     told = {"host": host, "verified": subject.verified, "checkedAt": milliseconds(badge.checked_at if badge else None)}
     return told | {"by": badge.by} if badge is not None and subject.verified else told
@@ -385,8 +393,9 @@ def document(subject: Subject, until_height: int | None = None) -> Document:
         description=card.description,
         tags=card.tags,
         skills=card.skills,
-        words=tuple(_words(card)),
+        words=tuple(more(card)),
         offers=card.offers,
+        signed=subject.signer is not None,
         item=encode(item(subject)),
     )
 
@@ -397,10 +406,3 @@ def _other_chains(subject: Subject) -> Iterable[str]:
     if standing is not None:
         on = {anchor.chain for anchor, met in zip(standing.anchors, standing.met, strict=True) if met}
         yield from sorted(on - {subject.chain})
-
-
-def _words(card: Shown) -> Iterable[str]:
-    """What else a listing may be found by."""
-    if isinstance(card, Server):
-        yield from (card.key, *card.keywords, *card.tools, *card.prompts, *card.resources)
-    yield from card.provider.values()

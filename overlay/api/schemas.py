@@ -8,6 +8,7 @@ from overlay.api.params import KINDS, STATUSES
 from overlay.query import FACETS
 from overlay.quoting import STAGES
 from overlay.search.meaning import MATCHES
+from overlay.search.ranking import COUNTED
 
 Schema = dict[str, Any]
 
@@ -75,6 +76,8 @@ _STANDING_OPTIONAL: dict[str, Schema] = {
     | {"description": "When the source last said that the outpoint is unspent, where moves are found by asking."},
     "pending": record({"outpoint": maybe(OUTPOINT), "summary": TEXT}),
     "duplicates": COUNT | {"description": "Listings with the very same card, which searches show this one for."},
+    "age": COUNT | {"description": "1 where it has had its name for 30 days by its chain's blocks, 2 where for 180."},
+    "quiet": several(TEXT) | {"description": "Terms of its name that count less, as many earlier ones have them."},
     "changedHeight": COUNT
     | {"description": "When a card without a hash became another one; its warnings last from then."},
     "anchorCount": COUNT | {"description": "How many pointers there are to it; `anchors` shows the telling ones."},
@@ -128,9 +131,17 @@ _ON_DEMAND: dict[str, Schema] = {
                     {"edits": COUNT | {"description": "Typing errors forgiven, where `match` is corrected."}},
                 )
             ),
+            "standing": record(
+                {
+                    "level": {"type": "number", "description": "The highest level that its words can have."},
+                    "of": COUNT,
+                    "counted": several(record({"what": {"enum": list(COUNTED)}, "levels": {"type": "number"}})),
+                },
+                {"quiet": record({"words": several(TEXT), "level": COUNT})},
+            ),
         },
         description="With `explain`: the points each word of the question makes here, what of the listing stands for "
-        "it and why, in which fields, how often and at what weight.",
+        "it and why, in which fields, how often and at what weight; in `standing` how loudly it is heard, and why.",
     ),
 }
 _CHEAPEST = {"cheapest": maybe(ref("Cheapest"))}

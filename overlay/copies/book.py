@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from overlay.copies import HERE
+from overlay.copies import HERE, ages, crowds, voices
 from overlay.copies.claims import ADDRESS, CARD, NAME, NOTHING, URL, digest
-from overlay.copies.marks import Marks
+from overlay.copies.marks import NONE, Marks
 from overlay.engines import BusyError, Cursor, EngineError
 from overlay.search.facts import LISTED
 
 if TYPE_CHECKING:
     from overlay.document import Document
 
-FILE = "copies-1.db"
+FILE = "copies-2.db"
 """A new layout gets a new name."""
 
 PASSING = f"{FILE}-new"
@@ -39,9 +39,10 @@ _WAIT = 30.0
 _ON = f"{CARD}@"
 _NAMED, _AT_HOME = 1, 2
 
-_TABLES = """
+_TABLES = f"""
 CREATE TABLE IF NOT EXISTS listings (
-  number INTEGER PRIMARY KEY, listing TEXT, registration TEXT, owner TEXT, flags INTEGER);
+  number INTEGER PRIMARY KEY, listing TEXT, registration TEXT, owner TEXT, flags INTEGER, voices TEXT,
+  told_by TEXT, day INTEGER);
 CREATE INDEX IF NOT EXISTS listings_by_registration ON listings (registration);
 CREATE TABLE IF NOT EXISTS claims (
   kind TEXT, value BLOB, rank INTEGER, time INTEGER, chain TEXT, place INTEGER, number INTEGER,
@@ -49,7 +50,7 @@ CREATE TABLE IF NOT EXISTS claims (
 CREATE INDEX IF NOT EXISTS claims_by_number ON claims (number);
 CREATE TABLE IF NOT EXISTS waiting (registration TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS cursors (epoch TEXT, seq INTEGER);
-"""
+{crowds.TABLES}{ages.TABLES}"""
 _SCRATCH = """
 CREATE TEMP TABLE touched (number INTEGER PRIMARY KEY);
 CREATE TEMP TABLE said (kind TEXT, value BLOB, PRIMARY KEY (kind, value)) WITHOUT ROWID;
@@ -165,7 +166,7 @@ class Copies:
     def clear(self) -> None:
         """Forget everything."""
         with self._writing() as db:
-            for table in ("claims", "listings", "waiting", "cursors"):
+            for table in ("claims", "listings", "waiting", "cursors", "crowds", "days"):
                 db.execute(f"DELETE FROM {table}")  # noqa: S608  names of our own
 
     @contextmanager
@@ -199,14 +200,16 @@ class Copies:
             db.execute(_SAID_BEFORE)
             db.executemany("INSERT OR IGNORE INTO temp.said VALUES (?, ?)", ((row.kind, row.value) for row in rows))
             shared = db.execute(_SHARED).fetchall()
-            before = {key: _first(db, *key) for key in shared}
+            before = {key: _firsts(db, *key) for key in shared}
+            leaving = [stand for row in db.execute(_TOUCHED) for stand in crowds.stands(*row)]
             db.execute("DELETE FROM claims WHERE number IN (SELECT number FROM temp.touched)")
             db.execute("DELETE FROM listings WHERE number IN (SELECT number FROM temp.touched)")
             db.executemany("INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?)", (row[:7] for row in rows))
-            about = ((number, *_about(each)) for number, each in enumerate(listed, last + 1))
-            db.executemany("INSERT INTO listings VALUES (?, ?, ?, ?, ?)", about)
+            about = [(number, *_about(each), *_voices(each)) for number, each in enumerate(listed, last + 1)]
+            db.executemany("INSERT INTO listings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", about)
+            crowds.move(db, leaving, list(_standing(listed, last + 1)))
             for key in shared:
-                most = _affected(key[0], changed=_is_another(before[key], _first(db, *key)))
+                most = _affected(key[0], changed=before[key] != _firsts(db, *key))
                 db.execute(_OTHERS, (*key, last, most))
             db.execute("DELETE FROM cursors")
             if cursor is not None:
@@ -230,17 +233,37 @@ class Copies:
     def marks(self, registrations: Iterable[str]) -> dict[str, Marks]:
         """What follows for the listings of these registrations, by their ids; of those left out, nothing."""
         found: dict[str, Marks] = {}
+        numbers: dict[int, str] = {}
         with self._lock, self._told():
+            days = ages.known(self._db)
             for registration in registrations:
-                for number, listing, owner, flags in self._db.execute(_OF_REGISTRATION, (registration,)).fetchall():
+                for row in self._db.execute(_OF_REGISTRATION, (registration,)).fetchall():
+                    number, listing, owner, flags, told_by, day = row
+                    numbers[number] = listing
                     own = listing, registration, owner, flags
                     rows = [_Row._make((*row, *own)) for row in self._db.execute(_COMMON, (number,))]
-                    if rows:
-                        found[listing] = _marks(self._db, rows)
+                    age = ages.age(day, days.get(told_by))
+                    if rows or age:
+                        found[listing] = (_marks(self._db, rows) if rows else NONE)._replace(age=age)
+            for number, (crowded, named, quiet) in crowds.beyond(self._db, list(numbers)).items():
+                mine = found.get(numbers[number], NONE)
+                found[numbers[number]] = mine._replace(crowded=crowded, named=named, quiet=quiet)
         return found
 
+    def grow(self, days: Mapping[str, int]) -> None:
+        """The newest blocks of chains are of these days (since 1970) from now on; listings that are older or younger
+        for it wait, as after `take`."""
+        with self._writing() as db:
+            ages.grow(db, days)
 
-_OF_REGISTRATION = "SELECT number, listing, owner, flags FROM listings WHERE registration = ?"
+    def days(self) -> dict[str, int]:
+        """The days of chains for which the marks are told."""
+        with self._lock, self._told():
+            return ages.known(self._db)
+
+
+_TOUCHED = "SELECT number, voices FROM temp.touched CROSS JOIN listings USING (number)"
+_OF_REGISTRATION = "SELECT number, listing, owner, flags, told_by, day FROM listings WHERE registration = ?"
 _COMMON = """
 SELECT kind, value, rank, time, chain, place, number FROM claims c WHERE number = ? AND 2 = (
   SELECT COUNT(*) FROM (SELECT 1 FROM claims o WHERE o.kind = c.kind AND o.value = c.value LIMIT 2))
@@ -257,6 +280,21 @@ def _about(document: Document) -> tuple[str, str, str, int]:
     likeness = document.likeness or NOTHING
     flags = _NAMED * likeness.named | _AT_HOME * (likeness.rank == 0)
     return document.id, document.registration, likeness.owner, flags
+
+
+def _voices(document: Document) -> tuple[str, str, int | None]:
+    """What it says of crowds, packed; and the chain and the day since when it has had its name."""
+    likeness = document.likeness or NOTHING
+    since = next((claim.since for claim in likeness.claims if claim.kind == NAME), None)
+    named = (document.chain, None) if since is None else (since.chain, ages.day(since.time))
+    return crowds.pack(likeness.voices), *named
+
+
+def _standing(listed: Iterable[Document], first: int) -> Iterator[crowds.Stand]:
+    """Where documents stand, under consecutive numbers."""
+    for number, document in enumerate(listed, first):
+        for value, since in voices.each((document.likeness or NOTHING).voices):
+            yield value, *since, number
 
 
 def _rows(document: Document, number: int) -> Iterator[_Row]:
@@ -287,6 +325,15 @@ def _first(db: sqlite3.Connection, kind: str, value: bytes, not_of: str = "") ->
     """Who was first, but for a registration."""
     row = db.execute(_FIRST, (kind, value, not_of)).fetchone()
     return _Row(*row) if row else None
+
+
+def _firsts(db: sqlite3.Connection, kind: str, value: bytes) -> list[str]:
+    """Whom others are told of: who was first, and for those of his registration the first one of another. Ids, since
+    numbers change with every revision."""
+    first = _first(db, kind, value)
+    named = first is not None and kind in (NAME, URL, ADDRESS)
+    second = _first(db, kind, value, first.registration) if first and named else None
+    return [row.listing for row in (first, second) if row]
 
 
 def _marks(db: sqlite3.Connection, rows: list[_Row]) -> Marks:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
-from zlib import crc32
 
+from overlay.copies import voices
+from overlay.copies.voices import Voice
 from overlay.search.text import fold
 from parsers.cards import Server
 from parsers.hosts import url_host
@@ -41,12 +42,15 @@ class Claim(NamedTuple):
 
 class Likeness(NamedTuple):
     """All that is claimed for a listing. `rank` is 0 where the domain of the card's URL speaks for it, 1 where it is
-    verified otherwise, 2 where it is not; `named`: a domain names its very id, so that it is no copy (law 11)."""
+    verified otherwise, 2 where it is not; `named`: a domain names its very id, so that it is no copy (law 11). `voices`
+    are what it says with others, and `answers` is who answers for its name."""
 
     claims: tuple[Claim, ...]
     rank: int = 2
     named: bool = False
     owner: str = ""
+    voices: tuple[Voice, ...] = ()
+    answers: str = ""
 
 
 NOTHING = Likeness(())
@@ -54,7 +58,7 @@ NOTHING = Likeness(())
 
 def unconfirmed(chain: str, id_: str) -> Since:
     """The moment of what is in no block yet; which of several of those is first means nothing, and stays the same."""
-    return Since(UNCONFIRMED, chain, crc32(id_.encode()))
+    return Since(UNCONFIRMED, chain, int.from_bytes(digest(id_)[:6]))
 
 
 class Tenure:
@@ -65,24 +69,30 @@ class Tenure:
     """
 
     def __init__(self) -> None:
-        self._now: dict[tuple[str, str, bytes], Since] = {}
-        self._cards: dict[tuple[str, str, bytes], Since] = {}
+        self._now: dict[str, dict[tuple[str, bytes], Since]] = {}
+        self._cards: dict[tuple[str, bytes], Since] = {}
+        self._voices: dict[str, tuple[Voice, ...]] = {}
 
     def say(self, subjects: Iterable[Subject], since: Since) -> None:
         """These are its listings from then on."""
-        now = {}
+        now: dict[str, dict[tuple[str, bytes], Since]] = {}
+        said: dict[str, tuple[Voice, ...]] = {}
         for subject in subjects:
-            for kind, value in claimed(subject):
-                key = subject.id, kind, value
-                first = self._cards.setdefault(key, since) if kind == CARD else self._now.get(key, since)
-                now[key] = first
-        self._now = now
+            id_ = subject.id
+            before, claims = self._now.get(id_, {}), now.setdefault(id_, {})
+            for key in claimed(subject):
+                is_card = key[0] == CARD
+                claims[key] = self._cards.setdefault((id_, key[1]), since) if is_card else before.get(key, since)
+            said[id_] = voices.since(since, voices.said(subject), self._voices.get(id_, ()))
+        self._now, self._voices = now, said
 
     def likeness(self, subject: Subject) -> Likeness:
         """What one of its listings claims now."""
-        mine = [Claim(kind, value, since) for (id_, kind, value), since in self._now.items() if id_ == subject.id]
+        id_ = subject.id
+        mine = tuple([Claim(kind, value, since) for (kind, value), since in self._now.get(id_, {}).items()])
         named = subject.badge is not None and subject.badge.by in ("name", "dns") and subject.verified
-        return Likeness(tuple(mine), rank(subject), named, subject.state.owner or "")
+        answers = voices.answering(subject)
+        return Likeness(mine, rank(subject), named, subject.state.owner or "", self._voices.get(id_, ()), answers)
 
 
 def rank(subject: Subject) -> int:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from overlay.search.meaning import Meaning, Reading
-from overlay.search.ranking import BEST, weigh
+from overlay.search.ranking import BEST, LEVELS, QUARTERS, QUIET, counted, standing, weigh
 from overlay.search.said import document, fields
 from overlay.search.text import stem, words
+
+if TYPE_CHECKING:
+    from overlay.document import Document
 
 
 def understood(asked: Sequence[Meaning]) -> list[dict[str, Any]]:
@@ -22,14 +25,23 @@ def understood(asked: Sequence[Meaning]) -> list[dict[str, Any]]:
 
 def explained(item: Mapping[str, Any], asked: Sequence[Meaning], score: float) -> dict[str, Any]:
     """The points that an item makes, word by word, as JSON; `best` is what a listing could make at most. What a `score`
-    holds beyond is for words that stand close together."""
-    levels, _ = weigh(document(item))
+    holds beyond is for words that stand close together. `standing` says how loudly it is heard, and why."""
+    listed = document(item)
+    levels, _ = weigh(listed)
     held = [(fields_here.pointer, fields_here.weight, Counter(map(stem, words(fields_here.text))))
             for fields_here in fields(item)]  # fmt: skip
     told = [_word(word, levels, held) for word in asked]
     points = sum(each["points"] for each in told)
     closeness = max(0, round(score * BEST) - points) if asked else 0
-    return {"points": points + closeness, "best": BEST, "words": told, "closeness": closeness}
+    made = {"points": points + closeness, "best": BEST, "words": told, "closeness": closeness}
+    return made | {"standing": _standing(listed)}
+
+
+def _standing(listed: Document) -> dict[str, Any]:
+    """The highest level of its words, what that is made of, and which words of its name have a lower one."""
+    made = [{"what": what, "levels": quarters / QUARTERS} for what, quarters in counted(listed)]
+    told: dict[str, Any] = {"level": standing(listed) / QUARTERS, "of": LEVELS, "counted": made}
+    return told | {"quiet": {"words": list(listed.quiet), "level": QUIET}} if listed.quiet else told
 
 
 Held = list[tuple[str, int, Counter[str]]]

@@ -7,21 +7,27 @@ index and its rebuilt copy, put the same listings in the same order.
 
 Nobody gets to the first page by writing more: a word said fifty times counts no more than one that stands in a name
 and a description, and it makes the listing longer, so that all of its words count less. What cannot be had for a few
-satoshis raises a listing instead, by one level of six (`standing`).
+satoshis raises a listing instead, by one level of six at most (`counted`); and of those who say nearly the same, or
+have a word in all their names, only the first are heard (`copies.crowds`).
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from overlay.search.text import stem, words
+from overlay.search.text import sequences, stem, words
 
 if TYPE_CHECKING:
     from overlay.document import Document
 
 LEVELS = 6
+QUARTERS = 4
+"""Parts of a level that a listing's standing is counted in."""
+QUIET = 2
+"""The highest level of a word of a name that many earlier listings have."""
 BEST = 2000
 """Points of a listing that says every word as loudly as can be; `recency` of the Tantivy engine says why so few."""
 NAME, TAG, SKILL, WORD, DESCRIPTION, EXAMPLE = 6, 3, 3, 3, 2, 1
@@ -32,6 +38,10 @@ _SATURATION = 2.4  # BM25's k1 = 1.2 at the weight of a word in a description
 _BY_LENGTH = 0.75  # BM25's b
 _USUAL_LENGTH = 40  # words; a constant, so that a listing's levels never depend on other listings
 _NAMES = 0.3  # the power of a word's part in names: what things are called tells more than what all of them do
+_LITTLE = frozenset("abcdefghijklmnopqrstuvwxyz") | frozenset(
+    ("an", "and", "by", "for", "from", "in", "mcp", "of", "on", "or", "server", "the", "to", "with", "your")
+)
+_DIGIT = re.compile(r"\d")
 _UNNAMED = 0.1  # that part for words that no name holds
 
 
@@ -55,9 +65,40 @@ def texts(document: Document) -> Iterator[tuple[int, str]]:
 
 
 def standing(document: Document) -> int:
-    """The highest level that words of a listing can have: one more for a verified domain or a met hash, which cannot be
-    inscribed; one less before a block holds it, while it has cost nothing."""
-    return LEVELS - 1 + document.verified - (document.status == "pending")
+    """The highest level that words of a listing can have, in quarters of a level: what `counted` says, all together,
+    and no more than the best one."""
+    return min(LEVELS * QUARTERS, max(QUARTERS, sum(quarters for _, quarters in counted(document))))
+
+
+COUNTED = ("confirmed", "pending", "verified", "age", "signed", "crowded")
+"""What a listing's standing is made of."""
+
+
+def counted(document: Document) -> list[tuple[str, int]]:
+    """What a listing's standing is made of, in quarters of a level.
+
+    Being in a block makes it up. What cannot be inscribed adds to it: a verified domain or a met hash; having had its
+    name for long; and then also a signature, which costs nothing, but says the same for all this time. Of a crowd that
+    says nearly the same only the first have a standing.
+    """
+    made = [("confirmed", (LEVELS - 1) * QUARTERS)]
+    if document.status == "pending":
+        made = [("pending", (LEVELS - 2) * QUARTERS)]
+    if document.verified:
+        made.append(("verified", QUARTERS))
+    if document.age:
+        made.append(("age", document.age))
+        if document.signed:
+            made.append(("signed", 1))
+    if document.crowded:
+        made.append(("crowded", QUARTERS - sum(quarters for _, quarters in made)))
+    return made
+
+
+def names(name: str) -> list[str]:
+    """The terms of a name that tell it from others, each once: no digits, no single letters, no little words."""
+    said = " ".join(sequences(name)[:1]).split()
+    return [term for term in dict.fromkeys(said) if term not in _LITTLE and (term.isalpha() or not _DIGIT.search(term))]
 
 
 def weigh(document: Document) -> tuple[dict[str, int], set[str]]:
@@ -76,8 +117,11 @@ def weigh(document: Document) -> tuple[dict[str, int], set[str]]:
     # said once more than in a name and a description, a word says nothing new
     terms = {term: min(weight, _ENOUGH) for term, weight in terms.items()}
     norm = _SATURATION * (1 - _BY_LENGTH + _BY_LENGTH * length / _USUAL_LENGTH)
-    highest = standing(document)
+    highest = standing(document) / QUARTERS
     levels = {term: math.ceil(highest * weight / (weight + norm)) for term, weight in terms.items()}
+    for term in document.quiet:
+        if term in levels:
+            levels[term] = min(levels[term], math.ceil(QUIET * terms[term] / (terms[term] + norm)))
     return levels, weights.keys() | {NAMING + stem(word) for word in words(document.name)}
 
 

@@ -10,6 +10,7 @@ from overlay.search.ranking import texts
 from parsers.cards import Skill
 
 _MET = frozenset(("hash-verified", "drifted"))
+_CROWDED = "crowded"
 _OF_SERVERS = ("keywords", "tools", "prompts", "resources")
 
 
@@ -24,12 +25,14 @@ class Field(NamedTuple):
 def document(item: Mapping[str, Any]) -> Document:
     """As `items.document` made it, as far as words and what they weigh go: all else is left empty."""
     verified = item.get("integrity") in _MET or bool((item.get("domain") or {}).get("verified"))
+    crowded = any(each["code"] == _CROWDED for each in item.get("warnings", ()))
     return Document(
         id=str(item.get("id", "")), registration="", kind=str(item.get("type", "")), status=item.get("status", ""),
         chain="", caip2="", owner="", verified=verified, from_height=None, until_height=None, updated_height=None,
         updated_time=None, created_height=None, created_time=None, item=b"", name=item.get("name", ""),
         description=item.get("description", ""), tags=tuple(item.get("tags", ())),
         words=tuple(text for _, text in _words(item)), skills=tuple(map(_skill, item.get("skills", ()))),
+        signed="signer" in item, age=item.get("age", 0), quiet=tuple(item.get("quiet", ())), crowded=crowded,
     )  # fmt: skip
 
 

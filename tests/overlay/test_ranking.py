@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.search.ranking import BEST, LEVELS, NAMING, points, rarity, standing, unit, weigh
+from overlay.search.ranking import BEST, LEVELS, NAMING, QUARTERS, QUIET, names, points, rarity, standing, unit, weigh
 from overlay.search.text import stem
 from tests.contracts.listed import listing
 
@@ -41,10 +41,45 @@ def test_a_verified_listing_stands_one_level_higher_and_an_unconfirmed_one_lower
     plain, verified, pending = (
         listing("1", "Payment"), listing("2", "Payment", verified=True), listing("3", "Payment", status="pending")
     )  # fmt: skip
-    assert [standing(each) for each in (pending, plain, verified)] == [LEVELS - 2, LEVELS - 1, LEVELS]
+    found = [standing(each) / QUARTERS for each in (pending, plain, verified)]
+    assert found == [LEVELS - 2, LEVELS - 1, LEVELS]
     levels = [weigh(each)[0]["payment"] for each in (pending, plain, verified)]
     assert levels == sorted(levels)
     assert levels[0] < levels[2]
+
+
+def test_age_raises_a_listing_by_half_a_level_at_most_and_a_signature_by_a_quarter_with_it() -> None:
+    asked: dict[float, dict[str, object]] = {
+        0: {"signed": True}, 0.25: {"age": 1}, 0.5: {"age": 1, "signed": True}, 0.75: {"age": 2, "signed": True},
+    }  # fmt: skip
+    for more, said in asked.items():
+        assert standing(listing("1", **said)) / QUARTERS == LEVELS - 1 + more
+    assert standing(listing("1", age=2, signed=True, verified=True)) / QUARTERS == LEVELS
+    raised = [level("payment", "Payment gateway", age=age) - level("payment", "Payment gateway") for age in (1, 2)]
+    assert raised == sorted(raised)
+    assert max(raised) <= 1
+
+
+def test_every_word_of_one_that_is_crowded_is_at_the_lowest_level() -> None:
+    for more in ({}, {"verified": True, "age": 2}, {"status": "pending"}):
+        said = listing("1", "Payment gateway", description="for coins", crowded=True, **more)
+        assert set(weigh(said)[0].values()) == {1}
+
+
+def test_quiet_words_of_a_name_count_less_and_others_as_before() -> None:
+    whole = dict(weigh(listing("1", "Payment gateway", description="for a payment"))[0])
+    quiet = dict(weigh(listing("1", "Payment gateway", description="for a payment", quiet=("payment", "absent")))[0])
+    assert quiet.pop("payment") <= QUIET < whole.pop("payment")
+    assert quiet == whole
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("The Weather-Agents 2 of X", ["weather", "agent"]), ("Weather x8f3k2", ["weather"]),
+     ("天气", ["天", "气"]), ("1234", []), ("", []), ("weather WEATHER", ["weather"])],
+)  # fmt: skip
+def test_the_terms_that_tell_a_name_from_others(name: str, told: list[str]) -> None:
+    assert names(name) == told
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 10**6))

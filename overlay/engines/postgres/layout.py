@@ -12,7 +12,7 @@ from psycopg import Connection, errors
 
 from overlay.engines import Cursor, EngineError, is_further
 
-ROOT = "a2b_index_1"
+ROOT = "a2b_index_2"
 """The schema of what all generations share: another layout gets another name, and the old one is left."""
 
 FACETS = ("kind", "skill", "currency", "interval", "tag", "chain", "status")

@@ -1,0 +1,184 @@
+"""Nobody gets to the first page by inscribing nearly the same over and over: of a crowd the first few are heard."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from overlay.copies.ages import SINCE
+from overlay.copies.book import Copies
+from overlay.copies.claims import NAME, Claim, Likeness, Since, digest
+from overlay.copies.crowds import ALIKE, NAMED
+from overlay.copies.marks import marked_document
+from overlay.copies.voices import Voice, spoken
+from overlay.document import Document
+from overlay.engines import Cursor, Engine, open_engine
+from overlay.search.ranking import texts
+from tests.contracts.listed import EPOCH, ask, ids, listing
+from tests.databases import new_index
+
+FLOOD = {"tantivy": 10_000, "whoosh": 200, "postgres": 300}
+BATCH = 5_000
+SAID = "Takes a payment by card, coin or bank transfer, and pays out the same day."
+QUESTIONS = ("payment gateway", "payment", "paymnet gatewya")
+Crowd = Callable[[int], Document]
+Fill = Callable[[Crowd], list[Document]]
+
+
+def told(id_: str, name: str, description: str, height: int, owner: str, domain: str = "") -> Document:
+    """A listing, with what it says with others; verified where a domain speaks for it."""
+    made = listing(id_, name, description=description, height=height, owner=owner, domain=domain, verified=bool(domain))
+    since = Since(made.updated_time or 0, "bsv", height)
+    rest = "\n".join(text for _, text in list(texts(made))[1:])
+    domain = ".".join(domain.split(".")[-2:])
+    values = spoken(name, rest, domain, domain or owner)
+    item = json.dumps({"id": id_, "name": name, "description": description, "status": "live", "warnings": []})
+    likeness = Likeness((Claim(NAME, digest(id_), since),), voices=(Voice(since, values),), answers=domain or owner)
+    return replace(made, likeness=likeness, item=item.encode())
+
+
+HONEST = [
+    told(f"h{at}", name, said, at + 1, f"h{at}")
+    for at, (name, said) in enumerate(
+        [
+            ("Payment gateway", "Accepts cards and coins for shops, with refunds."),
+            ("Gateway for payments", "Charges customers in forty countries."),
+            ("Acme pay", "A payment gateway that settles every night."),
+            ("Checkout", "Hosted page with a gateway to payment by card."),
+            ("Lightning gateway", "Instant payment over channels."),
+            ("Merchant payment tools", "Invoices, subscriptions, gateway fees."),
+        ]
+    )
+]
+
+
+class Filled:
+    """An engine that was given listings in batches, as the feed gives them."""
+
+    def __init__(self, engine: Engine, copies: Copies, size: int) -> None:
+        self.engine, self._copies, self.size = engine, copies, size
+        self._all: dict[str, Document] = {}
+        self._items: dict[str, bytes] = {}
+
+    def put(self, documents: Sequence[Document], today: int | None = None) -> None:
+        self._all |= {each.id: each for each in documents}
+        if today is not None:
+            self._copies.grow({"bsv": today})
+        for start in range(0, len(documents), BATCH):
+            batch = documents[start : start + BATCH]
+            touched = [each.id for each in batch]
+            self._copies.take(touched, batch, Cursor(EPOCH, 1))
+            self._tell(touched)
+        while others := self._copies.waiting():
+            self._tell(others)
+            self._copies.done(others)
+
+    def _tell(self, registrations: Sequence[str]) -> None:
+        marks = self._copies.marks(registrations)
+        found = [marked_document(self._all[id_], marks) for id_ in registrations]
+        self._items |= {each.id: each.item for each in found}
+        self.engine.replace(registrations, found, Cursor(EPOCH, 1))
+
+    def page(self, question: str) -> list[str]:
+        return ids(ask(self.engine, question, limit=20))
+
+    def codes(self, id_: str) -> list[str]:
+        assert self.engine.get(id_) == self._items[id_]
+        return [each["code"] for each in json.loads(self._items[id_])["warnings"]]
+
+    def heard(self, prefix: str) -> list[str]:
+        """Those of a crowd of which nothing is told."""
+        return [id_ for id_ in self._all if id_.startswith(prefix) and b'"warnings": []' in self._items[id_]]
+
+
+@pytest.fixture(params=list(FLOOD))
+def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Filled]:
+    engine = open_engine(new_index(request.param, request, tmp_path))
+    copies = Copies(str(tmp_path / "copies"))
+    made = Filled(engine, copies, FLOOD[request.param])
+    others = [told(f"o{at}", f"Other {at}", f"Something else {at * 'x'} for everybody", 9, f"o{at}") for at in range(9)]
+    made.put([*HONEST, *others])
+    yield made
+    copies.close()
+    engine.close()
+
+
+def crowd(filled: Filled, made: Crowd) -> None:
+    """Inscribe a flood, newer than what is honest; then all that is honest is on page one, and marked in nothing."""
+    filled.put([made(at) for at in range(filled.size)])
+    assert set(filled.heard("h")) == {each.id for each in HONEST}
+    for question in QUESTIONS:
+        page = filled.page(question)
+        assert {each.id for each in HONEST} <= set(page), question
+        assert sum(id_.startswith("s") for id_ in page[: len(HONEST) + NAMED]) <= NAMED
+
+
+def test_cards_that_differ_in_numbers_leave_page_one_to_others(filled: Filled) -> None:
+    crowd(filled, lambda at: told(f"s{at}", f"Payment gateway {at}", f"{SAID} Number {at:x}", 1_000 + at, f"n{at}"))
+    assert filled.heard("s") == [f"s{at}" for at in range(ALIKE)]
+    assert filled.codes("s5") == ["crowded"]
+
+
+def test_cards_with_one_text_under_names_made_at_random_leave_page_one_to_others(filled: Filled) -> None:
+    chance = Random(1)
+    names = ["".join(chance.choices("bcdfghjkmnoqrstuvwxz", k=9)) for _ in range(filled.size)]
+    crowd(filled, lambda at: told(f"s{at}", f"{names[at]} payment gateway", SAID, 1_000 + at, f"n{at}"))
+    assert ALIKE <= len(filled.heard("s")) <= NAMED
+
+
+def test_cards_with_one_name_over_changed_texts_leave_page_one_to_others(filled: Filled) -> None:
+    chance = Random(2)
+    words = ["".join(chance.choices("bcdfghjkmnoqrstuvwxz", k=7)) for _ in range(999)]
+    crowd(
+        filled,
+        lambda at: told(f"s{at}", "Payment gateway", " ".join(chance.sample(words, 12)), 1_000 + at, f"n{at}"),
+    )
+    assert len(filled.heard("s")) == NAMED - 2, "as two that are honest have a name of these words"
+    assert filled.codes("s99") == ["crowded-name"]
+
+
+def test_an_owner_whose_cards_all_have_a_word_in_their_names_is_heard_ten_times(filled: Filled) -> None:
+    chance = Random(3)
+    words = ["".join(chance.choices("bcdfghjkmnoqrstuvwxz", k=7)) for _ in range(999)]
+
+    def made(at: int) -> Document:
+        return told(
+            f"s{at}", f"Payment gateway {words[at % 999]}", " ".join(chance.sample(words, 14)), 1_000 + at, "one"
+        )
+
+    crowd(filled, made)
+    assert filled.heard("s") == [f"s{at}" for at in range(NAMED)]
+    assert json.loads(filled.engine.get("s99") or b"")["quiet"] == ["payment", "gateway"]
+
+
+def test_names_under_one_verified_domain_are_one_crowd_and_others_are_not_of_it(filled: Filled) -> None:
+    def made(at: int) -> Document:
+        return told(f"s{at}", f"Payment gateway {at}", SAID, 1_000 + at, f"n{at}", f"n{at}.spam.example")
+
+    filled.put([made(at) for at in range(filled.size)])
+    late = told("late", "Payment gateway", SAID, 900_000, "late", "own.example")
+    plain = told("plain", "Payment gateway", SAID, 900_001, "plain")
+    filled.put([late, plain])
+    assert filled.heard("s") == [f"s{at}" for at in range(ALIKE)]
+    assert filled.codes("late") == filled.codes("plain") == []
+    assert set(filled.page("payment gateway")[: ALIKE + 1]) == {"late", *filled.heard("s")}
+
+
+def test_who_had_a_name_for_long_comes_before_those_who_have_it_since_yesterday(filled: Filled) -> None:
+    days = [(1_700_000_000 + 600 * height) // 86_400 for height in (1, 100_000)]
+    assert days[1] - days[0] > SINCE[1]
+
+    def made(at: int) -> Document:
+        return told(f"s{at}", f"{'xyzw'[at % 4]}{at} pay", f"A payment gateway, number {at}", 100_000 + at, f"n{at}")
+
+    filled.put([made(at) for at in range(50)], today=days[1])
+    assert filled.page("acme pay payment gateway")[0] == "h2"
+    ages = {id_: json.loads(filled.engine.get(id_) or b"").get("age") for id_ in ("h2", "s1")}
+    assert ages == {"h2": len(SINCE), "s1": None}
+    filled.put([], today=days[0])
+    assert "age" not in json.loads(filled.engine.get("h2") or b"")
