@@ -102,6 +102,7 @@ class Copies:
         any more, so that it goes with the process."""
         self._path = Path(folder) / (PASSING if passing else FILE)
         self._lock = threading.Lock()
+        self._taken: tuple[list[str], list[crowds.Stand], int] = ([], [], 0)
         with self._told():
             Path(folder).mkdir(parents=True, exist_ok=True)
             if passing:
@@ -168,6 +169,7 @@ class Copies:
         with self._writing() as db:
             for table in ("claims", "listings", "waiting", "cursors", "crowds", "days"):
                 db.execute(f"DELETE FROM {table}")  # noqa: S608  names of our own
+            self._taken = [], [], 0
 
     @contextmanager
     def anew(self) -> Iterator[Copies]:
@@ -207,13 +209,14 @@ class Copies:
             db.executemany("INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?)", (row[:7] for row in rows))
             about = [(number, *_about(each), *_voices(each)) for number, each in enumerate(listed, last + 1)]
             db.executemany("INSERT INTO listings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", about)
-            crowds.move(db, leaving, list(_standing(listed, last + 1)))
+            lined = crowds.move(db, leaving, list(_standing(listed, last + 1)))
             for key in shared:
                 most = _affected(key[0], changed=before[key] != _firsts(db, *key))
                 db.execute(_OTHERS, (*key, last, most))
             db.execute("DELETE FROM cursors")
             if cursor is not None:
                 db.execute("INSERT INTO cursors VALUES (?, ?)", cursor)
+            self._taken = list(registrations), lined, _version(db)
 
     def waiting(self) -> list[str]:
         """Registrations of which something else is to be told, some of them."""
@@ -234,6 +237,7 @@ class Copies:
         """What follows for the listings of these registrations, by their ids; of those left out, nothing."""
         found: dict[str, Marks] = {}
         numbers: dict[int, str] = {}
+        registrations, (taken, lined, version) = list(registrations), self._taken
         with self._lock, self._told():
             days = ages.known(self._db)
             for registration in registrations:
@@ -245,7 +249,10 @@ class Copies:
                     age = ages.age(day, days.get(told_by))
                     if rows or age:
                         found[listing] = (_marks(self._db, rows) if rows else NONE)._replace(age=age)
-            for number, (crowded, named, quiet) in crowds.beyond(self._db, list(numbers)).items():
+            # what was just taken, as nearly always, is not looked for once more
+            known = registrations == taken and version == _version(self._db)
+            stands = lined if known else crowds.lined(self._db, list(numbers))
+            for number, (crowded, named, quiet) in crowds.beyond(self._db, stands).items():
                 mine = found.get(numbers[number], NONE)
                 found[numbers[number]] = mine._replace(crowded=crowded, named=named, quiet=quiet)
         return found
@@ -269,6 +276,12 @@ SELECT kind, value, rank, time, chain, place, number FROM claims c WHERE number 
   SELECT COUNT(*) FROM (SELECT 1 FROM claims o WHERE o.kind = c.kind AND o.value = c.value LIMIT 2))
 """
 """The claims of a listing that are not its alone."""
+
+
+def _version(db: sqlite3.Connection) -> int:
+    """Another number after every change by other processes."""
+    (found,) = db.execute("PRAGMA data_version").fetchone()
+    return int(found)
 
 
 def _claims(document: Document) -> bool:

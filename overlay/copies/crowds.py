@@ -12,7 +12,7 @@ import json
 import sqlite3
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -78,9 +78,9 @@ def stands(number: int, packed: str) -> Iterator[Stand]:
             yield value, time, chain, place, number
 
 
-def move(db: sqlite3.Connection, leaving: list[Stand], coming: list[Stand]) -> None:
+def move(db: sqlite3.Connection, leaving: list[Stand], coming: list[Stand]) -> list[Stand]:
     """Let some leave their lines and others come; those who are to be told something else for it wait from now on. Who
-    comes need not be told."""
+    comes need not be told: where they stand in lines with others, nearly nowhere, is returned."""
     db.executemany(_LEAVE, leaving)
     values = {stand[0] for stand in leaving}
     values.update([stand[0] for stand in coming])
@@ -91,6 +91,8 @@ def move(db: sqlite3.Connection, leaving: list[Stand], coming: list[Stand]) -> N
             db.execute(_TELL, (number,))
     coming.sort(key=itemgetter(0))  # as the table has them
     db.executemany(_COME, coming)
+    repeated = {one[0] for one, next_ in pairwise(coming) if one[0] == next_[0]}
+    return [stand for stand in coming if stand[0] in others or stand[0] in repeated]
 
 
 def _said_by_others(db: sqlite3.Connection, values: Iterable[int]) -> Iterator[int]:
@@ -119,11 +121,16 @@ def _moved(db: sqlite3.Connection, value: int, left: Sequence[Stand], come: Sequ
             yield other[-1]
 
 
-def beyond(db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, Beyond]:
-    """Who of the listings of these numbers is beyond; of those who are heard in full, nothing."""
+def lined(db: sqlite3.Connection, numbers: Sequence[int]) -> list[Stand]:
+    """Where the listings of these numbers stand in long lines."""
+    return db.execute(_SAID, (json.dumps(numbers),)).fetchall()
+
+
+def beyond(db: sqlite3.Connection, stands: Iterable[Stand]) -> dict[int, Beyond]:
+    """Who is beyond in these places, by number; of those who are heard in full, nothing."""
     values: dict[int, list[int]] = {}
     last: dict[int, Stand] = {}
-    for stand in db.execute(_SAID, (json.dumps(numbers),)).fetchall():
+    for stand in stands:
         value = stand[0]
         if value not in last:
             first = db.execute(_FIRST, (value, kept(value))).fetchall()
