@@ -184,6 +184,7 @@ class Copies:
         """Claim what the other one does, and nothing else: all or nothing."""
         with self._lock, self._told():
             other._db.backup(self._db)
+            self._taken = [], [], 0
 
     # -- what is claimed
 
