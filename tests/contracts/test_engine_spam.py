@@ -11,8 +11,8 @@ from overlay.document import Document
 from overlay.engines import Cursor, Engine, open_engine
 from tests.contracts.listed import EPOCH, ask, ids, listing
 
-FLOOD = {"tantivy": 3_000, "whoosh": 300}
-"""Cards: more than Tantivy scores without looking tier by tier. Whoosh takes long to index, and is for few."""
+FLOOD = {"tantivy": 10_000, "whoosh": 300}
+"""Cards. Whoosh takes long to index, and is for few."""
 QUESTIONS = ("payment gateway", "paymnet gatewya", "a payment gateway that takes cards and coins")
 HONEST = "Takes a payment by card, coin or bank transfer, and pays out the same day."
 

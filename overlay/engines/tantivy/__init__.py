@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 from weakref import WeakSet
@@ -46,6 +47,8 @@ _SMALL_BATCH = 64  # registrations; larger ones are a rebuild, or catching up
 _QUIET_FRESH, _MOST_FRESH = 4_000, 100_000  # words outside the sorted arrays
 _QUIET_UNCOUNTED, _MOST_UNCOUNTED = 20_000, 400_000  # changed counts since the last file of words
 _ATTEMPTS = 3
+_ONE_LOOK = 0.000_5
+"""Seconds that a look for another process' commit holds where much is asked."""
 
 _Found = TypeVar("_Found")
 
@@ -69,7 +72,7 @@ class TantivyEngine:
         self._counting = threading.Lock()
         self._opened: WeakSet[Records] = WeakSet()
         self._uncounted = 0
-        self._is_asked_much = False
+        self._is_asked_much, self._looked_at = False, 0.0
         self._enter(beside or self._generations.live())
         self._view = self._empty()
         self._look()
@@ -154,6 +157,12 @@ class TantivyEngine:
     def _current(self) -> View:
         """The newest view; another process' commit, a finished merge, or that another generation answers, is noticed by
         the file it replaced."""
+        if self._is_asked_much:
+            # the two looks of one request are one: looking costs as much as reading ten records
+            now = monotonic()
+            if now - self._looked_at < _ONE_LOOK:
+                return self._view
+            self._looked_at = now
         if seen(self._meta) != self._stamp and self._committing.acquire(blocking=False):
             if self._is_asked_much and self._generations.live() != self._folder:
                 # reading all anew takes a second for 100,000 offers, and the old files answer as well as ever
