@@ -173,8 +173,10 @@ def _engine(name: str, found: list[Document], folder: Path) -> Any:
         return Canned(found)
     from overlay import engines
 
+    making: Engine = engines.open_engine(f"{name}:{folder / name}")
+    making.replace([], found, Cursor("epoch", 1))
+    making.close()
     engine: Engine = engines.open_engine(f"{name}:{folder / name}")
-    engine.replace([], found, Cursor("epoch", 1))
     if hold := getattr(engine, "hold", None):  # as a server does at its start
         hold()
     return engine
