@@ -104,10 +104,15 @@ class Records:
         return os.fstat(self._file).st_size
 
     def read(self, places: Iterable[int]) -> Iterator[bytes]:
-        """The bytes of records. Raises OSError when the file cannot be read, ValueError when it ends before them."""
+        """The bytes of records, by system calls: who reads all of them, to index, would have all of the file in memory.
+        Raises OSError when the file cannot be read, ValueError when it ends before them."""
+        pread, file = os.pread, self._file
         for place in places:
-            mapped, at, end = self._at(place)
-            yield mapped[at:end]
+            at, size = place >> _LENGTH_BITS, place & LARGEST
+            data = pread(file, size, at)
+            if len(data) != size:
+                raise ValueError(_too_short(at, size))
+            yield data
 
     def unpacked(self, places: Iterable[int]) -> list[Record]:
         """The records themselves. Raises what `read` raises."""
@@ -134,10 +139,14 @@ class Records:
         if end > len(mapped):
             mapped = self._mapped = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ) if self.size() else b""
             if end > len(mapped):
-                raise ValueError(f"the records end before {at:,} + {end - at:,}: rebuild the index")
+                raise ValueError(_too_short(at, end - at))
         return mapped, at, end
 
     def close(self) -> None:
         """Close the file."""
         self._mapped = b""
         self._close()
+
+
+def _too_short(at: int, size: int) -> str:
+    return f"the records end before {at:,} + {size:,}: rebuild the index"

@@ -44,6 +44,8 @@ def test_what_is_appended_between_two_looks_is_seen_and_what_was_seen_stays(tmp_
     assert list(other.read([first, *later])) == [b"first", *(bytes([number]) * 5_000 for number in range(9))]
     with pytest.raises(ValueError, match="the records end before 45,005 \\+ 7: rebuild the index"):
         list(other.read([45_005 << 24 | 7]))
+    with pytest.raises(ValueError, match="the records end before 45,005 \\+ 7: rebuild the index"):
+        other.shown([first, 45_005 << 24 | 7])
     file.close()
     other.close()
 
