@@ -130,9 +130,7 @@ def measure(folder: Path, kit: ChainKit, count: int, offers: int, blocks: Path) 
         taken = time.perf_counter() - began
         print(f"{count:,} listings with {offers:,} offers in {kit.tip.height:,} blocks")
         print(f"indexed and searchable   {taken:8.1f} s   {count / taken:8,.0f} registrations/s")
-        time.sleep(5)
-        total, own = resident(process.pid)
-        print(f"resident memory, idle    {total:8.0f} MB  {own:8.0f} MB without mapped files")
+        idle(process, "idle after it")
         delays = []
         for number in range(10):
             name = f"Zyxwv{chr(97 + number) * 3}"
@@ -143,6 +141,21 @@ def measure(folder: Path, kit: ChainKit, count: int, offers: int, blocks: Path) 
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(10)
+    process, base = start(folder)
+    try:
+        while ask(base, "/v1/status")["index"]["behind"]:
+            time.sleep(0.2)
+        idle(process, "started again")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(10)
+
+
+def idle(process: subprocess.Popen[str], when: str) -> None:
+    """Print what a process takes once it has nothing more to do."""
+    time.sleep(8)
+    total, own = resident(process.pid)
+    print(f"resident, {when:<13}  {total:8.0f} MB  {own:8.0f} MB without mapped files")
 
 
 if __name__ == "__main__":

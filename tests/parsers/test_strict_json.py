@@ -123,8 +123,8 @@ def test_fifty_megabytes_are_refused_unread() -> None:
 
 def test_plain_garbage_is_not_json_in_those_words() -> None:
     with pytest.raises(CardError, match=r"^the card is not JSON$") as caught:
-        loads(b'{"name": "x", }')
-    assert "line 1, column 15" in caught.value.reasons[0].detail
+        loads(b'{"name": "x" "y"}')
+    assert "line 1, column 14" in caught.value.reasons[0].detail
 
 
 def test_numbers_are_exact() -> None:
