@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,19 +113,26 @@ def named(id_: str) -> str:
         return id_
 
 
-@pytest.fixture(params=["tantivy", "whoosh"])
-def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
+@contextmanager
+def opened(engine: str, folder: Path) -> Iterator[Registry]:
+    """A registry of two chains that is searched with an engine."""
     clock = Clock(1_700_000_000_000)
-    database = connect(f"sqlite:///{tmp_path}/a2b.db")
+    database = connect(f"sqlite:///{folder}/a2b.db")
     writer = Writer(database, clock)
     for chain in ("demo", "ltc"):
         writer.name_chain(chain, f"{chain}:regtest")
-    with closing(open_engine(f"{request.param}:{tmp_path / 'index'}")) as engine:
-        made = Registry(Store(database), writer, clock, engine, tmp_path / "index")
+    with closing(open_engine(f"{engine}:{folder / 'index'}")) as index:
+        made = Registry(Store(database), writer, clock, index, folder / "index")
         yield made
         made.close()
     writer.close()
     database.dispose()
+
+
+@pytest.fixture(params=["tantivy", "whoosh"])
+def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
+    with opened(request.param, tmp_path) as made:
+        yield made
 
 
 ALPHA, BETA = card("Alpha"), card("Beta", url="https://beta.example/")

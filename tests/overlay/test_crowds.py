@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from indexer.store import Store, Writer, connect
 from overlay.api.asked import from_pairs
 from overlay.api.extras import extras
 from overlay.copies.ages import SINCE
 from overlay.copies.crowds import ALIKE, NAMED
-from overlay.engines import open_engine
 from overlay.search.ranking import LEVELS, QUIET
 from tests.facts import burned, says
-from tests.overlay.test_copies import Registry, again, inscribed, named
-from tests.pointing import Clock, card, points, serves
+from tests.overlay.test_copies import Registry, again, inscribed, named, opened
+from tests.pointing import card, points, serves
 
 DAY = 86_400
 SAID = "Takes a payment by card, coin or bank transfer, and pays out the same day"
@@ -37,17 +34,8 @@ def like(number: int) -> bytes:
 
 @pytest.fixture
 def registry(tmp_path: Path) -> Iterator[Registry]:
-    clock = Clock(1_700_000_000_000)
-    database = connect(f"sqlite:///{tmp_path}/a2b.db")
-    writer = Writer(database, clock)
-    for chain in ("demo", "ltc"):
-        writer.name_chain(chain, f"{chain}:regtest")
-    with closing(open_engine(f"tantivy:{tmp_path / 'index'}")) as engine:
-        made = Registry(Store(database), writer, clock, engine, tmp_path / "index")
+    with opened("tantivy", tmp_path) as made:
         yield made
-        made.close()
-    writer.close()
-    database.dispose()
 
 
 def crowd(registry: Registry, label: str, first: int, last: int, **more: Any) -> None:
