@@ -56,6 +56,7 @@ class Feed:
         """With `copies`, what listings have in common is told: searches show one of those that are the same."""
         self._store, self._engine, self._copies = store, engine, copies
         self._catalogue = Catalogue(store)
+        self._is_fed_elsewhere = False
         self.renewal: Renewal | None = None
 
     def tidy(self) -> None:
@@ -89,11 +90,25 @@ class Feed:
         """Carry over the next batch of changes; the number of changes carried, 0 when the index is up to date.
 
         An index that is of no use here is rebuilt, which takes its time: `progress` is told of each batch, and may
-        raise to give up.
+        raise to give up. Raises BusyError while another process feeds the index and has not carried over all.
         """
-        index = self._engine.cursor()
-        if index is not None and self._is_ahead(index, self._store.outbox()):
+        index, outbox = self._engine.cursor(), self._store.outbox()
+        if index is not None and self._is_ahead(index, outbox):
             return 0
+        if self._is_fed_elsewhere and index == (outbox.epoch, outbox.newest_seq):
+            return 0
+        try:
+            carried = self._feed(progress)
+        except BusyError:
+            self._is_fed_elsewhere = True
+            if self.behind():
+                raise
+            return 0  # claims of our own, which may be missing or behind, are of use to who feeds it alone
+        self._is_fed_elsewhere = False
+        return carried
+
+    def _feed(self, progress: Callable[[int], None]) -> int:
+        """Carry over the next batch, as the process that feeds the index; how many."""
         cursor = self._stands(progress)
         if cursor is None or not self._continues(cursor):
             return self._begin(cursor, progress)
@@ -124,19 +139,22 @@ class Feed:
         if index is None or self._copies is None or not self._continues(index):
             return index
         claims = self._copies.cursor()
-        if claims is None or claims.epoch != index.epoch:
+        if claims is None or not self._continues(claims):
             claims = self._claim_anew(index, progress)
         return min(index, claims)
 
     def _claim_anew(self, index: Cursor, progress: Callable[[int], None]) -> Cursor:
-        """Read all claims from the store, where their file was lost, or another machine fed the index before."""
+        """Read all claims from the store, where their file was lost, or another machine fed the index before. What
+        was told of any listing meanwhile is not known, so all are told again, after what is new."""
         if self._copies is not None:
+            self._engine.replace([], [], index)  # who does not get to write the index need not read them
             self._copies.clear()
             total = 0
             for batch in chain(self._batches(), self._pointed()):
                 self._copies.take(batch, self._catalogue.documents(batch), None)
                 total += len(batch)
                 progress(total)
+            self._copies.doubt()
             self._copies.take([], [], index)
             self._copies.grow(self._days())
             log.info("index: the claims of %d registrations read from the store", total)

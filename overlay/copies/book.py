@@ -225,6 +225,11 @@ class Copies:
             found = self._db.execute("SELECT registration FROM waiting ORDER BY registration LIMIT ?", (AT_ONCE,))
             return [registration for (registration,) in found]
 
+    def doubt(self) -> None:
+        """Let all listings wait: what was told of them is not known."""
+        with self._writing() as db:
+            db.execute("INSERT OR IGNORE INTO waiting SELECT registration FROM listings")
+
     def done(self, registrations: Iterable[str]) -> None:
         """The index tells of these as it should."""
         gone = [(each,) for each in registrations]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -60,6 +61,8 @@ class Registry:
 
     def close(self) -> None:
         self._copies.close()
+        self.writer.close()
+        self.store.close()
 
     def lose(self) -> None:
         """The file of claims is lost."""
@@ -67,6 +70,16 @@ class Registry:
         (self._folder / FILE).unlink()
         self._copies = Copies(str(self._folder))
         self.feed = Feed(self.store, self.engine, self._copies)
+
+    def restore(self, database: Path) -> None:
+        """The database is an older one, and the index with it, but not the file of claims."""
+        self.writer.close()
+        self.store.close()
+        self.store = Store(connect(f"sqlite:///{database}"))
+        self.writer = Writer(self.store.engine, self.clock)
+        Feed(self.store, self.engine).rebuild()
+        self.feed = Feed(self.store, self.engine, self._copies)
+        self._prev = {"demo": "1"}
 
     def block(self, label: str, *said: Event, bodies: tuple[bytes, ...] = (), chain: str = "demo") -> None:
         placed = tuple(replace(each, position=at, tx_index=at + 1) for at, each in enumerate(said))
@@ -125,8 +138,6 @@ def opened(engine: str, folder: Path) -> Iterator[Registry]:
         made = Registry(Store(database), writer, clock, index, folder / "index")
         yield made
         made.close()
-    writer.close()
-    database.dispose()
 
 
 @pytest.fixture(params=["tantivy", "whoosh"])
@@ -338,3 +349,32 @@ def test_an_index_made_anew_says_the_same_also_where_the_claims_were_lost(regist
     registry.feed.rebuild()
     assert sorted(registry.found()) == ["b", "d"]
     assert registry.warned("d") == {}
+
+
+def test_what_happened_while_the_claims_were_lost_is_told_of_all_others(registry: Registry) -> None:
+    """Nobody knows what the others were told before."""
+    body, theirs = priced("Alpha", "0xabc"), card("Gamma")
+    same_name = card("Gamma", url="https://elsewhere.example/")
+    first = inscribed("a", body), inscribed("b", body), inscribed("c", theirs), inscribed("d", same_name)
+    registry.block("1", *first, bodies=(body, theirs, same_name))
+    assert sorted(registry.found()) == ["a", "c", "d"]
+    assert "same-name" in registry.warned("d")
+    registry.lose()
+    registry.block("2", burned("a", "a", "gone", height=2), burned("c", "c", "over", height=2))
+    assert sorted(registry.found()) == ["b", "d"]
+    assert registry.warned("d") == {}
+
+
+def test_claims_of_a_future_that_the_database_has_lost_are_read_anew(registry: Registry, tmp_path: Path) -> None:
+    """A database that was restored together with an index in it, and the claims beside them not."""
+    body, copied = priced("Alpha", "0xabc"), priced("Beta", "0xdef")
+    registry.block("1", inscribed("a", body), inscribed("b", copied), bodies=(body, copied))
+    registry.feed.run()
+    with closing(sqlite3.connect(tmp_path / "a2b.db")) as living, closing(sqlite3.connect(tmp_path / "old.db")) as old:
+        living.backup(old)
+    registry.block("2", inscribed("c", copied, height=2), burned("b", "b", "gone", height=2))
+    assert sorted(registry.found()) == ["a", "c"]
+    registry.restore(tmp_path / "old.db")
+    registry.block("2", inscribed("d", copied, height=2), bodies=(copied,))
+    assert sorted(registry.found()) == ["a", "b"]
+    assert registry.item("b")["duplicates"] == 1

@@ -16,7 +16,7 @@ from overlay.catalogue import Catalogue
 from overlay.engines import Engine, EngineError, open_engine
 from overlay.query import Query
 from overlay.runner import Runner
-from overlay.services import House
+from overlay.services import House, open_copies
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.replication.servers import PATIENCE
@@ -88,7 +88,7 @@ def house(told: Settings, *chains: MemoryChain) -> House:
     scheme, _, path = told.search.partition(":")
     return House(
         settings=told, store=store, chains=chains, writer=Writer(store.engine) if chains else None,
-        engine=open_engine(f"{scheme}:{path or told.database}"),
+        engine=open_engine(f"{scheme}:{path or told.database}"), copies=open_copies(told),
     )  # fmt: skip
 
 

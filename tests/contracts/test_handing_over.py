@@ -1,0 +1,126 @@
+"""An index that several processes may feed, each with claims of its own: one does, and another takes over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from indexer.facts import Event
+from indexer.store import Store, Writer, connect
+from overlay.copies.book import Copies
+from overlay.engines import BusyError, Engine, open_engine
+from overlay.feed import Feed
+from tests.contracts.listed import ask
+from tests.databases import new_index
+from tests.facts import born, burned, says
+from tests.pointing import card, digest
+
+SAME = card("Alpha")
+
+
+@pytest.fixture(params=["tantivy", "postgres"])
+def engine_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Of an engine whose right to feed is kept: with Whoosh, everybody feeds in turn."""
+    return new_index(request.param, request, tmp_path)
+
+
+class Machine:
+    """A process with claims of its own, on an index that it shares with others."""
+
+    def __init__(self, store: Store, url: str, folder: Path) -> None:
+        self._ending = ExitStack()
+        self.engine: Engine = self._ending.enter_context(closing(open_engine(url)))
+        self.copies = self._ending.enter_context(closing(Copies(str(folder))))
+        self.feed = Feed(store, self.engine, self.copies)
+
+    def begin(self) -> None:
+        """Feed the index, and go on having the right to."""
+        self.feed.run()
+        cursor = self.engine.cursor()
+        assert cursor is not None
+        self.engine.replace([], [], cursor)
+
+    def shown(self) -> dict[str, int]:
+        """How many duplicates each listing that is found has, by the letter of its registration."""
+        items = [json.loads(hit.item) for hit in ask(self.engine, limit=100).hits]
+        names = [bytes.fromhex(item["id"][:64])[::-1].rstrip(b"\0").decode() for item in items]
+        return {name: item.get("duplicates", 0) for name, item in zip(names, items, strict=True)}
+
+    def close(self) -> None:
+        """The process ends."""
+        self._ending.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store(connect(f"sqlite:///{tmp_path}/a2b.db"))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def writer(store: Store) -> Iterator[Writer]:
+    with closing(Writer(store.engine)) as opened:
+        opened.append("demo", [says("0"), says("1", copy("a", 0), copy("b", 1), cards={digest(SAME): SAME})])
+        yield opened
+
+
+def copy(name: str, position: int = 0, height: int = 1) -> Event:
+    """A registration of the card that all have."""
+    event = born(name, position, height)
+    assert event.state is not None
+    return replace(event, card=digest(SAME), state=replace(event.state, card=digest(SAME)))
+
+
+def test_who_does_not_feed_rests_where_the_index_has_all_and_reads_no_claims(
+    store: Store, writer: Writer, engine_url: str, tmp_path: Path
+) -> None:
+    with closing(Machine(store, engine_url, tmp_path / "1")) as one:
+        one.begin()
+        with closing(Machine(store, engine_url, tmp_path / "2")) as two:
+            assert two.feed.step() == 0
+            assert two.copies.cursor() is None
+            writer.append("demo", [says("2", copy("c", height=2))])
+            with pytest.raises(BusyError):
+                two.feed.step()
+            one.feed.run()
+            assert [two.feed.step() for _ in range(2)] == [0, 0]
+            assert two.shown() == {"a": 2}
+
+
+def test_who_takes_over_goes_on_where_the_other_one_was_killed(
+    store: Store, writer: Writer, engine_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before it told of others what follows for them; its claims are lost with it."""
+    with closing(Machine(store, engine_url, tmp_path / "2")) as two:
+        with closing(Machine(store, engine_url, tmp_path / "1")) as one:
+            one.begin()
+            assert two.feed.step() == 0
+            writer.append("demo", [says("2", copy("c", height=2)), says("3", burned("a", "a", "ashes", height=3))])
+            monkeypatch.setattr(one.copies, "waiting", list)
+            one.feed.run()
+            assert one.shown() == {}, "nobody is told yet that the first one is gone"
+        assert two.feed.step() == 0, "nothing new"
+        writer.append("demo", [says("4", copy("d", height=4))])
+        two.feed.run()
+        assert two.shown() == {"b": 2}
+
+
+def test_who_fed_before_goes_on_from_where_its_own_claims_stand(
+    store: Store, writer: Writer, engine_url: str, tmp_path: Path
+) -> None:
+    with closing(Machine(store, engine_url, tmp_path / "1")) as one:
+        one.feed.run()
+    with closing(Machine(store, engine_url, tmp_path / "2")) as two:
+        writer.append("demo", [says("2", copy("c", height=2)), says("3", burned("a", "a", "ashes", height=3))])
+        two.feed.run()
+        assert two.shown() == {"b": 1}
+    with closing(Machine(store, engine_url, tmp_path / "1")) as one:
+        writer.append("demo", [says("4", burned("b", "b", "dust", height=4))])
+        one.feed.run()
+        assert one.shown() == {"c": 0}
+        assert one.copies.cursor() == one.engine.cursor()
