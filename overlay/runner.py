@@ -339,12 +339,13 @@ class Runner:
 
     async def _poll(self) -> None:
         """See what another process writes into the store."""
-        seen: Outbox | None = None
+        seen: tuple[Outbox, dict[str, int]] | None = None
         while True:
             newest = await asyncio.to_thread(self._house.store.outbox)
             await asyncio.to_thread(self.standing.look)
-            if newest != seen:
-                seen = newest
+            # a block that has nothing for the index is news, too: searches are answered for its height from then on
+            if (newest, self.standing.reached()) != seen:
+                seen = newest, self.standing.reached()
                 self._news.tell()
             await asyncio.sleep(POLL_SECONDS)
 

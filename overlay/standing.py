@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from indexer.networks import by_caip2
@@ -14,7 +15,7 @@ from indexer.settings import Settings, masked
 from indexer.statehash import state_hash
 from indexer.store import Store
 from indexer.store.rates import Quotes
-from overlay.engines import Engine
+from overlay.engines import Engine, UnavailableError
 from overlay.exchange import Exchange
 from overlay.feed import Feed
 from overlay.services import in_configured_order
@@ -51,6 +52,13 @@ class Standing:
         self._chains: dict[str, str] = {}
         self._heights: dict[str, int] = {}
         self.look()
+        self._begin()
+
+    def _begin(self) -> None:
+        """What an index from before has read is searched at once."""
+        with suppress(UnavailableError):  # then whoever carries it over says what it has read, once that is known
+            if self._feed is not None and not self._feed.behind():
+                self.publish(self.reached())
 
     def look(self) -> None:
         """Take from the store which chains it holds and where they end; those being followed tell it themselves."""
@@ -58,7 +66,8 @@ class Standing:
             known = self.progress.setdefault(name, Progress(name, caip2, "stored"))
             if known.state == "stored" and (newest := self._store.newest(name)) is not None:
                 known.height, known.hash = newest.height, newest.hash
-        self.publish(self.reached())
+        # what is stored is not what is searched: who carries it over says so
+        self.publish(self._heights if self._feed else self.reached())
 
     def follow(self, progress: Progress) -> None:
         """Take what a follower tells of its chain from now on; until it does, what is stored still holds."""

@@ -397,3 +397,29 @@ async def test_a_worker_that_dies_ends_the_group(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(WorkerError, match="a worker ended with code -9"):
         await group.watch()
     assert group.children == []
+
+
+async def test_who_only_serves_tells_heights_once_its_index_has_them_and_of_blocks_without_news_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit, held = mined(3), threading.Event()
+    step = Feed.step
+
+    def waits(feed: Feed, progress: Callable[[int], None] = lambda _: None) -> int:
+        assert held.wait(PATIENCE)
+        return step(feed, progress)
+
+    monkeypatch.setattr(Feed, "step", waits)
+    chain = MemoryChain(*kit.blocks, name="live")
+    (tmp_path / "data").mkdir()
+    with Indexing(settings(tmp_path).database, chain) as source:
+        await source.catch_up()
+        async with running(house(tmp_path, follow=False)) as (runner, _):
+            await until(lambda: runner.standing.chains() == {"live": "bsv:regtest"})
+            assert runner.standing.heights() == {}, "the index is empty yet"
+            held.set()
+            await until(lambda: runner.standing.heights() == {"live": 4})
+            kit.mine()
+            chain.arrive(*kit.blocks)
+            await source.catch_up()
+            await until(lambda: runner.standing.heights() == {"live": 5})
