@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from overlay.api.page import explained as query_explained
+from overlay.api.problems import ProblemError
 from overlay.compact import encode
 from overlay.search import asked_words, helping
 from overlay.search.explaining import explained, understood
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from overlay.engines import Engine
     from overlay.query import Hit, Hits, Query
 
+UNMADE = "the search index is being made, so nothing can be found yet; the status tells how far it is"
+AGAIN = {"Retry-After": "5"}
+
 
 def wanted(asked: Asked, hits: Hits) -> bool:
     """Whether there is anything to tell; a plain search that finds something costs no more than this."""
@@ -28,7 +32,12 @@ def wanted(asked: Asked, hits: Hits) -> bool:
 
 def extras(engine: Engine, asked: Asked, hits: Hits) -> tuple[Hits, Mapping[str, Any]]:
     """The hits, their items with `highlights` and `explain`, and members of the page. Takes a few milliseconds for each
-    twenty items, or for the questions to the engine that help needs (30 at most); may be called in any thread."""
+    twenty items, or for the questions to the engine that help needs (30 at most); may be called in any thread.
+
+    Raises ProblemError (503) where nothing was found because there is no index yet: that says nothing of the registry.
+    """
+    if not hits.total and engine.cursor() is None:
+        raise ProblemError(503, UNMADE, headers=AGAIN)
     more: dict[str, Any] = {} if hits.total else helped(engine, asked)
     if asked.highlight or asked.explain:
         words = engine.consult(lambda vocabulary: meanings(asked.query.text, vocabulary))

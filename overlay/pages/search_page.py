@@ -16,6 +16,7 @@ from markupsafe import Markup
 from overlay.api import search_api
 from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged
 from overlay.api.asked import Asked, from_pairs
+from overlay.api.extras import AGAIN, UNMADE
 from overlay.api.page import next_cursor
 from overlay.api.params import MAX_OFFSET, SORT_WORDS, pairs
 from overlay.api.problems import BadRequestError, Fault
@@ -41,6 +42,8 @@ CARDS_BYTES = 60_000
 """Cards on a page: after so many bytes of them the rest is left to the next page."""
 
 _COUNTED: WeakKeyDictionary[Engine, Counted] = WeakKeyDictionary()
+
+_UNMADE = (Fault("unmade", UNMADE),)
 
 # What the form shows; every other parameter of the URL is carried along hidden.
 _FIELDS = ("q", "minPrice", "maxPrice", "priceCurrency", "sort")
@@ -69,10 +72,16 @@ async def search(request: web.Request) -> web.Response:
     query_string = request.rel_url.raw_query_string
     heights = services.heights()
     seen = services.exchange.stamp(), services.logos.stamp()
-    etag = page_etag(request, await search_api.cursor(services), heights, query_string, seen)
+    index = await search_api.cursor(services)
+    etag = page_etag(request, index, heights, query_string, seen)
     if unchanged(request, etag):
         return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
     given, outcome = await _outcome(request, query_string)
+    if index is None and outcome.hits and not outcome.hits.total:
+        outcome = Outcome(outcome.asked, None, _UNMADE)
+        answer = html_answer(await to_thread(_page, services, given, outcome, heights), status=503)
+        answer.headers.update(AGAIN)
+        return answer
     body = await to_thread(_page, services, given, outcome, heights)
     return html_answer(body, status=400 if outcome.faults else 200, etag=None if outcome.faults else etag)
 
@@ -121,6 +130,7 @@ def _page(services: Services, given: Pairs, outcome: Outcome, heights: Mapping[s
         "chips": used,
         "cleared": cleared(given),
         "faults": outcome.faults,
+        "unmade": outcome.faults == _UNMADE,
         "notes": asked.notes if asked else (),
         "nothing": bool(hits and hits.total == 0),
         "ways_out": ways_out(services.engine, given, asked) if asked and hits and not hits.total else [],

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 from aiohttp import ClientSession
 
+from overlay.engines import Cursor
 from overlay.ports import Services
 from overlay.query import Hits, Query
 from parsers.cards import Kind
@@ -60,6 +61,17 @@ async def test_items_are_the_engines_stored_bytes_with_members_added(client: Cli
 async def test_nothing_found_is_an_empty_page(client: ClientSession) -> None:
     page = await get(client, "/v1/search?q=zzzz&type=tool")
     assert (page["items"], page["total"], page["nextCursor"], page["queryType"]) == ([], 0, None, "tool")
+
+
+async def test_without_an_index_yet_nothing_found_is_no_answer(client: ClientSession, services: Services) -> None:
+    engine_of(services).at = None
+    async with client.get("/v1/search?q=zzzz") as response:
+        told = await response.json()
+        assert (response.status, response.headers["Retry-After"]) == (503, "5")
+        assert told["error"].startswith("the search index is being made, so nothing can be found yet")
+    assert (await get(client, "/v1/search?q=tower"))["total"] == 2, "what is found is told"
+    engine_of(services).at = Cursor("epoch-1", 0)
+    assert (await get(client, "/v1/search?q=zzzz"))["total"] == 0, "of an empty registry"
 
 
 async def test_cursors_walk_through_everything_once(client: ClientSession, services: Services) -> None:

@@ -156,6 +156,13 @@ def test_search_ends_with_one_when_there_is_nothing(run: Run, data: Path) -> Non
     assert run("search", "zzyzzyzzyzzy", "--data", data) == Done(1, "0 listings\n", "")
 
 
+def test_search_in_an_index_that_is_still_to_be_made_is_no_answer(run: Run, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "index").mkdir()
+    found = run("search", "dex", "--data", data, "--search", f"tantivy:{tmp_path}/index")
+    assert (found.code, found.out) == (3, "")
+    assert "the search index is being made, so nothing can be found yet" in found.err
+
+
 def test_every_option_of_search_narrows(run: Run, data: Path) -> None:
     everything = run("search", "--data", data, "--json", "--limit", "100").json["total"]
     for option, value in {

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from overlay.pages.rendering import render, web_link
 from overlay.ports import Services
 from overlay.visible import one_line, visible
+from tests.overlay.calls import engine_of
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import FakeEngine, FakeStore, with_listing
 
@@ -89,6 +90,16 @@ async def test_every_page_is_well_formed_and_loads_nothing_from_elsewhere(
         await page(client, path)
     for listing in store.listings.values():
         await page(client, f"/listings/{listing.state.id}")
+
+
+async def test_the_search_page_says_when_there_is_no_index_yet(client: ClientSession, services: Services) -> None:
+    engine_of(services).at = None
+    found = await page(client, "/?q=zzzz&type=tool", 503)
+    assert "This search cannot be answered yet: the search index is being made" in found.text
+    assert "Nothing found" not in found.text
+    async with client.get("/?q=zzzz", headers=BROWSER) as response:
+        assert (response.headers["Retry-After"], response.headers["Cache-Control"]) == ("5", "no-store")
+    await page(client, "/?q=tower")
 
 
 async def test_the_search_page_shows_results_with_summary_price_and_height(client: ClientSession) -> None:

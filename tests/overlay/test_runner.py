@@ -417,6 +417,7 @@ async def test_who_only_serves_tells_heights_once_its_index_has_them_and_of_bloc
         async with running(house(tmp_path, follow=False)) as (runner, _):
             await until(lambda: runner.standing.chains() == {"live": "bsv:regtest"})
             assert runner.standing.heights() == {}, "the index is empty yet"
+            assert runner.standing.ready() == "the index has not seen 3 changes"
             held.set()
             await until(lambda: runner.standing.heights() == {"live": 4})
             kit.mine()
