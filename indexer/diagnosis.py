@@ -132,9 +132,11 @@ class Diagnoser:
     def _of_stored(self, txid: bytes, wanted: tuple[Outpoint | None, ...] | None = None) -> dict[str, Any] | None:
         """What blocks, or else mempools, said by this transaction (in the outpoints `wanted`), None for nothing."""
         revisions = [past for past in self._store.said_by(txid) if not wanted or past.event.outpoint in wanted]
+        revisions.sort(key=lambda past: _telling(past.event))
         if revisions:
             return self._of_block(txid, revisions)
         pending = [each for each in self._store.pending_by(txid) if not wanted or each.event.outpoint in wanted]
+        pending.sort(key=lambda each: _telling(each.event))
         return self._of_mempool(txid, pending) if pending else None
 
     def _of_source(self, txid: bytes) -> dict[str, Any] | None:
@@ -196,7 +198,9 @@ class Diagnoser:
         if now is None or event.outpoint is None:
             return []
         if now.status is Status.BURNED:
-            return [_step("listed", "the registration was burned later", ok=event.kind is EventKind.BURNED)]
+            if event.kind is EventKind.BURNED:
+                return [_step("listed", "delisted for good, as this transaction burned the registration")]
+            return [_step("listed", "the registration was burned later", ok=False)]
         if event.card is not None and now.winner != event.outpoint:
             return [_step("newest", f"a later card counts: {now.winner}", ok=False)]
         steps = [_step("newest", "no later card has been inscribed")] if event.card is not None else []
@@ -225,7 +229,7 @@ class Diagnoser:
         values = self._store.values(spent.prevout for spent in transaction.inputs)
         height = newest.height + 1 if newest else 0
         read = read_alone(transaction, height, network.rules, network.network, Registry(seats, chain), values)
-        events = read.reading.events
+        events = sorted(read.reading.events, key=_telling)
         records = [self._record(event, seats.conflict(event)) for event in events]
         steps = [
             _step("seen", seen.seen.format(chain=chain)),
@@ -258,6 +262,11 @@ class Diagnoser:
         if event.pointer is not None:
             record |= _pointer(event)
         return record
+
+
+def _telling(event: Event) -> bool:
+    """A sorting key: events that brought a card, or failed to, before what merely moved or ended a registration."""
+    return event.kind in (EventKind.MOVED, EventKind.MAP_ONLY, EventKind.BURNED)
 
 
 def _pointer(event: Event) -> dict[str, Any]:
@@ -322,7 +331,8 @@ def _steps(event: Event, conflict: Reason | None = None, *, mined: bool = True) 
     if not mined:
         order = ("pointer",) if event.pointer or broken == "pointer" else _PLACE_STEPS if event.card else ()
     else:
-        order = ("pointer",) if event.pointer else _CARD_STEPS if event.card or failed else ("satoshi",)
+        has_card = event.card or (failed and event.kind is not EventKind.BURNED)
+        order = ("pointer",) if event.pointer else _CARD_STEPS if has_card else ("satoshi",)
     steps: list[dict[str, Any]] = []
     for step in order:
         if step == broken and failed:

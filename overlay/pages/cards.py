@@ -11,7 +11,7 @@ from markupsafe import Markup
 from overlay.exchange import Exchange
 from overlay.pages.amounts import FAMILIAR, About, about
 from overlay.pages.badges import Badge, badges
-from overlay.pages.marking import Places, marked
+from overlay.pages.marking import Excerpt, Places, excerpt, marked
 from overlay.pages.marks import Mark, mark
 from overlay.pages.rendering import fragment, segment
 
@@ -22,13 +22,15 @@ _NAME, _SUMMARY, _COMMAND, _TAGS, _TAG = 120, 160, 160, 5, 40
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """What a card shows. `url` is "" for a listing that has no page yet, `cheapest` a mapping with amount, currency and
-    interval, `logo` the address of its picture here, "" for none."""
+    interval, `logo` the address of its picture here, "" for none; `tags` are names with what is shown of them, `says`
+    is what else was asked for and stands elsewhere in the listing."""
 
     item: Mapping[str, Any]
     name: Markup
     summary: Markup
     command: str
-    tags: tuple[str, ...]
+    tags: tuple[tuple[str, Markup], ...]
+    says: Excerpt | None
     url: str
     place: str
     mark: Mark
@@ -50,7 +52,7 @@ def result(
     """The card of a listing, with `places` marked in its name and summary."""
     return Result(
         item=item,
-        place=f"block {item['blockHeight']:,} of {item['chain']}" if "blockHeight" in item else item["chain"],
+        place=_place(item),
         badges=tuple(badges(item, proved=proved)),
         url=f"/listings/{segment(item['id'])}",
         mark=mark(item["id"], item["name"]),
@@ -77,13 +79,25 @@ def preview(shown: Mapping[str, Any], exchange: Exchange) -> Result:
     )
 
 
+def _place(item: Mapping[str, Any]) -> str:
+    """When the revision that is shown was mined, and where; the chain alone while none is."""
+    if "blockHeight" not in item:
+        return str(item["chain"])
+    word = "registered" if item["updatedHeight"] == item["createdHeight"] else "updated"
+    day = f" {item['timestamp'][:10]}" if item["timestamp"] else ""
+    return f"{word}{day} in block {item['blockHeight']:,} of {item['chain']}"
+
+
 def _texts(item: Mapping[str, Any], places: Places) -> dict[str, Any]:
     name, summary = cut(item["name"], _NAME), cut(item["summary"], _SUMMARY)
+    tags = [(number, tag) for number, tag in enumerate(item["tags"][:_TAGS]) if len(tag) <= _TAG]
+    shown = ["/name", "/summary", "/serverName", *(f"/tags/{number}" for number, _ in tags)]
     return {
         "name": marked(name, places.get("/name", ())),
         "summary": marked(summary, places.get("/summary", ())),
         "command": cut(" ".join([item["command"], *item["args"][:16]]), _COMMAND),
-        "tags": tuple(tag for tag in item["tags"][:_TAGS] if len(tag) <= _TAG),
+        "tags": tuple((tag, marked(tag, places.get(f"/tags/{number}", ()))) for number, tag in tags),
+        "says": excerpt(item, places, shown) if places else None,
     }
 
 

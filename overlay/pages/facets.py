@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from overlay.api.params import SEARCH
-from overlay.pages.links import Pairs, adding, link, setting, without
+from overlay.pages.links import Pairs, adding, link, named, setting, without
 from overlay.periods import per
 from overlay.query import Query
 
@@ -101,11 +101,23 @@ def _chips(given: Pairs) -> Iterator[Chip]:
         known = SEARCH.names.get(key)
         if known is None or known.name in _NOT_FILTERS or not value.strip() or (known.name, value) == ("type", "all"):
             continue
-        shown = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
-        if known.name == "interval":
-            shown = per(shown)
+        shown = _shown(given, known.name, value)
         rest = [*given[:number], *given[number + 1 :]]
         yield Chip(_LABELS.get(known.name, known.name), shown, link(rest))
+
+
+def _shown(given: Pairs, name: str, value: str) -> str:
+    """A filter's value in words; prices with the currency that they are in, where the URL says one."""
+    short = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+    if name in ("maxPrice", "minPrice"):
+        return " ".join([short, *(each.strip().upper()[:20] for each in named(given, "priceCurrency")[:1])])
+    return per(short) if name == "interval" else short
+
+
+def told(given: Pairs, name: str) -> str:
+    """A filter in words, with its values: `Tag “rust” or “go”`."""
+    values = " or ".join(f"“{_shown(given, name, value)}”" for value in named(given, name)[:_MOST_CHIPS])
+    return f"{_LABELS.get(name, name)} {values}".rstrip()
 
 
 def cleared(given: Pairs) -> str:

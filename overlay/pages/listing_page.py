@@ -19,6 +19,7 @@ from overlay.pages.install import install_config
 from overlay.pages.logo import addresses
 from overlay.pages.marks import mark
 from overlay.pages.measures import measured
+from overlay.pages.problems import for_people, problem_page
 from overlay.pages.proving import provable, why_not
 from overlay.pages.rendering import html_answer, render, wants_json
 from overlay.pages.timeline import timeline
@@ -30,6 +31,7 @@ INTO = "in"
 _LONGEST_CURRENCY = 20
 
 
+@for_people
 async def listing(request: web.Request) -> web.Response:
     """A listing with all that is known of it, or its item as JSON when Accept prefers that. `in`: the currency that
     prices are shown in beside their own."""
@@ -39,7 +41,7 @@ async def listing(request: web.Request) -> web.Response:
     try:
         body = await to_thread(_page, request.app[SERVICES], request.match_info["id"], into)
     except NotFoundError as problem:
-        return html_answer(render("missing.html", detail=problem.detail), status=404)
+        return problem_page(problem)
     etag = weak_etag(body)
     if unchanged(request, etag):
         return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})

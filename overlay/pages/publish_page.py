@@ -9,14 +9,17 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from aiohttp import web
+from markupsafe import Markup
 
 from overlay.api import ingest_api
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.bodies import WantedTransaction
 from overlay.api.problems import BadRequestError, Fault
 from overlay.check import check
-from overlay.pages.cards import drawn, preview
+from overlay.pages.badges import explained
 from overlay.pages.measures import Measure, measured
+from overlay.pages.pasted import leads, previews, previews_of
+from overlay.pages.problems import for_people
 from overlay.pages.rendering import html_answer, render, wants_json
 from overlay.ports import Services
 from parsers.errors import ParseError
@@ -46,6 +49,7 @@ class Outcome:
     fault: str = ""
 
 
+@for_people
 async def publish(request: web.Request) -> web.Response:
     """The publisher's page, with the step trace of the transaction `tx`; the trace as JSON when Accept prefers that."""
     text = request.query.get("tx", "").strip()
@@ -58,6 +62,7 @@ async def publish(request: web.Request) -> web.Response:
     return json_answer(outcome.trace)
 
 
+@for_people
 async def publish_pasted(request: web.Request) -> web.Response:
     """What a form holds: a txid, a raw transaction or a card in `what`. With `fetch`, the txid is asked for as by
     /v1/ingest."""
@@ -94,13 +99,17 @@ def _of(services: Services, text: str) -> Outcome:
 
 def _traced(services: Services, text: str) -> Outcome:
     try:
-        if _RAW.fullmatch(text) and not _TXID.fullmatch(text):
+        if _is_raw(text):
             return Outcome(text, trace=services.diagnose(bytes.fromhex(text)))
         return Outcome(text, trace=services.diagnose(_name(text)))
     except ParseError as error:
         return Outcome(text, fault=f"these bytes are no transaction: {error}")
     except ValueError:
         return Outcome(text[:200], fault="this is neither a txid (64 hex digits) nor an outpoint (<txid>_<number>)")
+
+
+def _is_raw(text: str) -> bool:
+    return _RAW.fullmatch(text) is not None and not _TXID.fullmatch(text)
 
 
 def _name(text: str) -> str:
@@ -117,6 +126,7 @@ async def _answer(request: web.Request, outcome: Outcome) -> web.Response:
 def _page(services: Services, outcome: Outcome) -> bytes:
     feed = services.store.changes(0, 0)
     trace = outcome.trace
+    found = leads(services, trace["listed"] or _spoken_of(trace)) if trace else []
     values = {
         "here": "/publish",
         "outcome": outcome,
@@ -127,7 +137,9 @@ def _page(services: Services, outcome: Outcome) -> bytes:
         if trace
         else [],
         "can_ask": bool(trace and not trace["found"] and all(each["step"] != "requested" for each in trace["steps"])),
-        "previews": _previews(services, outcome.checked["preview"]) if outcome.checked else [],
+        "leads": found,
+        "explained": explained(badge for each in found for badge in each.badges),
+        "previews": _previews(services, outcome),
     }
 
     def made(measure: Measure) -> bytes:
@@ -136,8 +148,15 @@ def _page(services: Services, outcome: Outcome) -> bytes:
     return measured(made)
 
 
-def _previews(services: Services, shown: dict[str, Any] | None) -> list[Any]:
-    """The cards that would be listed; none for prices alone."""
-    if shown is None or shown["type"] == "prices":
-        return []
-    return [drawn(preview(one, services.exchange)) for one in shown.get("servers", [shown])[:10]]
+def _spoken_of(trace: dict[str, Any]) -> list[str]:
+    """The registrations that a transaction said something valid about, though what it said is not what is listed."""
+    return list(dict.fromkeys(each["id"] for each in trace["records"] if each["valid"] and each.get("id")))
+
+
+def _previews(services: Services, outcome: Outcome) -> list[Markup]:
+    """How what was pasted would look among results: a card, or a transaction that is not listed."""
+    if outcome.checked:
+        return previews(services, outcome.checked["preview"])
+    if outcome.trace and not outcome.trace["listed"] and _is_raw(outcome.text):
+        return previews_of(services, bytes.fromhex(outcome.text))
+    return []

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from overlay.api.answers import REVALIDATE, SERVICES, weak_etag
 from overlay.pages.amounts import percent
 from overlay.pages.assets import asset_url, assets
+from overlay.pages.warned import told
 from overlay.periods import per
 from overlay.visible import visible
 
@@ -45,6 +46,8 @@ def _environment() -> Environment:
     environment.filters["asset"] = asset_url
     environment.filters["moment"] = moment
     environment.filters["percent"] = percent
+    environment.filters["sentence"] = sentence
+    environment.filters["told"] = told
     return environment
 
 
@@ -68,6 +71,11 @@ def moment(iso: str) -> str:
     return f"{iso[:10]} {iso[11:16]} UTC"
 
 
+def sentence(text: str) -> str:
+    """A message of the program as a sentence of a page."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
 def render(template: str, **values: Any) -> bytes:
     """A template of this folder as UTF-8. `here` is the path of the page among those of the header."""
     return _environment().get_template(template).render({"here": "", **values}).encode("utf-8", "replace")
@@ -88,6 +96,15 @@ def wants_json(request: web.Request) -> bool:
     """Whether Accept prefers JSON to HTML (RFC 9110 §12.5.1); in doubt a person is looking."""
     accept = request.headers.get("Accept")
     return accept is not None and _preference(accept, "application/json") > _preference(accept, "text/html")
+
+
+def names_html(request: web.Request) -> bool:
+    """Whether Accept names HTML, as browsers do and programs do not, and does not prefer JSON."""
+    accept = request.headers.get("Accept", "")
+    return _preference(accept, "text/html")[1] == _NAMED and not wants_json(request)
+
+
+_NAMED = 2
 
 
 def _preference(accept: str, media: str) -> tuple[float, int]:

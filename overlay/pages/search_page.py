@@ -30,6 +30,7 @@ from overlay.pages.facets import TITLES, chips, cleared, groups
 from overlay.pages.links import Pairs, link, named
 from overlay.pages.logo import addresses
 from overlay.pages.marking import Finder, finder
+from overlay.pages.problems import for_people
 from overlay.pages.rendering import html_answer, page_etag, render, wants_json
 from overlay.pages.ways_out import ways_out
 from overlay.ports import Services
@@ -38,7 +39,7 @@ from overlay.query import Cheapest, Hit, Hits, Query
 LONGEST = 8_192
 """Characters of a query string that the page answers: it repeats them in every link. /v1/search reads more."""
 
-CARDS_BYTES = 60_000
+CARDS_BYTES = 52_000
 """Cards on a page: after so many bytes of them the rest is left to the next page."""
 
 _COUNTED: WeakKeyDictionary[Engine, Counted] = WeakKeyDictionary()
@@ -64,6 +65,7 @@ class Outcome:
     faults: tuple[Fault, ...]
 
 
+@for_people
 async def search(request: web.Request) -> web.Response:
     """The search page, or the page of items as JSON when Accept prefers that."""
     if wants_json(request):

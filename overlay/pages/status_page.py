@@ -8,15 +8,23 @@ from aiohttp import web
 
 from overlay.api import status_api
 from overlay.api.answers import SERVICES
+from overlay.pages.problems import for_people
 from overlay.pages.rendering import html_answer, render, wants_json
 
+POINTERS = {
+    "new": "not asked for yet", "met": "that meet their hash", "unhashed": "without a hash", "mismatch": "that do not",
+    "failed": "tried again later", "given-up": "given up",
+}  # fmt: skip
+"""What became of the cards that pointers name, in words."""
 
+
+@for_people
 async def status(request: web.Request) -> web.Response:
     """Where every chain stands, counts and versions, or the same as JSON when Accept prefers that."""
     if wants_json(request):
         return await status_api.status(request)
     told = await to_thread(request.app[SERVICES].status)
-    return html_answer(render("status.html", here="/status", status=told, tone=tone))
+    return html_answer(render("status.html", here="/status", status=told, tone=tone, words=POINTERS))
 
 
 def tone(state: str, error: str) -> str:

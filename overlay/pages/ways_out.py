@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from overlay.api.extras import helped
+from overlay.pages.facets import told
 from overlay.pages.links import Pairs, link, setting, without
 
 if TYPE_CHECKING:
@@ -33,5 +34,6 @@ def ways_out(engine: Engine, given: Pairs, asked: Asked) -> list[WayOut]:
         for name in each["parameters"]:
             left = without(left, name)
         if list(left) != list(given):
-            ways.append(WayOut("Leave out", " and ".join(each["parameters"]), link(left), each["total"]))
+            words = " and ".join(told(given, name) for name in each["parameters"])
+            ways.append(WayOut("Leave out", words, link(left), each["total"]))
     return ways

@@ -35,10 +35,14 @@ async def test_a_transaction_is_followed_until_it_is_listed(world: World, tab: O
     assert page.url.endswith(f"?tx={txid}")
     await page.get_by_role("button", name="Have it looked for").wait_for()
     world.announce(new)
-    await page.locator(".verdict", has_text="Listed as pending").wait_for()
+    await page.locator(".verdict", has_text="Listed as pending: Freshly mined").wait_for()
+    assert "pending" in await page.locator("#outcome .card .badges").inner_text()
     world.mine(new)
     await page.locator(".verdict", has_text="Listed:").wait_for()
     assert "in block" in await page.locator(".steps li", has_text="Mined").inner_text()
+    await page.locator("#outcome .card .badge", has_text="proved").click()
+    assert await page.locator("#about-proved").is_visible()
+    await page.keyboard.press("Escape")
     await page.locator(".verdict a").click()
     assert await page.locator("h1").text_content() == "Freshly mined"
 
@@ -57,3 +61,25 @@ async def test_status_follows_a_new_block(world: World, tab: Open) -> None:
     assert f"{height}" in await row.inner_text()
     world.mine(world.kit.pay())
     await row.locator(".number", has_text=str(height + 1)).first.wait_for()
+
+
+async def test_on_a_phone_what_came_of_a_txid_is_seen_without_scrolling(world: World, tab: Open) -> None:
+    page = await (await tab(viewport={"width": 375, "height": 667}, is_mobile=True, has_touch=True)).go("/publish")
+    await page.fill("#what", str(world.ids["tool"])[:64])
+    verdict = page.locator(".verdict", has_text="Listed: clock")
+    await verdict.wait_for()
+    box = await verdict.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] < 667
+
+
+async def test_on_a_phone_every_figure_of_a_chain_is_seen(world: World, tab: Open) -> None:
+    page = await (await tab(viewport={"width": 360, "height": 740})).go("/status")
+    for row in await page.locator("tbody tr:not(.told)").all():
+        assert await row.locator("td").count() == 6
+        for cell in await row.locator("td").all():
+            box = await cell.bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 360
+    assert await page.locator(".wide").evaluate("(each) => each.scrollWidth <= each.clientWidth")

@@ -32,6 +32,15 @@ async def test_results_and_completions_come_while_typing_and_the_url_follows(wor
     assert again == loaded, "the page was left"
 
 
+async def test_a_result_says_why_it_was_found(world: World, tab: Open) -> None:
+    page = await (await tab()).go("/?q=any+length")
+    says = page.locator(".card", has_text="Storyteller").locator(".says")
+    assert " ".join((await says.inner_text()).split()) == "skill: Any length."
+    assert await says.locator("mark").all_text_contents() == ["Any", "length"]
+    await page.goto(f"{world.url}/?q=storyteller")
+    assert await page.locator(".card", has_text="Storyteller").locator(".says").count() == 0
+
+
 async def test_a_facet_narrows_and_a_chip_widens_and_back_goes_back(world: World, tab: Open) -> None:
     page = await (await tab()).go("/?limit=100")
     everything = await page.locator("#count").text_content()

@@ -105,8 +105,25 @@ async def test_a_registration_that_burned_later_says_so_and_its_burn_how(indexin
         "step": "listed", "ok": False, "detail": "the registration was burned later",
     }  # fmt: skip
     told = ask.by_name(hex_id(burned))
-    assert ("satoshi", "burned-merged") in [(step["step"], step.get("code")) for step in told["steps"]]
+    steps = [(step["step"], step["ok"], step.get("code")) for step in told["steps"]]
+    done = [("seen", True, None), ("mined", True, None)]
+    assert steps == [*done, ("satoshi", True, "burned-merged"), ("listed", True, None)], "it holds no card"
+    assert "this transaction burned the registration" in told["steps"][-1]["detail"]
     assert (told["listed"], told["records"][0]["kind"]) == ([], "update")
+
+
+async def test_a_transaction_that_burns_one_registration_and_makes_another_is_told_by_what_it_makes(
+    indexing: Indexing, kit: ChainKit
+) -> None:
+    first = kit.inscribe(agent("One"))
+    both = kit.spend([first, kit.fund()], [(2, b"\x51"), (1, inscription(body_of(agent("Two")), AGENT, "alice"))])
+    kit.mine(first, both)
+    ask = await diagnoser(indexing, kit)
+    told = ask.by_name(both.hex_id)
+    assert [each["outcome"] for each in told["records"]] == ["inscribed", "burned"]
+    assert failed(told) == []
+    assert told["listed"] == [str(both.outpoint(1))]
+    assert told["steps"][-1]["detail"] == f"listed as {both.outpoint(1)}"
 
 
 async def test_a_pointer_is_recorded_and_not_fetched_yet(indexing: Indexing, kit: ChainKit) -> None:

@@ -284,7 +284,7 @@ async def test_every_link_of_the_pages_leads_somewhere(client: ClientSession) ->
 
 async def test_an_unknown_listing_is_a_page_that_says_so(client: ClientSession) -> None:
     found = await page(client, "/listings/nobody", 404)
-    assert "no listing has the id 'nobody'" in found.text
+    assert "No listing has the id 'nobody'" in found.text
 
 
 async def test_the_documentation_names_every_route_and_parameter(client: ClientSession) -> None:
@@ -383,4 +383,4 @@ def test_a_template_that_misses_a_value_fails_loudly() -> None:
     from jinja2 import UndefinedError
 
     with pytest.raises(UndefinedError):
-        render("missing.html")
+        render("problem.html")

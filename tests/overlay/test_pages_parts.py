@@ -18,7 +18,7 @@ from overlay.pages.amounts import about, percent, short
 from overlay.pages.badges import MEANINGS, badges, explained
 from overlay.pages.counted import KEPT, Counted
 from overlay.pages.differences import LONGEST_WHERE, MOST_VALUES, Difference, differences
-from overlay.pages.facets import chips, cleared, groups
+from overlay.pages.facets import chips, cleared, groups, told
 from overlay.pages.install import install_config
 from overlay.pages.links import adding, link, setting, without
 from overlay.pages.marking import marked
@@ -280,3 +280,12 @@ def test_only_what_a_client_starts_or_calls_has_settings() -> None:
     assert install_config({**ITEM, "command": ""}) is None
     remote = install_config({**ITEM, "command": "", "url": "https://a.example/mcp"})
     assert json.loads(remote or "") == {"mcpServers": {"clock": {"url": "https://a.example/mcp"}}}
+
+
+def test_a_price_filter_tells_its_currency() -> None:
+    asked = [("maxPrice", "5"), ("priceCurrency", "usd"), ("interval", "P1M"), ("interval", "none")]
+    assert [chip.value for chip in chips(asked)] == ["5 USD", "per month", "per call"]
+    assert told(asked, "maxPrice") == "At most “5 USD”"
+    assert told(asked, "interval") == "Paid “per month” or “per call”"
+    assert told([("minPrice", "5")], "minPrice") == "At least “5”"
+    assert told([], "tag") == "Tag", "as when it stands among the words"

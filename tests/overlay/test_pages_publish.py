@@ -6,15 +6,16 @@ import json
 from dataclasses import replace
 from io import BytesIO
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from aiohttp import ClientSession
 
 from overlay.ports import Services
+from tests.chainkit import ChainKit, agent
 from tests.overlay.calls import TOWER, problem
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import with_listing
+from tests.overlay.fakes import FakeEngine, with_listing
 from tests.overlay.test_pages import BROWSER, Page, page
 
 FORM = "application/x-www-form-urlencoded"
@@ -67,6 +68,67 @@ async def test_a_raw_transaction_is_traced(client: ClientSession) -> None:
     async with client.post("/publish", data={"what": "ff" * 80}, headers=BROWSER) as answer:
         assert answer.status == 400
         assert "these bytes are no transaction" in await answer.text()
+
+
+def tracing(services: Services, **more: Any) -> Services:
+    """The same services, by which a transaction is traced like this."""
+    found = {"txid": TXID, "found": True, "where": "block", "source": "a", "steps": [], "records": [], "listed": []}
+    return replace(services, diagnose=lambda _: {**found, **more})
+
+
+async def test_a_transaction_that_is_listed_shows_its_listings_by_name_and_as_results(
+    serve: Serve, services: Services
+) -> None:
+    client = await serve(tracing(services, listed=[TOWER]))
+    found = await page(client, f"/publish?tx={TXID}")
+    assert "Listed: Tower‑Guard (Minimal)" in found.text
+    assert "How it looks among results" in found.text
+    assert "from 0.00045 BSV per call" in found.text
+    assert found.links().count(f"/listings/{TOWER}") == 2
+    explained = {each["id"] for each in found.all("div") if each.get("role") == "note"}
+    assert {each["popovertarget"] for each in found.all("button") if each.get("popovertarget")} == explained != set()
+
+
+async def test_a_transaction_that_was_overtaken_leads_to_what_counts_now(serve: Serve, services: Services) -> None:
+    record = {"outpoint": f"{TXID}_0", "kind": "update", "outcome": "reinscribed", "valid": True, "reasons": []}
+    client = await serve(tracing(services, records=[{**record, "id": TOWER}]))
+    found = await page(client, f"/publish?tx={TXID}")
+    assert "In a block; what counts now: Tower‑Guard (Minimal)" in found.text
+    assert "The listing as it stands" in found.text
+    client = await serve(tracing(services, records=[{**record, "id": TOWER, "valid": False}]))
+    assert "In a block, and not listed" in (await page(client, f"/publish?tx={TXID}")).text
+
+
+async def test_a_registration_of_several_tools_shows_each(serve: Serve, services: Services) -> None:
+    assert isinstance(services.engine, FakeEngine)
+    ids = [each.id for each in services.engine.documents if "#" in each.id]
+    client = await serve(tracing(services, listed=[ids[0].partition("#")[0]]))
+    links = (await page(client, f"/publish?tx={TXID}")).links()
+    assert all(links.count(f"/listings/{quote(id_, safe='')}") == 2 for id_ in ids)
+    assert len(ids) == 2
+
+
+async def test_what_is_listed_and_cannot_be_shown_yet_is_told_by_its_id(serve: Serve, services: Services) -> None:
+    client = await serve(tracing(services, listed=["ef" * 32 + "_0"]))
+    found = await page(client, f"/publish?tx={TXID}")
+    assert f"Listed: {'ef' * 12}…" in found.text
+    assert "among results" not in found.text
+
+
+@pytest.mark.parametrize("coin", ["bsv", "btc"])
+async def test_a_raw_transaction_is_previewed_as_it_would_be_listed(
+    serve: Serve, services: Services, coin: str
+) -> None:
+    kit = ChainKit(coin)
+    card = agent("Not sent yet", **{"x-payment-config": [{"currency": "BSV", "amount": "3"}]})
+    made = kit.inscribe(card) if coin == "bsv" else kit.reveal(card)
+    client = await serve(tracing(services, found=False, where="raw"))
+    found = await paste(client, kit.raw(made).hex())
+    assert "How it would look among results" in found.text
+    assert "Not sent yet" in found.text
+    assert "from 3 BSV per call" in found.text
+    broken = kit.inscribe(b"{broken") if coin == "bsv" else kit.reveal(b"{broken")
+    assert "among results" not in (await paste(client, kit.raw(broken).hex())).text
 
 
 @pytest.mark.parametrize("tx", ["x", "ab", "g" * 64, "<b>", f"{TXID}_x", f"{TXID}_99999999999"])

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from aiohttp import ClientSession
 
+from overlay.ports import Services
+from tests.overlay.conftest import Serve
+from tests.overlay.fakes import FakeEngine
 from tests.overlay.test_pages import page
 
 
@@ -19,12 +24,27 @@ async def test_a_page_without_results_links_to_the_search_without_the_filter_tha
     client: ClientSession,
 ) -> None:
     found = await page(client, "/?q=tower&status=undecided&limit=5")
-    assert "Leave out status" in found.text
+    assert "Leave out Status “undecided”: 2 listings" in found.text
     assert "/?q=tower&limit=5" in found.links()
     found = await page(client, "/?q=nosuchword&type=tool")
-    assert "Leave out type" not in found.text
+    assert "Leave out" not in found.text
+    assert "Try fewer or other words" in found.text
+    assert "leave out the filters" not in found.text, "they are not what emptied it"
 
 
 async def test_texts_of_strangers_are_proposed_as_texts(client: ClientSession) -> None:
     found = await page(client, "/?q=towersecurity%20%3Cscript%3E")
     assert "script" not in {tag for tag, attributes in found.tags if not attributes.get("src")}
+
+
+async def test_filters_to_leave_out_are_told_in_the_words_of_the_page(client: ClientSession) -> None:
+    found = await page(client, "/?q=tower&type=tool&status=undecided")
+    assert "Leave out What “tool” and Status “undecided”: 2 listings" in found.text
+
+
+async def test_a_registry_without_listings_says_that_there_are_none_yet(serve: Serve, services: Services) -> None:
+    client = await serve(replace(services, engine=FakeEngine([])))
+    found = await page(client, "/")
+    assert "Nothing is listed here yet" in found.text
+    assert "Try fewer" not in found.text
+    assert "Nothing is listed here yet" not in (await page(client, "/?q=tower")).text

@@ -10,7 +10,7 @@ a2b.load = (url, { body, signal } = {}) => new Promise((done, fail) => {
   request.open(body ? "POST" : "GET", url);
   request.responseType = "document";
   request.setRequestHeader("Accept", "text/html");
-  request.onload = () => (request.response ? done(request.response) : fail(Object.assign(new Error(`status ${request.status}`), { status: request.status })));
+  request.onload = () => (request.response && request.status < 429 ? done(request.response) : fail(Object.assign(new Error(`status ${request.status}`), { status: request.status })));
   request.onerror = () => fail(new Error("no answer"));
   request.onabort = () => fail(new DOMException("given up", "AbortError"));
   signal?.addEventListener("abort", () => request.abort());

@@ -1,0 +1,92 @@
+"""A listing's page: what a reader should know before paying stands first, and what it names can be followed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from overlay.pages.warned import Told, told
+from overlay.ports import Services
+from tests.overlay.conftest import Serve
+from tests.overlay.fakes import FakeEngine, FakeStore, with_listing
+from tests.overlay.test_pages import TOWER, page
+
+
+async def shown(serve: Serve, services: Services, **card: Any) -> str:
+    """The text of the page of a listing with such a card."""
+    listing = services.store.listing(TOWER)
+    assert listing is not None
+    full = {"name": "A", "url": "https://a.example", "skills": [{"id": "s"}], **card}
+    client = await serve(with_listing(services, replace(listing, card_body=json.dumps(full).encode())))
+    return (await page(client, f"/listings/{TOWER}")).text
+
+
+async def test_a_domain_that_was_never_asked_is_not_said_to_disown_it(client: ClientSession) -> None:
+    text = (await page(client, f"/listings/{TOWER}")).text
+    assert "not asked yet whether it speaks for this listing" in text
+    assert "does not speak for it" not in text
+
+
+async def test_a_burned_listing_says_so_in_words(client: ClientSession, services: Services) -> None:
+    assert isinstance(services.store, FakeStore)
+    burned = next(each.state.id for each in services.store.listings.values() if each.state.status == "burned")
+    assert "delisted for good. Below stands what it said last" in (await page(client, f"/listings/{burned}")).text
+    assert "delisted for good. Below" not in (await page(client, f"/listings/{TOWER}")).text
+
+
+async def test_a_page_does_not_unroll_all_skills_and_warns_before_them(serve: Serve, services: Services) -> None:
+    skills = [{"id": f"skill{number}", "name": f"Skill number {number}"} for number in range(20)]
+    text = await shown(serve, services, skills=skills, **{"x-payment-config": [{"currency": "BSV", "amount": "x"}]})
+    assert "Skill number 7 skill7 12 more Skill number 8" in text
+    assert text.index("Warnings") < text.index("Skills")
+
+
+async def test_a_name_that_is_its_id_is_said_once(serve: Serve, services: Services) -> None:
+    text = await shown(serve, services, skills=[{"id": "only_id"}, {"id": "same", "name": "same"}])
+    assert "Skills only_id same Proof" in text
+
+
+async def test_without_rates_there_is_no_column_for_converted_prices(client: ClientSession) -> None:
+    found = await page(client, f"/listings/{TOWER}")
+    assert "in USD" not in found.text
+    assert "Nothing is converted: there are no exchange rates" in found.text
+
+
+async def test_who_holds_a_listing_leads_to_all_that_they_hold(client: ClientSession, services: Services) -> None:
+    listing = services.store.listing(TOWER)
+    assert listing is not None
+    assert f"/?owner={listing.state.owner}" in (await page(client, f"/listings/{TOWER}")).links()
+
+
+@pytest.mark.parametrize(
+    ("code", "detail", "expected"),
+    [
+        ("same-url", "another listing had this URL before: a_0", Told("another listing had this URL before: ", "a_0")),
+        ("same-name", "no id here", Told("no id here", "")),
+        ("odd", "something: a_0", Told("something: a_0", "")),
+        (
+            "price-changed", "1 BSV per P1M is 2 BSV per P18M, 1 X per PT1H is 1 X per whenever",
+            Told("1 BSV per month is 2 BSV per 18 months, 1 X per hour is 1 X per whenever", ""),
+        ),
+        ("price-changed", "1 X per P1Mx is 2 X per P", Told("1 X per P1Mx is 2 X per P", "")),
+    ],
+)  # fmt: skip
+def test_a_warning_is_told_in_words_and_leads_to_the_listing_it_names(code: str, detail: str, expected: Told) -> None:
+    assert told({"code": code, "detail": detail, "pointer": ""}) == expected
+
+
+async def test_a_warning_about_another_listing_links_to_it(serve: Serve, services: Services) -> None:
+    assert isinstance(services.engine, FakeEngine)
+    other = services.engine.documents[0].id
+    marks = [{"code": "same-name", "pointer": "/name", "detail": f"another listing had this name before: {other}"}]
+    documents = [
+        replace(each, item=json.dumps({**json.loads(each.item), "warnings": marks}).encode())
+        for each in services.engine.documents
+    ]
+    client = await serve(replace(services, engine=FakeEngine(documents)))
+    found = await page(client, f"/listings/{TOWER}")
+    assert f"/listings/{other}" in found.links()

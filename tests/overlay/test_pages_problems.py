@@ -1,0 +1,70 @@
+"""Whoever reads HTML is told in HTML what went wrong on a page; all others get problem details."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from io import BytesIO
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from indexer.store import StoreUnavailableError
+from overlay.api.problems import ProblemError
+from overlay.ports import Services
+from tests.overlay.calls import problem
+from tests.overlay.conftest import Serve
+from tests.overlay.test_pages import BROWSER, Page, page
+
+TXID = "ab" * 32
+
+
+def failing(error: Exception) -> Callable[..., Any]:
+    def fail(*_: object) -> Any:
+        raise error
+
+    return fail
+
+
+async def test_a_body_that_is_refused_is_a_page_in_a_browser(client: ClientSession) -> None:
+    for body, status, words in (
+        (b"what=%ff", 400, "The body is no form in UTF-8"),
+        (b"what=" + b"x" * (5 << 20), 413, "The body is larger than 5,242,880 bytes."),
+    ):
+        async with client.post("/publish", data=BytesIO(body), headers=BROWSER) as answer:
+            assert answer.status == status
+            assert answer.content_type == "text/html"
+            assert "Content-Security-Policy" in answer.headers
+            assert words in Page(await answer.text()).text
+        async with client.post("/publish", data=BytesIO(body)) as answer:
+            await problem(answer, status)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProblemError(503, "no chain is indexed yet", headers={"Retry-After": "1"}),
+        StoreUnavailableError("the server is gone: password=secret"),
+    ],
+)
+async def test_what_cannot_be_answered_for_now_is_a_page_in_a_browser(
+    serve: Serve, services: Services, error: Exception
+) -> None:
+    client = await serve(replace(services, diagnose=failing(error), status=failing(error)))
+    for path in (f"/publish?tx={TXID}", "/status"):
+        async with client.get(path, headers=BROWSER) as answer:
+            assert answer.status == 503
+            assert answer.headers["Retry-After"] == "1"
+            text = Page(await answer.text()).text
+        assert "Service unavailable" in text
+        assert "secret" not in text
+        for accept in ("*/*", "application/json", "application/json, text/html;q=0.5"):
+            async with client.get(path, headers={"Accept": accept}) as answer:
+                await problem(answer, 503)
+
+
+async def test_an_unknown_listing_is_a_page_for_all_who_want_no_json(client: ClientSession) -> None:
+    assert "No listing has the id" in (await page(client, "/listings/nobody", 404)).text
+    async with client.get("/listings/nobody", headers={"Accept": "application/json"}) as answer:
+        await problem(answer, 404)
