@@ -28,7 +28,7 @@ from overlay.logos import Logos
 from overlay.memory import few_arenas, give_back, rarely_collect
 from overlay.news import News
 from overlay.ports import Services, Watched
-from overlay.services import House, compiled_before, diagnose, version, writing_index
+from overlay.services import BLOCKS, POSTINGS, House, Loops, compiled_before, diagnose, version, writing_index
 from overlay.standing import Standing
 from overlay.workers import CLEAN_SECONDS, DRAIN_SECONDS, PATIENCE_SECONDS
 from parsers.tx import Outpoint
@@ -193,6 +193,8 @@ class Runner:
         """Let the engine hold in memory what most searches are about, if it can: it answers meanwhile, too."""
         hold = getattr(self._house.engine, "hold", None)
         if hold is not None:
+            async with self._compiling:
+                await compile_aside(POSTINGS)
             await asyncio.to_thread(hold)
             await asyncio.to_thread(give_back)
 
@@ -229,7 +231,7 @@ class Runner:
         that cannot be used at the start, unless others can."""
         if not isinstance(follower.chain, Sparse):  # a sparse chain has no blocks to walk
             async with self._compiling:
-                await compile_aside()
+                await compile_aside(BLOCKS)
         try:
             await self._connect(follower)
         except SourceError as error:
@@ -425,14 +427,14 @@ class Runner:
             return None
 
 
-async def compile_aside() -> None:
-    """Have a process of its own compile the loops that read blocks: the compiler's 90 MB go with it.
+async def compile_aside(loops: Loops) -> None:
+    """Have a process of its own compile loops: the compiler's 90 MB go with it.
 
-    Where there is no cache to share, or it fails, this process compiles at the first block.
+    Where there is no cache to share, or it fails, this process compiles when they are first used.
     """
-    if "NUMBA_CACHE_DIR" not in os.environ or compiled_before():
+    if "NUMBA_CACHE_DIR" not in os.environ or compiled_before(loops):
         return
-    command = (sys.executable, "-c", "from parsers import block; block.prepare()")
+    command = (sys.executable, "-c", loops.prepare)
     child = await asyncio.create_subprocess_exec(*command, stdout=DEVNULL, stderr=DEVNULL)
     try:
         await child.wait()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.settings import Settings, SettingsError
 
@@ -51,10 +51,21 @@ def cache_loops(settings: Settings) -> None:
         os.environ["NUMBA_CACHE_DIR"] = str(folder)
 
 
-def compiled_before() -> bool:
+class Loops(NamedTuple):
+    """Loops that are compiled together: the module that holds them, and what compiles them."""
+
+    module: str
+    prepare: str
+
+
+BLOCKS = Loops("block_loop", "from parsers import block; block.prepare()")
+POSTINGS = Loops("scoring", "from overlay.search import segment; segment.prepare()")
+
+
+def compiled_before(loops: Loops = BLOCKS) -> bool:
     """Whether an earlier process left compiled loops where this one will look for them. The folder alone says nothing:
     importing the loops makes it."""
-    return any(Path(os.environ.get("NUMBA_CACHE_DIR", os.devnull)).glob("*/*.nbi"))
+    return any(Path(os.environ.get("NUMBA_CACHE_DIR", os.devnull)).glob(f"*/{loops.module}.*.nbi"))
 
 
 def open_store(settings: Settings, *, make: bool, read: bool = False) -> Store:

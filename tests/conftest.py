@@ -34,7 +34,8 @@ def compiled_here(tmp_path_factory: pytest.TempPathFactory) -> None:
     service started here: it looks as if one had compiled, and the service waits for none."""
     folder = tmp_path_factory.mktemp("numba-here")
     (folder / "of-a-child").mkdir()
-    (folder / "of-a-child" / "loops.nbi").touch()
+    for module in ("block_loop", "scoring"):
+        (folder / "of-a-child" / f"{module}.loops.nbi").touch()
     os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))
 
 

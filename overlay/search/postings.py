@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from overlay.search.listed import U32, Block, fact_key
+from overlay.search.listed import Block, fact_key
 from overlay.search.matching import Plan
-from overlay.search.segment import I64, U16, Flat, Segment, Wanted, flattened, joined
+from overlay.search.segment import I64, Flat, Mask, Segment, Wanted, flattened, joined, terms_of
 
 MOST = 64_000_000
 """Postings that are kept in memory, five bytes each: those of half a million listings of the usual size."""
@@ -94,16 +93,13 @@ class Postings:
     def best(self, plan: Plan, wanted: Wanted, number: int) -> Counted:
         """What is wanted and says all words of a question, if they are few and anything does; else any of them. The
         best come first, and the latest of those that tie."""
-        allowed = [each.allowed(wanted) for each in self.segments]
-        if plan.all_first:
-            found = self._best(plan, allowed, number, every=True)
-            if found.total or len(plan.words) == 1:
-                return found
-        return self._best(plan, allowed, number, every=False)
-
-    def _best(self, plan: Plan, allowed: list[list[npt.NDArray[np.bool_]]], number: int, *, every: bool) -> Counted:
-        pairs = zip(self.segments, allowed, strict=True)
-        return _together([_best(each, each.scored(plan.words, every=every), masks, number) for each, masks in pairs])
+        terms, words = terms_of(plan.words), len(plan.words)
+        masked = [(each, each.allowed(wanted)) for each in self.segments]
+        for every in (True, False) if plan.all_first and words > 1 else (False,):
+            found = _together([Counted(*of.best(terms, words, mask, number, every=every)) for of, mask in masked])
+            if found.total:
+                break
+        return found
 
 
 def _coming(blocks: list[Block]) -> Segment | None:
@@ -138,18 +134,13 @@ def _together(found: list[Counted]) -> Counted:
 
 
 def _latest(segment: Segment, wanted: Wanted, number: int) -> Counted:
-    masks = segment.allowed(wanted)
-    if not masks:
-        rows: npt.NDArray[np.integer] = np.arange(min(number, segment.count))
-        return Counted(segment.count, list(_shown(segment, rows, 0)))
-    mask = masks[0]
-    for other in masks[1:]:
-        mask = mask & other
-    total = int(np.count_nonzero(mask))
-    return Counted(total, list(_shown(segment, _first(mask, number), 0)))
+    mask = segment.allowed(wanted)
+    if mask is None:
+        return Counted(segment.count, list(_shown(segment, np.arange(min(number, segment.count)), 0)))
+    return Counted(int(np.count_nonzero(mask)), list(_shown(segment, _first(mask, number), 0)))
 
 
-def _first(mask: npt.NDArray[np.bool_], number: int) -> I64:
+def _first(mask: Mask, number: int) -> I64:
     """The first rows that a mask says yes to: most often among the first few thousand."""
     size = 4_096
     while True:
@@ -159,28 +150,6 @@ def _first(mask: npt.NDArray[np.bool_], number: int) -> I64:
         size *= 8
 
 
-def _best(segment: Segment, scored: tuple[U32, U16], masks: list[npt.NDArray[np.bool_]], number: int) -> Counted:
-    rows, points = scored
-    for mask in masks:
-        kept = mask.take(rows).nonzero()[0]
-        if len(kept) < len(rows):
-            rows, points = rows.take(kept), points.take(kept)
-    total = len(rows)
-    rows, points = _top(rows, points, number)
-    return Counted(total, list(_shown(segment, rows, points)))
-
-
-def _top(rows: U32, points: U16, number: int) -> tuple[U32, U16]:
-    """The `number` rows of the most points, the first of those that tie."""
-    if len(rows) > number:
-        holding = np.bincount(points)[::-1].cumsum()  # that have so many points or more, counted from the most
-        least = len(holding) - 1 - int(holding.searchsorted(number))
-        kept = (points >= least).nonzero()[0]
-        rows, points = rows.take(kept), points.take(kept)
-    order = np.argsort(~points, kind="stable")[:number]
-    return rows.take(order), points.take(order)
-
-
-def _shown(segment: Segment, rows: npt.NDArray[np.integer], points: U16 | int) -> Iterator[Found]:
+def _shown(segment: Segment, rows: I64, points: I64 | int) -> Iterator[Found]:
     made = [points] * len(rows) if isinstance(points, int) else points.tolist()
     return zip(made, segment.newest.take(rows).tolist(), segment.places.take(rows).tolist(), strict=True)

@@ -1,7 +1,7 @@
-"""Postings of some listed documents in flat arrays, looked through by whole-array operations.
+"""Postings of some listed documents in flat arrays, looked through by a compiled loop (`scoring`).
 
 A search engine's library, asked from Python, takes most of its time for what it has to be told and for counting
-exactly; here, a question of two words over 50,000 listings costs 100 µs with its exact total. Documents are numbered in
+exactly; here, a question of two words over 50,000 listings costs XX µs with its exact total. Documents are numbered in
 the order that ties are shown in (the latest first, then by id), so the first of those that tie are the ones to show.
 """
 
@@ -9,49 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from operator import itemgetter
-from typing import NamedTuple, TypeVar
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from overlay.search.listed import U8, U32, U64, Block, fact_key, key
-from overlay.search.matching import Choice, Word
+from overlay.search.matching import Word
+from overlay.search.ranking import LEVELS
+
+if TYPE_CHECKING:
+    from overlay.search.marks import Marks
 
 I64 = npt.NDArray[np.int64]
-U16 = npt.NDArray[np.uint16]
 Mask = npt.NDArray[np.bool_]
 _Kind = TypeVar("_Kind", bound=np.generic)
 _Filter = TypeVar("_Filter", "tuple[str, ...]", "tuple[Offered, ...]")
-_SPARSE = 16  # one row of so many: fewer are merged by sorting, more in an array of all rows
-_SOUGHT = 16  # rows that are written in the time that one is sought among others (measured)
 _MOST_KNOWN = 20_000  # keys whose place is remembered
 _MOST_MASKS = 64  # filters whose listings are remembered, one byte a listing
 _MASKED = 64  # one listing of so many: a fact of fewer is as quickly looked up anew
-
-
-class Scored(NamedTuple):
-    """Rows (ascending) and their points; where `rows` is None the points are those of all rows, 0 for what is not
-    found."""
-
-    rows: U32 | None
-    points: U16
-
-    @property
-    def size(self) -> int:
-        """How many points there are to look through."""
-        return len(self.points)
-
-    def found(self) -> tuple[U32, U16]:
-        """The rows that have points, and these."""
-        if self.rows is not None:
-            return self.rows, self.points
-        rows = (self.points > 0).nonzero()[0].astype(np.uint32)
-        return rows, self.points.take(rows)
-
-
-NOTHING = Scored(np.zeros(0, np.uint32), np.zeros(0, np.uint16))
 
 
 class Offered(NamedTuple):
@@ -155,6 +132,7 @@ class Segment:
     alive: Mask | None = None
     count: int = 0
     _masks: dict[tuple[str, ...] | tuple[Offered, ...], Mask] = field(default_factory=dict)
+    _marks: list[Marks] = field(default_factory=list)  # not in use by a search just now
 
     @classmethod
     def build(cls, flat: Flat) -> Segment:
@@ -201,63 +179,26 @@ class Segment:
         return Segment(
             newest=self.newest, places=self.places, ids=self.ids, held=self.held, levels=self.levels,
             amounts=self.amounts, owners=self.owners, offered=self.offered, by_place=self.by_place,
-            alive=alive, count=count, _masks=self._masks,
+            alive=alive, count=count, _masks=self._masks, _marks=self._marks,
         )  # fmt: skip
 
-    def scored(self, words: Sequence[Word], *, every: bool) -> tuple[U32, U16]:
-        """The rows (ascending) that hold `every` word, or any, and their points."""
-        found = [self._word(word) for word in words]
-        return (_of_all(found, len(self.places)) if every else self._of_any(found)).found()
+    def best(
+        self, terms: U64, words: int, mask: Mask | None, number: int, *, every: bool
+    ) -> tuple[int, list[tuple[int, int, int]]]:
+        """How many rows hold the terms (`terms_of`) of `every` word, or of any, and are in `mask`; and points, the
+        number that puts the latest first and the place of those with the most points, the first of those that tie."""
+        marks = self._marks.pop() if self._marks else _marks(len(self.places))
+        found = marks.best(self, terms, words, mask, number, every=every)
+        self._marks.append(marks)
+        return found
 
-    def _of_any(self, found: list[Scored]) -> Scored:
-        if len(found) == 1:
-            return found[0]
-        points = np.zeros(len(self.places), np.uint16)
-        for rows, more in found:
-            if rows is None:
-                points += more
-            else:
-                points[rows] += more
-        return Scored(None, points)
-
-    def _word(self, word: Word) -> Scored:
-        """Documents that hold a word, each with the points of the best of its choices."""
-        found = [each for choice in word.choices if not choice.flat and (each := self._choice(choice)).size]
-        flat = [(choice.points[0], self._rows(choice)) for choice in word.choices if choice.flat]
-        if not flat and len(found) < 2:
-            return found[0] if found else NOTHING
-        size = sum(each.size for each in found) + sum(len(rows) for _, rows in flat)
-        if _SPARSE * size < len(self.places):
-            return _best_of([*found, *(_alike(rows, points) for points, rows in flat)])
-        best = np.zeros(len(self.places), np.uint16)
-        for points, rows in sorted(flat, key=itemgetter(0)):
-            best[rows] = points
-        for each in found:
-            rows, made = each.found()
-            best[rows] = np.maximum(best.take(rows), made)
-        return Scored(None, best)
-
-    def _rows(self, choice: Choice) -> U32:
-        """The rows that hold all terms of a choice."""
-        if len(choice.terms) == 1:
-            return self.held.under(key(choice.terms[0]))
-        return self._choice(choice).found()[0]
-
-    def _choice(self, choice: Choice) -> Scored:
-        return _of_all([self._term(term, choice) for term in choice.terms], len(self.places))
-
-    def _term(self, term: str, choice: Choice) -> Scored:
-        start, end = self.held.span(key(term))
-        rows = self.held.rows[start:end]
-        return Scored(rows, _by_level(choice.points).take(self.levels[start:end]))
-
-    def allowed(self, wanted: Wanted) -> list[Mask]:
-        """Which rows are listed and wanted: those that all of these arrays say yes to."""
+    def allowed(self, wanted: Wanted) -> Mask | None:
+        """Which rows are listed and wanted; None for all."""
         masks = [] if self.alive is None else [self.alive]
         masks += [self._masked(group, self._one_of) for group in wanted.groups]
         if wanted.offers:
             masks.append(self._masked(wanted.offers, self._offering_one_of))
-        return masks
+        return reduce(np.logical_and, masks) if masks else None
 
     def _masked(self, filter_: _Filter, rows: Callable[[_Filter], list[U32]]) -> Mask:
         """The rows that pass a filter. What many pass is asked for again and again, and so remembered."""
@@ -293,6 +234,16 @@ class Segment:
         for spans in groups[1:]:
             found = found[_mask(len(self.amounts), spans).take(found)]
         return self.owners.take(found)
+
+
+def terms_of(words: Sequence[Word]) -> U64:
+    """The terms of words as they are looked for (`scoring`)."""
+    found: list[int] = []
+    for number, word in enumerate(words):
+        for terms, points, flat in word.choices:
+            for step, term in enumerate(terms):
+                found += (key(term), number, step, len(terms), flat, *points)
+    return np.array(found, np.uint64).reshape(-1, 5 + LEVELS)
 
 
 def flattened(block: Block) -> Flat:
@@ -352,67 +303,20 @@ def _mask(length: int, spans: Sequence[U32]) -> Mask:
     return mask
 
 
-@lru_cache(maxsize=4_096)
-def _by_level(points: tuple[int, ...]) -> U16:
-    """Points at each level; none at 0, where facts stand. Not to be changed."""
-    return np.array((0, *points), np.uint16)
+def prepare() -> None:
+    """Compile the loop over postings, or load it as an earlier process compiled it, by looking for one word."""
+    words, rows, levels = np.zeros(1, np.uint64), np.zeros(1, np.uint32), np.ones(1, np.uint8)
+    one = Flat(words, words, [b""], words, rows, levels, words[:0], rows[:0], words[:0], rows[:0])
+    Segment.build(one).best(np.zeros((1, 5 + LEVELS), np.uint64), 1, None, 1, every=False)
 
 
-def _alike(rows: U32, points: int) -> Scored:
-    return Scored(rows, np.full(len(rows), points, np.uint16))
+def _marks(rows: int) -> Marks:
+    from overlay.search.marks import Marks  # with Numba, which only those who hold postings need
+
+    return Marks(rows)
 
 
 def _within(numbers: U32, low: int, high: int) -> U32:
     """The numbers from `low` to below `high`, of ascending ones."""
     start, end = numbers.searchsorted(np.array((low, high), np.uint32)).tolist()
     return numbers[start:end]
-
-
-def _of_all(found: list[Scored], rows: int) -> Scored:
-    """What all found, of so many rows, with the points of all."""
-    if len(found) == 1:
-        return found[0]
-    found.sort(key=lambda each: (each.rows is None, each.size))
-    together = found[0]
-    for other in found[1:]:
-        together = _in_both(
-            together, _spread(other, rows) if _SOUGHT * together.size > other.size + rows // 16 else other
-        )
-    return together
-
-
-def _spread(scored: Scored, rows: int) -> Scored:
-    """The same by row."""
-    if scored.rows is None:
-        return scored
-    points = np.zeros(rows, np.uint16)
-    points[scored.rows] = scored.points
-    return Scored(None, points)
-
-
-def _in_both(few: Scored, many: Scored) -> Scored:
-    """Rows of both, with the points of both together."""
-    if few.rows is None:
-        # then the other is of all rows, too
-        return Scored(None, np.where((few.points > 0) & (many.points > 0), few.points + many.points, np.uint16(0)))
-    if not few.size or not many.size:
-        return NOTHING
-    if many.rows is None:
-        more = many.points.take(few.rows)
-        both = (more > 0).nonzero()[0]
-        return Scored(few.rows.take(both), few.points.take(both) + more.take(both))
-    at = many.rows.searchsorted(few.rows)
-    both = (many.rows.take(at, mode="clip") == few.rows).nonzero()[0]
-    return Scored(few.rows.take(both), few.points.take(both) + many.points.take(at.take(both)))
-
-
-def _best_of(found: list[Scored]) -> Scored:
-    """Rows of any, with the most points of one; none of them of all rows."""
-    rows = np.concatenate([each.rows for each in found if each.rows is not None])
-    if not len(rows):
-        return NOTHING
-    order = rows.argsort(kind="stable")
-    rows = rows.take(order)
-    firsts = np.flatnonzero(np.diff(rows, prepend=rows[:1] + np.uint32(1)))
-    points = np.concatenate([each.points for each in found]).take(order)
-    return Scored(rows.take(firsts), np.maximum.reduceat(points, firsts))

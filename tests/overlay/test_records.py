@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.search.records import LARGEST, Record, Records, Shown
+from overlay.search.records import LARGEST, Record, Records
 
 records = st.builds(
     Record, st.text(), st.integers(0, 2**63 - 1), st.booleans(), st.text(), st.binary(), st.binary(), st.binary()
@@ -27,7 +27,7 @@ def test_records_are_unpacked_where_they_lie(several: list[Record]) -> None:
         file = Records(Path(folder) / "records", write=True)
         places = [file.append(record.pack()) for record in several]
         assert file.unpacked(places) == several
-        shown = [Shown(each.id, each.cheapest, each.offers, each.item, each.ages) for each in several]
+        shown = [(each.id, each.cheapest, each.offers, each.item, each.ages) for each in several]
         assert file.shown(places) == shown
         assert file.shown(places[::-1]) == shown[::-1]
         assert list(file.ids(places)) == [record.id for record in several]

@@ -20,7 +20,7 @@ from indexer.store import Store, connect
 from overlay.engines import BusyError, Cursor, EngineError
 from overlay.feed import Feed
 from overlay.runner import Runner
-from overlay.services import MissingError, in_configured_order, open_index, open_store, writing_index
+from overlay.services import Loops, MissingError, in_configured_order, open_index, open_store, writing_index
 from overlay.standing import Standing
 from overlay.workers import WorkerError, Workers
 from tests.chainkit import ChainKit, agent
@@ -95,15 +95,15 @@ class SparseChain(MemoryChain):
 async def test_loops_that_walk_blocks_are_compiled_where_there_are_blocks_to_walk(
     kind: type[MemoryChain], compiles: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiled: list[None] = []
+    compiled: list[str] = []
 
-    async def compile_aside() -> None:
-        compiled.append(None)
+    async def compile_aside(loops: Loops) -> None:
+        compiled.append(loops.module)
 
     monkeypatch.setattr("overlay.runner.compile_aside", compile_aside)
     async with running(house(tmp_path, kind(*mined().blocks, name="live"))) as (runner, _):
         await until(lambda: runner.standing.ready() is None)
-    assert len(compiled) == compiles
+    assert compiled.count("block_loop") == compiles
 
 
 def test_loops_were_compiled_before_where_an_index_of_them_is_not_where_importing_them_made_a_folder(

@@ -11,7 +11,7 @@ from overlay.query import Hit, Hits
 from overlay.search.facts import EXACT
 from overlay.search.prices import Find
 from overlay.search.ranking import BEST
-from overlay.search.records import Record, Shown
+from overlay.search.records import Record
 
 Address = tantivy.DocAddress
 Key = tuple[Any, ...]
@@ -49,21 +49,18 @@ def first_wanted(stop: int, *, tying: bool) -> int:
     return max(256, 2 * stop) if tying else stop + 12
 
 
-def hits(rows: Sequence[tuple[Key, Record | Shown]], find: Find, total: int, *, scored: bool) -> Hits:
+def hits(rows: Sequence[Keyed], find: Find, total: int, *, scored: bool) -> Hits:
     """An answer without facets: a page of `total` hits, whose keys begin with their points where they are `scored`."""
-    return Hits(
-        tuple(
-            [
-                Hit(
-                    record.id, record.item, -key[0] / BEST if scored else 0.0, find(record.cheapest, record.offers), key
-                )
-                for key, record in rows
-            ]
-        ),
-        min(total, EXACT),
-        at_least=total > EXACT,
-        ages=any(record.ages for _, record in rows),
-    )
+    made = [
+        Hit(each.id, each.item, -key[0] / BEST if scored else 0.0, find(each.cheapest, each.offers), key)
+        for key, each in rows
+    ]
+    return answer(tuple(made), total, ages=any(each.ages for _, each in rows))
+
+
+def answer(made: tuple[Hit, ...], total: int, *, ages: bool) -> Hits:
+    """A page of `total` hits."""
+    return Hits(made, min(total, EXACT), at_least=total > EXACT, ages=ages)
 
 
 def page(order: Order, read: Read, start: int, limit: int) -> list[Keyed]:

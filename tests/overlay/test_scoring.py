@@ -1,0 +1,127 @@
+"""The compiled loop over postings finds what a slow reader does, however marks were left by other searches."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay.search.listed import key
+from overlay.search.marks import Marks
+from overlay.search.matching import Choice, Word
+from overlay.search.ranking import LEVELS
+from overlay.search.segment import Flat, Segment, terms_of
+
+ROWS = 90
+TERMS = ("rare", "few", "some", "many", "nowhere")
+levels = st.integers(1, LEVELS)
+held = st.fixed_dictionaries(
+    {
+        "rare": st.dictionaries(st.integers(0, ROWS - 1), levels, max_size=2),
+        "few": st.dictionaries(st.integers(0, ROWS - 1), levels, max_size=9),
+        "some": st.dictionaries(st.integers(0, ROWS - 1), levels, max_size=40),
+        "many": levels.map(lambda level: {row: (level + row) % LEVELS + 1 for row in range(0, ROWS, 1 + level % 2)}),
+    }
+)
+Held = dict[str, dict[int, int]]
+
+
+@st.composite
+def choices(draw: st.DrawFn) -> Choice:
+    points = tuple(sorted(draw(st.lists(st.integers(1, 300), min_size=LEVELS, max_size=LEVELS))))
+    flat = draw(st.booleans())
+    terms = tuple(draw(st.lists(st.sampled_from(TERMS), min_size=1, max_size=3)))
+    return Choice(terms, points[:1] * LEVELS if flat else points, flat)
+
+
+class Asked(NamedTuple):
+    words: list[Word]
+    every: bool
+    mask: list[bool] | None
+    number: int
+
+
+asked = st.builds(
+    Asked,
+    st.lists(st.lists(choices(), min_size=1, max_size=4).map(tuple).map(Word), min_size=1, max_size=4),
+    st.booleans(),
+    st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS),
+    st.integers(0, 100),
+)
+
+
+def segment(held: Held) -> Segment:
+    """Row n is document n: the highest number comes first."""
+    triples = [(key(term), row, level) for term, rows in held.items() for row, level in rows.items()]
+    keys, rows, levels = zip(*triples, strict=True)
+    none, nobody = np.zeros(0, np.uint64), np.zeros(0, np.uint32)
+    newest = np.arange(5_000, 5_000 - ROWS, -1).astype(np.uint64)
+    return Segment.build(
+        Flat(
+            newest, newest * np.uint64(7), [str(row).encode() for row in range(ROWS)], np.array(keys, np.uint64),
+            np.array(rows, np.uint32), np.array(levels, np.uint8), none, nobody, none, nobody,
+        )
+    )  # fmt: skip
+
+
+def worth(word: Word, row: int, held: Held) -> int | None:
+    """The points of the best of the choices that a row holds."""
+    made = [
+        sum(choice.points[held[term][row] - 1] for term in choice.terms)
+        for choice in word.choices
+        if all(row in held.get(term, {}) for term in choice.terms)
+    ]
+    return max(made, default=None)
+
+
+def slowly(asked: Asked, held: Held) -> tuple[int, list[tuple[int, int, int]]]:
+    found: list[tuple[int, int]] = []
+    for row in range(ROWS):
+        made = [worth(word, row, held) for word in asked.words]
+        points = [each for each in made if each is not None]
+        if (len(points) == len(made) if asked.every else points) and (asked.mask is None or asked.mask[row]):
+            found.append((-sum(points), row))
+    first = sorted(found)[: asked.number]
+    return len(found), [(-points, 5_000 - row, 7 * (5_000 - row)) for points, row in first]
+
+
+def ask(segment: Segment, asked: Asked) -> tuple[int, list[tuple[int, int, int]]]:
+    mask = None if asked.mask is None else np.array(asked.mask)
+    terms = terms_of(asked.words)
+    return segment.best(terms, len(asked.words), mask, asked.number, every=asked.every)
+
+
+@given(held, st.lists(asked, min_size=1, max_size=6))
+def test_the_loop_finds_what_a_slow_reader_does(held: Held, questions: list[Asked]) -> None:
+    here = segment(held)
+    for each in questions:
+        assert ask(here, each) == slowly(each, held)
+
+
+@pytest.mark.parametrize("left", range(65_500, 65_536, 5))
+@given(held, st.lists(asked, min_size=1, max_size=3))
+def test_marks_begin_anew_when_their_numbers_end(left: int, held: Held, questions: list[Asked]) -> None:
+    here, marks = segment(held), Marks(ROWS)
+    marks._counts[:], marks._base = left, left
+    here._marks.append(marks)
+    for each in questions:
+        assert ask(here, each) == slowly(each, held)
+
+
+def test_a_word_that_nothing_holds_leaves_nothing_of_all_and_the_others_of_any() -> None:
+    here = segment({"many": dict.fromkeys(range(ROWS), 3)})
+    words = [Word((Choice((term,), (1, 2, 3, 4, 5, 6)),)) for term in ("many", "nowhere")]
+    assert ask(here, Asked(words, True, None, 5)) == (0, [])
+    assert ask(here, Asked(words, False, None, 1)) == (ROWS, [(3, 5_000, 35_000)])
+
+
+def test_two_searches_at_once_count_in_rooms_of_their_own() -> None:
+    here = segment({"many": dict.fromkeys(range(ROWS), 3)})
+    word = Asked([Word((Choice(("many",), (1, 2, 3, 4, 5, 6)),))], True, None, 1)
+    ask(here, word)
+    one = here._marks.pop()
+    assert ask(here, word)[0] == ROWS
+    assert here._marks != [one]
