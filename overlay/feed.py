@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain, islice
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from indexer.store import Store, StoreUnavailableError, pointed, walk
 from indexer.store.outbox import Outbox
@@ -33,13 +33,6 @@ BEHIND_SECONDS = 0.1
 """How often is looked whether a replica has caught up with what the index read elsewhere."""
 
 
-class Renewal(NamedTuple):
-    """How far an index that is made anew has come: registrations carried, of how many."""
-
-    done: int
-    of: int
-
-
 def _why(cursor: Cursor | None) -> str:
     return "it holds nothing, or nothing that can be read" if cursor is None else "it was made of another database"
 
@@ -49,15 +42,13 @@ def _continues(cursor: Cursor, outbox: Outbox) -> bool:
 
 
 class Feed:
-    """Keeps one index in step with the store. Every call may take its time: call it from a worker thread. `renewal`
-    says how far making it anew has come, None while that is not done here."""
+    """Keeps one index in step with the store. Every call may take its time: call it from a worker thread."""
 
     def __init__(self, store: Store, engine: Engine, copies: Copies | None = None) -> None:
         """With `copies`, what listings have in common is told: searches show one of those that are the same."""
         self._store, self._engine, self._copies = store, engine, copies
         self._catalogue = Catalogue(store)
         self._is_fed_elsewhere = False
-        self.renewal: Renewal | None = None
 
     def tidy(self) -> None:
         """Remove what a process left that was killed while it made the index anew."""
@@ -219,14 +210,11 @@ class Feed:
         off. `progress` is told how many registrations were carried, of how many. Raises BusyError while another process
         makes one.
         """
-        try:
-            with self._engine.renewing() as fresh, ExitStack() as ending:
-                claims = ending.enter_context(self._copies.anew()) if self._copies is not None else None
-                total = self._exchange(Feed(self._store, fresh, claims), progress)
-                if self._copies is not None and claims is not None:
-                    self._copies.become(claims)
-        finally:
-            self.renewal = None
+        with self._engine.renewing() as fresh, ExitStack() as ending:
+            claims = ending.enter_context(self._copies.anew()) if self._copies is not None else None
+            total = self._exchange(Feed(self._store, fresh, claims), progress)
+            if self._copies is not None and claims is not None:
+                self._copies.become(claims)
         log.info("index: made anew from the store, %d registrations", total)
         return total
 
@@ -237,12 +225,13 @@ class Feed:
 
         def tell(done: int) -> None:
             nonlocal told
-            self.renewal = Renewal(done, of)
+            self._engine.tell(done, of)
             if monotonic() - told >= TOLD_SECONDS:
                 told = monotonic()
                 log.info("index: made anew beside the one that answers, %d of %d registrations", done, of)
             progress(done, of)
 
+        self._engine.tell(0, of)
         total = beside.fill(tell)
         while True:
             cursor = beside.cursor()

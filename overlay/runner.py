@@ -158,7 +158,6 @@ class Runner:
             self._start(self._lasting(self._ask_for_rates))
         if house.engine is not None:
             feed = Feed(house.store, house.engine, house.copies)
-            self.standing.carry(feed)
             self._start(self._lasting(partial(self._carry, feed)))
             self._start(self._hold())
             self._start(self._lasting(self.standing.keep_hashing))

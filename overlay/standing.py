@@ -87,10 +87,6 @@ class Standing:
         """Tell of each feed of exchange rates what came of asking it."""
         self._rates = rates
 
-    def carry(self, feed: Feed) -> None:
-        """Tell of what keeps the index in step here."""
-        self._feed = feed
-
     def reached(self) -> dict[str, int]:
         """The height that each chain is indexed up to, by name."""
         return {name: each.height for name, each in self.progress.items() if each.height is not None}
@@ -212,7 +208,8 @@ class Standing:
         told: dict[str, Any] = {
             "engine": self._engine.name, "seq": cursor.seq if cursor else 0, "behind": self._feed.behind(),
         }  # fmt: skip
-        return told if (renewal := self._feed.renewal) is None else {**told, "renewal": renewal._asdict()}
+        renewal = self._engine.renewal()
+        return told if renewal is None else {**told, "renewal": renewal._asdict()}
 
     async def keep_hashing(self) -> None:
         """Compute state hashes in the background, once per tip, but not on the way to it."""

@@ -383,8 +383,8 @@ SCHEMAS: dict[str, Schema] = {
                 {
                     "renewal": record(
                         {"done": COUNT, "of": COUNT},
-                        description="While the index is made anew here: registrations carried, of about how many. "
-                        "Until it is done the one before answers.",
+                        description="While some process makes the index anew: registrations carried, of about how "
+                        "many. Until it is done the one before answers.",
                     )
                 },
             ),

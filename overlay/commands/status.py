@@ -96,7 +96,9 @@ def _show(found: Mapping[str, Any]) -> None:
     index = found["index"]
     if index:
         behind = f", {index['behind']:,} changes behind" if index["behind"] else ""
-        say(f"index: {index['engine']}, change {index['seq']:,}{behind}")
+        renewal = index.get("renewal")
+        anew = f", made anew: {renewal['done']:,} of {renewal['of']:,} registrations" if renewal else ""
+        say(f"index: {index['engine']}, change {index['seq']:,}{behind}{anew}")
     else:
         say("index: none")
 

@@ -45,6 +45,13 @@ def is_further(one: Cursor | None, other: Cursor | None) -> bool:
     return one is not None and other is not None and one.epoch == other.epoch and one.seq > other.seq
 
 
+class Renewal(NamedTuple):
+    """How far an index that is made anew has come: registrations carried, of how many."""
+
+    done: int
+    of: int
+
+
 class Suggestion(NamedTuple):
     """A completion: the text to show, what it is (`listing`, `skill`, `tag`), and the listing's id if it is one."""
 
@@ -101,6 +108,14 @@ class Engine(Protocol):
     def show(self, fresh: Engine, *, back: bool = False) -> bool:
         """Let an index that was made beside this one answer in its place, in all processes, at one stroke and durably;
         False, and nothing is done, where this one has read further, unless the new one is to go `back`."""
+        ...
+
+    def tell(self, done: int, of: int) -> None:
+        """Say, to all processes, how far the index is that is being made beside this one; only while `renewing`."""
+        ...
+
+    def renewal(self) -> Renewal | None:
+        """How far the index is that some process makes beside this one; None where none does, or has not said yet."""
         ...
 
     def tidy(self) -> None:

@@ -24,8 +24,8 @@ from indexer.facts import Event, Reading
 from indexer.store import Store, Writer, connect
 from overlay import feed as feeding
 from overlay.copies.book import Copies
-from overlay.engines import BusyError, Cursor, Engine, EngineError, open_engine
-from overlay.feed import Feed, Renewal
+from overlay.engines import BusyError, Cursor, Engine, EngineError, Renewal, open_engine
+from overlay.feed import Feed
 from tests.conftest import ROOT
 from tests.contracts.listed import EPOCH, found, ids, listing, put
 from tests.contracts.listed import ask as asked
@@ -90,7 +90,10 @@ def test_what_is_not_shown_is_removed_and_the_old_index_stays(index: Engine, eng
     renewing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert found(index, "alpha") == {"1", "2"}
     with index.renewing():
+        index.tell(1, 2)
+    with index.renewing():
         assert generations(engine_url) == 2, "what was left is removed with the next one"
+        assert index.renewal() is None, "nor does it say what another one said"
     assert generations(engine_url) == 1
 
 
@@ -240,14 +243,14 @@ def test_whoever_asks_while_an_index_is_made_anew_sees_all_there_is(
                 told.append((done, of))
                 looks = [each.looks for each in askers]
                 until_asked(askers, looks)
-                assert feed.renewal == Renewal(done, of)
+                assert engine.renewal() == other.renewal() == Renewal(done, of), "all processes know it"
 
             assert feed.rebuild(tell) == COUNT
             until_asked(askers, [each.looks for each in askers])
         assert [each.totals for each in askers] == [{COUNT}, {COUNT}]
         assert told[0] == (5, COUNT)
         assert (COUNT, COUNT) in told
-        assert feed.renewal is None
+        assert engine.renewal() is other.renewal() is None
         assert engine.cursor() == other.cursor() == copies.cursor() == Cursor(store.epoch, store.newest_seq())
         assert feed.step() == 0
         writer.append("demo", [block(2, "later")])
@@ -354,7 +357,7 @@ def test_broken_off_it_stays_as_it_was(
     with pytest.raises(ZeroDivisionError):
         feed.rebuild(stop)
     assert (engine.cursor(), copies.cursor()) == before
-    assert (engine.count(), generations(engine_url), feed.renewal) == (COUNT, 1, None)
+    assert (engine.count(), generations(engine_url), engine.renewal()) == (COUNT, 1, None)
 
 
 def test_a_database_that_is_exchanged_meanwhile_is_read_anew(

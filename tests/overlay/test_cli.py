@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from hypothesis import strategies as st
 from indexer.chains import create
 from indexer.settings import Settings
 from overlay import cli, logs
+from overlay.engines import open_engine
 from overlay.feed import Feed
 from overlay.services import build, open_store
 from overlay.visible import visible_in_json
@@ -154,6 +156,14 @@ def test_search_says_what_may_have_been_meant_and_what_emptied_the_answer(run: R
 
 def test_search_ends_with_one_when_there_is_nothing(run: Run, data: Path) -> None:
     assert run("search", "zzyzzyzzyzzy", "--data", data) == Done(1, "0 listings\n", "")
+
+
+def test_status_tells_how_far_an_index_is_that_is_made_anew(run: Run, data: Path) -> None:
+    with closing(open_engine(f"tantivy:{data}/index")) as engine, engine.renewing():
+        engine.tell(2_000, 5_001)
+        found = run("status", "--data", data)
+    assert "made anew: 2,000 of 5,001 registrations" in found.out
+    assert "made anew" not in run("status", "--data", data).out
 
 
 def test_search_in_an_index_that_is_still_to_be_made_is_no_answer(run: Run, data: Path, tmp_path: Path) -> None:

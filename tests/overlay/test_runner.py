@@ -243,24 +243,16 @@ async def test_only_one_of_two_processes_feeds_an_index_and_the_other_takes_over
             assert not task.done()
 
 
-async def test_status_tells_how_far_an_index_is_that_is_made_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_status_tells_how_far_an_index_is_that_another_process_makes_anew(tmp_path: Path) -> None:
     seen: list[dict[str, int] | None] = []
-    fill = Feed.fill
 
-    def watched(feed: Feed, progress: Callable[[int], None]) -> int:
-        def tell(done: int) -> None:
-            progress(done)
-            seen.append(runner.standing.status()["index"].get("renewal"))
-
-        return fill(feed, tell)
+    def tell(*_: int) -> None:
+        seen.append(runner.standing.status()["index"].get("renewal"))
 
     async with running(house(tmp_path, MemoryChain(*mined(3).blocks, name="live"))) as (runner, _):
         await until(lambda: runner.standing.ready() is None)
-        monkeypatch.setattr(Feed, "fill", watched)
-        assert runner.standing._feed is not None
-        assert await asyncio.to_thread(runner.standing._feed.rebuild) == 3
+        with closing(open_index(settings(tmp_path), make=False)) as elsewhere:
+            assert await asyncio.to_thread(Feed(runner._house.store, elsewhere).rebuild, tell) == 3
         assert {"done": 3, "of": 3} in seen
         assert "renewal" not in runner.standing.status()["index"]
 

@@ -124,6 +124,7 @@ def test_an_index_in_the_database_is_searched_on_its_replica_and_never_goes_back
     other = PostgresEngine(home, away)
     assert found(feeder, "alpha") == found(other, "alhpa") == {"1"}, "while the primary is away"
     assert other.cursor() == Cursor("epoch", 1)
+    assert other.renewal() is None, "nobody can make it anew"
     primary.start()
     hold(standby)
     with pytest.raises(UnavailableError, match="does not answer"):

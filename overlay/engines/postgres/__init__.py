@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from psycopg import Connection, OperationalError, errors
 
-from overlay.engines import BusyError, Cursor, Engine, EngineError, Suggestion, UnavailableError
+from overlay.engines import BusyError, Cursor, Engine, EngineError, Renewal, Suggestion, UnavailableError
 from overlay.engines.postgres import layout, writing
 from overlay.engines.postgres.hints import Hints
 from overlay.engines.postgres.layout import State
@@ -62,6 +62,7 @@ class PostgresEngine:
         self._home = Pool(url)
         self._away = Pool(reading) if reading else None
         self._feeder: Connection[Any] | None = None
+        self._renewer: Connection[Any] | None = None
         self._feeding, self._planning = threading.Lock(), threading.Lock()
         self._view = View(None, Vocabulary())
         self._told: Cursor | None = None
@@ -262,10 +263,11 @@ class PostgresEngine:
             layout.sweep(connection)
             with connection.transaction():
                 made = layout.new(connection, shown=False)
-            fresh = PostgresEngine(self._url, generation=made.generation)
+            fresh, self._renewer = PostgresEngine(self._url, generation=made.generation), connection
             try:
                 yield fresh
             finally:
+                self._renewer = None
                 fresh.close()
                 layout.sweep(connection)
 
@@ -277,6 +279,19 @@ class PostgresEngine:
         with self._home.own() as connection:
             layout.index(connection, state)
             return layout.show(connection, state, back=back)
+
+    def tell(self, done: int, of: int) -> None:
+        """Say how far the index is that is being made beside this one: as the name of who makes it."""
+        if self._renewer is not None:
+            layout.tell(self._renewer, Renewal(done, of))
+
+    def renewal(self) -> Renewal | None:
+        """How far the index is that some process makes beside this one; None while the database is away, too."""
+        try:
+            with self._home.lend() as connection:
+                return layout.told(connection)
+        except UnavailableError:
+            return None
 
     @property
     def is_live(self) -> bool:

@@ -6,11 +6,12 @@ are `bytea`: they are compared as bytes, and may hold NUL.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from psycopg import Connection, errors
 
-from overlay.engines import Cursor, EngineError, is_further
+from overlay.engines import Cursor, EngineError, Renewal, is_further
 
 ROOT = "a2b_index_2"
 """The schema of what all generations share: another layout gets another name, and the old one is left."""
@@ -22,6 +23,13 @@ TABLES = ("documents", "items", "offers", "words", "hints", "counts")
 
 FEEDING, RENEWING = 0x61326266, 0x61326272
 """Advisory locks: of the one process that feeds the index ("a2bf"), and of the one that makes it anew ("a2br")."""
+
+_RENEWER = b"""
+SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+AND classid = 0 AND objid = %s AND objsubid = 1 AND granted
+"""
+_TOLD = re.compile(r"a2b rebuild: (\d{1,15}) of (\d{1,15})")
 
 _MAKING = 0x6132626D  # held while tables are made, so that two processes do not make them at once ("a2bm")
 
@@ -216,6 +224,18 @@ def begin(connection: Connection[Any], opening: bytes, generation: int | None) -
     cursor = connection.execute(opening + SHOWN)
     cursor.nextset()
     return state(cursor.fetchone())
+
+
+def tell(connection: Connection[Any], renewal: Renewal) -> None:
+    """Let who makes an index anew be called by how far that is: its name is gone with it, whatever ends it."""
+    connection.execute(f"SET application_name = 'a2b rebuild: {renewal.done:d} of {renewal.of:d}'".encode())
+
+
+def told(connection: Connection[Any]) -> Renewal | None:
+    """What who makes an index anew is called; None where nobody does, or under a role that may not be looked at."""
+    (name,) = connection.execute(_RENEWER, [RENEWING]).fetchone() or (None,)
+    found = _TOLD.fullmatch(name or "")
+    return Renewal(int(found[1]), int(found[2])) if found else None
 
 
 def sweep(connection: Connection[Any]) -> None:

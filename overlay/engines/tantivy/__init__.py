@@ -16,7 +16,7 @@ from weakref import WeakSet
 import tantivy
 
 from overlay.aging import ages
-from overlay.engines import BusyError, Cursor, Engine, EngineError, Suggestion, is_further
+from overlay.engines import BusyError, Cursor, EngineError, Suggestion
 from overlay.engines.tantivy.files import made, opened, seen
 from overlay.engines.tantivy.listings import Appending, Listings
 from overlay.engines.tantivy.queries import Translator
@@ -26,7 +26,7 @@ from overlay.engines.tantivy.search import search
 from overlay.engines.tantivy.state import State, read_changes, read_state, read_words, write_change, write_state
 from overlay.engines.tantivy.suggest import suggest
 from overlay.engines.tantivy.view import View
-from overlay.generations import Generations
+from overlay.generations import Generations, InGenerations
 from overlay.query import Hits, Query
 from overlay.search.closeness import said
 from overlay.search.facts import is_listed
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 _VERSION = "tantivy-8"
 """The folder inside the index folder: a new layout gets a new name, and the old one is left to be rebuilt."""
+_META = "meta.json"
+"""What every commit replaces, and all look at before they answer."""
 _HEAP = 24_000_000
 _SMALL_BATCH = 64  # registrations; larger ones are a rebuild, or catching up
 _QUIET_FRESH, _MOST_FRESH = 4_000, 100_000  # words outside the sorted arrays
@@ -55,7 +57,7 @@ _Found = TypeVar("_Found")
 log = logging.getLogger(__name__)
 
 
-class TantivyEngine:
+class TantivyEngine(InGenerations):
     """See `overlay.engines.Engine`. Searches may run in other threads than `replace`; one process writes, others may
     read the same folder and see each commit."""
 
@@ -89,7 +91,7 @@ class TantivyEngine:
 
     def _use(self, folder: Path, index: tantivy.Index, *, holding: bool = False) -> None:
         self._index = index
-        self._folder, self._meta = folder, folder / "meta.json"
+        self._folder, self._meta = folder, folder / _META
         self._listings = Listings(folder, holding=holding)
         self._writer = self._appending = None
         self._uncounted = 0
@@ -265,32 +267,8 @@ class TantivyEngine:
 
     # -- making it anew
 
-    @contextmanager
-    def renewing(self) -> Iterator[TantivyEngine]:
-        """An empty index beside the one that answers."""
-        with self._generations.renewing() as folder:
-            fresh = TantivyEngine(str(folder.parent), folder)
-            try:
-                yield fresh
-            finally:
-                fresh.close()
-
-    def show(self, fresh: Engine, *, back: bool = False) -> bool:
-        """Let an index that was made beside this one answer in its place."""
-        if not isinstance(fresh, TantivyEngine) or fresh.is_live:
-            raise EngineError("only an index that is being made anew can be shown")
-        folder = fresh.finish()
-        with self._generations.exchanging():
-            with self._committing:
-                self._look()
-            if not back and is_further(self.cursor(), fresh.cursor()):
-                return False
-            before = self._meta
-            self._generations.show(folder)
-            before.unlink(missing_ok=True)  # which all who look at it notice
-        with self._committing:
-            self._look()
-        return True
+    def _beside(self, folder: Path) -> TantivyEngine:
+        return TantivyEngine(str(folder.parent), folder)
 
     def finish(self) -> Path:
         """Make this one quick to open, and write no more to it for now; its folder."""
@@ -301,9 +279,12 @@ class TantivyEngine:
             self._writer = self._appending = None
             return self._folder
 
-    def tidy(self) -> None:
-        """Remove what was being made when a process was killed."""
-        self._generations.tidy()
+    def _go_over(self) -> None:
+        with self._committing:
+            self._look()
+
+    def _leave(self, before: Path) -> None:
+        (before / _META).unlink(missing_ok=True)
 
     def _replace(self, view: View, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
         writer = self._writing()

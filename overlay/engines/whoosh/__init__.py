@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from overlay.engines import BusyError, Cursor, Engine, EngineError, Suggestion, is_further
+from overlay.engines import BusyError, Cursor, EngineError, Suggestion
 from overlay.engines.whoosh.library import (
     CLEAR,
     INDEX,
@@ -31,7 +31,7 @@ from overlay.engines.whoosh.saying import said
 from overlay.engines.whoosh.search import search
 from overlay.engines.whoosh.suggest import Hints
 from overlay.engines.whoosh.view import State, View, state_name
-from overlay.generations import Generations
+from overlay.generations import Generations, InGenerations
 from overlay.query import Hits, Query
 from overlay.search import closeness
 from overlay.search.ranking import weigh
@@ -51,7 +51,7 @@ _Found = TypeVar("_Found")
 log = logging.getLogger(__name__)
 
 
-class WhooshEngine:
+class WhooshEngine(InGenerations):
     """See `overlay.engines.Engine`. One process writes, others may read the same folder and see each commit.
 
     A search takes milliseconds, so who serves others meanwhile asks in a thread (`slow`).
@@ -196,42 +196,24 @@ class WhooshEngine:
 
     # -- making it anew
 
-    @contextmanager
-    def renewing(self) -> Iterator[WhooshEngine]:
-        """An empty index beside the one that answers."""
-        with self._generations.renewing() as folder:
-            fresh = WhooshEngine(str(folder.parent), folder)
-            try:
-                yield fresh
-            finally:
-                fresh.close()
+    def _beside(self, folder: Path) -> WhooshEngine:
+        return WhooshEngine(str(folder.parent), folder)
 
-    def show(self, fresh: Engine, *, back: bool = False) -> bool:
-        """Let an index that was made beside this one answer in its place."""
-        if not isinstance(fresh, WhooshEngine) or fresh.is_live:
-            raise EngineError("only an index that is being made anew can be shown")
-        with self._generations.exchanging():
-            self._look()
-            if not back and is_further(self.cursor(), fresh.cursor()):
-                return False
-            self._generations.show(fresh.folder)
+    def finish(self) -> Path:
+        """The folder of this one: there is nothing left to be done."""
+        return self._folder
+
+    def _go_over(self) -> None:
         self._look()
-        return True
+
+    def _leave(self, before: Path) -> None:
+        """Everybody looks with each question which index answers."""
 
     def _look(self) -> Path:
         """The folder of the generation that answers, after going over to it."""
         with self._looking:
             self._current()
             return self._folder
-
-    @property
-    def folder(self) -> Path:
-        """The folder of this generation."""
-        return self._folder
-
-    def tidy(self) -> None:
-        """Remove what was being made when a process was killed."""
-        self._generations.tidy()
 
     # -- writing
 
