@@ -17,8 +17,8 @@ from parsers.rates import Rates
 KEPT = 5_000
 """Rows of history that are kept of each feed: as many different tables."""
 
-_KEEPING = 0x61326272
-"""PostgreSQL advisory lock under which quotes are written ("a2br")."""
+_KEEPING = 0x61326278
+"""PostgreSQL advisory lock under which quotes are written ("a2bx")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
