@@ -21,7 +21,7 @@ from overlay.engines import BusyError, Cursor, Engine, EngineError, Renewal, Sug
 from overlay.engines.postgres import layout, writing
 from overlay.engines.postgres.hints import Hints
 from overlay.engines.postgres.layout import State
-from overlay.engines.postgres.pool import Pool
+from overlay.engines.postgres.pool import Pool, TookLongError
 from overlay.engines.postgres.search import answer, current_item, nothing, ways
 from overlay.engines.postgres.view import View, keep, seen
 from overlay.query import Hits, Query
@@ -87,6 +87,8 @@ class PostgresEngine:
         if self._away is not None:
             try:
                 return self._ask_of(self._away, work, final=False)
+            except TookLongError:
+                raise
             except (UnavailableError, BehindError) as error:
                 log.info("the database is asked instead of its replica: %s", error or "it is behind what was shown")
         return self._ask_of(self._home, work, final=True)
@@ -102,6 +104,8 @@ class PostgresEngine:
                     raise EngineError(f"the index in {pool.shown} cannot be read, rebuild it: {error}") from error
                 if not left:
                     raise BehindError from error
+            except TookLongError:
+                raise
             except UnavailableError:
                 # the server cut what was kept open: the second time, a new connection is asked
                 if left < _ATTEMPTS - 1:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 import psycopg
-from psycopg import Connection, OperationalError
+from psycopg import Connection, OperationalError, errors
 
 from indexer.settings import masked
 from overlay.engines import EngineError, UnavailableError
@@ -18,6 +18,10 @@ CONNECT_SECONDS = 5
 QUESTION_SECONDS = 10
 """What one statement of a question may take before the server gives it up."""
 _IDLE = 8  # connections kept by a process: as many threads ask at a time, and more open their own
+
+
+class TookLongError(UnavailableError):
+    """A question was given up by the server: asking it once more would take as long."""
 
 
 class Pool:
@@ -61,11 +65,14 @@ class Pool:
     def lend(self) -> Iterator[Connection[Any]]:
         """A connection for one question, given back in autocommit and outside a transaction.
 
-        Raises UnavailableError when the server is gone, or cut this connection.
+        Raises UnavailableError when the server is gone, or cut this connection; TookLongError when it gave up.
         """
         connection = self._take()
         try:
             yield connection
+        except errors.QueryCanceled as error:
+            connection.close()
+            raise TookLongError(f"the index in {self.shown} took too long: {_words(error)}") from error
         except OperationalError as error:
             connection.close()
             self._drop()  # the others are likely to be as dead
