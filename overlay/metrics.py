@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,11 +13,15 @@ from prometheus_client.registry import Collector
 
 from indexer.facts import EventKind
 from indexer.progress import Progress
+from indexer.store import StoreUnavailableError
 from overlay.api.edge import REFUSED
 from overlay.api.hub import STREAMS
 from overlay.counters import BUCKETS, Counters
+from overlay.engines import UnavailableError
 from overlay.logs import ERRORS, WARNINGS
 from overlay.ports import Watched
+
+log = logging.getLogger(__name__)
 
 STATES = ("starting", "catching-up", "following", "unreachable", "stopped", "stored")
 
@@ -44,10 +49,26 @@ class _Everything(Collector):
         self._services, self._paths = services, paths
 
     def collect(self) -> Iterable[Metric]:
-        """All metrics, as they are now."""
+        """All metrics, as they are now. While the database is away, those that need it are left out: how many errors
+        there are, and what is answered nevertheless, is told then above all."""
+        services = self._services
+        yield _by_label("a2b_info", "1 for the version that runs.", "version", {services.version: 1})
+        try:
+            stored = list(self._stored())
+        except (StoreUnavailableError, UnavailableError) as error:
+            log.warning("metrics are told without those of the database: %s", error)
+            stored = []
+        yield GaugeMetricFamily("a2b_database_up", "1 while the database answers.", float(bool(stored)))
+        yield from stored
+        yield _counted("a2b_fetches", "Fetches since the start, by what they came to.", "outcome", services.fetched())
+        yield from _ingested(services.ingested())
+        yield from _http(services.counters, self._paths)
+        yield _lines(services.counters)
+
+    def _stored(self) -> Iterator[Metric]:
+        """What the database is asked for."""
         services = self._services
         status = services.status()
-        yield _by_label("a2b_info", "1 for the version that runs.", "version", {services.version: 1})
         yield from _chains(status["chains"], services.refused())
         yield _by_label("a2b_listings", "Listings, by status; rejected are near misses.", "status", status["listings"])
         if index := status.get("index"):
@@ -61,11 +82,7 @@ class _Everything(Collector):
         yield _by_label(
             "a2b_locators", "What pointers name, by how fetching it stands.", "state", status.get("pointers", {})
         )
-        yield _counted("a2b_fetches", "Fetches since the start, by what they came to.", "outcome", services.fetched())
-        yield from _ingested(services.ingested())
         yield from _rates(status.get("rates"))
-        yield from _http(services.counters, self._paths)
-        yield _lines(services.counters)
 
 
 def _renewal(told: Mapping[str, int] | None) -> Iterator[Metric]:

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from indexer.facts import EventKind
 from indexer.progress import Progress
 from indexer.settings import LIMITS, Quota
+from indexer.store import StoreUnavailableError
 from overlay.api.routes import ROUTES
 from overlay.counters import BUCKETS, STATUSES, Counters
 from overlay.counters import ROUTES as MOST_ROUTES
@@ -79,6 +80,23 @@ async def test_how_far_an_index_is_that_is_made_anew_is_told_while_it_is(serve: 
     assert (value(found, done), value(found, of)) == (2_000, 5_001)
     async with client.get("/status") as response:
         assert "made anew: 2,000 of 5,001 registrations" in await response.text()
+
+
+async def test_while_the_database_is_away_all_that_is_known_without_it_is_told(
+    serve: Serve, services: Services
+) -> None:
+    def away() -> dict[str, Any]:
+        raise StoreUnavailableError("gone")
+
+    counting = await serve(services)
+    assert value(await scrape(counting), "a2b_database_up") == 1
+    client = await serve(replace(services, status=away))
+    await client.get("/v1/search?q=tower")
+    found = await scrape(client)
+    assert value(found, "a2b_database_up") == 0
+    assert value(found, "a2b_http_request_seconds_count", route="/v1/search", status="200") == 1
+    assert value(found, "a2b_log_lines_total", level="warning") is not None
+    assert not [name for name, _ in found if name.startswith(("a2b_chain", "a2b_listings"))]
 
 
 async def test_what_was_read_and_fetched_is_told_by_what_came_of_it(serve: Serve, services: Services) -> None:
