@@ -115,13 +115,15 @@ class Standing:
         return self._heights
 
     def ready(self) -> str | None:
-        """None from the moment on at which everything was indexed once; else what is missing."""
+        """None from the moment on at which everything was indexed once, unless the index was lost since; else what is
+        missing. Raises UnavailableError where the index is in a database that is away."""
         if not self._was_ready:
             missing = self._missing()
             if missing is not None:
                 return missing
             self._was_ready = True
-        return None
+        lost = self._engine is not None and self._engine.cursor() is None
+        return "the index was lost, and is being made anew" if lost else None
 
     def _missing(self) -> str | None:
         if not self.progress:

@@ -257,6 +257,18 @@ async def test_status_tells_how_far_an_index_is_that_another_process_makes_anew(
         assert "renewal" not in runner.standing.status()["index"]
 
 
+async def test_who_was_ready_is_not_while_the_index_is_lost(tmp_path: Path) -> None:
+    async with running(house(tmp_path, MemoryChain(*mined(3).blocks, name="live"))) as (runner, _):
+        await until(lambda: runner.standing.ready() is None)
+        engine = runner._house.engine
+        assert engine is not None
+        await asyncio.to_thread(engine.clear)
+        assert runner.standing.ready() == "the index was lost, and is being made anew"
+        runner._news.tell()
+        await until(lambda: runner.standing.ready() is None)
+        assert engine.count() == 3
+
+
 def test_heights_are_told_only_once_the_index_has_them(tmp_path: Path) -> None:
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
     standing = Standing(settings(tmp_path), Store(engine), None, "1")
