@@ -106,6 +106,24 @@ async def test_a_feed_that_fails_is_replaced_by_the_next_and_lies_change_nothing
             assert (await get(session, query))["items"][0]["cheapest"]["converted"]["rate"] == "50"
 
 
+async def test_questions_ask_no_feed_and_nobody_asks_the_one_that_a_publisher_names(tmp_path: Path) -> None:
+    async with RateServer() as server:
+        base = f"http://127.0.0.1:{server.port}"
+        for path in ("/a", "/theirs"):
+            server.tell(path, {"USD": 50})
+        kit = ChainKit()
+        kit.mine(kit.inscribe(priced("Own", 1, "BSV", priceFeedUrl=f"{base}/theirs")))
+        chain = MemoryChain(*kit.blocks, name="live")
+        async with serving(house(tmp_path, chain, rates=f"BSV={base}/a")) as session:
+            found = await until_told(session, f"/v1/search?{QUESTION}", lambda page: "rates" in page and page["items"])
+            item = found["items"][0]
+            assert item["offers"][0]["priceFeedUrl"] == f"{base}/theirs"
+            for _ in range(3):
+                for path in (f"/v1/search?{QUESTION}", f"/v1/quote?id={item['id']}&currency=usd", "/v1/status"):
+                    await get(session, path)
+        assert server.asked == {"/a": 1}
+
+
 async def test_a_process_that_only_serves_uses_what_another_one_stored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
