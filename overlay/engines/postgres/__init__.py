@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from psycopg import Connection, OperationalError, errors
@@ -282,7 +282,12 @@ class PostgresEngine:
             raise EngineError("only an index that is being made anew can be shown")
         with self._home.own() as connection:
             layout.index(connection, state)
-            return layout.show(connection, state, back=back)
+            if not layout.show(connection, state, back=back):
+                return False
+        # who made it has what others would have to read first; where another one feeds it already, that goes on
+        with suppress(BusyError, UnavailableError), self._feeding:
+            self._feed()
+        return True
 
     def tell(self, done: int, of: int) -> None:
         """Say how far the index is that is being made beside this one: as the name of who makes it."""
