@@ -13,6 +13,7 @@ from asyncio.subprocess import DEVNULL
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from indexer.chains import SourceError, SourceUnavailableError, Sparse
@@ -58,6 +59,9 @@ BUSY_SECONDS = 1.0
 AWAY_SECONDS = 0.5
 """How often a database that does not answer is tried again."""
 
+AWAY_TOLD_SECONDS = 10.0
+"""Between two lines that say so: half a dozen loops wait for it at once."""
+
 OWNER_SECONDS = 5.0
 """What a source gets to say where an owner is, before a proof is served without that."""
 
@@ -99,6 +103,7 @@ class Runner:
         self._compiling = asyncio.Lock()
         self._quoted = asyncio.Event()
         self._logos = Logos(StoredLogos(house.store.home))
+        self._away_told = -AWAY_TOLD_SECONDS
         self._beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
     def also(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -179,8 +184,10 @@ class Runner:
                 await work()
                 return
             except (StoreUnavailableError, UnavailableError) as error:
-                # as text: whoever keeps the line must not keep what the error holds
-                log.warning("waiting for the database: %s", str(error))
+                if monotonic() - self._away_told >= AWAY_TOLD_SECONDS:
+                    self._away_told = monotonic()
+                    # as text: whoever keeps the line must not keep what the error holds
+                    log.warning("waiting for the database: %s", str(error))
             # the frames that the error has passed through hold each other, and with them the right to write the index
             await asyncio.to_thread(gc.collect)
             await asyncio.sleep(AWAY_SECONDS)

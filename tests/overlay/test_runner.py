@@ -8,15 +8,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from indexer.chains import SourceError
 from indexer.progress import Progress
-from indexer.store import Store, connect
+from indexer.store import Store, StoreUnavailableError, connect
+from overlay import runner as running_loops
 from overlay.engines import BusyError, Cursor, EngineError
 from overlay.feed import Feed
 from overlay.runner import Runner
@@ -255,6 +257,31 @@ async def test_status_tells_how_far_an_index_is_that_another_process_makes_anew(
             assert await asyncio.to_thread(Feed(runner._house.store, elsewhere).rebuild, tell) == 3
         assert {"done": 3, "of": 3} in seen
         assert "renewal" not in runner.standing.status()["index"]
+
+
+async def test_all_that_wait_for_a_database_say_so_once_and_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running_loops, "AWAY_SECONDS", 0.001)
+    tried: list[str] = []
+
+    def waits(name: str) -> Callable[[], Coroutine[Any, Any, None]]:
+        async def work() -> None:
+            tried.append(name)
+            if tried.count(name) < 5:
+                raise StoreUnavailableError("gone")
+
+        return work
+
+    with closing(house(tmp_path, follow=False)) as served:
+        runner = Runner(served)
+        await asyncio.gather(*(runner._lasting(waits(name)) for name in "abc"))
+        assert sorted(tried) == sorted("abc" * 5)
+        assert caplog.text.count("waiting for the database: gone") == 1
+        monkeypatch.setattr(running_loops, "AWAY_TOLD_SECONDS", 0.0)
+        tried.clear()
+        await runner._lasting(waits("a"))
+        assert caplog.text.count("waiting for the database: gone") == 5, "and again after a while"
 
 
 async def test_who_was_ready_is_not_while_the_index_is_lost(tmp_path: Path) -> None:
