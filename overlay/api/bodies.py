@@ -24,6 +24,14 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+def _bytes(text: str) -> int:
+    """How many bytes a text tells in hex; -1 for one that is none. Spaces may stand between them."""
+    try:
+        return len(bytes.fromhex(text))
+    except ValueError:
+        return -1
+
+
 class RawTransaction(Body):
     """A transaction handed in: its raw bytes as hex."""
 
@@ -32,7 +40,7 @@ class RawTransaction(Body):
     @field_validator("rawTx")
     @classmethod
     def _is_hex(cls, text: str) -> str:
-        if not text or not text.isascii() or len(bytes.fromhex(text)) * 2 != len(text):
+        if not text or _bytes(text) * 2 != len(text):
             raise ValueError("not pairs of hex digits")
         return text
 
@@ -45,7 +53,7 @@ class WantedTransaction(Body):
     @field_validator("txid")
     @classmethod
     def _is_txid(cls, text: str) -> str:
-        if len(text) != 64 or not text.isascii() or len(bytes.fromhex(text)) != 32:
+        if len(text) != 64 or _bytes(text) != 32:
             raise ValueError("not 64 hex digits")
         return text.lower()
 

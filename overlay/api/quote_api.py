@@ -69,12 +69,15 @@ def _subject(services: Services, text: str) -> items.Subject:
 
 
 def _offer(offers: tuple[Offer, ...], config: str | None, id_: str) -> Offer:
-    """The price of an id, the first where it is repeated; the only one when none is named."""
+    """The price of an id, the first where it is repeated; the only one when none is named. Raises BadRequestError where
+    one of several has to be named, NotFoundError for one that is not there."""
     if config is None and len(offers) == 1:
         return offers[0]
     for offer in offers:
         if offer.id == config:
             return offer
     known = ", ".join(shown(offer.id) for offer in offers[:16]) or "none"
-    what = "configId is needed" if config is None else f"no price has the id {shown(config)}"
+    if config is None and offers:
+        raise BadRequestError((Fault("missing", f"configId is needed: {shown(id_)} names {known}", "configId"),))
+    what = "there is no price" if config is None else f"no price has the id {shown(config)}"
     raise NotFoundError(f"{what}: {shown(id_)} names {known}")

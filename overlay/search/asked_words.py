@@ -17,6 +17,7 @@ from overlay.search.text import asked, sequences, stem
 
 _MARKS = '"\u201c\u201d\u201e\u201f\uff02'
 _HINT = re.compile(f"[-:{_MARKS}]")  # without one of these there is no operator: most texts are done in a microsecond
+_UNFINISHED = re.compile(rf"[-\s{_MARKS}]*")
 _OPERATOR = re.compile(rf"(?:^|\s)(?:-[^\W_]|-?[{_MARKS}]|-?(?ai:tag|owner|skill):)")
 # The second part of a phrase is looked for once at most where there is none, so all of it takes linear time.
 _TOKEN = re.compile(
@@ -42,7 +43,11 @@ class AskedWords(NamedTuple):
 
 def read(text: str) -> AskedWords:
     """Understand a text; one without operators is all words, untouched. Takes linear time."""
-    if not _HINT.search(text) or not _OPERATOR.search(text):
+    if not _HINT.search(text):
+        return AskedWords(text=text)
+    if _UNFINISHED.fullmatch(text):  # as when a phrase is begun: nothing is asked for yet
+        return AskedWords(text="")
+    if not _OPERATOR.search(text):
         return AskedWords(text=text)
     found: dict[str, list[str]] = {}
     words: list[str] = []
@@ -54,7 +59,7 @@ def read(text: str) -> AskedWords:
             said = said.strip(_MARKS)
         if match["no"]:
             kind = "excluded" if kind == "phrases" else f"not_{kind}"
-        if kind == "phrases":
+        if kind == "phrases" and not _UNFINISHED.fullmatch(said):
             words.append(said)
         if said and (phrase is not None or kind != "phrases"):
             found.setdefault(kind, []).append(said)

@@ -57,7 +57,8 @@ def name_words(document: Document) -> list[str]:
 
 
 def suggest(index: Hinting, text: str, limit: int) -> list[Suggestion]:
-    """Tags and skills by how many listings have them, then the newest listings; at most `limit` in all."""
+    """Tags and skills by how many listings have them, then the newest listings, at most `limit` in all; what begins as
+    was typed comes before what holds it later, so that a card with many skills pushes no name out of sight."""
     typed = [part for compound in asked(text)[:_MOST_WORDS] for part in compound.parts]
     if not typed or limit <= 0:
         return []
@@ -68,7 +69,8 @@ def suggest(index: Hinting, text: str, limit: int) -> list[Suggestion]:
         for id_, item in index.named(typed[:-1], last, limit)
     ]
     room = max(limit - len(named), (limit + 1) // 2)
-    return (hinted[:room] + named)[:limit]
+    begun = " ".join(typed)
+    return sorted((hinted[:room] + named)[:limit], key=lambda each: not " ".join(words(each.text)).startswith(begun))
 
 
 def _hinted(index: Hinting, typed: list[str], last: list[str], limit: int) -> list[Suggestion]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from PIL import Image
 
@@ -30,6 +30,36 @@ async def test_results_and_completions_come_while_typing_and_the_url_follows(wor
     await page.locator("#completions").wait_for(state="hidden")
     again = await page.evaluate("performance.getEntriesByType('navigation')[0].startTime + performance.timeOrigin")
     assert again == loaded, "the page was left"
+
+
+async def test_arrow_keys_lead_into_the_completions_and_back(world: World, tab: Open) -> None:
+    page = await (await tab()).go("/")
+    await page.locator("#q").press_sequentially("to")
+    first = page.locator("#completions a").first
+    await first.wait_for()
+    focused = "document.activeElement.textContent"
+    texts = await page.locator("#completions a").all_text_contents()
+    assert len(texts) > 1
+    assert texts[0].startswith("Tower"), "what begins as typed"
+    await page.keyboard.press("ArrowDown")
+    assert await page.evaluate(focused) == texts[0]
+    await page.keyboard.press("ArrowRight")
+    assert await page.evaluate(focused) == texts[1]
+    await page.keyboard.press("ArrowUp")
+    await page.keyboard.press("ArrowUp")
+    assert await page.evaluate("document.activeElement.id") == "q"
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Escape")
+    assert await page.evaluate("document.activeElement.id") == "q"
+    assert not await page.locator("#completions").is_visible()
+
+
+async def test_a_phrase_that_was_only_begun_hides_nothing(world: World, tab: Open) -> None:
+    page = await (await tab()).go("/")
+    everything = await page.locator("#count").text_content()
+    for text in ('"', "-", "tag:"):
+        await page.goto(f"{world.url}/?{urlencode({'q': text})}")
+        assert await page.locator("#count").text_content() == everything
 
 
 async def test_a_result_says_why_it_was_found(world: World, tab: Open) -> None:

@@ -221,10 +221,18 @@ def test_completions_are_tags_skills_and_names_that_hold_what_is_typed(engine: E
         Suggestion("payments", "tag"), Suggestion("Payment gateway", "listing", "2"),
         Suggestion("Searching for payments", "listing", "1"),
     ]  # fmt: skip
-    assert engine.suggest("web sea", 9) == engine.suggest("sea", 9)[:1] == [Suggestion("Web search", "skill")]
+    assert engine.suggest("web sea", 9) == engine.suggest("sea", 9)[1:] == [Suggestion("Web search", "skill")]
+    assert engine.suggest("sea", 9)[0] == Suggestion("Searching for payments", "listing", "1"), "it begins so"
     assert engine.suggest("TRANS", 9) == [Suggestion("translate", "skill")]
     assert engine.suggest("pay", 1) == [Suggestion("payments", "tag")]
     assert engine.suggest("pay", 0) == engine.suggest("", 9) == engine.suggest("xyz", 9) == engine.suggest("!", 9) == []
+
+
+def test_completions_that_begin_as_typed_come_before_those_that_hold_it_later(engine: Engine) -> None:
+    flood = tuple(Skill(f"x{number}", f"From {number} to here") for number in range(30))
+    put(engine, listing("1", "Phrasebook", skills=flood, tags=("talk to",)), listing("2", "To\u2011Do lists"))
+    assert engine.suggest("to", 4)[0] == Suggestion("To\u2011Do lists", "listing", "2")
+    assert engine.suggest("to d", 4) == [Suggestion("To\u2011Do lists", "listing", "2")]
 
 
 def test_completions_go_with_their_last_listing(engine: Engine) -> None:

@@ -37,8 +37,11 @@ from overlay.search.asked_words import AskedWords, operators, read
         ("\u017fkill:x", {"text": "\u017fkill:x"}),  # a long s is no s
         # what is not finished says nothing
         ('web "sea', {"text": 'web "sea'}),
-        ('"', {"text": '"'}),
-        ("-", {"text": "-"}),
+        ('"', {"text": ""}),
+        ("-", {"text": ""}),
+        (' \u201c -- "', {"text": ""}),
+        ('tag:pay "', {"text": "", "tags": ("pay",)}),
+        ("-tag:pay x -", {"text": "x", "not_tags": ("pay",)}),
         ('web "" x', {"text": "web x"}),
         ('-"" x', {"text": "x"}),
         ("tag: x", {"text": "x"}),

@@ -22,6 +22,7 @@ from parsers.offers import Offer
 from parsers.rates import Rates
 from tests.overlay.calls import TOWER, get, problem
 from tests.overlay.conftest import Serve
+from tests.overlay.fakes import FakeEngine
 from tests.overlay.test_exchange import FIRST, SECOND, exchange
 
 
@@ -144,11 +145,14 @@ async def test_a_quote_is_served_for_a_listings_price(serve: Serve, services: Se
 
 async def test_a_quote_for_nothing_that_exists_is_a_problem(serve: Serve, services: Services) -> None:
     client = await serve(services)
+    assert isinstance(services.engine, FakeEngine)
+    several = next(each.id for each in services.engine.documents if len(json.loads(each.item)["offers"]) > 1)
     for path, status, told_so in (
         ("/v1/quote", 400, "id is needed"),
         (f"/v1/quote?id={TOWER}&stage=half", 400, "'half' is not one of"),
         (f"/v1/quote?id={TOWER}&foo=1", 400, "foo"),
         (f"/v1/quote?id={TOWER}&configId=other", 404, "names 'wt-basic'"),
+        (f"/v1/quote?id={several}", 400, "configId is needed"),
         ("/v1/quote?id=nobody", 404, "no listing has the id"),
     ):
         async with client.get(path) as response:

@@ -59,7 +59,23 @@
   const typed = a2b.calm(() => { show(address()); complete(); }, 140);
   words.addEventListener("input", (event) => { if (!event.isComposing) typed(); });
   words.addEventListener("compositionend", typed);
-  words.addEventListener("keydown", (event) => { if (event.key === "Escape") completions.hidden = true; });
+  const hide = () => {
+    completions.hidden = true;
+    words.focus();
+  };
+  words.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") completions.hidden = true;
+    if (event.key !== "ArrowDown" || completions.hidden || event.isComposing) return;
+    event.preventDefault();
+    completions.firstElementChild?.focus();
+  });
+  completions.addEventListener("keydown", (event) => {
+    const next = { ArrowDown: "nextElementSibling", ArrowRight: "nextElementSibling", ArrowUp: "previousElementSibling", ArrowLeft: "previousElementSibling" }[event.key];
+    if (event.key === "Escape") hide();
+    if (!next) return;
+    event.preventDefault();
+    (document.activeElement[next] ?? (next === "previousElementSibling" ? words : null))?.focus();
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     completions.hidden = true;
