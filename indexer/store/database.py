@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, make_url, select, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, insert, inspect, make_url, select, text
 from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from indexer.absence import parameters
 from indexer.settings import masked
 from indexer.store import migrations
 from indexer.store.tables import SCHEMA, meta, metadata
@@ -82,9 +83,12 @@ def unchecked(url: str) -> Engine:
         raise StoreError(f"{target.drivername!r} is not a database this program knows: use sqlite or postgresql")
     if target.drivername == "sqlite" and target.database in (None, "", ":memory:"):
         raise StoreError("a database in memory cannot be shared between threads: use sqlite:///PATH")
-    engine = _sqlite(target) if target.drivername == "sqlite" else create_engine(target, pool_pre_ping=True)
-    if engine.dialect.name == "postgresql":
-        event.listen(engine, "handle_error", _tell_apart)
+    return _sqlite(target) if target.drivername == "sqlite" else _postgresql(target)
+
+
+def _postgresql(target: URL) -> Engine:
+    engine = create_engine(target, pool_pre_ping=True, connect_args=parameters(target.query))
+    event.listen(engine, "handle_error", _tell_apart)
     return engine
 
 

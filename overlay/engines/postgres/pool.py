@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 import psycopg
 from psycopg import Connection, OperationalError, errors
 
+from indexer.absence import parameters
 from indexer.settings import masked
 from overlay.engines import EngineError, UnavailableError
 
-CONNECT_SECONDS = 5
 QUESTION_SECONDS = 10
 """What one statement of a question may take before the server gives it up."""
 _IDLE = 8  # connections kept by a process: as many threads ask at a time, and more open their own
@@ -37,7 +37,7 @@ class Pool:
     def connect(self, *, patient: bool = False) -> Connection[Any]:
         """A connection of its own; a `patient` one may take its time over a statement. Raises UnavailableError."""
         try:
-            found = psycopg.connect(self._conninfo, autocommit=True, connect_timeout=CONNECT_SECONDS)
+            found = psycopg.connect(self._conninfo, autocommit=True)
             # planning with the compiler takes longer than any question
             limit = 0 if patient else 1000 * QUESTION_SECONDS
             found.execute(f"SET jit = off; SET statement_timeout = {limit}".encode())
@@ -125,6 +125,7 @@ def libpq(url: str) -> str:
         split = [host.rpartition(":") if ":" in host else (host, "", "5432") for host in hosts]
         pairs = [(name, value) for name, value in pairs if name not in {"host", "port"}]
         pairs += [("host", ",".join(host for host, _, _ in split)), ("port", ",".join(port for _, _, port in split))]
+    pairs += [(name, str(value)) for name, value in parameters({name for name, _ in pairs}).items()]
     # a folder of sockets must not be read as part of the path
     query = urlencode([(name, unquote(value)) for name, value in pairs])
     return urlunsplit(("postgresql", parts.netloc, parts.path, query, ""))

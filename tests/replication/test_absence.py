@@ -1,0 +1,56 @@
+"""Servers of PostgreSQL that are gone without a word, as when a machine or a network fails."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import psycopg
+import pytest
+
+from indexer import absence
+from indexer.store import StoreUnavailableError, connect
+from overlay.engines import UnavailableError
+from overlay.engines.postgres.pool import Pool
+from tests.databases import Cluster
+
+SOON = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3", "tcp_user_timeout": "20000"}
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The URL of a server that takes connections and never says anything."""
+    with ExitStack() as open_:
+        listening = open_.enter_context(socket.create_server(("127.0.0.1", 0)))
+        yield f"postgresql+psycopg://a2b@127.0.0.1:{listening.getsockname()[1]}/registry"
+
+
+def test_a_server_that_does_not_answer_is_given_up(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(absence._KEPT, "connect_timeout", 2)  # the least that psycopg takes
+    with pytest.raises(StoreUnavailableError, match="timeout"):
+        connect(silent)
+    with pytest.raises(UnavailableError, match="timeout"):
+        Pool(silent).connect()
+
+
+def of(connection: psycopg.Connection[Any]) -> dict[str, str]:
+    """What a connection was opened with."""
+    return {name: value for name, value in connection.info.get_parameters().items() if name in SOON}
+
+
+@pytest.mark.parametrize(("more", "told"), [("", SOON), ("&keepalives_idle=77", SOON | {"keepalives_idle": "77"})])
+def test_every_connection_notices_soon_that_a_server_is_gone_unless_its_url_says_otherwise(
+    postgresql: Cluster, more: str, told: dict[str, str]
+) -> None:
+    url = postgresql.new() + more
+    database = connect(url)
+    with database.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        assert of(driver) == told
+    database.dispose()
+    for patient in (False, True):
+        with closing(Pool(url).connect(patient=patient)) as mine:
+            assert of(mine) == told
