@@ -132,7 +132,10 @@ ROUTES = (
         path="/openapi.json", handler=pages.openapi, tag="documentation", answer="OpenApi", conditional=True,
         limit=None,
     ),
-    Route(path="/docs", handler=pages.docs, tag="documentation", answer=None, media=(HTML,), limit=None),
+    Route(
+        path="/docs", handler=pages.docs, tag="documentation", answer="OpenApi", media=(HTML, JSON), conditional=True,
+        limit=None,
+    ),
     Route(
         path="/", handler=pages.search, tag="pages", answer="Page", parameters=SEARCH.parameters,
         media=(HTML, JSON), errors=(400, 503), conditional=True,

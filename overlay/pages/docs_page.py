@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
+from markupsafe import Markup, escape
 
 from overlay.api.answers import OPENAPI, REVALIDATE, json_bytes, not_modified, unchanged, weak_etag
 from overlay.compact import encode
-from overlay.pages.rendering import html_answer, page_etag, render
+from overlay.pages.rendering import html_answer, page_etag, render, wants_json
 
 _MANY = 5
 """Parameters that are not told twice."""
@@ -23,12 +24,20 @@ async def openapi(request: web.Request) -> web.Response:
 
 
 async def docs(request: web.Request) -> web.Response:
-    """The documentation to read, made from the OpenAPI document."""
+    """The documentation to read, made from the OpenAPI document, or that when Accept prefers JSON."""
+    if wants_json(request):
+        return await openapi(request)
     document = request.app[OPENAPI]
     etag = page_etag(request)
     if unchanged(request, etag):
         return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
-    values = {"api": document, "tags": _by_tag(document), "type_of": type_of, "first_with": _first_with(document)}
+    values = {
+        "api": document,
+        "tags": _by_tag(document),
+        "type_of": type_of,
+        "first_with": _first_with(document),
+        "coded": coded,
+    }
     return html_answer(render("docs.html", here="/docs", **values), etag=etag)
 
 
@@ -68,3 +77,12 @@ def type_of(schema: dict[str, Any]) -> str:
         return f"list of {type_of(schema['items'])}"
     kind = schema.get("type", "any")
     return " or ".join(kind) if isinstance(kind, list) else str(kind)
+
+
+def coded(text: str) -> Markup:
+    """A description with what stands between backticks as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # one of them has no second one
+        return escape(text)
+    code = Markup("<code>{}</code>")
+    return Markup("").join(code.format(part) if number % 2 else escape(part) for number, part in enumerate(parts))

@@ -28,10 +28,11 @@ _MOST_CHIPS = 20
 
 
 class Choice(NamedTuple):
-    """A value of a facet: what it is called, how many listings have it, where it leads, and whether it is chosen."""
+    """A value of a facet: what it is called, how many listings have it (None: not counted), where it leads, and whether
+    it is chosen."""
 
     label: str
-    listings: int
+    listings: int | None
     url: str
     chosen: bool
 
@@ -69,7 +70,14 @@ def groups(given: Pairs, query: Query, found: Mapping[str, Sequence[tuple[str, i
         choices = [_choice(given, name, value, values[value], value in chosen) for value in ordered[:most]]
         if choices:
             made.append(Group(name, title, choices[:_SHOWN], choices[_SHOWN:]))
-    return made
+    return [*made, _verified(given, query)]
+
+
+def _verified(given: Pairs, query: Query) -> Group:
+    """The filter that indexes do not count."""
+    chosen = query.verified is True
+    leads = without(given, "verified") if chosen else setting(given, "verified", "true")
+    return Group("verified", "Verified", (Choice("domain or hash", None, link(leads), chosen),), ())
 
 
 def _choice(given: Pairs, name: str, value: str, count: int, chosen: bool) -> Choice:

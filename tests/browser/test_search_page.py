@@ -54,6 +54,21 @@ async def test_arrow_keys_lead_into_the_completions_and_back(world: World, tab: 
     assert not await page.locator("#completions").is_visible()
 
 
+async def test_on_a_phone_every_completion_is_reached(world: World, tab: Open) -> None:
+    page = await (await tab(viewport={"width": 360, "height": 740})).go("/")
+    await page.locator("#q").press_sequentially("to")
+    last = page.locator("#completions a").last
+    await last.wait_for()
+    assert await page.locator("#completions a").count() > 2
+    await last.focus()
+    box = await last.bounding_box()
+    assert box is not None
+    assert box["x"] < 360
+    row = await page.locator("#completions").bounding_box()
+    assert row is not None
+    assert box["y"] + box["height"] <= row["y"] + row["height"]
+
+
 async def test_a_phrase_that_was_only_begun_hides_nothing(world: World, tab: Open) -> None:
     page = await (await tab()).go("/")
     everything = await page.locator("#count").text_content()

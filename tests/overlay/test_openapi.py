@@ -107,6 +107,7 @@ def calls(services: Services) -> dict[str, list[str]]:
         "/healthz": ["/healthz"],
         "/readyz": ["/readyz"],
         "/openapi.json": ["/openapi.json"],
+        "/docs": ["/docs"],
         "/": ["/?q=tower"],
         "/listings/{id}": [f"/listings/{id_}" for id_ in list(store.listings)[:3]],
         "/publish": ["/publish?tx=" + "ab" * 32],

@@ -294,8 +294,11 @@ async def test_the_documentation_names_every_route_and_parameter(client: ClientS
     for path, methods in api["paths"].items():
         assert path in found.text
         for operation in methods.values():
-            assert operation["summary"] in found.text
+            assert operation["summary"].replace("`", "") in found.text
             assert all(each["name"] in found.text for each in operation["parameters"])
+    assert "`" not in found.text, "code is marked as such"
+    async with client.get("/docs", headers={"Accept": "application/json"}) as response:
+        assert await response.json() == api
     targets = {attributes["id"] for _, attributes in found.tags if "id" in attributes}
     assert {link[1:] for link in found.links() if link.startswith("#")} <= targets
 
@@ -316,6 +319,14 @@ async def test_what_pages_load_may_be_kept_for_ever_and_is_asked_for_anew_when_i
             assert "must-revalidate" in response.headers["Cache-Control"]
     async with client.get("/static/nothing.js") as response:
         assert response.status == 404
+
+
+async def test_what_is_verified_can_be_asked_for_and_left_out_again(client: ClientSession) -> None:
+    asked = "/?q=tower&verified=true"
+    assert asked in (await page(client, "/?q=tower")).links()
+    found = await page(client, asked)
+    assert "/?q=tower" in found.links()
+    assert [each["href"] for each in found.all("a") if each.get("aria-current") == "true"] == ["/?q=tower"]
 
 
 async def test_the_style_sheet_loads_nothing(client: ClientSession) -> None:

@@ -59,7 +59,9 @@ async def test_without_rates_there_is_no_column_for_converted_prices(client: Cli
 async def test_who_holds_a_listing_leads_to_all_that_they_hold(client: ClientSession, services: Services) -> None:
     listing = services.store.listing(TOWER)
     assert listing is not None
-    assert f"/?owner={listing.state.owner}" in (await page(client, f"/listings/{TOWER}")).links()
+    links = (await page(client, f"/listings/{TOWER}")).links()
+    assert f"/?owner={listing.state.owner}" in links
+    assert "/?domain=watchtower.example" in links
 
 
 @pytest.mark.parametrize(

@@ -130,8 +130,8 @@ def test_facets_lead_to_narrower_and_wider_searches() -> None:
     asked = from_pairs(given, {})
     found = groups(given, asked.query, {"tag": [("maps", 3), ("sea", 2)], "type": [("agent", 3)], "interval": []})
     assert [(group.name, [choice[:2] for choice in group.choices]) for group in found] == [
-        ("tag", [("maps", 3), ("sea", 2)])
-    ]
+        ("tag", [("maps", 3), ("sea", 2)]), ("verified", [("domain or hash", None)]),
+    ]  # fmt: skip
     maps, sea = found[0].choices
     assert (maps.chosen, pairs_of(maps.url)) == (True, [("q", "x")])
     assert (sea.chosen, pairs_of(sea.url)) == (False, [("q", "x"), ("tag", "Maps"), ("tag", "sea")])
