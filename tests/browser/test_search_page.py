@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
+from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from PIL import Image
@@ -52,6 +53,27 @@ async def test_arrow_keys_lead_into_the_completions_and_back(world: World, tab: 
     await page.keyboard.press("Escape")
     assert await page.evaluate("document.activeElement.id") == "q"
     assert not await page.locator("#completions").is_visible()
+
+
+async def test_a_registry_that_is_just_being_read_turns_up_by_itself(world: World, tab: Open) -> None:
+    opened = await tab(expected=("status of 503",))
+    empty = '<p data-again>Nothing is listed here yet.</p><ol class="results">'
+    answers = iter(((200, empty), (503, empty), (200, empty)))
+
+    async def early(route: Any) -> None:
+        answer = await route.fetch()
+        status, results = next(answers, (200, ""))
+        whole = await answer.text()
+        start, end = whole.index('<ol class="results"'), whole.index("</ol>")
+        body = f"{whole[:start]}{results}{whole[end:]}" if results else whole
+        await route.fulfill(response=answer, status=status, body=body)
+
+    await opened.page.route(f"{world.url}/", early)
+    page = await opened.go("/")
+    assert await page.locator(".card").count() == 0
+    await page.locator(".card").nth(3).wait_for()
+    assert await page.locator("[data-again]").count() == 0
+    assert next(answers, None) is None
 
 
 async def test_on_a_phone_every_completion_is_reached(world: World, tab: Open) -> None:

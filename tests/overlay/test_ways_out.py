@@ -46,5 +46,6 @@ async def test_a_registry_without_listings_says_that_there_are_none_yet(serve: S
     client = await serve(replace(services, engine=FakeEngine([])))
     found = await page(client, "/")
     assert "Nothing is listed here yet" in found.text
+    assert any("data-again" in attributes for _, attributes in found.tags)
     assert "Try fewer" not in found.text
     assert "Nothing is listed here yet" not in (await page(client, "/?q=tower")).text

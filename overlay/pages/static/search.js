@@ -111,6 +111,14 @@
     }
   };
 
+  /* a registry that is just being read, or indexed, turns up by itself */
+  const turnUp = async () => {
+    if (!document.querySelector("#found [data-again]")) return;
+    if (!asking && document.visibilityState === "visible") await show(location.pathname + location.search);
+    setTimeout(turnUp, 2000);
+  };
+  setTimeout(turnUp, 2000);
+
   history.replaceState({ a2b: true }, "", location.href);
   addEventListener("popstate", () => {
     fill(new URL(location.href));
