@@ -52,6 +52,8 @@ def test_an_index_is_made_anew_while_others_feed_and_serve_it(told: dict[str, An
 
         def total() -> int:
             page = running.get("/v1/search?q=router&limit=100")
+            if page.get("status") == 503:
+                return 0  # there is no index yet
             assert len(page["items"]) == page["total"]
             return int(page["total"])
 
