@@ -55,6 +55,21 @@ async def test_arrow_keys_lead_into_the_completions_and_back(world: World, tab: 
     assert not await page.locator("#completions").is_visible()
 
 
+async def test_the_keyboard_goes_on_from_the_results_after_a_link_that_is_gone(world: World, tab: Open) -> None:
+    page = await (await tab()).go("/?limit=5&type=agent")
+    await page.locator(".paging a", has_text="More").focus()
+    await page.keyboard.press("Enter")
+    await page.locator("#count", has_text="from number 6").wait_for()
+    await page.wait_for_function("document.activeElement.id === 'found'")
+    await page.keyboard.press("Tab")
+    assert await page.evaluate("document.activeElement.closest('.chips') !== null")
+    await page.keyboard.press("Enter")
+    await page.locator(".chips").wait_for(state="detached")
+    await page.wait_for_function("document.activeElement.id === 'found'")
+    await page.keyboard.press("Tab")
+    assert await page.evaluate("document.activeElement.closest('.card') !== null")
+
+
 async def test_a_registry_that_is_just_being_read_turns_up_by_itself(world: World, tab: Open) -> None:
     opened = await tab(expected=("status of 503",))
     empty = '<p data-again>Nothing is listed here yet.</p><ol class="results">'

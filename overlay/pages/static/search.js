@@ -98,7 +98,10 @@
     completions.hidden = true;
     show(url.pathname + url.search, { push: true }).then(() => {
       if (paging) document.getElementById("main").scrollIntoView();
-      if (again === null) return;
+      if (again === null) { /* the link is gone: go on from where it stood, not from the top of the page */
+        if (document.activeElement === document.body) document.getElementById("found").focus({ preventScroll: true });
+        return;
+      }
       const label = again.replace(/[\d\s]+$/, "");
       [...filters.querySelectorAll("#facets a")].find((each) => each.textContent.startsWith(label))?.focus();
     });
