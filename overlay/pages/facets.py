@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from overlay.api.params import SEARCH
@@ -15,7 +16,7 @@ TITLES = {
     "chain": "Chain", "status": "Status",
 }  # fmt: skip
 _SHOWN, _MORE, _LONGEST = 6, 18, 80
-_BUDGET = 30_000
+_BUDGET = 20_000
 """Characters of URLs: each link carries the whole search along."""
 
 _NOT_FILTERS = frozenset({"q", "sort", "limit", "offset", "cursor", "facets", "explain", "priceCurrency"})
@@ -24,7 +25,7 @@ _LABELS = {
     "verified": "Verified", "fromBlock": "From block", "toBlock": "To block", "updatedSince": "Updated since",
     "asOfHeight": "As of block",
 }  # fmt: skip
-_MOST_CHIPS = 20
+_MOST_CHIPS, _CHIPS_BUDGET = 20, 10_000
 
 
 class Choice(NamedTuple):
@@ -100,8 +101,9 @@ def _chosen(query: Query, name: str) -> tuple[str, ...]:
 
 
 def chips(given: Pairs) -> list[Chip]:
-    """The filters of a search, each with the search without it."""
-    return list(_chips(given))[:_MOST_CHIPS]
+    """The filters of a search, each with the search without it: as many as there is room for."""
+    most = max(1, _CHIPS_BUDGET // (len(link(given)) + 60))
+    return list(islice(_chips(given), min(most, _MOST_CHIPS)))
 
 
 def _chips(given: Pairs) -> Iterator[Chip]:

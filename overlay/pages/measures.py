@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from overlay.pages.cards import cut
 
-PAGE_BYTES = 70_000
+PAGE_BYTES = 66_000
 """What a page may have: style sheet, scripts and what is put in later fit beside it into 100 kB."""
 
 _SCALES = (1.0, 0.5, 0.2, 0.06)

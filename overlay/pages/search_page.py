@@ -30,17 +30,21 @@ from overlay.pages.facets import TITLES, chips, cleared, groups
 from overlay.pages.links import Pairs, link, named
 from overlay.pages.logo import addresses
 from overlay.pages.marking import Finder, finder
+from overlay.pages.measures import PAGE_BYTES
 from overlay.pages.problems import for_people
 from overlay.pages.rendering import html_answer, page_etag, render, wants_json
 from overlay.pages.ways_out import ways_out
 from overlay.ports import Services
 from overlay.query import Cheapest, Hit, Hits, Query
 
-LONGEST = 8_192
+LONGEST = 4_096
 """Characters of a query string that the page answers: it repeats them in every link. /v1/search reads more."""
 
-CARDS_BYTES = 52_000
+CARDS_BYTES = 48_000
 """Cards on a page: after so many bytes of them the rest is left to the next page."""
+
+_FAULTS = 20
+"""Faults of a search that are told."""
 
 _COUNTED: WeakKeyDictionary[Engine, Counted] = WeakKeyDictionary()
 
@@ -113,10 +117,20 @@ async def _found(request: web.Request, asked: Asked) -> Hits:
 
 
 def _page(services: Services, given: Pairs, outcome: Outcome, heights: Mapping[str, int]) -> bytes:
-    """The page. Reads the store, so that it is made in a thread."""
+    """The page, with fewer cards where a long search, which every link repeats, leaves less room for them. Reads the
+    store, so that it is made in a thread."""
+    body, cards = _made(services, given, outcome, heights, CARDS_BYTES)
+    over = len(body) - PAGE_BYTES
+    return body if over <= 0 else _made(services, given, outcome, heights, cards - over)[0]
+
+
+def _made(
+    services: Services, given: Pairs, outcome: Outcome, heights: Mapping[str, int], room: int
+) -> tuple[bytes, int]:
+    """The page with cards of at most so many bytes, and how many bytes of them it has."""
     asked, hits = outcome.asked, outcome.hits
     shown = hits.hits if hits and asked and not asked.beyond else ()
-    cards, badges = _cards(services, shown, finder(services.engine, asked.query.text if asked and shown else ""))
+    cards, badges = _cards(services, shown, finder(services.engine, asked.query.text if asked and shown else ""), room)
     form = {name: next(iter(named(given, name)), "") for name in _FIELDS}
     used = chips(given)
     table = asked.rates if asked and asked.rates else next(iter(services.exchange.usable()), None)
@@ -131,7 +145,7 @@ def _page(services: Services, given: Pairs, outcome: Outcome, heights: Mapping[s
         "told": _told(asked, hits),
         "chips": used,
         "cleared": cleared(given),
-        "faults": outcome.faults,
+        "faults": outcome.faults[:_FAULTS],
         "unmade": outcome.faults == _UNMADE,
         "notes": asked.notes if asked else (),
         "nothing": bool(hits and hits.total == 0),
@@ -145,17 +159,16 @@ def _page(services: Services, given: Pairs, outcome: Outcome, heights: Mapping[s
         "rates": services.exchange.told(table) if table else None,
         "json_url": "/v1/search?" + urlencode(given) if given else "/v1/search",
     }
-    return render("search.html", **values)
+    return render("search.html", **values), sum(len(card.encode("utf-8", "replace")) for card in cards)
 
 
-def _cards(services: Services, hits: tuple[Hit, ...], places: Finder) -> tuple[list[Markup], list[Badge]]:
-    """As many cards as a page has room for, at least one, and the badges on them."""
+def _cards(services: Services, hits: tuple[Hit, ...], places: Finder, room: int) -> tuple[list[Markup], list[Badge]]:
+    """As many cards as there is room for, in bytes, at least one, and the badges on them."""
     items = [json.loads(hit.item) for hit in hits]
     logos = addresses(services.logos, items)
     proved = services.store.proved({item["txid"] for item in items if "blockHeight" in item})
     cards: list[Markup] = []
     badges: list[Badge] = []
-    room = CARDS_BYTES
     for hit, item in zip(hits, items, strict=True):
         cheapest = hit.cheapest._asdict() if hit.cheapest else None
         worth = _worth(hit.cheapest, services.exchange) if hit.cheapest else None

@@ -13,7 +13,9 @@ from aiohttp import ClientSession
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overlay.pages.assets import assets
 from overlay.pages.rendering import render, web_link
+from overlay.pages.search_page import LONGEST
 from overlay.ports import Services
 from overlay.visible import one_line, visible
 from tests.overlay.calls import engine_of
@@ -164,6 +166,28 @@ async def test_paging_leads_through_everything_and_back(client: ClientSession, s
         path = following[0] or ""
         assert parse_qs(urlsplit(path).query)["limit"] == ["10"]
     assert seen == [f"/listings/{quote(id_, safe='')}" for id_ in expected]
+
+
+EVERYTHING = "limit=100&status=all&"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "&".join(f"tag={'x' * 180}{number}" for number in range(20)),
+        EVERYTHING + "&".join(f"tag={number}" for number in range(60)),
+        EVERYTHING + "&".join(f"nonsense{number}=" + "%22" * 3 for number in range(150)),
+        EVERYTHING + "&".join("owner=" + "%22%3C" * 60 + str(number) for number in range(9)),
+        EVERYTHING + "q=" + "%27" * 500 + "&" + "domain=" + "a" * 60 + ".example",
+        EVERYTHING + "tag=" + "%F0%9F%98%80" * 200,
+    ],
+)
+async def test_no_search_makes_a_page_large(client: ClientSession, query: str) -> None:
+    loaded = sum(len(assets()[name].body) for name in ("style.css", "page.js", "search.js", "icon.svg"))
+    assert len(query) <= LONGEST
+    async with client.get(f"/?{query}", headers=BROWSER) as response:
+        assert response.status in (200, 400)
+        assert len(await response.read()) + loaded < 100_000
 
 
 async def test_a_bad_search_says_inline_what_is_wrong(client: ClientSession) -> None:

@@ -15,6 +15,7 @@ from markupsafe import escape
 from overlay.api.asked import from_pairs
 from overlay.exchange import Exchange
 from overlay.pages.amounts import about, percent, short
+from overlay.pages.assets import assets
 from overlay.pages.badges import MEANINGS, badges, explained
 from overlay.pages.counted import KEPT, Counted
 from overlay.pages.differences import LONGEST_WHERE, MOST_VALUES, Difference, differences
@@ -26,6 +27,14 @@ from overlay.pages.measures import PAGE_BYTES, Measure, measured
 from overlay.query import Hits, Query
 from overlay.visible import visible
 from parsers.rates import Rates
+
+
+def test_any_page_with_all_that_it_loads_fits_into_100_kilobytes() -> None:
+    loaded = {name: len(each.body) for name, each in assets().items()}
+    shared = loaded["style.css"] + loaded["page.js"] + loaded["icon.svg"]
+    for script in ("listing.js", "publish.js", "search.js", "status.js"):
+        assert PAGE_BYTES + shared + loaded[script] < 100_000, script
+
 
 # -- differences
 
