@@ -59,7 +59,7 @@ class Loops(NamedTuple):
 
 
 BLOCKS = Loops("block_loop", "from parsers import block; block.prepare()")
-POSTINGS = Loops("scoring", "from overlay.search import segment; segment.prepare()")
+POSTINGS = Loops("scoring", "from overlay.search.preparing import prepare; prepare()")
 
 
 def compiled_before(loops: Loops = BLOCKS) -> bool:

@@ -134,6 +134,16 @@ def _lowest(_context: Any, mask: Any) -> Any:
     return types.int64(mask), generate
 
 
+def _bits_set(_context: Any, _mask: Any) -> Any:
+    """How many bits of 64 are set."""
+
+    def generate(_generator: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), generate
+
+
+bits_set = cast("Callable[[np.uint64], int]", intrinsic(_bits_set))
 copy = cast("Callable[[int, int, int], int]", intrinsic(_copy))
 needles = cast("Callable[[int], np.uint64]", intrinsic(_needles))
 lowest = cast("Callable[[np.uint64], int]", intrinsic(_lowest))

@@ -303,13 +303,6 @@ def _mask(length: int, spans: Sequence[U32]) -> Mask:
     return mask
 
 
-def prepare() -> None:
-    """Compile the loop over postings, or load it as an earlier process compiled it, by looking for one word."""
-    words, rows, levels = np.zeros(1, np.uint64), np.zeros(1, np.uint32), np.ones(1, np.uint8)
-    one = Flat(words, words, [b""], words, rows, levels, words[:0], rows[:0], words[:0], rows[:0])
-    Segment.build(one).best(np.zeros((1, 5 + LEVELS), np.uint64), 1, None, 1, every=False)
-
-
 def _marks(rows: int) -> Marks:
     from overlay.search.marks import Marks  # with Numba, which only those who hold postings need
 

@@ -100,6 +100,10 @@ class Vocabulary:
         order = self._order()
         return Vocabulary(self._base.merged(order, [self._new[word] for word in order], self.listings))
 
+    def hold(self) -> None:
+        """Answer many questions from now on."""
+        self._base.hold()
+
     @property
     def fresh(self) -> int:
         """How many words wait outside the sorted arrays; a few thousand are looked through in no time."""
@@ -170,7 +174,7 @@ class Vocabulary:
         """Words in use within `edits` of a word of 5 to 24 letters, the nearest first, then the commonest, then by
         spelling."""
         bits = signature(word)
-        others = self._base.near(len(word), bits, edits)[:MOST_CHECKED] + self._near_new(len(word), bits, edits)
+        others = self._base.near(len(word), bits, edits, MOST_CHECKED) + self._near_new(len(word), bits, edits)
         near = extract(word, others, scorer=OSA.distance, processor=None, score_cutoff=edits, limit=None)
         found = [Near(other, int(distance), count) for other, distance, _ in near if (count := self._count(other))]
         return sorted(found, key=lambda near: (near.edits, -near.listings, near.word))

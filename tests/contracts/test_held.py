@@ -33,6 +33,12 @@ plain = queries.map(
 )
 
 
+@pytest.fixture(autouse=True)
+def look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process' commit is to be seen at once."""
+    monkeypatch.setattr("overlay.engines.tantivy._ONE_LOOK", 0.0)
+
+
 def opened(path: Path, *, held: bool) -> TantivyEngine:
     engine = TantivyEngine(str(path))
     if held:

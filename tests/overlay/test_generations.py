@@ -24,6 +24,12 @@ from tests.waiting import PATIENCE
 ENGINES = ("tantivy", "whoosh")
 
 
+@pytest.fixture(autouse=True)
+def look_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process' commit is to be seen at once."""
+    monkeypatch.setattr("overlay.engines.tantivy._ONE_LOOK", 0.0)
+
+
 def folders(root: Path) -> list[str]:
     """The indexes in a folder."""
     return sorted(path.name for path in root.iterdir() if path.is_dir())

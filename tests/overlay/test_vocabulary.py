@@ -20,6 +20,18 @@ ASKED = st.text("abcdé", min_size=5, max_size=10)
 LISTING = st.frozensets(LETTERS, max_size=6)
 
 
+def test_a_flood_of_words_alike_is_looked_through_to_a_limit_by_the_compiled_loop_as_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("overlay.search.vocabulary.MOST_CHECKED", 7)
+    words = [frozenset({f"alpha{one}{other}"}) for one in "bcdefgh" for other in "klmnop"]
+    vocabularies = [vocabulary_of(words).merged() for _ in range(2)]
+    vocabularies[1].hold()
+    files, compiled = ([near.word for near in each.similar("alphabk", 2)] for each in vocabularies)
+    assert len(files) == 7
+    assert files == compiled
+
+
 def vocabulary_of(listings: list[frozenset[str]]) -> Vocabulary:
     vocabulary, change = Vocabulary(), Change()
     for listing in listings:
@@ -32,16 +44,21 @@ def counted(listings: list[frozenset[str]]) -> Counter[str]:
     return Counter(word for listing in listings for word in listing)
 
 
-@given(st.lists(LISTING, max_size=8), st.lists(LISTING, max_size=8), ASKED, st.integers(1, 2))
+@pytest.mark.parametrize("held", [False, True])
+@given(st.lists(LISTING, max_size=8), st.lists(LISTING, max_size=8), ASKED, st.integers(1, 2), st.booleans())
 @settings(max_examples=200)
 def test_near_words_are_all_the_words_within_so_many_edits(
-    early: list[frozenset[str]], late: list[frozenset[str]], word: str, edits: int
+    held: bool, early: list[frozenset[str]], late: list[frozenset[str]], word: str, edits: int, merging: bool
 ) -> None:
-    vocabulary = vocabulary_of(early).merged()
+    vocabulary = vocabulary_of(early)
+    if held:
+        vocabulary.hold()
+    vocabulary = vocabulary.merged()
     change = Change()
     for listing in late:
         change.come(listing, {stem(each): 1 for each in listing})
     vocabulary.apply(change.listings, change.rows())
+    vocabulary = vocabulary.merged() if merging else vocabulary
     counts = counted([*early, *late])
     wanted = {
         (other, distance(word, other), counts[other])

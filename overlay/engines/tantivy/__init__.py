@@ -49,8 +49,9 @@ _SMALL_BATCH = 64  # registrations; larger ones are a rebuild, or catching up
 _QUIET_FRESH, _MOST_FRESH = 4_000, 100_000  # words outside the sorted arrays
 _QUIET_UNCOUNTED, _MOST_UNCOUNTED = 20_000, 400_000  # changed counts since the last file of words
 _ATTEMPTS = 3
-_ONE_LOOK = 0.000_5
-"""Seconds that a look for another process' commit holds where much is asked."""
+_ONE_LOOK = 0.005
+"""Seconds that a look for another process' commit holds where much is asked: looking costs as much as reading ten
+records."""
 
 _Found = TypeVar("_Found")
 
@@ -149,7 +150,10 @@ class TantivyEngine(InGenerations):
                     vocabulary.apply(listings, rows)
         else:
             vocabulary = read_words(ask.schema, ask.searcher, self._folder, state)
-        return vocabulary if vocabulary.fresh <= _QUIET_FRESH else vocabulary.merged()
+        vocabulary = vocabulary if vocabulary.fresh <= _QUIET_FRESH else vocabulary.merged()
+        if self._is_asked_much:
+            vocabulary.hold()
+        return vocabulary
 
     def _open_records(self, name: str, *, write: bool) -> Records:
         records = Records(self._folder / name, write=write)
@@ -160,7 +164,6 @@ class TantivyEngine(InGenerations):
         """The newest view; another process' commit, a finished merge, or that another generation answers, is noticed by
         the file it replaced."""
         if self._is_asked_much:
-            # the two looks of one request are one: looking costs as much as reading ten records
             now = monotonic()
             if now - self._looked_at < _ONE_LOOK:
                 return self._view

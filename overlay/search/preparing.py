@@ -1,0 +1,20 @@
+"""What a server that holds an index compiles before it answers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from overlay.search.lexicon import empty
+from overlay.search.ranking import LEVELS
+from overlay.search.segment import Flat, Segment
+
+
+def prepare() -> None:
+    """Compile the loops, or load them as an earlier process compiled them, by looking for one word. That over postings
+    is the last: where it is found, the others are."""
+    words = empty()
+    words.hold()
+    words.near(5, 1, 1, 1)
+    keys, rows, levels = np.zeros(1, np.uint64), np.zeros(1, np.uint32), np.ones(1, np.uint8)
+    one = Flat(keys, keys, [b""], keys, rows, levels, keys[:0], rows[:0], keys[:0], rows[:0])
+    Segment.build(one).best(np.zeros((1, 5 + LEVELS), np.uint64), 1, None, 1, every=False)
