@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import chain, islice
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from overlay.catalogue import Catalogue
 from overlay.copies import ages
 from overlay.copies.book import Copies
 from overlay.copies.marks import marked_document
-from overlay.engines import BusyError, Cursor, Engine, is_further
+from overlay.engines import BusyError, Cursor, Engine, UnavailableError, is_further
 
 if TYPE_CHECKING:
     from overlay.document import Document
@@ -49,6 +49,12 @@ class Feed:
         self._store, self._engine, self._copies = store, engine, copies
         self._catalogue = Catalogue(store)
         self._is_fed_elsewhere = False
+
+    def begin(self) -> None:
+        """Let a new index answer where there is nothing to be found yet: no search has to wait for that."""
+        with suppress(BusyError, UnavailableError):
+            if self._engine.cursor() is None and not self._store.newest_seq():
+                self.fill(lambda _: None)
 
     def tidy(self) -> None:
         """Remove what a process left that was killed while it made the index anew."""

@@ -364,6 +364,7 @@ class Runner:
         from overlay.api.server import create_runner, listen
 
         settings = self._house.settings
+        await asyncio.to_thread(self._house.begin)
         server = create_runner(create_app(self.services()))
         self.url = await listen(server, settings.host, settings.port, share=self._share_port)
         self._serving(self.url)

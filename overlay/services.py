@@ -190,6 +190,14 @@ class House:
         cards = CardFetcher(fetcher, gateway)
         return FetchLoop(self.store, self.writer, cards, badger, logos=logos, changed=changed)
 
+    def begin(self) -> None:
+        """Let an index answer whose database is empty. Raises EngineError, StoreUnavailableError."""
+        from overlay.feed import Feed
+
+        if self.engine is not None:
+            with writing_index(self.settings):
+                Feed(self.store, self.engine, self.copies).begin()
+
     def close(self) -> None:
         """Give up files and locks."""
         if self.engine is not None:

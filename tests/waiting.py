@@ -28,6 +28,6 @@ async def until_told(session: ClientSession, path: str, what: Callable[[Any], ob
         while True:
             async with session.get(path) as answer:
                 body = await answer.json(content_type=None)
-            if what(body):
+            if answer.status != 503 and what(body):  # 503: there is no index yet
                 return body
             await asyncio.sleep(0.02)

@@ -28,7 +28,7 @@ SOON = 2.0
 
 
 def names(page: dict[str, Any]) -> list[str]:
-    return [item["name"] for item in page["items"]]
+    return [item["name"] for item in page.get("items", ())]  # none where there is no index yet
 
 
 def meets(value: Any, name: str) -> None:

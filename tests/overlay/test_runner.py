@@ -284,6 +284,23 @@ async def test_all_that_wait_for_a_database_say_so_once_and_go_on(
         assert caplog.text.count("waiting for the database: gone") == 5, "and again after a while"
 
 
+async def test_an_empty_registry_is_answered_for_from_the_first_request_on(tmp_path: Path) -> None:
+    served = house(tmp_path, follow=False)
+    assert served.engine is not None
+    seen: list[Cursor | None] = []
+
+    def serving(_: str) -> None:
+        seen.append(served.engine.cursor() if served.engine else None)
+
+    runner = Runner(served, serving)
+    task = asyncio.create_task(runner.run())
+    await until(lambda: seen)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert seen == [Cursor(served.store.epoch, 0)]
+    served.close()
+
+
 async def test_who_was_ready_is_not_while_the_index_is_lost(tmp_path: Path) -> None:
     async with running(house(tmp_path, MemoryChain(*mined(3).blocks, name="live"))) as (runner, _):
         await until(lambda: runner.standing.ready() is None)
