@@ -15,6 +15,7 @@ from overlay.api.middleware import edge
 from overlay.api.openapi import document
 from overlay.api.routes import ROUTES, STREAM
 from overlay.api.server import refuse_others
+from overlay.pages.problems import for_people
 from overlay.ports import Services
 
 
@@ -23,7 +24,13 @@ def create_app(services: Services) -> web.Application:
     app = web.Application(middlewares=[edge])
     app[SERVICES] = app[WATCHED] = services
     app[OPENAPI] = document(ROUTES, services.version)
-    app[EDGE] = Edge(services.limits, services.trusted_proxies, services.counters, log_requests=services.log_requests)
+    app[EDGE] = Edge(
+        services.limits,
+        services.trusted_proxies,
+        services.counters,
+        page=for_people,
+        log_requests=services.log_requests,
+    )
     app[COSTS] = Costs(services.engine)
     app[HUB] = Hub(services.store, services.news, services.counters)
     for number, route in enumerate(ROUTES):

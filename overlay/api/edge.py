@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from aiohttp import web
@@ -11,6 +11,7 @@ from aiohttp.web_urldispatcher import AbstractRoute
 from indexer.settings import LIMITS, Quota
 from overlay.api.clients import Clients
 from overlay.api.limits import Limit, Taken, limits
+from overlay.api.problems import ProblemError
 from overlay.counters import ROUTES, Counters
 
 REFUSED = {name: number for number, name in enumerate(LIMITS, 1)}
@@ -30,10 +31,17 @@ _ELSEWHERE = Routed(ROUTES - 1, None, timed=True)
 """What no route answers."""
 
 
+ProblemPage = Callable[[web.Request, ProblemError, str], web.Response | None]
+
+
+def _no_page(_request: web.Request, _problem: ProblemError, _request_id: str) -> None:
+    """Where nothing is for people."""
+
+
 class Edge:
-    """Built once for an application; `add` every route of its router. With `log_requests` every answer is worth a line
-    in the log. `under_way` counts requests that are being answered; while `draining`, each answer is a connection's
-    last."""
+    """Built once for an application; `add` every route of its router. `page` makes a page of a problem, with the
+    request's id, for those who are to read it as one. With `log_requests` every answer is worth a line in the log.
+    `under_way` counts requests that are being answered; while `draining`, each answer is a connection's last."""
 
     def __init__(
         self,
@@ -41,8 +49,10 @@ class Edge:
         trusted: tuple[str, ...],
         counters: Counters,
         *,
+        page: ProblemPage = _no_page,
         log_requests: bool = False,
     ) -> None:
+        self.page = page
         self.clients, self.counters, self.log_requests = Clients(trusted), counters, log_requests
         self.under_way, self.draining = 0, False
         self._limits = limits(quotas)

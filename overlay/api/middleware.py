@@ -66,7 +66,7 @@ async def _edge(known: Edge, request: web.Request, handler: Handler) -> web.Stre
     else:
         taken = known.take(request, routed)
         if taken is not None and taken.wait:
-            response = _refused(taken, request_id)
+            response = _refused(request, taken, request_id)
         else:
             response = await _answer(request, handler, request_id)
     dress(response.headers, request_id, taken)
@@ -94,31 +94,36 @@ def _tell(known: Edge, request: web.Request, status: int, took: float) -> None:
     log.log(level, *words, extra={"told": told})
 
 
-def _refused(taken: Taken, request_id: str) -> web.Response:
+def _refused(request: web.Request, taken: Taken, request_id: str) -> web.Response:
     detail = f"too many requests from your address; try again in {taken.wait:,} s"
-    return problem_answer(ProblemError(429, detail), request_id)
+    return _told(request, ProblemError(429, detail), request_id)
+
+
+def _told(request: web.Request, problem: ProblemError, request_id: str) -> web.Response:
+    answer = request.app[EDGE].page(request, problem, request_id) or problem_answer(problem, request_id)
+    if answer.headers.get(hdrs.CONNECTION) == "close":
+        answer.force_close()
+    return answer
 
 
 async def _answer(request: web.Request, handler: Handler, request_id: str) -> web.StreamResponse:
     try:
         return await handler(request)
-    except ProblemError as problem:
-        answer = problem_answer(problem, request_id)
+    except ProblemError as error:
+        problem = error
     except web.HTTPException as error:
-        answer = problem_answer(_from_aiohttp(request, error), request_id)
+        problem = _from_aiohttp(request, error)
     except ConnectionResetError:
-        answer = problem_answer(ProblemError(400, "the connection broke off before the request was whole"), request_id)
+        problem = ProblemError(400, "the connection broke off before the request was whole")
     except (StoreUnavailableError, UnavailableError) as error:
         log.warning("request %s cannot be answered for now: %s", request_id, error)
         sentence = "the database does not answer for now; try again in a moment"
-        answer = problem_answer(ProblemError(503, sentence, headers={"Retry-After": "1"}), request_id)
+        problem = ProblemError(503, sentence, headers={"Retry-After": "1"})
     except Exception:
         log.exception("request %s, %s %s, failed", request_id, request.method, ascii(request.path[:200]))
         sentence = "the server made a mistake; the operator finds the reason in the log under this request id"
-        answer = problem_answer(ProblemError(500, sentence), request_id)
-    if answer.headers.get(hdrs.CONNECTION) == "close":
-        answer.force_close()
-    return answer
+        problem = ProblemError(500, sentence)
+    return _told(request, problem, request_id)
 
 
 def _from_aiohttp(request: web.Request, error: web.HTTPException) -> ProblemError:

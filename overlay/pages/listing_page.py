@@ -19,7 +19,7 @@ from overlay.pages.install import install_config
 from overlay.pages.logo import addresses
 from overlay.pages.marks import mark
 from overlay.pages.measures import measured
-from overlay.pages.problems import for_people, problem_page
+from overlay.pages.problems import problem_page
 from overlay.pages.proving import provable, why_not
 from overlay.pages.rendering import html_answer, render, wants_json
 from overlay.pages.timeline import timeline
@@ -31,7 +31,6 @@ INTO = "in"
 _LONGEST_CURRENCY = 20
 
 
-@for_people
 async def listing(request: web.Request) -> web.Response:
     """A listing with all that is known of it, or its item as JSON when Accept prefers that. `in`: the currency that
     prices are shown in beside their own."""

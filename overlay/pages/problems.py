@@ -2,47 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from functools import wraps
 from http import HTTPStatus
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
-from indexer.store import StoreUnavailableError
 from overlay.api.problems import ProblemError
-from overlay.engines import UnavailableError
 from overlay.pages.rendering import html_answer, names_html, render
 
-PageHandler = Callable[[web.Request], Awaitable[web.Response]]
-
-_AWAY = ProblemError(
-    503, "the database does not answer for now; try again in a moment", headers={hdrs.RETRY_AFTER: "1"}
-)
+_API = "/v1/"
 
 
-def for_people(handler: PageHandler) -> PageHandler:
-    """A page's handler whose problems are pages too, where Accept names HTML; else they are raised as they are."""
-
-    @wraps(handler)
-    async def told(request: web.Request) -> web.Response:
-        try:
-            return await handler(request)
-        except (ProblemError, StoreUnavailableError, UnavailableError) as error:
-            if not names_html(request):
-                raise
-            return problem_page(error if isinstance(error, ProblemError) else _AWAY)
-
-    return told
+def for_people(request: web.Request, problem: ProblemError, request_id: str) -> web.Response | None:
+    """A problem as a page, where Accept names HTML and what was asked for is not of the API; else None."""
+    return problem_page(problem, request_id) if not request.path.startswith(_API) and names_html(request) else None
 
 
-def problem_page(problem: ProblemError) -> web.Response:
-    """A problem as a page."""
+def problem_page(problem: ProblemError, request_id: str = "") -> web.Response:
+    """A problem as a page; where the server is to blame, with the id that its operator finds the reason under."""
     details = [fault.detail for fault in problem.faults] or [problem.detail]
     answer = html_answer(
-        render("problem.html", title=HTTPStatus(problem.status).phrase.capitalize(), details=details[:20]),
+        render(
+            "problem.html",
+            title=HTTPStatus(problem.status).phrase.capitalize(),
+            details=details[:20],
+            request_id=request_id if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR else "",
+        ),
         status=problem.status,
     )
     answer.headers.update(problem.headers)
-    if problem.headers.get(hdrs.CONNECTION) == "close":
-        answer.force_close()
     return answer

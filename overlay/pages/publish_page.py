@@ -19,7 +19,6 @@ from overlay.check import check
 from overlay.pages.badges import explained
 from overlay.pages.measures import Measure, measured
 from overlay.pages.pasted import leads, previews, previews_of
-from overlay.pages.problems import for_people
 from overlay.pages.rendering import html_answer, render, wants_json
 from overlay.ports import Services
 from parsers.errors import ParseError
@@ -49,7 +48,6 @@ class Outcome:
     fault: str = ""
 
 
-@for_people
 async def publish(request: web.Request) -> web.Response:
     """The publisher's page, with the step trace of the transaction `tx`; the trace as JSON when Accept prefers that."""
     text = request.query.get("tx", "").strip()
@@ -62,7 +60,6 @@ async def publish(request: web.Request) -> web.Response:
     return json_answer(outcome.trace)
 
 
-@for_people
 async def publish_pasted(request: web.Request) -> web.Response:
     """What a form holds: a txid, a raw transaction or a card in `what`. With `fetch`, the txid is asked for as by
     /v1/ingest."""

@@ -31,7 +31,6 @@ from overlay.pages.links import Pairs, link, named
 from overlay.pages.logo import addresses
 from overlay.pages.marking import Finder, finder
 from overlay.pages.measures import PAGE_BYTES
-from overlay.pages.problems import for_people
 from overlay.pages.rendering import html_answer, page_etag, render, wants_json
 from overlay.pages.ways_out import ways_out
 from overlay.ports import Services
@@ -69,7 +68,6 @@ class Outcome:
     faults: tuple[Fault, ...]
 
 
-@for_people
 async def search(request: web.Request) -> web.Response:
     """The search page, or the page of items as JSON when Accept prefers that."""
     if wants_json(request):

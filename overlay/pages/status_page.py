@@ -8,7 +8,6 @@ from aiohttp import web
 
 from overlay.api import status_api
 from overlay.api.answers import SERVICES
-from overlay.pages.problems import for_people
 from overlay.pages.rendering import html_answer, render, wants_json
 
 POINTERS = {
@@ -18,7 +17,6 @@ POINTERS = {
 """What became of the cards that pointers name, in words."""
 
 
-@for_people
 async def status(request: web.Request) -> web.Response:
     """Where every chain stands, counts and versions, or the same as JSON when Accept prefers that."""
     if wants_json(request):

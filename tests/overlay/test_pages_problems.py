@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
+from indexer.settings import Quota
 from indexer.store import StoreUnavailableError
 from overlay.api.problems import ProblemError
 from overlay.ports import Services
@@ -68,3 +69,35 @@ async def test_an_unknown_listing_is_a_page_for_all_who_want_no_json(client: Cli
     assert "No listing has the id" in (await page(client, "/listings/nobody", 404)).text
     async with client.get("/listings/nobody", headers={"Accept": "application/json"}) as answer:
         await problem(answer, 404)
+
+
+async def test_paths_that_lead_nowhere_and_limits_are_pages_in_a_browser_but_not_in_the_api(
+    serve: Serve, services: Services
+) -> None:
+    client = await serve(replace(services, limits={"read": Quota(3, 60)}))
+    for path, status, words in (
+        ("/nowhere", 404, "There is nothing at '/nowhere'"),
+        ("/status", 200, "Chains"),
+        ("/status", 200, "Chains"),
+        ("/status", 200, "Chains"),
+        ("/status", 429, "Too many requests from your address"),
+    ):
+        async with client.get(path, headers=BROWSER) as answer:
+            assert (answer.status, answer.content_type) == (status, "text/html")
+            assert words in Page(await answer.text()).text
+            assert status != 429 or int(answer.headers["Retry-After"]) > 0
+    async with client.get("/nowhere") as answer:
+        await problem(answer, 404)
+    async with client.get("/v1/status", headers=BROWSER) as answer:
+        await problem(answer, 429)
+
+
+async def test_what_the_server_did_wrong_is_a_page_with_the_id_it_is_found_under(
+    serve: Serve, services: Services
+) -> None:
+    client = await serve(replace(services, status=failing(RuntimeError("secret"))))
+    async with client.get("/status", headers=BROWSER | {"X-Request-Id": "here-it-is"}) as answer:
+        assert (answer.status, answer.headers["X-Request-Id"]) == (500, "here-it-is")
+        text = Page(await answer.text()).text
+    assert "Request id: here-it-is" in text
+    assert "secret" not in text
