@@ -61,10 +61,16 @@ def _items(hits: Iterable[Hit], rates: Mapping[str, Decimal]) -> list[bytes | me
     pieces: list[bytes | memoryview] = []
     for _, item, score, offer, _ in hits:
         told = _cheapest(offer, _rate(offer, rates) if rates else None)
-        pieces += (memoryview(item)[:-1], b',"score":%.6g,"cheapest":%b},' % (score, told))
+        pieces += (memoryview(item)[:-1], _scored(score), told)
     if pieces:
         pieces[-1] = pieces[-1][:-1]
     return pieces
+
+
+@lru_cache(maxsize=4096)
+def _scored(score: float) -> bytes:
+    """The engines give as many different scores as there are points."""
+    return b',"score":%.6g,"cheapest":' % score
 
 
 def _rate(offer: Cheapest | None, rates: Mapping[str, Decimal]) -> Decimal | None:
@@ -73,12 +79,12 @@ def _rate(offer: Cheapest | None, rates: Mapping[str, Decimal]) -> Decimal | Non
 
 @lru_cache(maxsize=4096)
 def _cheapest(offer: Cheapest | None, rate: Decimal | None) -> bytes:
-    """Many listings ask the same price."""
+    """Up to the end of an item and a comma. Many listings ask the same price."""
     if offer is None:
-        return b"null"
+        return b"null},"
     id_, currency, interval = map(encode_basestring, (offer.offer_id, offer.currency, offer.interval))
     told = f'{{"offerId":{id_},"amount":"{offer.amount}","currency":{currency},"interval":{interval}'
-    return f"{told},{_more(offer, rate)}}}".encode()
+    return f"{told},{_more(offer, rate)}}}}},".encode()
 
 
 def _more(offer: Cheapest, rate: Decimal | None) -> str:

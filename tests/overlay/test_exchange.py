@@ -158,7 +158,7 @@ async def test_a_search_tells_the_rates_it_used_and_a_page_shows_what_is_worth(
     assert [note["code"] for note in found["notes"]] == ["quoted-only"]
     assert "rates" not in await get(client, "/v1/search?q=tower")
     async with client.get("/?maxPrice=1&priceCurrency=gbp", headers={"Accept": "text/html"}) as response:
-        assert "no feed of exchange rates quotes" in await response.text()
+        assert "No feed of exchange rates quotes" in await response.text()
 
 
 def heard(**more: Any) -> Heard:
