@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from overlay.document import Document
 
 LEVELS = 6
+_EACH = range(1, LEVELS + 1)
 QUARTERS = 4
 """Parts of a level that a listing's standing is counted in."""
 QUIET = 2
@@ -145,4 +146,4 @@ def alike(gain: float) -> int:
 
 def points(gain: float) -> list[int]:
     """The whole points a word adds at each level, 1 to `LEVELS`, when at the highest they are `gain`."""
-    return [max(1, round(gain * level / LEVELS)) for level in range(1, LEVELS + 1)]
+    return [round(gain * level / LEVELS) or 1 for level in _EACH]

@@ -25,7 +25,7 @@ from overlay.search.text import stem
 
 MOST_CHECKED = 20_000  # words a mistyped one is compared with; a flood of look-alikes ends here
 _MOST_KNOWN = 20_000
-_MOST_DERIVED = 4_096  # of a kilobyte or two
+_MOST_DERIVED = 4_096  # of a kilobyte or two; as many again that were not asked for since
 _END = "\U0010ffff"
 
 _Derived = TypeVar("_Derived")
@@ -85,6 +85,7 @@ class Vocabulary:
         self._in_order: list[str] | None = []
         self._known: dict[str, tuple[int, int]] = {}  # counts looked up since the last change
         self._derived: dict[Hashable, object] = {}  # what was made of them since
+        self._before: dict[Hashable, object] = {}  # the same, before so many others
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
@@ -114,6 +115,7 @@ class Vocabulary:
         self.listings += listings
         self._known.clear()
         self._derived.clear()
+        self._before.clear()
         for word, surface, term, levels in rows:
             at = self._base.find(word)
             if at is not None:
@@ -165,9 +167,11 @@ class Vocabulary:
         """What `make` makes of these counts, once until they change. One kind of key, one kind of value."""
         found = self._derived.get(key)
         if found is None:
+            found = self._before.get(key)
+            found = make() if found is None else found
             if len(self._derived) >= _MOST_DERIVED:
-                self._derived.clear()
-            found = self._derived[key] = make()
+                self._before, self._derived = self._derived, {}
+            self._derived[key] = found
         return cast("_Derived", found)
 
     def similar(self, word: str, edits: int) -> list[Near]:

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from statistics import quantiles
@@ -32,10 +33,12 @@ from aiohttp import web
 
 from overlay.document import Document
 from overlay.workers import Workers
+from tests.bench.bench_engines import size
 from tests.bench.bench_http import SHARED, _cpu, _free_port, questions
 from tests.bench.bench_up import OUTPUTS, mine
 from tests.bench.listings import listings, offers_of
 from tests.chainkit import ChainKit
+from tests.databases import Cluster, binary, is_installed
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 
@@ -230,9 +233,9 @@ def row(name: str, server: Server, paths: Path, coding: str, seconds: float, cei
     return found.rate
 
 
-def measure(folder: Path, engine: str, documents: list[Document], workers: Sequence[int], seconds: float) -> None:
+def measure(folder: Path, index: str, documents: list[Document], workers: Sequence[int], seconds: float) -> None:
     """The table of one engine and size."""
-    told = {"A2B_DATA": str(folder), "A2B_LIMITS": "off", "A2B_SEARCH": f"{engine}:{folder / engine}"}
+    told = {"A2B_DATA": str(folder), "A2B_LIMITS": "off", "A2B_SEARCH": index}
     paths = folder / "paths"
     for number in workers:
         port = _free_port()
@@ -246,8 +249,7 @@ def measure(folder: Path, engine: str, documents: list[Document], workers: Seque
         port = _free_port()
         command = [sys.executable, "-m", "overlay", "serve", "--port", str(port), "--workers", str(number)]
         server = Server(command, port, "/readyz", **told)
-        size = sum(each.stat().st_size for each in (folder / engine).rglob("*") if each.is_file()) / 1e6
-        print(f"  ready after {server.took:.1f} s, index {size:.0f} MB, memory {server.memory():.0f} MB")
+        print(f"  ready after {server.took:.1f} s, index {size(index):.0f} MB, memory {server.memory():.0f} MB")
         for name, asked in paths_of(documents, some_ids(port)).items():
             paths.write_text("\n".join(asked))
             for coding in ("", "gzip"):
@@ -261,7 +263,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--offers", type=int, nargs="+", default=[10_000, 100_000], help="1000000 takes an hour")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--engine", nargs="+", default=["tantivy"], help="tantivy, whoosh")
+    parser.add_argument("--engine", nargs="+", default=["tantivy"], help="tantivy, whoosh, postgres")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--hello", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--load", type=int, help=argparse.SUPPRESS)
@@ -272,13 +274,25 @@ def main() -> None:
         paths = Path(os.environ["PATHS"]).read_text().split("\n")
         print(json.dumps(asyncio.run(ask(given.load, paths, os.environ["CODING"], given.seconds))))
     else:
-        for offers in given.offers:
-            documents = offers_of(listings(data=SHARED if SHARED.is_dir() else None), offers)
-            with tempfile.TemporaryDirectory() as folder:
-                asyncio.run(fill(Path(folder), documents))
-                for engine in given.engine:
-                    print(f"\n{engine}: {offers:,} offers in {len(documents):,} listings", flush=True)
-                    measure(Path(folder), engine, documents, given.workers, given.seconds)
+        with ExitStack() as ending:
+            cluster = _cluster(ending) if "postgres" in given.engine else None
+            for offers in given.offers:
+                documents = offers_of(listings(data=SHARED if SHARED.is_dir() else None), offers)
+                with tempfile.TemporaryDirectory() as folder:
+                    asyncio.run(fill(Path(folder), documents))
+                    for engine in given.engine:
+                        place = cluster.new() if cluster and engine == "postgres" else Path(folder, engine)
+                        print(f"\n{engine}: {offers:,} offers in {len(documents):,} listings", flush=True)
+                        measure(Path(folder), f"{engine}:{place}", documents, given.workers, given.seconds)
+
+
+def _cluster(ending: ExitStack) -> Cluster:
+    """A PostgreSQL server of its own, with its usual settings but for fsync."""
+    if not is_installed():
+        raise SystemExit("PostgreSQL is not installed here")
+    cluster = Cluster(binary("initdb"), binary("postgres"))
+    ending.callback(cluster.stop)
+    return cluster
 
 
 if __name__ == "__main__":

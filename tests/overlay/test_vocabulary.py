@@ -151,3 +151,28 @@ def test_levels_are_remembered_for_terms_that_stay() -> None:
     vocabulary.apply(change.listings, change.rows())
     assert vocabulary.levels("payment") == vocabulary.merged().levels("payment") == 0b10100
     assert vocabulary.levels("gateway") == 0
+
+
+def test_what_is_derived_is_kept_while_it_is_asked_for_and_until_the_counts_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("overlay.search.vocabulary._MOST_DERIVED", 2)
+    vocabulary, made = vocabulary_of([frozenset({"alpha"})]), Counter[str]()
+
+    def ask(key: str) -> str:
+        def make() -> str:
+            made[key] += 1
+            return f"{key} {vocabulary.frequency('alpha')}"
+
+        return vocabulary.derived(key, make)
+
+    assert [ask(key) for key in "ababacacad"][:2] == ["a 1", "b 1"]
+    assert made == {"a": 1, "b": 1, "c": 1, "d": 1}
+    for key in "efgh":
+        ask(key)
+    ask("a")
+    assert made["a"] == 2
+    change = Change()
+    change.come({"alpha"}, {"alpha": 1})
+    vocabulary.apply(change.listings, change.rows())
+    assert ask("a") == "a 2"
