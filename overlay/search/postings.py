@@ -6,7 +6,7 @@ is built in again a few times only (a log-structured merge).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -135,9 +135,10 @@ def _together(found: list[Counted]) -> Counted:
 
 def _latest(segment: Segment, wanted: Wanted, number: int) -> Counted:
     mask = segment.allowed(wanted)
-    if mask is None:
-        return Counted(segment.count, list(_shown(segment, np.arange(min(number, segment.count)), 0)))
-    return Counted(int(np.count_nonzero(mask)), list(_shown(segment, _first(mask, number), 0)))
+    rows = np.arange(min(number, segment.count)) if mask is None else _first(mask, number)
+    total = segment.count if mask is None else int(np.count_nonzero(mask))
+    newest, places = segment.newest.take(rows).tolist(), segment.places.take(rows).tolist()
+    return Counted(total, [(0, when, place) for when, place in zip(newest, places, strict=True)])
 
 
 def _first(mask: Mask, number: int) -> I64:
@@ -148,8 +149,3 @@ def _first(mask: Mask, number: int) -> I64:
         if len(rows) >= number or size >= len(mask):
             return rows[:number]
         size *= 8
-
-
-def _shown(segment: Segment, rows: I64, points: I64 | int) -> Iterator[Found]:
-    made = [points] * len(rows) if isinstance(points, int) else points.tolist()
-    return zip(made, segment.newest.take(rows).tolist(), segment.places.take(rows).tolist(), strict=True)

@@ -29,7 +29,7 @@ _LOW = 0xFFFFFFFF
 
 
 @compiled
-def _seek(ascending: U32, start: int, end: int, sought: int) -> int:
+def _seek(ascending: U32 | U64, start: int, end: int, sought: int) -> int:
     """Where a number stands among ascending ones, or would."""
     while start < end:
         middle = (start + end) >> 1
@@ -44,24 +44,16 @@ def _seek(ascending: U32, start: int, end: int, sought: int) -> int:
 def _spans(keys: U64, starts: I64, terms: U64, spans: I64) -> None:
     """From where to where the postings of each term stand; nowhere for a term that is not here."""
     for term in range(len(terms)):
-        key = terms[term, KEY]
-        low, high = 0, len(keys)
-        while low < high:
-            middle = (low + high) >> 1
-            if keys[middle] < key:
-                low = middle + 1
-            else:
-                high = middle
-        held = low < len(keys) and keys[low] == key
-        spans[term, _START] = starts[low] if held else 0
-        spans[term, _END] = starts[low + 1] if held else 0
+        at = _seek(keys, 0, len(keys), terms[term, KEY])
+        held = at < len(keys) and keys[at] == terms[term, KEY]
+        spans[term, _START] = starts[at] if held else 0
+        spans[term, _END] = starts[at + 1] if held else 0
 
 
 @compiled
 def _rarest_first(terms: U64, spans: I64, words: int, order: I64, sizes: I64) -> bool:
-    """Put the words that fewer rows hold first, and say whether each is held."""
-    for word in range(words):
-        order[word], sizes[word] = word, 0
+    """Put the words that fewer rows hold first in `order`, and say whether each is held."""
+    sizes[:] = 0
     for term in range(len(terms)):
         sizes[terms[term, WORD]] += spans[term, _END] - spans[term, _START]
     for at in range(1, words):
@@ -123,7 +115,7 @@ def best(
     """
     marks, made, last, parts, sums = counts[0], counts[1], counts[2], counts[3], counts[4]
     _spans(keys, starts, terms, spans)
-    order, sizes = spans[len(terms) :, 0], spans[len(terms) :, 1]
+    order, sizes = spans[len(terms) : len(terms) + words, 0], spans[len(terms) : len(terms) + words, 1]
     for word in range(words):
         order[word] = word
     if every and not _rarest_first(terms, spans, words, order, sizes):

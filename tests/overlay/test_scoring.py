@@ -125,3 +125,17 @@ def test_two_searches_at_once_count_in_rooms_of_their_own() -> None:
     one = here._marks.pop()
     assert ask(here, word)[0] == ROWS
     assert here._marks != [one]
+
+
+class Raced(list[Marks]):
+    """Rooms of which another search takes the last between a look and a grasp."""
+
+    def __len__(self) -> int:
+        return 1
+
+
+def test_a_search_whose_room_another_one_took_makes_a_new_one() -> None:
+    here = segment({"many": dict.fromkeys(range(ROWS), 3)})
+    here._marks = Raced()
+    word = Word((Choice(("many",), (1, 2, 3, 4, 5, 6)),))
+    assert ask(here, Asked([word], True, None, 1)) == (ROWS, [(3, 5_000, 35_000)])
