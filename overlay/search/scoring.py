@@ -17,6 +17,7 @@ U16 = npt.NDArray[np.uint16]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 KEY, WORD, STEP, STEPS, FLAT = range(5)
 """Columns of the terms of a question, ascending by `WORD`, before the points of each level. A term is number `STEP` of
@@ -101,10 +102,68 @@ def _first(found: U32, total: int, made: U16, heap: I64, number: int) -> int:
     return size
 
 
+@compiled
+def _count(
+    rows: U32, levels: U8, term: U64, start: int, end: int, later: bool, masked: bool, mask: Mask, base: int,
+    part_base: np.int64, here: int, counts: U16, found: U32, total: int,
+) -> int:  # fmt: skip
+    """Count the rows that hold a term, `later` only those that are `found` already; how many are found then."""
+    marks, made, last, parts, sums = counts[0], counts[1], counts[2], counts[3], counts[4]
+    step, steps = np.int64(term[STEP]), np.int64(term[STEPS])
+    flat, points_of = term[FLAT] > 0, term[_POINTS:]
+    seeking = later and total * _SOUGHT < end - start
+    for at in range(total if seeking else end - start):
+        if seeking:
+            row = found[at]
+            place = _seek(rows, start, end, row)
+            if place == end or rows[place] != row:
+                continue
+        else:
+            place = start + at
+            row = rows[place]
+            if later and marks[row] < here - 1:
+                continue
+        points = np.int64(points_of[1] if flat else points_of[levels[place]])
+        if steps > 1:
+            if step > 0:
+                if parts[row] != part_base + step:
+                    continue
+                points += sums[row]
+            if step < steps - 1:
+                parts[row], sums[row] = part_base + step + 1, points
+                continue
+        mark = marks[row]
+        if mark == here:
+            if points > last[row]:
+                made[row] += points - last[row]
+                last[row] = points
+            continue
+        if mark <= base:
+            if masked and not mask[row]:
+                continue
+            made[row] = 0
+            found[total] = row
+            total += 1
+        made[row] += points
+        marks[row], last[row] = here, points
+    return total
+
+
+@compiled
+def _still(found: U32, total: int, marks: U16, here: int) -> int:
+    """Keep the rows that the last word was found with; how many these are."""
+    kept = 0
+    for at in range(total):
+        if marks[found[at]] == here:
+            found[kept] = found[at]
+            kept += 1
+    return kept
+
+
 @kernel
 def best(
     keys: U64, starts: I64, rows: U32, levels: U8, newest: U64, places: U64, terms: U64, words: int, every: bool,
-    masked: bool, mask: npt.NDArray[np.bool_], base: int, counts: U16, found: U32, spans: I64, number: int, out: U64,
+    masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64, number: int, out: U64,
 ) -> int:  # fmt: skip
     """How many rows hold `every` word, or any; of the first `number` of them points, `newest` and `places` in `out`.
 
@@ -113,7 +172,6 @@ def best(
     one for every term and word. `spans` has as many lines as terms and words, `found` and the lines of `counts` as
     there are rows, `out` three lines and a fourth to work in.
     """
-    marks, made, last, parts, sums = counts[0], counts[1], counts[2], counts[3], counts[4]
     _spans(keys, starts, terms, spans)
     order, sizes = spans[len(terms) : len(terms) + words, 0], spans[len(terms) : len(terms) + words, 1]
     for word in range(words):
@@ -123,60 +181,20 @@ def best(
     total = 0
     part_base = np.int64(base)
     for turn in range(words):
-        word, here = order[turn], base + turn + 1
-        later = every and turn > 0
+        here, later = base + turn + 1, every and turn > 0
         for term in range(len(terms)):
-            if terms[term, WORD] != word:
+            if terms[term, WORD] != order[turn]:
                 continue
-            step, steps = np.int64(terms[term, STEP]), np.int64(terms[term, STEPS])
-            start, end = spans[term, _START], spans[term, _END]
-            flat, points_of = terms[term, FLAT] > 0, terms[term, _POINTS:]
-            seeking = later and total * _SOUGHT < end - start
-            for at in range(total if seeking else end - start):
-                if seeking:
-                    row = found[at]
-                    place = _seek(rows, start, end, row)
-                    if place == end or rows[place] != row:
-                        continue
-                else:
-                    place = start + at
-                    row = rows[place]
-                    if later and marks[row] < here - 1:
-                        continue
-                points = np.int64(points_of[1] if flat else points_of[levels[place]])
-                if steps > 1:
-                    if step > 0:
-                        if parts[row] != part_base + step:
-                            continue
-                        points += sums[row]
-                    if step < steps - 1:
-                        parts[row], sums[row] = part_base + step + 1, points
-                        continue
-                mark = marks[row]
-                if mark == here:
-                    if points > last[row]:
-                        made[row] += points - last[row]
-                        last[row] = points
-                    continue
-                if mark <= base:
-                    if masked and not mask[row]:
-                        continue
-                    made[row] = 0
-                    found[total] = row
-                    total += 1
-                made[row] += points
-                marks[row], last[row] = here, points
-            if step == steps - 1 and steps > 1:
-                part_base += steps
+            total = _count(
+                rows, levels, terms[term], spans[term, _START], spans[term, _END], later, masked, mask, base, part_base,
+                here, counts, found, total,
+            )  # fmt: skip
+            if terms[term, STEP] + 1 == terms[term, STEPS]:
+                part_base += np.int64(terms[term, STEPS])
         if later:
-            kept = 0
-            for at in range(total):
-                if marks[found[at]] == here:
-                    found[kept] = found[at]
-                    kept += 1
-            total = kept
+            total = _still(found, total, counts[0], here)
     heap = out[3].view(np.int64)
-    for at in range(_first(found, total, made, heap, number)):
+    for at in range(_first(found, total, counts[1], heap, number)):
         row = _LOW - (heap[at] & _LOW)
         out[0, at], out[1, at], out[2, at] = heap[at] >> 32, newest[row], places[row]
     return total
