@@ -39,6 +39,11 @@ class Logos:
         """The small picture (WebP) with this SHA-256 (hex)."""
         return self._stored.body(bytes.fromhex(digest))
 
+    @property
+    def are_noted(self) -> bool:
+        """Whether any were looked for since the last `flush`."""
+        return bool(self._wanted)
+
     def flush(self) -> None:
         """Note what was looked for, and see whether there is anything new. Raises what the database raises."""
         with self._lock:

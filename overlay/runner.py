@@ -20,7 +20,6 @@ from indexer.chains import SourceError, SourceUnavailableError, Sparse
 from indexer.follow import FIRST_PAUSE, LONGEST_PAUSE, Follower
 from indexer.store import StoreUnavailableError
 from indexer.store.logos import Logos as StoredLogos
-from indexer.store.outbox import Outbox
 from overlay.catalogue import Catalogue
 from overlay.counters import Counters
 from overlay.engines import BusyError, UnavailableError
@@ -28,6 +27,7 @@ from overlay.feed import Feed
 from overlay.logos import Logos
 from overlay.memory import few_arenas, give_back, rarely_collect
 from overlay.news import News
+from overlay.polling import Polling
 from overlay.ports import Services, Watched
 from overlay.services import BLOCKS, POSTINGS, House, Loops, compiled_before, diagnose, version, writing_index
 from overlay.standing import Standing
@@ -40,15 +40,6 @@ if TYPE_CHECKING:
     from indexer.asking import Known
 
 log = logging.getLogger(__name__)
-
-POLL_SECONDS = 0.1
-"""How often a process that only serves looks for what another one has written."""
-
-LOGOS_SECONDS = 1.0
-"""How often is noted which logos were looked for, and looked which are there."""
-
-RATES_SECONDS = 1.0
-"""How often what another process has quoted is looked for."""
 
 BULK = 2_000
 """Changes carried over without a pause, after which the memory they took is given back."""
@@ -101,8 +92,8 @@ class Runner:
         self._stopping = threading.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._compiling = asyncio.Lock()
-        self._quoted = asyncio.Event()
         self._logos = Logos(StoredLogos(house.store.home))
+        self._polling = Polling(house.store, self.standing, self._news, self._logos)
         self._away_told = -AWAY_TOLD_SECONDS
         self._beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
@@ -166,10 +157,10 @@ class Runner:
             self._start(self._lasting(partial(self._carry, feed)))
             self._start(self._hold())
             self._start(self._lasting(self.standing.keep_hashing))
-            self._start(self._lasting(self._look_at_rates))
-            self._start(self._lasting(self._note_logos))
+            self._start(self._lasting(self._polling.rates))
+            self._start(self._lasting(self._polling.logos))
             if not house.chains:
-                self._start(self._lasting(self._poll))
+                self._start(self._lasting(self._polling.changes))
         for work in self._beside:
             self._start(work())
         self._start(self._wait_for_signal())
@@ -293,25 +284,10 @@ class Runner:
         told = self._house.settings
         quotes = Quotes(self._house.store.engine)
         loop = RatesLoop(
-            told.rates, quotes, every=told.rates_every, max_age=told.rates_max_age, changed=self._quoted.set
+            told.rates, quotes, every=told.rates_every, max_age=told.rates_max_age, changed=self._polling.quoted
         )
         self.standing.hear(loop)
         await loop.run()
-
-    async def _look_at_rates(self) -> None:
-        """Take what was quoted, here or in another process, so that no answer has to wait for it."""
-        while True:
-            self._quoted.clear()
-            await asyncio.to_thread(self.standing.exchange.look)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(RATES_SECONDS):
-                    await self._quoted.wait()
-
-    async def _note_logos(self) -> None:
-        """Note which logos were looked for, for the process that fetches."""
-        while True:
-            await asyncio.to_thread(self._logos.flush)
-            await asyncio.sleep(LOGOS_SECONDS)
 
     # -- the index
 
@@ -344,18 +320,6 @@ class Runner:
     def _give_up(self, _done: int) -> None:
         if self._stopping.is_set():
             raise StoppingError
-
-    async def _poll(self) -> None:
-        """See what another process writes into the store."""
-        seen: tuple[Outbox, dict[str, int]] | None = None
-        while True:
-            newest = await asyncio.to_thread(self._house.store.outbox)
-            await asyncio.to_thread(self.standing.look)
-            # a block that has nothing for the index is news, too: searches are answered for its height from then on
-            if (newest, self.standing.reached()) != seen:
-                seen = newest, self.standing.reached()
-                self._news.tell()
-            await asyncio.sleep(POLL_SECONDS)
 
     # -- serving
 

@@ -217,7 +217,7 @@ class Standing:
         """Compute state hashes in the background, once per tip, but not on the way to it."""
         while True:
             for each in list(self.progress.values()):
-                if each.state not in ("starting", "catching-up"):
+                if each.state not in ("starting", "catching-up") and not self._is_hashed(each):
                     began = time.monotonic()
                     await asyncio.to_thread(self.hash, each)
                     await asyncio.sleep(HASH_PAUSE * (time.monotonic() - began))
@@ -226,13 +226,17 @@ class Standing:
     def hash(self, each: Progress) -> None:
         """Compute the state hash of a chain's tip, unless it is known or the chain moved on meanwhile."""
         height, tip = each.height, each.hash
-        known = self._hashes.get(each.name)
-        if height is None or (known is not None and known[:2] == (height, tip)):
+        if height is None or self._is_hashed(each):
             return
         digest = state_hash(self._store, each.name, height)
         block = self._store.block(each.name, height)
         if block is not None and block.hash == tip:
             self._hashes[each.name] = (height, tip, digest)
+
+    def _is_hashed(self, each: Progress) -> bool:
+        """Whether there is nothing to hash, or it is known."""
+        known = self._hashes.get(each.name)
+        return each.height is None or (known is not None and known[:2] == (each.height, each.hash))
 
 
 def _network(caip2: str) -> str | None:

@@ -16,6 +16,7 @@ from indexer.store.batches import batches
 from indexer.store.fetched import Due, Known
 from indexer.store.outbox import Change, Lag, Outbox
 from indexer.store.queue import Waiting
+from indexer.store.stamps import Stamps
 from indexer.store.stories import Revision, Story, Unconfirmed
 from indexer.store.tables import blocks, events, meta, outputs, pending
 from parsers.tx import Outpoint
@@ -30,15 +31,22 @@ class Store:
 
     def __init__(self, engine: Engine, home: Engine | None = None) -> None:
         self.engine, self.home = engine, home or engine
+        self._stamps = Stamps(engine)
 
     def close(self) -> None:
         """Give up all connections."""
+        self._stamps.close()
         self.engine.dispose()
         self.home.dispose()
 
     def at_home(self) -> Store:
         """The same reads of the database itself."""
         return Store(self.home)
+
+    def stamp(self) -> int:
+        """The same number as before if nobody wrote since; another one if somebody did, or may have. Waits for nothing,
+        so that an event loop can ask."""
+        return self._stamps.now()
 
     @property
     def epoch(self) -> str:

@@ -42,16 +42,19 @@ async def search(request: web.Request) -> web.Response:
         return not_modified(headers)
     asked = from_pairs(pairs(query_string), services.chains(), services.exchange)
     hits = await found(request, asked)
-    hits, more = await told(services, asked, hits)
+    hits, more = await told(request, asked, hits)
     rates = services.exchange.told(asked.rates) if asked.rates else None
     return json_bytes(page(asked, hits, index, heights, rates, more), headers=headers)
 
 
-async def told(services: Services, asked: Asked, hits: Hits) -> tuple[Hits, Mapping[str, Any]]:
+async def told(request: web.Request, asked: Asked, hits: Hits) -> tuple[Hits, Mapping[str, Any]]:
     """The hits, and what the answer tells beside them where that is asked for, or nothing was found (`extras`)."""
     if not extras.wanted(asked, hits):
         return hits, {}
-    return await to_thread(extras.extras, services.engine, asked, hits)
+    engine = request.app[SERVICES].engine
+    if request.app[COSTS].are_low(asked.query) and extras.is_quick(asked):
+        return extras.extras(engine, asked, hits)
+    return await to_thread(extras.extras, engine, asked, hits)
 
 
 def priced(services: Services, query_string: str) -> tuple[object, ...]:

@@ -53,7 +53,7 @@ _FILTERS: dict[str, tuple[tuple[str, Any], ...]] = {
 def emptied_by(query: Query, count: Count) -> list[Emptied]:
     """The filters each of which alone keeps everything away; when it takes several, all of them."""
     bare = _counting(query)
-    given = {name: dict(without) for name, without in _FILTERS.items() if _narrows(query, dict(without))}
+    given = {name: dict(_FILTERS[name]) for name in narrowing(query)}
     alone = [Emptied((name,), count(replace(bare, **without))) for name, without in given.items()]
     found = [each for each in alone if each.total]
     if found or len(given) < 2:
@@ -61,6 +61,11 @@ def emptied_by(query: Query, count: Count) -> list[Emptied]:
     everything = {field: value for without in given.values() for field, value in without.items()}
     total = count(replace(bare, **everything))
     return [Emptied(tuple(given), total)] if total else []
+
+
+def narrowing(query: Query) -> list[str]:
+    """The parameters that narrow what a query finds."""
+    return [name for name, without in _FILTERS.items() if _narrows(query, dict(without))]
 
 
 def _narrows(query: Query, without: dict[str, Any]) -> bool:

@@ -32,28 +32,26 @@ OUTPUTS, PER_BLOCK = 500, 2_000
 
 
 def card(document: Document) -> dict[str, Any]:
-    """The agent card that says what `document` does."""
-    return {
-        "name": document.name,
-        "description": document.description,
-        "url": f"https://{document.domain or 'agents.example'}/a2a",
-        "version": "1.0.0",
-        "capabilities": {},
-        "skills": [
-            {
-                "id": s.id, "name": s.name, "description": s.description,
-                "tags": list(s.tags), "examples": list(s.examples),
-            }
-            for s in document.skills
-        ],
-        "x-payment-config": [
-            {
-                "id": o.id, "name": o.name, "currency": o.currency, "amount": str(o.amount), "address": o.address,
-                "acceptedCurrencies": list(o.accepted), "interval": o.interval, "skillIds": list(o.skill_ids or ()),
-            }
-            for o in document.offers
-        ],
-    }  # fmt: skip
+    """The agent card or MCP config that says what `document` does."""
+    says = [
+        {"id": s.id, "name": s.name, "description": s.description, "tags": list(s.tags), "examples": list(s.examples)}
+        for s in document.skills
+    ]
+    prices = [
+        {
+            "id": o.id, "name": o.name, "currency": o.currency, "amount": float(o.amount), "address": o.address,
+            "acceptedCurrencies": list(o.accepted), "interval": o.interval, "skillIds": list(o.skill_ids or ()),
+        }
+        for o in document.offers
+    ]  # fmt: skip
+    said = {"description": document.description, "version": "1.0.0"}
+    host = document.domain or "agents.example"
+    if document.kind == "tool":
+        tools = [each | {"name": each["id"]} for each in says]
+        server = {"url": f"https://{host}/mcp", "keywords": list(document.tags), "tools": tools}
+        return {"mcpServers": {document.name: said | server}, "x-payment-config": prices}
+    agent = {"name": document.name, "url": f"https://{host}/a2a", "capabilities": {}, "skills": says}
+    return agent | said | {"x-payment-config": prices}
 
 
 def mine(kit: ChainKit, documents: list[Document]) -> None:
@@ -65,8 +63,11 @@ def mine(kit: ChainKit, documents: list[Document]) -> None:
 
 def _inscribe(kit: ChainKit, batch: list[Document]) -> Any:
     fund = kit.fund()
-    fields = {"app": "bench", "type": "a2b-agent"}
-    outputs = [(1, inscription(json.dumps(card(each)).encode(), fields, "alice")) for each in batch]
+    types = {"agent": "a2b-agent", "tool": "a2b-mcp"}
+    outputs = [
+        (1, inscription(json.dumps(card(each)).encode(), {"app": "bench", "type": types[each.kind]}, "alice"))
+        for each in batch
+    ]
     return kit.spend([fund], [*outputs, (kit.satoshis(fund) - len(outputs) - 1000, b"\x51")])
 
 

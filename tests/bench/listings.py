@@ -14,6 +14,8 @@ from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 
+import base58
+
 from overlay.document import Document
 from parsers.cards import Skill
 from parsers.offers import Offer
@@ -124,7 +126,7 @@ def _skill(chance: random.Random, sentences: list[str]) -> Skill:
     )
 
 
-def _offer(chance: random.Random, number: int, skills: tuple[Skill, ...]) -> Offer:
+def _offer(chance: random.Random, number: int, skills: tuple[Skill, ...], address: str) -> Offer:
     currency = chance.choices(_CURRENCIES, _WEIGHTS)[0]
     accepted = tuple(dict.fromkeys((currency, *chance.choices(_CURRENCIES, _WEIGHTS, k=chance.randrange(3)))))
     key, written = chance.choice(_INTERVALS)
@@ -139,7 +141,7 @@ def _offer(chance: random.Random, number: int, skills: tuple[Skill, ...]) -> Off
         interval_key=key,
         accepted=accepted,
         skill_ids=None if chance.random() < 0.5 else named,
-        address="1BoatSLRHtKNngkdXEeobR76b53LETtpyT",
+        address=address,
         deposit_pct=None,
         price_feed_url="",
         slippage_pct=None,
@@ -152,8 +154,10 @@ def _listing(chance: random.Random, number: int, sentences: list[str]) -> Docume
     skills = tuple(
         {skill.id: skill for skill in (_skill(chance, sentences) for _ in range(chance.randint(1, 6)))}.values()
     )
+    address = base58.b58encode_check(b"\0" + bytes.fromhex(txid)[:20]).decode()  # each has its own, as it should
     offers = tuple(
-        _offer(chance, at, skills) for at in range(chance.choices((0, 1, 2, 3, 4, 8), (8, 30, 30, 20, 10, 2))[0])
+        _offer(chance, at, skills, address)
+        for at in range(chance.choices((0, 1, 2, 3, 4, 8), (8, 30, 30, 20, 10, 2))[0])
     )
     name = " ".join((chance.choice(_ADJECTIVES).title(), _coined(chance), chance.choice(_NOUNS).title()))
     texts = [_sentence(chance, sentences) for _ in range(chance.randint(1, 4))]

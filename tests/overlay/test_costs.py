@@ -153,3 +153,26 @@ async def test_an_engine_that_says_it_is_slow_is_always_asked_in_threads(
     assert (await get(slow, "/v1/search?q=tower"))["total"] == 2
     assert names
     assert names[0].startswith("search")
+
+
+@pytest.mark.parametrize(
+    ("asked", "aside"), [("type=tool&tag=none", False), ("q=qqzzvv", True), ("type=tool&tag=none&explain=true", True)]
+)
+async def test_help_with_a_few_filters_needs_no_thread(
+    asked: str, aside: bool, serve: Serve, services: Services
+) -> None:
+    names: list[str] = []
+
+    class Empty(FakeEngine):
+        def search(self, query: Query) -> Any:
+            return super().search(replace(query, text="found nowhere"))
+
+        def consult(self, look: Any) -> Any:
+            names.append(threading.current_thread().name)
+            return super().consult(look)
+
+    services.engine.__class__ = Empty
+    client = await serve(replace(services))
+    assert (await get(client, f"/v1/search?{asked}"))["total"] == 0
+    assert names
+    assert all((name != "MainThread") is aside for name in names)
