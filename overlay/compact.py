@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+import orjson
+
+_ONLY_JSON = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+"""What the standard library's encoder refuses is refused here too, but for NaN and infinity, which become null."""
 
 
 def encode(value: Any) -> bytes:
     """Compact UTF-8 JSON. Lone surrogates, which a URL can hold, are written as escapes."""
     try:
-        return _encode(value).encode()
-    except UnicodeEncodeError:
+        return orjson.dumps(value, option=_ONLY_JSON)
+    except TypeError:  # these, numbers of more than 64 bits, keys that are no strings: all that is rare
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()

@@ -127,6 +127,7 @@ FENCES: dict[str, tuple[str, ...]] = {
         "indexer/spends.py",
         "overlay/",
     ),
+    "orjson": ("overlay/compact.py", "overlay/api/cursors.py"),
     "prometheus_client": ("overlay/metrics.py",),
     "psycopg": ("overlay/engines/postgres/",),
     "publicsuffixlist": ("indexer/fetching/domains.py",),

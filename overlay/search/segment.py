@@ -7,6 +7,7 @@ the order that ties are shown in (the latest first, then by id), so the first of
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -246,7 +247,7 @@ def terms_of(words: Sequence[Word]) -> U64:
         for terms, points, flat in word.choices:
             for step, term in enumerate(terms):
                 found += (key(term), number, step, len(terms), flat, *points)
-    return np.array(found, np.uint64).reshape(-1, 5 + LEVELS)
+    return np.frombuffer(array("Q", found), np.uint64).reshape(-1, 5 + LEVELS)
 
 
 def flattened(block: Block) -> Flat:
