@@ -217,6 +217,7 @@ def compared(found: Cheapest) -> tuple[str, str]:
 
 
 _ANY = Query()
+_ONLY = "1"  # ends what is kept of a listing with a single offer
 
 
 def usual(packed: bytes) -> str:
@@ -225,7 +226,7 @@ def usual(packed: bytes) -> str:
     if found is None:
         return ""
     parts = (found.offer_id, found.amount, found.currency, found.interval)
-    only = "1" if len(json.loads(packed.split(b"\n")[0])) == 1 else ""
+    only = _ONLY if len(json.loads(packed.split(b"\n")[0])) == 1 else ""
     return "\0".join((*(part.replace("\0", "\ufffd") for part in parts), only))
 
 
@@ -238,14 +239,20 @@ def showing(query: Query) -> Find:
     if is_plain(query):
         return _as_usual
     bare, judge = asks_offer(query), _judging(query)
+    in_one_currency = not (query.skills or query.rates)
 
     def find(usual: str, packed: bytes) -> Cheapest | None:
-        """A listing's only offer must be what met the query."""
+        """A listing's only offer must be what met the query; and what is cheapest of all offers in a currency is it of
+        those that meet the query in that currency, if it does."""
         if not usual:
             return None
-        id_, amount, currency, interval, only = usual.split("\0")
-        if bare and only and query.price_currency in {None, currency}:
-            return Cheapest(id_, amount, currency, interval)
+        found = _read_usual(usual)
+        if bare and usual.endswith(_ONLY) and query.price_currency in {None, found.currency}:
+            return found
+        if in_one_currency and found.currency == query.price_currency:
+            row = [found.offer_id, found.currency, found.amount, found.interval, ()]
+            if judge(row):  # which says no to a currency that is only accepted: that is not told here
+                return found
         return _lowest(_meeting(packed, query, judge), query)
 
     return find
