@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlay.document import Document
@@ -99,6 +100,7 @@ def law(query: Query) -> matching.Filter:
 
 
 @given(documents, with_rates())
+@settings(max_examples=600)
 def test_packed_offers_meet_a_filter_and_are_cheapest_as_the_law_says(document: Document, query: Query) -> None:
     packed = pack(document)
     best = matching.cheapest(matching.entries(document), law(query))
@@ -115,6 +117,49 @@ def test_packed_offers_meet_a_filter_and_are_cheapest_as_the_law_says(document: 
         assert meets(packed, query) == matching.meets(document, law(query))
     if matching.meets(document, law(query)):
         assert showing(query)(usual(packed), packed) == found
+
+
+def priced(*told: tuple[str, str, str, tuple[str, ...] | None]) -> Document:
+    """A listing with the skills `search` and `pay`, and offers of an id, amount, currency and skills."""
+    given = (
+        replace(
+            MODEL.offers[0], id=id_, amount=Decimal(amount), currency=currency, accepted=(currency, "ODD"),
+            skill_ids=skills, interval=None, interval_key="none",
+        )
+        for id_, amount, currency, skills in told
+    )  # fmt: skip
+    return replace(MODEL, skills=(Skill("search"), Skill("pay")), offers=tuple(given))
+
+
+TWO = priced(("a", "2", "USD", None), ("b", "3", "USD", ("pay",)), ("c", "1", "BSV", None))
+
+
+@pytest.mark.parametrize(
+    ("query", "id_"),
+    [
+        (Query(price_currency="USD", max_price=Decimal(5)), "a"),
+        (Query(price_currency="USD", min_price=Decimal(3)), "b"),
+        (Query(price_currency="USD", max_price=Decimal(5), rates={"BSV": Decimal("0.5")}), "c"),
+        (Query(price_currency="USD", max_price=Decimal(5), rates={"BSV": Decimal(50)}), "a"),
+        (Query(price_currency="USD", skills=("pay",)), "a"),
+        (Query(price_currency="USD", currencies=("ODD",)), "a"),
+        (Query(price_currency="USD", currencies=("BSV", "USD")), "a"),
+        (Query(price_currency="BSV", max_price=Decimal(5)), "c"),
+        (Query(currencies=("BSV",)), "c"),
+    ],
+)
+def test_the_cheapest_that_meets_a_query_is_shown(query: Query, id_: str) -> None:
+    packed = pack(TWO)
+    found = showing(query)(usual(packed), packed)
+    assert found
+    assert (found.offer_id, found) == (id_, cheapest(packed, query))
+
+
+def test_the_cheapest_of_all_may_be_for_other_skills() -> None:
+    packed = pack(priced(("a", "2", "USD", ("pay",)), ("b", "3", "USD", ("search",))))
+    found = showing(Query(price_currency="USD", skills=("search",)))(usual(packed), packed)
+    assert found
+    assert found.offer_id == "b"
 
 
 @given(documents, with_rates())
