@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 SORTS = ("relevance", "price", "updated", "created", "name")
 FACETS = ("type", "skillId", "acceptedCurrency", "interval", "tag", "chain", "status")
@@ -87,6 +87,34 @@ class Hit(NamedTuple):
     sort_key: tuple[Any, ...]
 
 
+class Written(Sequence[Hit]):
+    """Hits of which all that an answer tells is at hand as it is sent, each made only when it is looked at. `begun`
+    holds the stored item with its `cheapest`, up to its end, and the score of each; `make` makes one of them."""
+
+    __slots__ = ("_make", "begun")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, begun: Sequence[tuple[bytes, float]], make: Callable[[int], Hit]) -> None:
+        self.begun, self._make = begun, make
+
+    def __len__(self) -> int:
+        return len(self.begun)
+
+    @overload
+    def __getitem__(self, at: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Hit, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> Hit | tuple[Hit, ...]:
+        if isinstance(at, slice):
+            return tuple(map(self._make, range(len(self.begun))[at]))
+        return self._make(range(len(self.begun))[at])
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, tuple | Written) else NotImplemented
+
+
 @dataclass(frozen=True, slots=True)
 class Hits:
     """An answer: a page of hits and what holds for the whole set that was ranked.
@@ -96,7 +124,7 @@ class Hits:
     for a time only (`overlay.aging`).
     """
 
-    hits: tuple[Hit, ...]
+    hits: Sequence[Hit]
     total: int
     at_least: bool = False
     facets: dict[str, tuple[tuple[str, int], ...]] | None = None

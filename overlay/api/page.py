@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from decimal import Decimal
-from functools import lru_cache
-from json.encoder import encode_basestring  # the C encoder of one string, which is all a cheapest offer needs
 from typing import Any
 
 from overlay.api import cursors
@@ -14,10 +12,8 @@ from overlay.api.asked import Asked
 from overlay.compact import encode
 from overlay.engines import Cursor
 from overlay.exchange import version
-from overlay.query import Cheapest, Hit, Hits
-from parsers.intervals import per_day
-from parsers.money import plain
-from parsers.rates import converted
+from overlay.query import Cheapest, Hit, Hits, Written
+from overlay.telling import cheapest, scored
 
 
 def page(
@@ -56,53 +52,23 @@ def page(
     return b"".join((b'{"items":[', *_items(shown, asked.query.rates), b"],", encode(tail)[1:]))
 
 
-def _items(hits: Iterable[Hit], rates: Mapping[str, Decimal]) -> list[bytes | memoryview]:
+def _items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[bytes | memoryview]:
     """The items in pieces: each is stored as `{...}`, and the members that depend on the query go before its end."""
     pieces: list[bytes | memoryview] = []
-    for _, item, score, offer, _ in hits:
-        told = _cheapest(offer, _rate(offer, rates) if rates else None)
-        pieces += (memoryview(item)[:-1], _scored(score), told)
+    if isinstance(hits, Written):
+        for begun, score in hits.begun:
+            pieces += (begun, scored(score))
+    else:
+        for _, item, score, offer, _ in hits:
+            told = cheapest(offer, _rate(offer, rates) if rates else None)
+            pieces += (memoryview(item)[:-1], told, scored(score))
     if pieces:
         pieces[-1] = pieces[-1][:-1]
     return pieces
 
 
-@lru_cache(maxsize=4096)
-def _scored(score: float) -> bytes:
-    """The engines give as many different scores as there are points."""
-    return b',"score":%.6g,"cheapest":' % score
-
-
 def _rate(offer: Cheapest | None, rates: Mapping[str, Decimal]) -> Decimal | None:
     return rates.get(offer.currency) if offer and offer.converted else None
-
-
-@lru_cache(maxsize=4096)
-def _cheapest(offer: Cheapest | None, rate: Decimal | None) -> bytes:
-    """Up to the end of an item and a comma. Many listings ask the same price."""
-    if offer is None:
-        return b"null},"
-    id_, currency, interval = map(encode_basestring, (offer.offer_id, offer.currency, offer.interval))
-    told = f'{{"offerId":{id_},"amount":"{offer.amount}","currency":{currency},"interval":{interval}'
-    return f"{told},{_more(offer, rate)}}}}},".encode()
-
-
-def _more(offer: Cheapest, rate: Decimal | None) -> str:
-    """The price per day, and both in the currency that was asked for."""
-    daily = per_day(Decimal(offer.amount), offer.interval)
-    told = f'"perDay":{_decimal(daily)}'
-    if offer.converted is None or rate is None:
-        return told
-    amount, into = offer.converted
-    worth = None if daily is None else converted(daily, rate)
-    members = (
-        f'"amount":"{amount}","currency":{encode_basestring(into)},"rate":{_decimal(rate)},"perDay":{_decimal(worth)}'
-    )
-    return f'{told},"converted":{{{members}}}'
-
-
-def _decimal(value: Decimal | None) -> str:
-    return "null" if value is None else f'"{plain(value)}"'
 
 
 def next_cursor(asked: Asked, hits: Hits, index: Cursor | None) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from asyncio import to_thread
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from urllib.parse import urlencode
@@ -160,7 +160,7 @@ def _made(
     return render("search.html", **values), sum(len(card.encode("utf-8", "replace")) for card in cards)
 
 
-def _cards(services: Services, hits: tuple[Hit, ...], places: Finder, room: int) -> tuple[list[Markup], list[Badge]]:
+def _cards(services: Services, hits: Sequence[Hit], places: Finder, room: int) -> tuple[list[Markup], list[Badge]]:
     """As many cards as there is room for, in bytes, at least one, and the badges on them."""
     items = [json.loads(hit.item) for hit in hits]
     logos = addresses(services.logos, items)

@@ -244,9 +244,9 @@ def showing(query: Query) -> Find:
     def find(usual: str, packed: bytes) -> Cheapest | None:
         """A listing's only offer must be what met the query; and what is cheapest of all offers in a currency is it of
         those that meet the query in that currency, if it does."""
-        if not usual:
+        found = read_usual(usual)
+        if found is None:
             return None
-        found = _read_usual(usual)
         if bare and usual.endswith(_ONLY) and query.price_currency in {None, found.currency}:
             return found
         if in_one_currency and found.currency == query.price_currency:
@@ -259,11 +259,13 @@ def showing(query: Query) -> Find:
 
 
 def _as_usual(usual: str, _packed: bytes) -> Cheapest | None:
-    return _read_usual(usual) if usual else None
+    return read_usual(usual)
 
 
 @lru_cache(maxsize=4096)
-def _read_usual(usual: str) -> Cheapest:
-    """Many listings ask the same price."""
+def read_usual(usual: str) -> Cheapest | None:
+    """The offer that `usual` told. Many listings ask the same price."""
+    if not usual:
+        return None
     id_, amount, currency, interval, _ = usual.split("\0")
     return Cheapest(id_, amount, currency, interval)

@@ -15,12 +15,17 @@ from struct import Struct
 from typing import NamedTuple
 from weakref import finalize
 
-_HEAD = Struct("<5IQ??")  # where the id, the cheapest, the offers, the item and the words end
+from overlay.search.prices import read_usual
+from overlay.telling import cheapest
+
+_HEAD = Struct("<6IQ??")  # where the id, the cheapest, the offers, the item, what is told and the words end
 _START, _ends = _HEAD.size, _HEAD.unpack_from
 _END_OF_ID = Struct("<I")
-_shown_ends = Struct("<4I13x?").unpack_from  # what of it a page needs
+_shown_ends = Struct("<4I17x?").unpack_from  # what of it a page needs
+_begun_ends = Struct("<8xI4xI13x?").unpack_from  # the same where all is told as it is kept
 _LENGTH_BITS = 24
 LARGEST = (1 << _LENGTH_BITS) - 1
+_END = b"}"
 _Bytes = bytes | mmap.mmap
 
 
@@ -41,8 +46,11 @@ class Record(NamedTuple):
     ages: bool = False
 
     def pack(self) -> bytes:
-        """To bytes. Raises ValueError when the record is larger than 16 MiB."""
-        parts = (self.id.encode(), self.cheapest.encode(), self.offers, self.item, self.words)
+        """To bytes. Raises ValueError when the record is larger than 16 MiB, or its item is no JSON object."""
+        if not self.item.endswith(_END):
+            raise ValueError(f"the item of {self.id} is no JSON object")
+        told = cheapest(read_usual(self.cheapest))
+        parts = (self.id.encode(), self.cheapest.encode(), self.offers, self.item[:-1], told, self.words)
         ends = accumulate(map(len, parts), initial=_HEAD.size)
         head = _HEAD.pack(*list(ends)[1:], self.newest, self.listed, self.ages)
         data = b"".join((head, *parts, self.said))
@@ -53,10 +61,10 @@ class Record(NamedTuple):
     @classmethod
     def unpack(cls, data: _Bytes, at: int = 0, end: int | None = None) -> Record:
         """From bytes that `pack` made, which stand in `data` from `at` to `end`."""
-        a, b, c, d, e, newest, listed, ages = _ends(data, at)
+        a, b, c, d, told, e, newest, listed, ages = _ends(data, at)
         id_, usual = data[at + _START : (a := at + a)].decode(), data[a : (b := at + b)].decode()
-        offers, item = data[b : (c := at + c)], data[c : (d := at + d)]
-        return cls(id_, newest, listed, usual, offers, item, data[d : (e := at + e)], data[e:end], ages)
+        offers, item = data[b : (c := at + c)], data[c : at + d] + _END
+        return cls(id_, newest, listed, usual, offers, item, data[at + told : (e := at + e)], data[e:end], ages)
 
 
 Shown = tuple[str, str, bytes, bytes, bool]
@@ -107,7 +115,7 @@ class Records:
         return [Record.unpack(*self._at(place)) for place in places]
 
     def shown(self, places: Sequence[int]) -> list[Shown]:
-        """What pages show of records, in a third of the time. Raises what `read` raises."""
+        """What pages show of records. Raises what `read` raises."""
         if not places:
             return []
         mapped, _, _ = self._at(max(places))  # the others lie before it
@@ -116,12 +124,27 @@ class Records:
                 mapped[at + _START : (usual := at + a)].decode(),
                 mapped[usual : (offers := at + b)].decode(),
                 mapped[offers : (item := at + c)],
-                mapped[item : at + d],
+                mapped[item : at + d] + _END,
                 ages,
             )
             for at in [place >> _LENGTH_BITS for place in places]
             for a, b, c, d, ages in (_shown_ends(mapped, at),)
         ]
+
+    def begun(self, places: Sequence[int]) -> list[bytes] | None:
+        """Their items with the `cheapest` of a search that asks for no offers, up to their ends; None where a warning
+        is told for a time only. Raises what `read` raises."""
+        if not places:
+            return []
+        mapped, _, _ = self._at(max(places))
+        found: list[bytes] = []
+        for place in places:
+            at = place >> _LENGTH_BITS
+            start, end, ages = _begun_ends(mapped, at)
+            if ages:
+                return None
+            found.append(mapped[at + start : at + end])
+        return found
 
     def ids(self, places: Iterable[int]) -> Iterator[str]:
         """The ids of records, which takes a third of reading them. Raises what `read` raises."""

@@ -17,9 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from overlay.api.asked import Asked
+from overlay.api.page import page
 from overlay.engines import Cursor
 from overlay.engines.tantivy import TantivyEngine
-from overlay.query import Query
+from overlay.query import Hits, Query, Written
 from overlay.search import listed, postings
 from overlay.search.listed import Gathering, pack, unpack
 from tests.contracts.listed import EPOCH, ask, found, ids, listing, price, put
@@ -65,6 +67,14 @@ def only_postings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module("overlay.engines.tantivy.search"), "_runs", refuse)
 
 
+def told(query: Query, hits: Hits) -> bytes:
+    """The page as it is sent, empty where none is asked for."""
+    if not query.limit:
+        return b""
+    asked = Asked(query=query, kind="all", sort="relevance", position=query.offset, beyond=False, explain=False)
+    return page(asked, hits, None, {}, None)
+
+
 pages = st.tuples(st.integers(0, 4), st.integers(0, 5))
 
 
@@ -78,8 +88,10 @@ def test_postings_answer_as_the_index_and_the_oracle_do_whole_and_by_the_page(
     for query, (limit, offset) in questions:
         hits = memory.search(query)
         assert hits == files.search(query)
+        assert told(query, hits) == told(query, files.search(query))
         check(replace(hits, facets=None), query, oracle)
-        part = memory.search(replace(query, limit=limit, offset=offset))
+        part = memory.search(one := replace(query, limit=limit, offset=offset))
+        assert told(one, part) == told(one, files.search(one))
         assert (part.hits, part.total) == (hits.hits[offset : offset + limit], hits.total)
 
 
@@ -114,7 +126,9 @@ def crowd(count: int, start: int = 0) -> list[Any]:
 
 def agree(memory: TantivyEngine, files: TantivyEngine) -> None:
     for asked in QUESTIONS:
-        assert memory.search(Query(**asked)) == files.search(Query(**asked)), asked
+        query = Query(**asked)
+        assert memory.search(query) == files.search(query), asked
+        assert told(query, memory.search(query)) == told(query, files.search(query)), asked
 
 
 @pytest.mark.usefixtures("only_postings")
@@ -278,3 +292,30 @@ def test_hits_tell_whether_a_warning_among_them_is_for_a_time_only(tmp_path: Pat
     assert engine.search(Query(**asked)).ages
     assert engine.search(Query(**asked, kind="tool")).ages
     assert not engine.search(Query(**asked, kind="agent")).ages
+
+
+def test_a_plain_page_is_sent_without_being_read(tmp_path: Path) -> None:
+    engine = opened(tmp_path, held=True)
+    put(engine, *crowd(40))
+    hits = engine.search(Query(text="alpha", limit=5)).hits
+    assert isinstance(hits, Written)
+    assert len(hits) == 5
+    assert [each.id for each in hits[:2]] == [each.id for each in hits][:2]
+    assert (hits[-1], hits[4:9]) == (hits[4], (hits[4],))
+    with pytest.raises(IndexError):
+        hits[5]
+    assert hits == tuple(hits)
+    assert hits != tuple(hits)[:4]
+    assert not isinstance(engine.search(Query(currencies=("USD",))).hits, Written)
+
+
+def test_where_ids_decide_between_segments_the_page_is_read(tmp_path: Path) -> None:
+    engine, files = opened(tmp_path / "one", held=True), opened(tmp_path / "two", held=False)
+    for number in range(0, 60, 5):
+        for each in (engine, files):
+            put(each, *(listing(f"{(7 * at) % 60:02}", "alpha", time=1, height=7) for at in range(number, number + 5)))
+    assert len(engine._view.postings.segments) > 1  # type: ignore[union-attr]
+    for limit in (1, 7, 20, 100):
+        query = Query(text="alpha", limit=limit)
+        assert ids(engine.search(query)) == [f"{number:02}" for number in range(60)][:limit]
+        assert told(query, engine.search(query)) == told(query, files.search(query))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,11 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overlay.compact import encode
+from overlay.search import prices
 from overlay.search.records import LARGEST, Record, Records
+from overlay.telling import cheapest
 
+ITEMS = st.dictionaries(st.text(max_size=5), st.text(max_size=5), min_size=1, max_size=3).map(encode)
+usual = st.just("") | st.tuples(
+    st.text().filter(lambda text: "\0" not in text),
+    st.decimals(0, 10**6, allow_nan=False, places=2).map(str),
+    st.sampled_from(("USD", "BSV", '"odd"')),
+    st.sampled_from(("none", "P1M", "PT1H", "never")),
+    st.sampled_from(("", "1")),
+).map("\0".join)
 records = st.builds(
-    Record, st.text(), st.integers(0, 2**63 - 1), st.booleans(), st.text(), st.binary(), st.binary(), st.binary()
-)
+    Record, st.text(), st.integers(0, 2**63 - 1), st.booleans(), usual, st.binary(), ITEMS, st.binary(), st.binary(),
+    st.booleans(),
+)  # fmt: skip
 
 
 @given(records)
@@ -31,6 +44,13 @@ def test_records_are_unpacked_where_they_lie(several: list[Record]) -> None:
         assert file.shown(places) == shown
         assert file.shown(places[::-1]) == shown[::-1]
         assert list(file.ids(places)) == [record.id for record in several]
+        begun = file.begun(places)
+        assert (begun is None) == any(record.ages for record in several)
+        for record, text in zip(several, begun or (), strict=False):
+            told = prices.read_usual(record.cheapest)
+            shown = {**json.loads(record.item), "cheapest": json.loads(cheapest(told).partition(b":")[2])}
+            assert json.loads(text + b"}") == shown
+            assert text.startswith(record.item[:-1])
         file.close()
 
 
@@ -72,4 +92,9 @@ def test_a_file_that_was_cut_short_is_noticed(tmp_path: Path) -> None:
 
 def test_a_record_that_is_too_large_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="the document of big takes"):
-        Record("big", 0, True, "", b"", bytes(LARGEST), b"").pack()
+        Record("big", 0, True, "", b"", b"{%b}" % bytes(LARGEST), b"").pack()
+
+
+def test_an_item_that_is_no_object_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="the item of odd is no JSON object"):
+        Record("odd", 0, True, "", b"", b"[]", b"").pack()

@@ -58,7 +58,7 @@ def hits(rows: Sequence[Keyed], find: Find, total: int, *, scored: bool) -> Hits
     return answer(tuple(made), total, ages=any(each.ages for _, each in rows))
 
 
-def answer(made: tuple[Hit, ...], total: int, *, ages: bool) -> Hits:
+def answer(made: Sequence[Hit], total: int, *, ages: bool) -> Hits:
     """A page of `total` hits."""
     return Hits(made, min(total, EXACT), at_least=total > EXACT, ages=ages)
 
