@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
+from operator import attrgetter
 
 from overlay.api.problems import ProblemError
 from overlay.engines import Engine
@@ -29,7 +30,7 @@ MOST_WAITING, A_CLIENT = 64, 8
 """Searches that wait or are under way in all, and of these long ones for one client."""
 
 _FAR, _MANY_LETTERS, _MANY_VALUES = 500, 120, 12
-_TUPLES = ("skills", "currencies", "intervals", "tags", "chains", "domains", "owners")
+_filters = attrgetter("skills", "currencies", "intervals", "tags", "chains", "domains", "owners")
 
 
 def is_long(query: Query) -> bool:
@@ -43,7 +44,7 @@ def is_long(query: Query) -> bool:
         or query.operators is not None
         or query.offset + query.limit > _FAR
         or len(query.text) > _MANY_LETTERS
-        or sum(len(getattr(query, name)) for name in _TUPLES) > _MANY_VALUES
+        or sum(map(len, _filters(query))) > _MANY_VALUES
     )
 
 

@@ -50,15 +50,17 @@ _TOLD = frozenset(
     ("text", "kind", "skills", "currencies", "intervals", "min_price", "max_price", "price_currency", "rates", "tags",
      "chains", "domains", "owners", "statuses", "verified", "limit", "offset")
 )  # fmt: skip
-_UNTOLD = tuple((each.name, each.default) for each in fields(Query) if each.name not in _TOLD)
-"""What must not be asked for, and the value that says so."""
+_UNTOLD = [each.name for each in fields(Query) if each.name not in _TOLD]
+_untold = attrgetter(*_UNTOLD)
+_NONE_OF_THEM = _untold(Query())
+"""What must not be asked for, and the values that say so."""
 
 
 def _tells(query: Query) -> bool:
     """Whether postings hold all that is asked about."""
     if query.offset + query.limit > _LAST or not is_plain(query) or (query.skills and asks_offer(query)):
         return False
-    return all(getattr(query, name) == default for name, default in _UNTOLD)
+    return bool(_untold(query) == _NONE_OF_THEM)
 
 
 def _wanted(query: Query, postings: Postings) -> Wanted | None:
