@@ -15,7 +15,7 @@ from struct import Struct
 from typing import NamedTuple
 from weakref import finalize
 
-from overlay.search.prices import read_usual
+from overlay.search.prices import Find, read_usual
 from overlay.telling import cheapest
 
 _HEAD = Struct("<6IQ??")  # where the id, the cheapest, the offers, the item, what is told and the words end
@@ -131,9 +131,9 @@ class Records:
             for a, b, c, d, ages in (_shown_ends(mapped, at),)
         ]
 
-    def begun(self, places: Sequence[int]) -> list[bytes] | None:
-        """Their items with the `cheapest` of a search that asks for no offers, up to their ends; None where a warning
-        is told for a time only. Raises what `read` raises."""
+    def begun(self, places: Sequence[int], find: Find | None = None) -> list[bytes] | None:
+        """Their items, each with its `cheapest`, up to their ends: what a search shows that asks for no offers, or what
+        `find` finds. None where a warning is told for a time only. Raises what `read` raises."""
         if not places:
             return []
         mapped, _, _ = self._at(max(places))
@@ -143,7 +143,7 @@ class Records:
             start, end, ages = _begun_ends(mapped, at)
             if ages:
                 return None
-            found.append(mapped[at + start : at + end])
+            found.append(mapped[at + start : at + end] if find is None else _begun(mapped, at, find))
         return found
 
     def ids(self, places: Iterable[int]) -> Iterator[str]:
@@ -167,6 +167,14 @@ class Records:
         """Close the file."""
         self._mapped = b""
         self._close()
+
+
+def _begun(mapped: _Bytes, at: int, find: Find) -> bytes:
+    """An item with the offer that is found, which most often is the one that is kept with it."""
+    a, b, c, d, e, *_ = _ends(mapped, at)
+    usual = mapped[at + a : at + b].decode()
+    offer = find(usual, mapped[at + b : at + c])
+    return mapped[at + c : at + e] if offer == read_usual(usual) else mapped[at + c : at + d] + cheapest(offer)
 
 
 def _too_short(at: int, size: int) -> str:

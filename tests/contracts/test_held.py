@@ -306,7 +306,9 @@ def test_a_plain_page_is_sent_without_being_read(tmp_path: Path) -> None:
         hits[5]
     assert hits == tuple(hits)
     assert hits != tuple(hits)[:4]
-    assert not isinstance(engine.search(Query(currencies=("USD",))).hits, Written)
+    assert isinstance(engine.search(Query(currencies=("USD",))).hits, Written)
+    asked = Query(price_currency="USD", max_price=Decimal(5), rates={"BSV": Decimal(50)})
+    assert not isinstance(engine.search(asked).hits, Written)
 
 
 def test_where_ids_decide_between_segments_the_page_is_read(tmp_path: Path) -> None:

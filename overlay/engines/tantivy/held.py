@@ -121,12 +121,12 @@ def _page(view: View, found: Counted, query: Query) -> Hits:
 
 
 def _written(view: View, postings: Postings, found: Counted, query: Query) -> Hits | None:
-    """The same, unread, in a third of the time; None where ids decide about the order, or not all is told as it is
-    kept."""
+    """The same, unread, in a third of the time; None where ids decide about the order, prices are converted, or a
+    warning may be too old to be told."""
     located = found.first[query.offset : query.offset + query.limit]
-    if query.limit < 1 or view.records is None or (len(postings.segments) > 1 and _ties(found, query)):
+    if query.limit < 1 or view.records is None or query.rates or (len(postings.segments) > 1 and _ties(found, query)):
         return None
-    begun = view.records.begun([place for _, _, place in located])
+    begun = view.records.begun([place for _, _, place in located], None if is_any_offer(query) else showing(query))
     if begun is None:
         return None
     told = list(zip(begun, [points / BEST for points, _, _ in located], strict=True))
