@@ -40,9 +40,7 @@ def held(view: View, counting: Lock, query: Query) -> Hits | None:
         return None
     found, closeness = _found(view, view.postings, counting, query, listings)
     if closeness is None:
-        return (_written(view, view.postings, found, query) if is_any_offer(query) else None) or _page(
-            view, found, query
-        )
+        return _written(view, view.postings, found, query) or _page(view, found, query)
     return hits(_near(view, found, query, closeness), showing(query), found.total, scored=True)
 
 
