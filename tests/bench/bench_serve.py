@@ -133,7 +133,7 @@ def load(port: int, paths: Path, coding: str, seconds: float) -> Loaded:
 
 def _of_wrk(said: str) -> Loaded:
     def milliseconds(percent: str) -> float:
-        found = re.search(rf"^\s*{percent}%\s+([0-9.]+)(us|ms|s)$", said, re.MULTILINE)
+        found = re.search(rf"^\s*{percent}%\s+([0-9.]+)(us|ms|s)\s*$", said, re.MULTILINE)
         assert found, said
         return float(found[1]) * {"us": 0.001, "ms": 1.0, "s": 1000.0}[found[2]]
 
