@@ -43,7 +43,7 @@ from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 
 ROOT = Path(__file__).parents[2]
-CONNECTIONS, PATHS, WARM_UP = 16, 5_000, 2.0
+CONNECTIONS, PATHS, WARM_UP, SETTLED = 16, 5_000, 2.0, 3.0
 LUA = """
 local paths, at = {}, 0
 for line in io.lines(os.getenv("PATHS")) do paths[#paths + 1] = line end
@@ -83,6 +83,14 @@ class Server:
                 return bool(answer.status == 200)
         except OSError:
             return False
+
+    def settle(self) -> None:
+        """Wait until it has nothing more to do by itself."""
+        busy = True
+        while busy:
+            before = self.cpu()
+            time.sleep(SETTLED)
+            busy = self.cpu() - before > 0.05 * SETTLED
 
     def pids(self) -> list[int]:
         """Its processes."""
@@ -249,6 +257,7 @@ def measure(folder: Path, index: str, documents: list[Document], workers: Sequen
         port = _free_port()
         command = [sys.executable, "-m", "overlay", "serve", "--port", str(port), "--workers", str(number)]
         server = Server(command, port, "/readyz", **told)
+        server.settle()
         print(f"  ready after {server.took:.1f} s, index {size(index):.0f} MB, memory {server.memory():.0f} MB")
         for name, asked in paths_of(documents, some_ids(port)).items():
             paths.write_text("\n".join(asked))

@@ -93,6 +93,14 @@ class SparseChain(MemoryChain):
     sparse = True
 
 
+async def test_a_thread_that_works_keeps_answers_waiting_for_less_than_usual(tmp_path: Path) -> None:
+    usual = 0.005  # seconds: Python's own
+    sys.setswitchinterval(usual)
+    async with running(house(tmp_path, MemoryChain(*mined().blocks, name="live"))) as (runner, _):
+        await until(lambda: runner.standing.ready() is None)
+        assert sys.getswitchinterval() < usual / 5
+
+
 @pytest.mark.parametrize(("kind", "compiles"), [(MemoryChain, 1), (SparseChain, 0)])
 async def test_loops_that_walk_blocks_are_compiled_where_there_are_blocks_to_walk(
     kind: type[MemoryChain], compiles: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
