@@ -237,8 +237,16 @@ def test_completions_that_begin_as_typed_come_before_those_that_hold_it_later(en
 
 def test_completions_go_with_their_last_listing(engine: Engine) -> None:
     put(engine, listing("1", "One", tags=("payments",)), listing("2", "Two", tags=("payday",)))
+    assert engine.suggest("pay", 9) == [Suggestion("payday", "tag"), Suggestion("payments", "tag")]
     put(engine, listing("1", "One"), seq=2)
     assert engine.suggest("pay", 9) == [Suggestion("payday", "tag")]
+
+
+def test_completions_come_with_a_listing_that_says_no_new_word(engine: Engine) -> None:
+    put(engine, listing("1", "One", tags=("payday loan",)))
+    assert engine.suggest("pay", 9) == [Suggestion("payday loan", "tag")]
+    put(engine, listing("1", "One", tags=("loan payday",)), seq=2)
+    assert engine.suggest("pay", 9) == [Suggestion("loan payday", "tag")]
 
 
 HOSTILE = [

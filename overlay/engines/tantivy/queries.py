@@ -25,16 +25,18 @@ Part = tantivy.Query
 Kind = tuple[str, Callable[[str], int]]
 """A field of terms, and which levels a term may stand at in it (bit n: level n + 1)."""
 _MOST_REMEMBERED = 10_000
+_MOST_BEGUN = 8_192  # beginnings of hints: 250 bytes each, 5 kB where all words are common
 
 
 @dataclass(slots=True)
 class Translator:
-    """Builds queries against one state of the index; remembers which slots a currency, interval or skill stands in, and
-    what listings cost under the last questions (`prices`)."""
+    """Builds queries against one state of the index; remembers which slots a currency, interval or skill stands in,
+    which hints begin alike, and what listings cost under the last questions (`prices`)."""
 
     schema: tantivy.Schema
     searcher: tantivy.Searcher
     _slots: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    _begun: dict[tuple[str, int], list[tuple[str, int]]] = field(default_factory=dict)
     priced: dict[Query, Priced] = field(default_factory=dict)
 
     def term(self, name: str, value: str) -> Part:
@@ -44,6 +46,16 @@ class Translator:
     def any_of(self, name: str, values: Iterable[str]) -> Part:
         """Documents with one of these values."""
         return either([self.term(name, value) for value in values])
+
+    def hints(self, prefix: str, limit: int) -> list[tuple[str, int]]:
+        """The commonest hints that begin so, and how many documents have each; not to be changed. To look through those
+        of a common word takes a millisecond, and it is completed again and again."""
+        found = self._begun.get((prefix, limit))
+        if found is None:
+            if len(self._begun) >= _MOST_BEGUN:
+                self._begun.clear()
+            found = self._begun[prefix, limit] = self.searcher.terms_with_prefix("hint", prefix, limit=limit)
+        return found
 
     def between(self, name: str, low: int | None, high: int | None) -> Part:
         """Documents with a number from `low` to `high`, both included."""

@@ -33,7 +33,7 @@ class Hints:
 
     def beginning(self, prefix: str, limit: int) -> list[tuple[str, int]]:
         """The commonest hints that begin so."""
-        return self.view.ask.searcher.terms_with_prefix("hint", prefix, limit=limit)
+        return self.view.ask.hints(prefix, limit)
 
     def is_given(self, hint: str) -> bool:
         """Whether a listing has a hint."""
