@@ -47,12 +47,17 @@ Gains = dict[tuple[str, ...], Gain]
 
 
 class Choice(NamedTuple):
-    """Terms that together stand for a word; each adds points[level - 1]. With `flat` all levels add the same, so they
-    need not be looked up."""
+    """Terms that together stand for a word; each adds points by the level it stands at, `most` at the highest. With
+    `flat` all levels add the same, so they need not be looked up."""
 
     terms: tuple[str, ...]
-    points: tuple[int, ...]
+    most: float
     flat: bool = False
+
+    @property
+    def points(self) -> tuple[int, ...]:
+        """What each term adds at level 1, 2, …"""
+        return (alike(self.most),) * LEVELS if self.flat else tuple(points(self.most))
 
 
 class Word(NamedTuple):
@@ -114,12 +119,7 @@ def _most(gains: Gains) -> float:
 
 
 def _word(gains: Gains, unit: float) -> Word:
-    return Word(tuple(_choice(terms, gain, unit) for terms, gain in gains.items()))
-
-
-def _choice(terms: tuple[str, ...], gain: Gain, unit: float) -> Choice:
-    most = gain.worth * unit / len(terms)
-    return Choice(terms, (alike(most),) * LEVELS if gain.flat else tuple(points(most)), gain.flat)
+    return Word(tuple([Choice(terms, worth * unit / len(terms), flat) for terms, (worth, flat) in gains.items()]))
 
 
 def _known_gains(compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool) -> Gains:

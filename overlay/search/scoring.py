@@ -10,20 +10,21 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from overlay.search.ranking import LEVELS
 from parsers.compiled import compiled, kernel
 
 U8 = npt.NDArray[np.uint8]
 U16 = npt.NDArray[np.uint16]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
+F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 KEY, WORD, STEP, STEPS, FLAT = range(5)
-"""Columns of the terms of a question, ascending by `WORD`, before the points of each level. A term is number `STEP` of
-the `STEPS` that only count together; where it is `FLAT`, all levels make the same points."""
+"""Columns of the terms of a question, ascending by `WORD`. A term is number `STEP` of the `STEPS` that only count
+together; where it is `FLAT`, all levels make the same points."""
 
-_POINTS = 4  # the column of the points of level 0, which no term has
 _START, _END = 0, 1  # columns of spans
 _SOUGHT = 32  # postings that are read in the time that one is sought
 _LOW = 0xFFFFFFFF
@@ -67,6 +68,17 @@ def _rarest_first(terms: U64, spans: I64, words: int, order: I64, sizes: I64) ->
 
 
 @compiled
+def _make_points(terms: U64, most: F64, points: I64) -> None:
+    """What each term adds at each level (`matching.Choice.points`): halves are rounded to the even number, as Python
+    does."""
+    for term in range(len(terms)):
+        flat = terms[term, FLAT] > 0
+        for level in range(1, LEVELS + 1):
+            part = LEVELS // 2 + 1 if flat else level
+            points[term, level] = max(np.int64(1), np.int64(np.rint(most[term] * part / LEVELS)))
+
+
+@compiled
 def _sink(heap: I64, at: int, size: int) -> None:
     """Let a key of a heap sink to where nothing below it is smaller."""
     key = heap[at]
@@ -104,13 +116,13 @@ def _first(found: U32, total: int, made: U16, heap: I64, number: int) -> int:
 
 @compiled
 def _count(
-    rows: U32, levels: U8, term: U64, start: int, end: int, later: bool, masked: bool, mask: Mask, base: int,
-    part_base: np.int64, here: int, counts: U16, found: U32, total: int,
+    rows: U32, levels: U8, term: U64, points_of: I64, start: int, end: int, later: bool, masked: bool, mask: Mask,
+    base: int, part_base: np.int64, here: int, counts: U16, found: U32, total: int,
 ) -> int:  # fmt: skip
     """Count the rows that hold a term, `later` only those that are `found` already; how many are found then."""
     marks, made, last, parts, sums = counts[0], counts[1], counts[2], counts[3], counts[4]
     step, steps = np.int64(term[STEP]), np.int64(term[STEPS])
-    flat, points_of = term[FLAT] > 0, term[_POINTS:]
+    flat = term[FLAT] > 0
     seeking = later and total * _SOUGHT < end - start
     for at in range(total if seeking else end - start):
         if seeking:
@@ -123,7 +135,7 @@ def _count(
             row = rows[place]
             if later and marks[row] < here - 1:
                 continue
-        points = np.int64(points_of[1] if flat else points_of[levels[place]])
+        points = points_of[1] if flat else points_of[levels[place]]
         if steps > 1:
             if step > 0:
                 if parts[row] != part_base + step:
@@ -162,17 +174,19 @@ def _still(found: U32, total: int, marks: U16, here: int) -> int:
 
 @kernel
 def best(
-    keys: U64, starts: I64, rows: U32, levels: U8, newest: U64, places: U64, terms: U64, words: int, every: bool,
-    masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64, number: int, out: U64,
+    keys: U64, starts: I64, rows: U32, levels: U8, newest: U64, places: U64, terms: U64, most: F64, words: int,
+    every: bool, masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64, points: I64, number: int,
+    out: U64,
 ) -> int:  # fmt: skip
     """How many rows hold `every` word, or any; of the first `number` of them points, `newest` and `places` in `out`.
 
     `rows[starts[n]:starts[n + 1]]` ascend and hold the term `keys[n]` at `levels`. Where `masked`, only those count
     that `mask` says yes to. In the first and the fourth line of `counts` nothing is above `base`, and it can grow by
-    one for every term and word. `spans` has as many lines as terms and words, `found` and the lines of `counts` as
-    there are rows, `out` three lines and a fourth to work in.
+    one for every term and word. `spans` and `points` have as many lines as terms and words, `found` and the lines of
+    `counts` as there are rows, `out` three lines and a fourth to work in.
     """
     _spans(keys, starts, terms, spans)
+    _make_points(terms, most, points)
     order, sizes = spans[len(terms) : len(terms) + words, 0], spans[len(terms) : len(terms) + words, 1]
     for word in range(words):
         order[word] = word
@@ -186,8 +200,8 @@ def best(
             if terms[term, WORD] != order[turn]:
                 continue
             total = _count(
-                rows, levels, terms[term], spans[term, _START], spans[term, _END], later, masked, mask, base, part_base,
-                here, counts, found, total,
+                rows, levels, terms[term], points[term], spans[term, _START], spans[term, _END], later, masked, mask,
+                base, part_base, here, counts, found, total,
             )  # fmt: skip
             if terms[term, STEP] + 1 == terms[term, STEPS]:
                 part_base += np.int64(terms[term, STEPS])

@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from overlay.search.listed import U8, U32, U64, Block, fact_key, key
 from overlay.search.matching import Word
-from overlay.search.ranking import LEVELS
 
 if TYPE_CHECKING:
     from overlay.search.marks import Marks
 
+F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 _Kind = TypeVar("_Kind", bound=np.generic)
@@ -184,7 +184,7 @@ class Segment:
         )  # fmt: skip
 
     def best(
-        self, terms: U64, words: int, mask: Mask | None, number: int, *, every: bool
+        self, terms: Terms, words: int, mask: Mask | None, number: int, *, every: bool
     ) -> tuple[int, list[tuple[int, int, int]]]:
         """How many rows hold the terms (`terms_of`) of `every` word, or of any, and are in `mask`; and points, the
         number that puts the latest first and the place of those with the most points, the first of those that tie."""
@@ -240,14 +240,23 @@ class Segment:
         return self.owners.take(found)
 
 
-def terms_of(words: Sequence[Word]) -> U64:
-    """The terms of words as they are looked for (`scoring`)."""
-    found: list[int] = []
+class Terms(NamedTuple):
+    """The terms of a question's words, as `scoring` takes them: a line each, and what each adds at most."""
+
+    lines: U64
+    most: F64
+
+
+def terms_of(words: Sequence[Word]) -> Terms:
+    """The terms of words as they are looked for."""
+    lines: list[int] = []
+    worth: list[float] = []
     for number, word in enumerate(words):
-        for terms, points, flat in word.choices:
+        for terms, most, flat in word.choices:
             for step, term in enumerate(terms):
-                found += (key(term), number, step, len(terms), flat, *points)
-    return np.frombuffer(array("Q", found), np.uint64).reshape(-1, 5 + LEVELS)
+                lines += (key(term), number, step, len(terms), flat)
+                worth.append(most)
+    return Terms(np.frombuffer(array("Q", lines), np.uint64).reshape(-1, 5), np.array(worth, np.float64))
 
 
 def flattened(block: Block) -> Flat:

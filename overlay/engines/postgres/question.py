@@ -65,12 +65,12 @@ def _word(word: Word, levels: Levels) -> Part:
 
 
 def _single(choice: Choice, levels: Levels) -> Iterator[tuple[int, str]]:
-    (term,) = choice.terms
+    (term,), points = choice.terms, choice.points
     if choice.flat:
-        yield choice.points[0], lexemes.at_any_level(term)
+        yield points[0], lexemes.at_any_level(term)
         return
     for level in levels.of(term):
-        yield choice.points[level - 1], lexemes.quoted(lexemes.term(term, level))
+        yield points[level - 1], lexemes.quoted(lexemes.term(term, level))
 
 
 def _case(at: dict[int, list[str]]) -> Part:

@@ -76,13 +76,11 @@ def _word(view: View, word: Word) -> Points:
 
 def _choice(view: View, choice: Choice) -> Points:
     """The documents that hold all terms of a choice."""
-    first, *others = [view.levels(term) for term in choice.terms]
-    found = {document: choice.points[level - 1] for document, level in first.items()}
+    (first, *others), at = [view.levels(term) for term in choice.terms], choice.points
+    found = {document: at[level - 1] for document, level in first.items()}
     for levels in others:
         found = {
-            document: points + choice.points[levels[document] - 1]
-            for document, points in found.items()
-            if document in levels
+            document: points + at[levels[document] - 1] for document, points in found.items() if document in levels
         }
     return found
 
