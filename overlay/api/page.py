@@ -79,7 +79,8 @@ def next_cursor(asked: Asked, hits: Hits, index: Cursor | None) -> str | None:
         return None
     epoch, seq = index or ("", 0)
     rates = version(asked.rates) if asked.rates and asked.query.sort == "price" else ""
-    return cursors.encode(cursors.Place(asked.sort, hits.hits[-1].sort_key, epoch, seq, seen, rates))
+    last = hits.hits.sort_key(count - 1) if isinstance(hits.hits, Written) else hits.hits[-1].sort_key
+    return cursors.encode(cursors.Place(asked.sort, last, epoch, seq, seen, rates))
 
 
 def _facets(hits: Hits) -> dict[str, list[dict[str, Any]]]:

@@ -36,7 +36,7 @@ async def search(request: web.Request) -> web.Response:
     services = request.app[SERVICES]
     query_string = request.rel_url.raw_query_string
     index, heights = await cursor(services), services.heights()
-    etag = weak_etag("json", index, heights, query_string, priced(services, query_string))
+    etag = weak_etag("json", index and tuple(index), heights, query_string, priced(services, query_string))
     headers = {"ETag": etag, "Cache-Control": REVALIDATE}
     if unchanged(request, etag):
         return not_modified(headers)
