@@ -128,8 +128,8 @@ def _written(view: View, postings: Postings, found: Counted, query: Query) -> Hi
     if begun is None:
         return None
     told = list(zip(begun, [points / BEST for points, _, _ in located], strict=True))
-    make, key = (partial(each, view.records, located, query) for each in (_made, _key))
-    return answer(Written(told, make, key), found.total, ages=False)
+    of = view.records, located, query
+    return answer(Written(told, partial(_made, *of), partial(_key, *of)), found.total, ages=False)
 
 
 def _ties(found: Counted, query: Query) -> bool:
