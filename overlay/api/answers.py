@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from overlay.api.problems import TYPE as PROBLEM_TYPE
 from overlay.api.problems import ProblemError
@@ -38,7 +38,7 @@ def json_answer(value: Any, *, status: int = 200, headers: Mapping[str, str] | N
 
 def json_bytes(body: bytes, *, status: int = 200, headers: Mapping[str, str]) -> web.Response:
     """A JSON answer of bytes already encoded."""
-    return web.Response(body=body, status=status, headers={"Content-Type": JSON_TYPE, **headers})
+    return web.Response(body=body, status=status, headers={hdrs.CONTENT_TYPE: JSON_TYPE, **headers})
 
 
 def problem_answer(problem: ProblemError, request_id: str) -> web.Response:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from multidict import CIMultiDict
+from aiohttp import hdrs
+from multidict import CIMultiDict, istr
 
 from overlay.api.limits import Taken
 
@@ -10,18 +11,19 @@ _EXPOSED = (
     "ETag, Link, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id, Content-Digest, Content-Length, Location"
 )
 _ALWAYS = {
-    "Access-Control-Allow-Origin": "*",
-    "Access-Control-Expose-Headers": _EXPOSED,
-    "X-Content-Type-Options": "nosniff",
-    "Server": "a2b",
+    hdrs.ACCESS_CONTROL_ALLOW_ORIGIN: "*",
+    hdrs.ACCESS_CONTROL_EXPOSE_HEADERS: _EXPOSED,
+    istr("X-Content-Type-Options"): "nosniff",
+    hdrs.SERVER: "a2b",
 }
+_REQUEST_ID = istr("X-Request-Id")
 _VARY = "Accept, Accept-Encoding"
 
 
 def dress(headers: CIMultiDict[str], request_id: str, taken: Taken | None = None) -> None:
     """Add them; `taken` says what the request took of its client's limit."""
     headers.update(_ALWAYS)
-    headers["X-Request-Id"] = request_id
-    headers.setdefault("Vary", _VARY)
+    headers[_REQUEST_ID] = request_id
+    headers.setdefault(hdrs.VARY, _VARY)
     if taken is not None:
         headers.update(taken.headers)

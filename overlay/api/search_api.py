@@ -6,7 +6,7 @@ from asyncio import to_thread
 from collections.abc import Mapping
 from typing import Any
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from overlay.aging import aged_hits
 from overlay.api import extras
@@ -37,7 +37,7 @@ async def search(request: web.Request) -> web.Response:
     query_string = request.rel_url.raw_query_string
     index, heights = await cursor(services), services.heights()
     etag = weak_etag("json", index and tuple(index), heights, query_string, priced(services, query_string))
-    headers = {"ETag": etag, "Cache-Control": REVALIDATE}
+    headers: dict[str, str] = {hdrs.ETAG: etag, hdrs.CACHE_CONTROL: REVALIDATE}
     if unchanged(request, etag):
         return not_modified(headers)
     asked = from_pairs(pairs(query_string), services.chains(), services.exchange)

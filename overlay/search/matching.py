@@ -115,7 +115,7 @@ def _taken_apart(compounds: list[Compound], vocabulary: Vocabulary) -> list[tupl
 
 
 def _most(gains: Gains) -> float:
-    return max(gain.worth for gain in gains.values())
+    return max([gain.worth for gain in gains.values()])
 
 
 def _word(gains: Gains, unit: float) -> Word:
