@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -54,18 +55,23 @@ def cache_loops(settings: Settings) -> None:
 class Loops(NamedTuple):
     """Loops that are compiled together: the module that holds them, and what compiles them."""
 
-    module: str
+    source: Path
     prepare: str
 
 
-BLOCKS = Loops("block_loop", "from parsers import block; block.prepare()")
-POSTINGS = Loops("scoring", "from overlay.search.preparing import prepare; prepare()")
+_ROOT = Path(__file__).parents[1]
+BLOCKS = Loops(_ROOT / "parsers" / "block_loop.py", "from parsers import block; block.prepare()")
+POSTINGS = Loops(_ROOT / "overlay" / "search" / "scoring.py", "from overlay.search.preparing import prepare; prepare()")
 
 
 def compiled_before(loops: Loops = BLOCKS) -> bool:
-    """Whether an earlier process left compiled loops where this one will look for them. The folder alone says nothing:
-    importing the loops makes it."""
-    return any(Path(os.environ.get("NUMBA_CACHE_DIR", os.devnull)).glob(f"*/{loops.module}.*.nbi"))
+    """Whether an earlier process left compiled loops where this one will look for them: those of this very file, and
+    not of an earlier version of it. The folder alone says nothing: importing the loops makes it."""
+    source = loops.source
+    # Numba names the folder so: https://github.com/numba/numba/blob/main/numba/core/caching.py
+    place = f"{source.parent.name}_{sha1(str(source.parent).encode(), usedforsecurity=False).hexdigest()}"
+    kept = Path(os.environ.get("NUMBA_CACHE_DIR", os.devnull), place).glob(f"{source.stem}.*.nbi")
+    return any(each.stat().st_mtime >= source.stat().st_mtime for each in kept)
 
 
 def open_store(settings: Settings, *, make: bool, read: bool = False) -> Store:

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import closing
+from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,15 @@ from overlay import runner as running_loops
 from overlay.engines import BusyError, Cursor, EngineError
 from overlay.feed import Feed
 from overlay.runner import Runner
-from overlay.services import Loops, MissingError, in_configured_order, open_index, open_store, writing_index
+from overlay.services import (
+    Loops,
+    MissingError,
+    compiled_before,
+    in_configured_order,
+    open_index,
+    open_store,
+    writing_index,
+)
 from overlay.standing import Standing
 from overlay.workers import WorkerError, Workers
 from tests.chainkit import ChainKit, agent
@@ -108,7 +117,7 @@ async def test_loops_that_walk_blocks_are_compiled_where_there_are_blocks_to_wal
     compiled: list[str] = []
 
     async def compile_aside(loops: Loops) -> None:
-        compiled.append(loops.module)
+        compiled.append(loops.source.stem)
 
     monkeypatch.setattr("overlay.runner.compile_aside", compile_aside)
     async with running(house(tmp_path, kind(*mined().blocks, name="live"))) as (runner, _):
@@ -134,6 +143,40 @@ def test_loops_were_compiled_before_where_an_index_of_them_is_not_where_importin
         check=True,
     )  # fmt: skip
     assert done.stdout.split() == ["False", "False", "True"]
+
+
+def test_loops_of_an_earlier_version_or_of_another_place_were_not_compiled_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "loops.py").write_text("")
+    here, elsewhere = (Loops(tmp_path / folder / "loops.py", "") for folder in ("one", "other"))
+    assert not compiled_before(here)
+    digest = sha1(str(tmp_path / "one").encode(), usedforsecurity=False).hexdigest()
+    kept = tmp_path / "numba" / f"one_{digest}" / "loops.best-1.py311.nbi"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"")
+    assert compiled_before(here)
+    assert not compiled_before(elsewhere)
+    later = kept.stat().st_mtime + 1
+    os.utime(here.source, (later, later))
+    assert not compiled_before(here)
+
+
+def test_what_a_server_compiles_is_seen_where_it_is_kept(tmp_path: Path) -> None:
+    program = (
+        "from overlay.services import POSTINGS, compiled_before\n"
+        "print(compiled_before(POSTINGS))\n"
+        "exec(POSTINGS.prepare)\n"
+        "print(compiled_before(POSTINGS))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(NUMBA_CACHE_DIR=str(tmp_path)), capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["False", "True"]
 
 
 async def test_a_network_without_a_name_is_called_by_its_reference(tmp_path: Path) -> None:
