@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
 from indexer.store import Store
 from indexer.store.outbox import Outbox
 from overlay.logos import Logos
 from overlay.news import News
 from overlay.standing import Standing
+
+_Seen = TypeVar("_Seen")
 
 POLL_SECONDS = 0.1
 """How often a process that only serves looks for what another one has written."""
@@ -39,13 +42,11 @@ class Polling:
         """What is new for the index, and how far the chains are stored."""
         seen: tuple[Outbox, dict[str, int]] | None = None
         while True:
-            if (stamp := self._stamp("changes")) is not None:
-                newest = await asyncio.to_thread(self._look)
-                self._stamps["changes"] = stamp
-                # a block that has nothing for the index is news, too: searches are answered for its height from then on
-                if (newest, self._standing.reached()) != seen:
-                    seen = newest, self._standing.reached()
-                    self._news.tell()
+            newest = await self._when_written("changes", self._look)
+            # a block that has nothing for the index is news, too: searches are answered for its height from then on
+            if newest is not None and (newest, self._standing.reached()) != seen:
+                seen = newest, self._standing.reached()
+                self._news.tell()
             await asyncio.sleep(POLL_SECONDS)
 
     def _look(self) -> Outbox:
@@ -70,13 +71,11 @@ class Polling:
             await self._when_written("logos", self._logos.flush)
             await asyncio.sleep(LOGOS_SECONDS)
 
-    async def _when_written(self, name: str, look: Callable[[], None]) -> None:
-        if (stamp := self._stamp(name)) is not None:
-            await asyncio.to_thread(look)
-            self._stamps[name] = stamp
-
-    def _stamp(self, name: str) -> int | None:
-        """What to remember once it was looked; None when nobody wrote since. Taken before looking: what is written
-        meanwhile is looked at again."""
-        stamp = self._store.stamp()
-        return None if stamp == self._stamps.get(name) else stamp
+    async def _when_written(self, name: str, look: Callable[[], _Seen]) -> _Seen | None:
+        """Look, in a thread, unless nobody wrote since this was looked at."""
+        stamp = self._store.stamp()  # before looking: what is written meanwhile is looked at again
+        if stamp == self._stamps.get(name):
+            return None
+        found = await asyncio.to_thread(look)
+        self._stamps[name] = stamp
+        return found

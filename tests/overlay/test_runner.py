@@ -125,10 +125,18 @@ async def test_loops_that_walk_blocks_are_compiled_where_there_are_blocks_to_wal
     assert compiled.count("block_loop") == compiles
 
 
+def said(program: str, folder: Path) -> list[str]:
+    """The words that a program prints which keeps its compiled loops in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(NUMBA_CACHE_DIR=str(folder)), capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    return done.stdout.split()
+
+
 def test_loops_were_compiled_before_where_an_index_of_them_is_not_where_importing_them_made_a_folder(
     tmp_path: Path,
 ) -> None:
-    folder = tmp_path / "numba"
     program = (
         "from overlay.services import compiled_before\n"
         "print(compiled_before())\n"
@@ -138,11 +146,7 @@ def test_loops_were_compiled_before_where_an_index_of_them_is_not_where_importin
         "Watched([Outpoint(bytes(32), 1)])\n"
         "print(compiled_before())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(NUMBA_CACHE_DIR=str(folder)), capture_output=True, text=True,
-        check=True,
-    )  # fmt: skip
-    assert done.stdout.split() == ["False", "False", "True"]
+    assert said(program, tmp_path / "numba") == ["False", "False", "True"]
 
 
 def test_loops_of_an_earlier_version_or_of_another_place_were_not_compiled_before(
@@ -172,11 +176,7 @@ def test_what_a_server_compiles_is_seen_where_it_is_kept(tmp_path: Path) -> None
         "exec(POSTINGS.prepare)\n"
         "print(compiled_before(POSTINGS))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(NUMBA_CACHE_DIR=str(tmp_path)), capture_output=True, text=True,
-        check=True,
-    )  # fmt: skip
-    assert done.stdout.split() == ["False", "True"]
+    assert said(program, tmp_path) == ["False", "True"]
 
 
 async def test_a_network_without_a_name_is_called_by_its_reference(tmp_path: Path) -> None:
