@@ -28,15 +28,15 @@ _CARD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 async def listing(request: web.Request) -> web.Response:
     """One item, with all offers and warnings, or the ids of the servers it holds."""
-    services = request.app[SERVICES]
-    found = await to_thread(shown, services, request.match_info["id"])
-    return _revalidated(request, aged(found, services.heights(), services.change_blocks))
+    services, text = request.app[SERVICES], request.match_info["id"]
+    known = _known(services, text)
+    return _revalidated(request, await to_thread(_found, services, text) if known is None else known)
 
 
 async def history(request: web.Request) -> web.Response:
     """Every revision, newest first."""
     found = await to_thread(revisions, request.app[SERVICES].store, request.match_info["id"])
-    return _revalidated(request, found)
+    return _revalidated(request, encode(found))
 
 
 async def card(request: web.Request) -> web.Response:
@@ -54,10 +54,34 @@ async def card(request: web.Request) -> web.Response:
     return web.Response(body=body, headers=headers)
 
 
+def _known(services: Services, text: str) -> bytes | None:
+    """What an id answers with, from the index, at once; None where the store has to be asked."""
+    tell = getattr(services.engine, "shown", None)
+    if tell is None or services.abreast is None or not services.abreast.is_known():
+        return None
+    plain, key = split(text)
+    if not _is_id(plain):
+        return None
+    body: bytes | None = tell(plain if key is None else f"{plain}#{key}")
+    # how long ago an owner was seen is told to the index now and then only
+    return None if body is None or b'"ownerCheckedAt":' in body else body
+
+
+def _found(services: Services, text: str) -> bytes:
+    """The same from the store."""
+    found = aged(shown(services, text), services.heights(), services.change_blocks)
+    if services.abreast is not None:
+        services.abreast.look()
+    return encode(found)
+
+
 def shown(services: Services, text: str) -> dict[str, Any]:
     """What a listing's id answers with, and what the index knows of others like it. Raises NotFoundError."""
     found = one(services.store, text)
-    return found if "servers" in found else told(found, services.engine.get(found["id"]))
+    if "servers" in found:
+        return found
+    offer = found.pop("cheapest")  # it stands last, as in the index
+    return told(found, services.engine.get(found["id"])) | {"cheapest": offer}
 
 
 def one(store: Store, text: str) -> dict[str, Any]:
@@ -128,7 +152,6 @@ def _quoted(text: str) -> str:
     return ascii(text[:200])
 
 
-def _revalidated(request: web.Request, value: dict[str, Any]) -> web.Response:
-    body = encode(value)
+def _revalidated(request: web.Request, body: bytes) -> web.Response:
     headers = {"ETag": weak_etag(body), "Cache-Control": REVALIDATE}
     return not_modified(headers) if unchanged(request, headers["ETag"]) else json_bytes(body, headers=headers)

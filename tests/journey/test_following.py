@@ -176,7 +176,8 @@ def test_workers_tell_what_another_process_writes_and_count_together(
                 reader.follow(serving.url, 6)
             assert all(reader.told == everything(serving) for reader in readers)
             for _ in range(10):
-                serving.get("/v1/search?q=router")
+                found = serving.get("/v1/search?q=router")
+                assert "items" in found, found
             counts = {searches(serving.url) for _ in range(8)}
             assert counts == {10}
             assert serving.stop()[0] == 0
