@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlay.copies.book import FILE, Copies
-from overlay.engines import BusyError, Cursor, Engine, open_engine
+from overlay.engines import BusyError, Cursor, Engine, open_engine, tantivy
 from overlay.engines.tantivy import TantivyEngine
 from overlay.generations import Generations
+from overlay.search import preparing
 from tests.contracts.listed import EPOCH, found, ids, listing, put
 from tests.contracts.listed import ask as asked
 from tests.waiting import PATIENCE
@@ -260,3 +261,33 @@ def test_claims_that_were_made_beside_replace_the_others_at_one_stroke(tmp_path:
         assert (copies.cursor(), elsewhere.cursor()) == (Cursor(EPOCH, 7), Cursor(EPOCH, 7))
         elsewhere.take([], [], Cursor(EPOCH, 8))
         assert copies.cursor() == Cursor(EPOCH, 8)
+
+
+def test_what_another_process_commits_is_seen_while_loops_are_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading them takes a second: a worker that answered from an empty view so long would refuse what others find."""
+    with closing(TantivyEngine(str(tmp_path))) as index, closing(TantivyEngine(str(tmp_path))) as other:
+        cursors = []
+
+        def prepare() -> None:
+            cursors.append(other.cursor())
+            put(index, listing("0", "alpha"))
+            cursors.append(other.cursor())
+
+        monkeypatch.setattr(preparing, "prepare", prepare)
+        other.hold()
+        assert cursors == [None, index.cursor()]
+        assert asked(other, "alpha").total == 1
+
+
+def test_the_first_index_is_seen_at_once_by_who_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tantivy, "_PATIENCE", PATIENCE)
+    with closing(TantivyEngine(str(tmp_path))) as index, closing(TantivyEngine(str(tmp_path))) as other:
+        other.hold()
+        assert other.cursor() is None
+        with index.renewing() as fresh:
+            put(fresh, listing("0", "alpha"))
+            assert index.show(fresh)
+        assert other.cursor() == index.cursor() is not None
+        assert asked(other, "alpha").total == 1

@@ -52,6 +52,8 @@ _ATTEMPTS = 3
 _ONE_LOOK = 0.005
 """Seconds that a look for another process' commit holds where much is asked: looking costs as much as reading ten
 records."""
+_PATIENCE = 0.2
+"""Seconds that a process with nothing to answer from waits for the first index that it sees."""
 
 _Found = TypeVar("_Found")
 
@@ -163,7 +165,8 @@ class TantivyEngine(InGenerations):
     def _current(self) -> View:
         """The newest view; another process' commit, a finished merge, or that another generation answers, is noticed by
         the file it replaced."""
-        if self._is_asked_much:
+        is_empty = self._view.state is None  # then nothing is answered until there is something to be seen
+        if self._is_asked_much and not is_empty:
             now = monotonic()
             if now - self._looked_at < _ONE_LOOK:
                 return self._view
@@ -171,16 +174,19 @@ class TantivyEngine(InGenerations):
         if seen(self._meta) != self._stamp and self._committing.acquire(blocking=False):
             if self._is_asked_much and self._generations.live() != self._folder:
                 # reading all anew takes a second for 100,000 offers, and the old files answer as well as ever
-                self._look_aside()
+                self._look_aside(_PATIENCE if is_empty else 0.0)
             else:
                 self._look_and_release()
         return self._view
 
-    def _look_aside(self) -> None:
+    def _look_aside(self, patience: float) -> None:
+        looking = threading.Thread(target=self._look_and_release, name="a2b-index")
         try:
-            threading.Thread(target=self._look_and_release, name="a2b-index").start()
+            looking.start()
         except RuntimeError:  # this process may start no more threads
             self._look_and_release()
+        else:
+            looking.join(patience)
 
     def _look_and_release(self) -> None:
         try:
@@ -190,7 +196,11 @@ class TantivyEngine(InGenerations):
 
     def hold(self) -> None:
         """Hold what most questions are about in memory from now on, for processes that answer many (100,000 offers: a
-        second and 70 MB). Searches go on meanwhile."""
+        second and 70 MB). Searches go on meanwhile, and commits are seen."""
+        from overlay.search.preparing import prepare
+
+        self._current()
+        prepare()  # loading compiled loops takes a second, too
         self._is_asked_much = True
         with self._committing:
             self._listings.hold()
