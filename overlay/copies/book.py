@@ -237,6 +237,11 @@ class Copies:
             with self._writing() as db:
                 db.executemany("DELETE FROM waiting WHERE registration = ?", gone)
 
+    def all_done(self) -> None:
+        """The index is about to tell of all as it should."""
+        with self._writing() as db:
+            db.execute("DELETE FROM waiting")
+
     # -- what follows
 
     def marks(self, registrations: Iterable[str]) -> dict[str, Marks]:

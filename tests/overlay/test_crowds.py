@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from overlay import feed
 from overlay.api.asked import from_pairs
 from overlay.api.extras import extras
 from overlay.copies.ages import SINCE
 from overlay.copies.crowds import ALIKE, NAMED
+from overlay.document import Document
+from overlay.engines import Cursor
 from overlay.search.ranking import LEVELS, QUIET
 from tests.facts import burned, says
 from tests.overlay.test_copies import Registry, again, inscribed, named, opened
@@ -133,13 +136,15 @@ def test_names_of_a_domain_are_a_crowd_of_their_own(registry: Registry) -> None:
     assert registry.item("pay.example")["domain"]["verified"] is True
 
 
-def test_names_become_older_with_the_blocks_of_their_chain(registry: Registry) -> None:
-    def mine(label: str, day: int, chain: str = "demo") -> None:
-        reading = says(label, prev=registry._prev[chain], chain=chain)
-        dated = replace(reading.ref, time=reading.ref.time + day * DAY)
-        registry.writer.append(chain, [replace(reading, ref=dated)])
-        registry._prev[chain] = label
+def mine_on(registry: Registry, label: str, day: int, chain: str = "demo") -> None:
+    """An empty block so many days later."""
+    reading = says(label, prev=registry._prev[chain], chain=chain)
+    dated = replace(reading.ref, time=reading.ref.time + day * DAY)
+    registry.writer.append(chain, [replace(reading, ref=dated)])
+    registry._prev[chain] = label
 
+
+def test_names_become_older_with_the_blocks_of_their_chain(registry: Registry) -> None:
     def ages() -> list[int]:
         return [registry.item(id_).get("age", 0) for id_ in ("a", "l")]
 
@@ -147,12 +152,12 @@ def test_names_become_older_with_the_blocks_of_their_chain(registry: Registry) -
     registry.block("1", inscribed("a", body), bodies=(body,))
     registry.block("1", inscribed("l", other), bodies=(other,), chain="ltc")
     assert ages() == [0, 0]
-    mine("2", SINCE[0] - 2)
+    mine_on(registry, "2", SINCE[0] - 2)
     assert ages() == [0, 0]
-    mine("3", SINCE[0] + 1)
+    mine_on(registry, "3", SINCE[0] + 1)
     assert ages() == [1, 0]
-    mine("4", SINCE[1] + 1)
-    mine("2", SINCE[0] + 1, "ltc")
+    mine_on(registry, "4", SINCE[1] + 1)
+    mine_on(registry, "2", SINCE[0] + 1, "ltc")
     assert ages() == [2, 1]
     older = whole(registry)
     registry.feed.rebuild()
@@ -162,3 +167,28 @@ def test_names_become_older_with_the_blocks_of_their_chain(registry: Registry) -
     assert ages() == [1, 1]
     registry.lose()
     assert ages() == [1, 1]
+
+
+def test_an_index_that_is_made_anew_is_told_each_listing_once(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What follows from all claims is known before the first is told: copies, crowds and ages."""
+    crowd(registry, "1", 0, 6)
+    body = card("Beta", url="https://beta.example/")
+    registry.block("2", inscribed("b", body, height=2), inscribed("zz", body, height=2), bodies=(body,))
+    mine_on(registry, "3", SINCE[0] + 1)
+    before = whole(registry)
+    assert (before["b"]["duplicates"], before["b"]["age"], told(registry)) == (1, 1, ["g3", "g4", "g5"])
+    put: list[str] = []
+    kind = type(registry.engine)
+    replaced = kind.replace
+
+    def noted(engine: Any, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
+        put.extend(registrations)
+        replaced(engine, registrations, documents, cursor)
+
+    monkeypatch.setattr(kind, "replace", noted)
+    monkeypatch.setattr(feed, "BATCH", 2)
+    registry.feed.rebuild()
+    assert whole(registry) == before
+    assert sorted(put) == sorted(id_ for _, id_ in registry.store.ids(None, 100))
