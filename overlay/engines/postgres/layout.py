@@ -99,6 +99,7 @@ CREATE TABLE {s}.counts (commit bigint PRIMARY KEY, listings bigint NOT NULL, ro
 _FINDING = """
 CREATE INDEX IF NOT EXISTS documents_held ON {s}.documents USING gin (held) WITH (gin_pending_list_limit = 256);
 CREATE INDEX IF NOT EXISTS documents_newest ON {s}.documents (newest DESC, number) WHERE listed;
+CREATE INDEX IF NOT EXISTS offers_priced ON {s}.offers (currency, amount) INCLUDE (number);
 ANALYZE {s}.documents;
 ANALYZE {s}.items;
 ANALYZE {s}.offers;

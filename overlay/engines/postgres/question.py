@@ -113,7 +113,7 @@ def where(query: Query, texts: Iterable[str], schema: str) -> Part:
         parts.append(Part("NOT d.held @@ %s::tsquery", (lexemes.either(map(_fact, banned)),)))
     parts += _phrases(query, schema)
     parts += _numbers(query)
-    if asks_offer(query):
+    if asks_offer(query) and not _is_told_by_a_fact(query):
         parts.append(_offers(query, schema))
     return joined(parts, " AND ") if parts else Part("true")
 
@@ -145,10 +145,17 @@ def _numbers(query: Query) -> Iterator[Part]:
         yield Part("d.time >= %s", (query.updated_since,))
 
 
+def _is_told_by_a_fact(query: Query) -> bool:
+    """Whether only one thing is asked of offers, so that it does not matter which one meets it."""
+    return not (asks_price(query) or query.skills) and not (query.currencies and query.intervals)
+
+
 def _offers(query: Query, schema: str) -> Part:
     """One offer meets all that is asked of offers (law 14)."""
     met = [Part("o.number = d.number")]
-    if query.currencies:
+    # an offer is always accepted in the currency that it is stated in
+    stated = query.price_currency if asks_price(query) and not query.rates else None
+    if query.currencies and stated not in query.currencies:
         raw = _raw(query.currencies)
         met.append(Part("(o.currency = ANY(%s::bytea[]) OR o.accepted && %s::bytea[])", (raw, raw)))
     if query.intervals:
@@ -167,6 +174,8 @@ def _priced(query: Query) -> Part:
     if query.price_currency is None:
         return Part("o.amount BETWEEN %s AND %s", _bounds(query))
     each = list(each_currency(query, lambda _: True))
+    if len(each) == 1:  # of which PostgreSQL can tell beforehand how many there are
+        return Part("o.currency = %s AND o.amount BETWEEN %s AND %s", (query.price_currency.encode(), *_bounds(query)))
     rows = [(str(one.price_currency).encode(), *_bounds(one)) for one in each]
     currencies, least, most = (list(column) for column in zip(*rows, strict=True))
     table = "unnest(%s::bytea[], %s::numeric[], %s::numeric[]) AS b(currency, least, most)"

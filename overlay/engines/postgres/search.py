@@ -152,15 +152,15 @@ def _by_column(
     statement = f"""
         WITH found AS MATERIALIZED ({found.text}),
         page AS MATERIALIZED (
-            SELECT f.number, row_number() OVER (ORDER BY {ordered}) AS place, ARRAY[{columns}]::text[] AS key
-            FROM found f {items if sort == "name" else ""} WHERE {later.text} ORDER BY place LIMIT %s OFFSET %s
+            SELECT f.* FROM found f {items if sort == "name" else ""}
+            WHERE {later.text} ORDER BY {ordered} LIMIT %s OFFSET %s
         )
-        SELECT (SELECT count(*) FROM found), p.key, f.id, i.item, i.usual, i.offers
-        FROM (SELECT) AS one LEFT JOIN (page p JOIN found f USING (number) {items}) ON true ORDER BY p.place
+        SELECT (SELECT count(*) FROM found), ARRAY[{columns}]::text[], f.id, i.item, i.usual, i.offers
+        FROM (SELECT) AS one LEFT JOIN (page f {items}) ON true ORDER BY {ordered}
     """
     given = [*found.given, *later.given, query.limit, skipped]
     rows = connection.execute(statement.encode(), given, binary=True).fetchall()
-    keyed = [(_key(key), (id_, item, usual, offers)) for _, key, id_, item, usual, offers in rows if key]
+    keyed = [(_key(key), (id_, item, usual, offers)) for _, key, id_, item, usual, offers in rows if id_ is not None]
     return int(rows[0][0]), keyed
 
 
