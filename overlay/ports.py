@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from indexer.facts import Event, State
 from indexer.settings import CHANGE_BLOCKS, Quota
-from overlay.abreast import Abreast
 from overlay.counters import Counters
 from overlay.engines import Engine
 from overlay.exchange import Exchange
@@ -209,8 +208,7 @@ class Services(Watched):
     whose X-Forwarded-For is believed.
     `check_owner` asks the source of a chain whether an outpoint is unspent: True, False, or None where it cannot tell;
     it is None where no chain's moves are found by asking. `exchange` holds the exchange rates, `logos` the
-    pictures. A change of price is a warning for `change_blocks` blocks. `abreast` tells when listings can be answered
-    from the index; without it the store is asked for each.
+    pictures. A change of price is a warning for `change_blocks` blocks.
     """
 
     engine: Engine
@@ -224,7 +222,6 @@ class Services(Watched):
     news: News = field(default_factory=News)
     exchange: Exchange = field(default_factory=Exchange)
     logos: Logos = field(default_factory=NoLogos)
-    abreast: Abreast | None = None
     limits: Mapping[str, Quota | None] = field(default_factory=dict)
     trusted_proxies: tuple[str, ...] = ()
     check_owner: Callable[[str, Outpoint], Awaitable[bool | None]] | None = None

@@ -20,7 +20,6 @@ from indexer.chains import SourceError, SourceUnavailableError, Sparse
 from indexer.follow import FIRST_PAUSE, LONGEST_PAUSE, Follower
 from indexer.store import StoreUnavailableError
 from indexer.store.logos import Logos as StoredLogos
-from overlay.abreast import Abreast
 from overlay.catalogue import Catalogue
 from overlay.counters import Counters
 from overlay.engines import BusyError, UnavailableError
@@ -386,7 +385,6 @@ class Runner:
             news=self._news,
             exchange=self.standing.exchange,
             logos=self._logos,
-            abreast=Abreast(store.stamp, self.standing.behind),
             limits=settings.limits,
             change_blocks=settings.change_blocks,
             trusted_proxies=settings.trusted_proxies,

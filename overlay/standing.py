@@ -69,10 +69,6 @@ class Standing:
         # what is stored is not what is searched: who carries it over says so
         self.publish(self._heights if self._feed else self.reached())
 
-    def behind(self) -> int:
-        """How many changes the index has not seen. Raises UnavailableError where it is in a database that is away."""
-        return self._feed.behind() if self._feed else 0
-
     def follow(self, progress: Progress) -> None:
         """Take what a follower tells of its chain from now on; until it does, what is stored still holds."""
         stored = self.progress.get(progress.name)

@@ -28,15 +28,15 @@ _CARD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 async def listing(request: web.Request) -> web.Response:
     """One item, with all offers and warnings, or the ids of the servers it holds."""
-    services, text = request.app[SERVICES], request.match_info["id"]
-    known = _known(services, text)
-    return _revalidated(request, await to_thread(_found, services, text) if known is None else known)
+    services = request.app[SERVICES]
+    found = await to_thread(shown, services, request.match_info["id"])
+    return _revalidated(request, aged(found, services.heights(), services.change_blocks))
 
 
 async def history(request: web.Request) -> web.Response:
     """Every revision, newest first."""
     found = await to_thread(revisions, request.app[SERVICES].store, request.match_info["id"])
-    return _revalidated(request, encode(found))
+    return _revalidated(request, found)
 
 
 async def card(request: web.Request) -> web.Response:
@@ -54,34 +54,10 @@ async def card(request: web.Request) -> web.Response:
     return web.Response(body=body, headers=headers)
 
 
-def _known(services: Services, text: str) -> bytes | None:
-    """What an id answers with, from the index, at once; None where the store has to be asked."""
-    tell = getattr(services.engine, "shown", None)
-    if tell is None or services.abreast is None or not services.abreast.is_known():
-        return None
-    plain, key = split(text)
-    if not _is_id(plain):
-        return None
-    body: bytes | None = tell(plain if key is None else f"{plain}#{key}")
-    # how long ago an owner was seen is told to the index now and then only
-    return None if body is None or b'"ownerCheckedAt":' in body else body
-
-
-def _found(services: Services, text: str) -> bytes:
-    """The same from the store."""
-    found = aged(shown(services, text), services.heights(), services.change_blocks)
-    if services.abreast is not None:
-        services.abreast.look()
-    return encode(found)
-
-
 def shown(services: Services, text: str) -> dict[str, Any]:
     """What a listing's id answers with, and what the index knows of others like it. Raises NotFoundError."""
     found = one(services.store, text)
-    if "servers" in found:
-        return found
-    offer = found.pop("cheapest")  # it stands last, as in the index
-    return told(found, services.engine.get(found["id"])) | {"cheapest": offer}
+    return found if "servers" in found else told(found, services.engine.get(found["id"]))
 
 
 def one(store: Store, text: str) -> dict[str, Any]:
@@ -152,6 +128,7 @@ def _quoted(text: str) -> str:
     return ascii(text[:200])
 
 
-def _revalidated(request: web.Request, body: bytes) -> web.Response:
+def _revalidated(request: web.Request, value: dict[str, Any]) -> web.Response:
+    body = encode(value)
     headers = {"ETag": weak_etag(body), "Cache-Control": REVALIDATE}
     return not_modified(headers) if unchanged(request, headers["ETag"]) else json_bytes(body, headers=headers)

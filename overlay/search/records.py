@@ -49,20 +49,14 @@ class Record(NamedTuple):
         """To bytes. Raises ValueError when the record is larger than 16 MiB, or its item is no JSON object."""
         if not self.item.endswith(_END):
             raise ValueError(f"the item of {self.id} is no JSON object")
-        parts = (self.id.encode(), self.cheapest.encode(), self.offers, self.item[:-1], self._told(), self.words)
+        told = cheapest(read_usual(self.cheapest))
+        parts = (self.id.encode(), self.cheapest.encode(), self.offers, self.item[:-1], told, self.words)
         ends = accumulate(map(len, parts), initial=_HEAD.size)
         head = _HEAD.pack(*list(ends)[1:], self.newest, self.listed, self.ages)
         data = b"".join((head, *parts, self.said))
         if len(data) > LARGEST:
             raise ValueError(f"the document of {self.id} takes {len(data):,} bytes, more than an index holds")
         return data
-
-    def shown(self) -> bytes:
-        """The item with its cheapest offer, as JSON."""
-        return self.item[:-1] + self._told() + _END
-
-    def _told(self) -> bytes:
-        return cheapest(read_usual(self.cheapest))
 
     @classmethod
     def unpack(cls, data: _Bytes, at: int = 0, end: int | None = None) -> Record:

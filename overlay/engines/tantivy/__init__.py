@@ -227,14 +227,7 @@ class TantivyEngine(InGenerations):
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
         """The stored item of a current listing."""
-        found = self._current().current(id)
-        return found[0].item if found else None
-
-    def shown(self, id: str) -> bytes | None:  # noqa: A002
-        """A current listing as a search shows it that asks for no offers, in JSON, told at once. None where there is
-        none, or several, and where it holds warnings that are told for a time only."""
-        found = self._current().current(id)
-        return found[0].shown() if len(found) == 1 and not found[0].ages else None
+        return self._current().item(id)
 
     def count(self) -> int:
         """Number of current documents."""

@@ -42,9 +42,11 @@ class View(NamedTuple):
             places = self.ask.numbers("place", addresses)
             yield from zip(places, self.records.read(places), strict=True)
 
-    def current(self, id_: str) -> list[Record]:
-        """The records of a current listing: several where the chain that it stands on has parted, two at most."""
-        return self.read(self._addresses(every([self._fact(f"id:{id_}"), self._fact("current")]), 2))
+    def item(self, id_: str) -> bytes | None:
+        """The stored item of a current listing."""
+        for record in self.read(self._addresses(every([self._fact(f"id:{id_}"), self._fact("current")]), 1)):
+            return record.item
+        return None
 
     def of_registration(self, registration: str) -> Iterator[tuple[int, bytes]]:
         """The places and bytes of the records of all documents of a registration."""
