@@ -275,6 +275,7 @@ class Feed:
 
         What follows for each from the claims of all is known before the first is told: else those of which copies turn
         up later are told again (one in five of the offers of the benchmarks), and leave their former records behind.
+        Only what is both registered and pointed at is told twice.
         """
         self._engine.clear()
         epoch, newest, _ = self._store.outbox()

@@ -99,9 +99,10 @@ def due(engine: Engine, now: int, limit: int, after: tuple[int, str] | None = No
         return [(at, host) for at, host in connection.execute(ready.order_by(since, badges.c.host).limit(limit))]
 
 
-def enlist(connection: Connection, found: Sequence[Enlisted], looked_at: Sequence[str], now: int) -> None:
+def enlist(connection: Connection, found: Sequence[Enlisted], looked_at: Sequence[str], now: int) -> list[str]:
     """Let the registrations in `looked_at` be enlisted as `found` says, and no others of them. A new card or host is
-    due at once; a badge by hash goes with the card, every badge with the host."""
+    due at once; a badge by hash goes with the card, every badge with the host. Returned are those that are to be shown
+    otherwise for it, sorted: what was asked about them counts no more."""
     before: dict[str, Any] = {}
     for batch in batches(looked_at):
         rows = select(badges).where(badges.c.registration.in_(batch))
@@ -109,6 +110,7 @@ def enlist(connection: Connection, found: Sequence[Enlisted], looked_at: Sequenc
     gone = before.keys() - {each.registration for each in found}
     for registration in sorted(gone):
         connection.execute(delete(badges).where(badges.c.registration == registration))
+    changed = {registration for registration in gone if _is_shown(before[registration])}
     new = [_new(each, now) for each in found if each.registration not in before]
     if new:
         connection.execute(insert(badges), new)
@@ -118,6 +120,14 @@ def enlist(connection: Connection, found: Sequence[Enlisted], looked_at: Sequenc
             kept = known["host"] == each.host and known["by"] in ("name", "dns")
             row = _new(each, now) | ({"by": known["by"], "checked_at": known["checked_at"]} if kept else {})
             connection.execute(update(badges).where(badges.c.registration == each.registration).values(**row))
+            if not kept and _is_shown(known):
+                changed.add(each.registration)
+    return sorted(changed)
+
+
+def _is_shown(row: Mapping[str, Any]) -> bool:
+    """Whether a row says anything that listings show."""
+    return bool(row["by"] or row["checked_at"])
 
 
 def _new(each: Enlisted, now: int) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from threading import Lock
 
 from sqlalchemy import Engine
 
+_BITS = 32  # of SQLite's number
+
 
 class Stamps:
     """Stamps of one database; safe to use from several threads. Only of SQLite's something is known: a number that
@@ -20,6 +22,7 @@ class Stamps:
     def __init__(self, engine: Engine) -> None:
         self._file = engine.url.database if engine.dialect.name == "sqlite" else None
         self._connection: sqlite3.Connection | None = None
+        self._connected = 0  # how many connections there were: each counts anew
         self._others, self._lock = count(1), Lock()
 
     def now(self) -> int:
@@ -30,7 +33,7 @@ class Stamps:
             except sqlite3.Error:  # whoever looks then finds out what is wrong
                 self._give_up()
                 version = None
-            return -next(self._others) if version is None else version
+            return -next(self._others) if version is None else (self._connected << _BITS) + version
 
     def close(self) -> None:
         """Give up the connection."""
@@ -45,6 +48,7 @@ class Stamps:
             self._connection = sqlite3.connect(
                 target, uri=True, timeout=0, isolation_level=None, check_same_thread=False
             )
+            self._connected += 1
         found: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
         return found
 

@@ -267,19 +267,19 @@ class Writer:
 
     def enlist(self, found: Sequence[Enlisted], looked_at: Sequence[str], seq: int | None, now_ms: int) -> None:
         """Let the registrations in `looked_at` be enlisted for badges as `found` says, due at `now_ms` (milliseconds
-        since 1970); `seq` is how far the outbox was read with that."""
+        since 1970), and note those that are to be shown otherwise for it; `seq` is how far the outbox was read with
+        that."""
         with self._writing() as connection:
-            badges.enlist(connection, found, looked_at, now_ms)
+            _note_checked(connection, badges.enlist(connection, found, looked_at, now_ms))
             if seq is not None:
                 badges.move_cursor(connection, seq)
 
     def note_host(self, verdict: Verdict, now_ms: int) -> int:
         """Write down what a host said of the registrations that name it, and note those that may be shown otherwise
         for it; how many those are."""
-        told = {"chain": "", "op": "upsert", "height": None, "reason": "domain-checked"}
         with self._writing() as connection:
             ids = badges.note(connection, verdict, now_ms)
-            _note(connection, [{**told, "id": id_} for id_ in ids])
+            _note_checked(connection, ids)
         return len(ids)
 
     def mark_partial(self, chain: str) -> None:
@@ -342,6 +342,12 @@ def _note(connection: Connection, news: list[dict[str, Any]]) -> None:
     if news:
         last = connection.execute(select(func.max(changes.c.seq))).scalar() or 0
         connection.execute(insert(changes), [{**change, "seq": last + n} for n, change in enumerate(news, 1)])
+
+
+def _note_checked(connection: Connection, ids: Iterable[str]) -> None:
+    """Note registrations of which another thing is shown about their domains."""
+    told = {"chain": "", "op": "upsert", "height": None, "reason": "domain-checked"}
+    _note(connection, [{**told, "id": id_} for id_ in ids])
 
 
 def _changes(reading: Reading) -> list[dict[str, Any]]:

@@ -45,6 +45,23 @@ def test_the_stamp_of_an_sqlite_file_stays_while_nobody_writes(tmp_path: Path) -
     store.close()
 
 
+def test_no_stamp_comes_back_after_a_connection_was_lost(tmp_path: Path) -> None:
+    """Each connection counts from the beginning."""
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    store = Store(engine)
+    seen = [store.stamp()]
+    lost = store._stamps._connection
+    assert lost is not None
+    lost.close()
+    seen.append(store.stamp())
+    with engine.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO meta VALUES ('a', 'b')")
+    seen.append(store.stamp())
+    assert len(set(seen)) == 3
+    assert store.stamp() == seen[-1]
+    store.close()
+
+
 def test_of_postgresql_every_stamp_is_another(request: pytest.FixtureRequest) -> None:
     store = Store(connect(request.getfixturevalue("postgresql").new()))
     assert len({store.stamp() for _ in range(5)}) == 5

@@ -268,6 +268,23 @@ async def test_a_new_revision_loses_a_badge_by_hash_until_it_is_checked_and_keep
     assert town.by(hashed) == ["hash"]
 
 
+async def test_readers_look_again_once_what_a_host_said_counts_no_more(town: Town) -> None:
+    """The list follows the outbox, as an index does: whichever comes later, the index says in the end what counts."""
+    burned, hashed, kept, bare = (town.kit.inscribe(card(host=f"{name}.example")) for name in "abcd")
+    await town.mine(burned, hashed, kept, bare)
+    town.hear(named(burned), "a.example")
+    town.hear(serves(card(host="b.example")), "b.example")
+    town.hear(named(kept), "c.example")
+    before = town.indexing.store.newest_seq()
+    updates = [town.kit.update(each, card("Newer", f"{name}.example")) for each, name in ((hashed, "b"), (kept, "c"))]
+    await town.mine(town.kit.burn(burned), *updates, town.kit.update(bare, card("Newer", "d.example")))
+    news = town.indexing.store.changes(before, 100)
+    assert sorted(change.id for change in news if change.reason == "domain-checked") == sorted(
+        map(str, (burned, hashed))
+    )
+    assert [change.reason for change in news[-2:]] == ["domain-checked"] * 2, "after all that the block changed"
+
+
 async def test_a_badge_that_was_read_before_a_revision_does_not_hold_for_it(town: Town) -> None:
     echo = town.kit.inscribe(card())
     await town.mine(echo)

@@ -17,6 +17,12 @@ from overlay.engines import EngineError, UnavailableError
 
 QUESTION_SECONDS = 10
 """What one statement of a question may take before the server gives it up."""
+_PREPARED = """
+SET jit = off; SET statement_timeout = {limit};
+SELECT set_config('random_page_cost', '1.1', false) WHERE current_setting('random_page_cost') = '4'
+"""
+"""Planning with the compiler takes longer than any question, and to look into every document three times as long as to
+fetch the third of them that an index names: where nobody has said otherwise, such fetches are taken for cheap."""
 _IDLE = 8  # connections kept by a process: as many threads ask at a time, and more open their own
 
 
@@ -38,10 +44,8 @@ class Pool:
         """A connection of its own; a `patient` one may take its time over a statement. Raises UnavailableError."""
         try:
             found = psycopg.connect(self._conninfo, autocommit=True)
-            # planning with the compiler takes longer than any question, and to look into every document three times as
-            # long as to fetch the fourth of them that an index names
             limit = 0 if patient else 1000 * QUESTION_SECONDS
-            found.execute(f"SET jit = off; SET random_page_cost = 1.1; SET statement_timeout = {limit}".encode())
+            found.execute(_PREPARED.format(limit=limit).encode())
         except OperationalError as error:
             raise UnavailableError(f"cannot reach the index in {self.shown}: {_words(error)}") from error
         found.prepare_threshold = None

@@ -53,7 +53,7 @@ _ONE_LOOK = 0.005
 """Seconds that a look for another process' commit holds where much is asked: looking costs as much as reading ten
 records."""
 _PATIENCE = 0.2
-"""Seconds that a process with nothing to answer from waits for the first index that it sees."""
+"""Seconds that a process with nothing to answer from waits for the first index that it sees, its event loop too."""
 
 _Found = TypeVar("_Found")
 
@@ -200,8 +200,8 @@ class TantivyEngine(InGenerations):
         from overlay.search.preparing import prepare
 
         self._current()
-        prepare()  # loading compiled loops takes a second, too
         self._is_asked_much = True
+        prepare()  # loading compiled loops takes a second, too
         with self._committing:
             self._listings.hold()
             self._look()
