@@ -238,8 +238,7 @@ class Copies:
                 db.executemany("DELETE FROM waiting WHERE registration = ?", gone)
 
     def all_done(self) -> None:
-        """The index is about to tell of all as it should. Until it has there is no cursor: where that is broken off, all
-        is read anew."""
+        """The index is about to tell of all as it should. There is no cursor until it has, so a break begins anew."""
         with self._writing() as db:
             db.execute("DELETE FROM waiting")
 
