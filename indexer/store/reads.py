@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import ColumnElement, Engine, Select, func, select
 
@@ -21,6 +22,8 @@ from indexer.store.stories import Revision, Story, Unconfirmed
 from indexer.store.tables import blocks, events, meta, outputs, pending
 from parsers.tx import Outpoint
 
+_Found = TypeVar("_Found")
+
 RECENT = 10_000
 """Blocks in which a moment is looked for: looking through them takes 5 ms."""
 
@@ -32,6 +35,7 @@ class Store:
     def __init__(self, engine: Engine, home: Engine | None = None) -> None:
         self.engine, self.home = engine, home or engine
         self._stamps = Stamps(engine)
+        self._known: dict[str, tuple[int, Any]] = {}
 
     def close(self) -> None:
         """Give up all connections."""
@@ -83,8 +87,19 @@ class Store:
 
     def chains(self) -> dict[str, str]:
         """CAIP-2 ids by the configured names of the chains this database holds."""
+        return dict(self._unless_written("chains", self._chains))
+
+    def _chains(self) -> dict[str, str]:
         found = self._rows(select(meta).where(meta.c.key.startswith("chain:")))
         return {row["key"].removeprefix("chain:"): row["value"] for row in found}
+
+    def _unless_written(self, name: str, look: Callable[[], _Found]) -> _Found:
+        """What seldom changes and is looked for with every listing: as found last, unless somebody wrote since."""
+        stamp = self.stamp()  # before looking
+        known = self._known.get(name)
+        if known is None or known[0] != stamp:
+            known = self._known[name] = stamp, look()
+        return cast("_Found", known[1])
 
     def newest(self, chain: str) -> BlockRef | None:
         """The newest block stored of a chain."""
@@ -135,7 +150,7 @@ class Store:
 
     def is_partial(self, chain: str) -> bool:
         """Whether blocks of a chain were read from excerpts, so that nobody knows whether anything is missing."""
-        return found.is_partial(self.engine, chain)
+        return self._unless_written(f"partial:{chain}", partial(found.is_partial, self.engine, chain))
 
     def spent_above(self, chain: str, height: int) -> list[Outpoint]:
         """The outpoints that registrations left in the blocks above a height: where they would be without those."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,18 @@ def test_no_stamp_comes_back_after_a_connection_was_lost(tmp_path: Path) -> None
     assert len(set(seen)) == 3
     assert store.stamp() == seen[-1]
     store.close()
+
+
+def test_what_seldom_changes_is_read_once_until_somebody_writes(database_url: str) -> None:
+    with closing(Store(connect(database_url))) as store, closing(Writer(connect(database_url))) as writer:
+        writer.name_chain("one", "demo:regtest")
+        assert [store.chains(), store.is_partial("one")] == [{"one": "demo:regtest"}, False]
+        store.chains().clear()
+        assert store.chains() == {"one": "demo:regtest"}, "everybody has his own"
+        writer.name_chain("two", "demo:testnet")
+        writer.mark_partial("one")
+        assert store.chains() == {"one": "demo:regtest", "two": "demo:testnet"}
+        assert [store.is_partial(name) for name in ("one", "two")] == [True, False]
 
 
 def test_of_postgresql_every_stamp_is_another(request: pytest.FixtureRequest) -> None:
