@@ -13,7 +13,7 @@ from overlay.engines.postgres.question import Levels, Part, asked_of, joined, po
 from overlay.engines.postgres.view import View
 from overlay.query import Hit, Hits, Query
 from overlay.search.closeness import MOST, Closeness, brought_near
-from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES
+from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, is_plain
 from overlay.search.matching import plan
 from overlay.search.prices import Find, price_key, showing
 from overlay.search.ranking import BEST
@@ -149,17 +149,25 @@ def _by_column(
     later, skipped = Part("true"), 0 if after else query.offset
     if after is not None:
         later = _later(order, after, reverse=reverse)
-    statement = f"""
-        WITH found AS MATERIALIZED ({found.text}),
-        page AS MATERIALIZED (
-            SELECT f.* FROM found f {items if sort == "name" else ""}
-            WHERE {later.text} ORDER BY {ordered} LIMIT %s OFFSET %s
-        )
-        SELECT (SELECT count(*) FROM found), ARRAY[{columns}]::text[], f.id, i.item, i.usual, i.offers
-        FROM (SELECT) AS one LEFT JOIN (page f {items}) ON true ORDER BY {ordered}
-    """
-    given = [*found.given, *later.given, query.limit, skipped]
-    rows = connection.execute(statement.encode(), given, binary=True).fetchall()
+
+    def ask(common: str, source: str, total: str) -> list[Any]:
+        statement = f"""
+            WITH {common} page AS MATERIALIZED (
+                SELECT f.* FROM {source} f {items if sort == "name" else ""}
+                WHERE {later.text} ORDER BY {ordered} LIMIT %s OFFSET %s
+            )
+            SELECT {total}, ARRAY[{columns}]::text[], f.id, i.item, i.usual, i.offers
+            FROM (SELECT) AS one LEFT JOIN (page f {items}) ON true ORDER BY {ordered}
+        """
+        given = [*found.given, *later.given, query.limit, skipped]
+        return connection.execute(statement.encode(), given, binary=True).fetchall()
+
+    # what is ordered by an index and too much to be told exactly is not looked through
+    has_index = sort == "updated" and is_plain(query)
+    most = f"LIMIT {EXACT + 1}" if has_index else ""
+    rows = ask(f"found AS MATERIALIZED ({found.text} {most}),", "found", "(SELECT count(*) FROM found)")
+    if has_index and rows[0][0] > EXACT:
+        rows = ask("", f"({found.text})", f"{EXACT + 1}")
     keyed = [(_key(key), (id_, item, usual, offers)) for _, key, id_, item, usual, offers in rows if id_ is not None]
     return int(rows[0][0]), keyed
 

@@ -1,0 +1,65 @@
+"""More listings than are told exactly: counted up to there, and shown page by page all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overlay.engines import Engine, open_engine
+from overlay.engines.postgres import search
+from overlay.query import Hits
+from tests.contracts.listed import ask, ids, listing, put
+from tests.databases import new_index
+
+FEW = 5
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    with closing(open_engine(new_index("postgres", request, tmp_path))) as opened:
+        put(
+            opened,
+            *(listing(f"{at}", "alpha", time=1_700_000_000 + at // 2, kind="tool" if at % 3 else "agent",
+                      status="burned" if at == 7 else "live") for at in range(24)),
+        )  # fmt: skip
+        yield opened
+
+
+def pages(engine: Engine, **query: Any) -> list[Hits]:
+    """All pages of three, by cursor and by offset, which agree."""
+    found = [ask(engine, limit=3, **query)]
+    while found[-1].hits:
+        one = ask(engine, limit=3, after=found[-1].hits[-1].sort_key, **query)
+        assert ids(one) == ids(ask(engine, limit=3, offset=3 * len(found), **query))
+        found.append(one)
+    return found
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{}, {"kind": "tool"}, {"sort": "updated", "descending": False}, {"statuses": ("live", "burned")}, {"text": "alpha"}],
+    ids=["all", "tools", "oldest-first", "burned-too", "a-word"],
+)  # fmt: skip
+def test_pages_are_the_same_whether_there_are_more_than_are_counted(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, query: dict[str, Any]
+) -> None:
+    exact = pages(engine, **query)
+    assert {hits.total for hits in exact} == {sum(len(hits.hits) for hits in exact)}
+    monkeypatch.setattr(search, "EXACT", FEW)
+    many = pages(engine, **query)
+    assert [ids(hits) for hits in many] == [ids(hits) for hits in exact]
+    assert {(hits.total, hits.at_least) for hits in many} == {(FEW, True)}
+
+
+def test_what_is_just_few_enough_is_told_exactly(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    agents = ask(engine, kind="agent").total
+    monkeypatch.setattr(search, "EXACT", agents)
+    hits = ask(engine, kind="agent")
+    assert (hits.total, hits.at_least) == (agents, False)
+    monkeypatch.setattr(search, "EXACT", agents - 1)
+    hits = ask(engine, kind="agent")
+    assert (hits.total, hits.at_least) == (agents - 1, True)
