@@ -193,7 +193,9 @@ class Runner:
 
     async def _hold(self) -> None:
         """Let the engine hold in memory what most searches are about, if it can: it answers meanwhile, too."""
-        hold = getattr(self._house.engine, "hold", None)
+        hold, warm = (getattr(self._house.engine, name, None) for name in ("hold", "warm"))
+        if warm is not None:
+            await asyncio.to_thread(warm)
         if hold is not None:
             async with self._compiling:
                 await compile_aside(POSTINGS)

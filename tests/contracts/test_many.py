@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from overlay.engines import Engine, open_engine
-from overlay.engines.postgres import search
+from overlay.engines.postgres import PostgresEngine, search
 from overlay.query import Hits
 from tests.contracts.listed import ask, ids, listing, put
 from tests.databases import new_index
@@ -41,7 +41,7 @@ def pages(engine: Engine, **query: Any) -> list[Hits]:
 
 @pytest.mark.parametrize(
     "query",
-    [{}, {"kind": "tool"}, {"sort": "updated", "descending": False}, {"statuses": ("live", "burned")}, {"text": "alpha"}],
+    [{}, {"kind": "tool"}, {"sort": "updated", "descending": False}, {"statuses": ("live", "burned")}, {"text": "a"}],
     ids=["all", "tools", "oldest-first", "burned-too", "a-word"],
 )  # fmt: skip
 def test_pages_are_the_same_whether_there_are_more_than_are_counted(
@@ -63,3 +63,12 @@ def test_what_is_just_few_enough_is_told_exactly(engine: Engine, monkeypatch: py
     monkeypatch.setattr(search, "EXACT", agents - 1)
     hits = ask(engine, kind="agent")
     assert (hits.total, hits.at_least) == (agents - 1, True)
+
+
+def test_words_are_read_before_anybody_asks(engine: Engine) -> None:
+    assert isinstance(engine, PostgresEngine)
+    with closing(PostgresEngine(engine._url)) as another:
+        assert another._view.state is None
+        another.warm()
+        assert another._view.state is not None
+        assert another._view.vocabulary.frequency("alpha") == engine.consult(lambda words: words.frequency("alpha")) > 0

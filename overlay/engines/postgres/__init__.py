@@ -169,6 +169,12 @@ class PostgresEngine:
 
         return self._ask(work)
 
+    def warm(self) -> None:
+        """Read the words in use before anybody asks, as far as the database answers: a million listings have so many
+        that the first question would not wait for them."""
+        with suppress(UnavailableError):
+            self.consult(lambda _: None)
+
     def consult(self, look: Callable[[Vocabulary], _T]) -> _T:
         """What a function finds in the words in use."""
 
