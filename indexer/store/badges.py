@@ -101,8 +101,8 @@ def due(engine: Engine, now: int, limit: int, after: tuple[int, str] | None = No
 
 def enlist(connection: Connection, found: Sequence[Enlisted], looked_at: Sequence[str], now: int) -> list[str]:
     """Let the registrations in `looked_at` be enlisted as `found` says, and no others of them. A new card or host is
-    due at once; a badge by hash goes with the card, every badge with the host. Returned are those that are to be shown
-    otherwise for it, sorted: what was asked about them counts no more."""
+    due at once; a badge by hash goes with the card, every badge with the host. Returned are those that lose one by
+    it, sorted: they are to be shown otherwise."""
     before: dict[str, Any] = {}
     for batch in batches(looked_at):
         rows = select(badges).where(badges.c.registration.in_(batch))
@@ -110,7 +110,7 @@ def enlist(connection: Connection, found: Sequence[Enlisted], looked_at: Sequenc
     gone = before.keys() - {each.registration for each in found}
     for registration in sorted(gone):
         connection.execute(delete(badges).where(badges.c.registration == registration))
-    changed = {registration for registration in gone if _is_shown(before[registration])}
+    lost = {registration for registration in gone if before[registration]["by"]}
     new = [_new(each, now) for each in found if each.registration not in before]
     if new:
         connection.execute(insert(badges), new)
@@ -120,14 +120,9 @@ def enlist(connection: Connection, found: Sequence[Enlisted], looked_at: Sequenc
             kept = known["host"] == each.host and known["by"] in ("name", "dns")
             row = _new(each, now) | ({"by": known["by"], "checked_at": known["checked_at"]} if kept else {})
             connection.execute(update(badges).where(badges.c.registration == each.registration).values(**row))
-            if not kept and _is_shown(known):
-                changed.add(each.registration)
-    return sorted(changed)
-
-
-def _is_shown(row: Mapping[str, Any]) -> bool:
-    """Whether a row says anything that listings show."""
-    return bool(row["by"] or row["checked_at"])
+            if known["by"] and not kept:
+                lost.add(each.registration)
+    return sorted(lost)
 
 
 def _new(each: Enlisted, now: int) -> dict[str, Any]:

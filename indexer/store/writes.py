@@ -267,8 +267,7 @@ class Writer:
 
     def enlist(self, found: Sequence[Enlisted], looked_at: Sequence[str], seq: int | None, now_ms: int) -> None:
         """Let the registrations in `looked_at` be enlisted for badges as `found` says, due at `now_ms` (milliseconds
-        since 1970), and note those that are to be shown otherwise for it; `seq` is how far the outbox was read with
-        that."""
+        since 1970), and note those that lose a badge by it; `seq` is how far the outbox was read with that."""
         with self._writing() as connection:
             _note_checked(connection, badges.enlist(connection, found, looked_at, now_ms))
             if seq is not None:

@@ -268,13 +268,14 @@ async def test_a_new_revision_loses_a_badge_by_hash_until_it_is_checked_and_keep
     assert town.by(hashed) == ["hash"]
 
 
-async def test_readers_look_again_once_what_a_host_said_counts_no_more(town: Town) -> None:
+async def test_readers_look_again_at_who_loses_a_badge(town: Town) -> None:
     """The list follows the outbox, as an index does: whichever comes later, the index says in the end what counts."""
     burned, hashed, kept, bare = (town.kit.inscribe(card(host=f"{name}.example")) for name in "abcd")
     await town.mine(burned, hashed, kept, bare)
     town.hear(named(burned), "a.example")
     town.hear(serves(card(host="b.example")), "b.example")
     town.hear(named(kept), "c.example")
+    town.hear(Said(), "d.example")
     before = town.indexing.store.newest_seq()
     updates = [town.kit.update(each, card("Newer", f"{name}.example")) for each, name in ((hashed, "b"), (kept, "c"))]
     await town.mine(town.kit.burn(burned), *updates, town.kit.update(bare, card("Newer", "d.example")))
