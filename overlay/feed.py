@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import islice
 from time import monotonic, sleep
@@ -174,16 +174,20 @@ class Feed:
     def _claiming(self, copies: Copies, touched: Sequence[str], cursor: Cursor) -> Iterator[Document]:
         found = list(self._catalogue.documents(touched))
         copies.take(touched, found, cursor)
-        marks = copies.marks(touched)
-        yield from (marked_document(each, marks) for each in found)
+        yield from self._marked(touched, found)
 
     def _tell(self, registrations: Sequence[str], cursor: Cursor) -> None:
         """Let the index say of these registrations what the store does, and what follows from all claims."""
         documents = self._catalogue.documents(registrations)
-        if self._copies is not None:
-            marks = self._copies.marks(registrations)
-            documents = (marked_document(each, marks) for each in documents)
-        self._engine.replace(registrations, documents, cursor)
+        self._engine.replace(registrations, self._marked(registrations, documents), cursor)
+
+    def _marked(self, registrations: Sequence[str], documents: Iterable[Document]) -> Iterator[Document]:
+        """The documents of registrations, with what follows for them from all claims by now."""
+        if self._copies is None:
+            yield from documents
+            return
+        marks = self._copies.marks(registrations)
+        yield from (marked_document(each, marks) for each in documents)
 
     def _tell_others(self, cursor: Cursor) -> int:
         """Look again at listings for which something follows from others."""

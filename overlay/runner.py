@@ -192,7 +192,8 @@ class Runner:
         await self._signalled.wait()
 
     async def _hold(self) -> None:
-        """Let the engine hold in memory what most searches are about, if it can: it answers meanwhile, too."""
+        """Let the engine read beforehand what it plans by, and hold in memory what most searches are about, if it can:
+        it answers meanwhile, too."""
         hold, warm = (getattr(self._house.engine, name, None) for name in ("hold", "warm"))
         if warm is not None:
             await asyncio.to_thread(warm)

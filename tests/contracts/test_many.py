@@ -1,4 +1,4 @@
-"""More listings than are told exactly: counted up to there, and shown page by page all the same."""
+"""Many listings in PostgreSQL: counted as far as is told exactly, shown page by page, and planned for beforehand."""
 
 from __future__ import annotations
 

@@ -173,9 +173,9 @@ def _priced(query: Query) -> Part:
     """The amount lies within the bounds, in the currency they are in or converted into it (law 15)."""
     if query.price_currency is None:
         return Part("o.amount BETWEEN %s AND %s", _bounds(query))
-    each = list(each_currency(query, lambda _: True))
-    if len(each) == 1:  # of which PostgreSQL can tell beforehand how many there are
+    if not query.rates:  # of one currency PostgreSQL can tell beforehand how many offers there are
         return Part("o.currency = %s AND o.amount BETWEEN %s AND %s", (query.price_currency.encode(), *_bounds(query)))
+    each = each_currency(query, lambda _: True)
     rows = [(str(one.price_currency).encode(), *_bounds(one)) for one in each]
     currencies, least, most = (list(column) for column in zip(*rows, strict=True))
     table = "unnest(%s::bytea[], %s::numeric[], %s::numeric[]) AS b(currency, least, most)"

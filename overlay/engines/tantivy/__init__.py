@@ -199,7 +199,7 @@ class TantivyEngine(InGenerations):
         second and 70 MB). Searches go on meanwhile, and commits are seen."""
         from overlay.search.preparing import prepare
 
-        self._current()
+        self._current()  # what is there by now answers meanwhile
         self._is_asked_much = True
         prepare()  # loading compiled loops takes a second, too
         with self._committing:

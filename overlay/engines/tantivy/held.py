@@ -111,9 +111,9 @@ def _page(view: View, found: Counted, query: Query) -> Hits:
     made: list[Hit] = []
     ages = False
     for one, (id_, usual, offers, item, aging) in zip(located, shown, strict=True):
-        made.append(_hit(Hit, (id_, item, one[0] / BEST, find(usual, offers), _sort_key(one, id_, scored=scored))))
+        made.append(_hit(Hit, (id_, item, one[0] / BEST, find(usual, offers), _key_of(one, id_, scored=scored))))
         ages |= aging
-    made.sort(key=attrgetter("sort_key"))
+    made.sort(key=_SORT_KEY)
     return answer(tuple(made[query.offset - first : stop - first]), found.total, ages=ages)
 
 
@@ -145,15 +145,16 @@ def _made(records: Records, located: list[Found], query: Query, at: int) -> Hit:
 
 def _key(records: Records, located: list[Found], query: Query, at: int) -> tuple[int | str, ...]:
     (id_,) = records.ids((located[at][2],))
-    return _sort_key(located[at], id_, scored=bool(query.text.strip()))
+    return _key_of(located[at], id_, scored=bool(query.text.strip()))
 
 
-def _sort_key(found: Found, id_: str, *, scored: bool) -> tuple[int | str, ...]:
+def _key_of(found: Found, id_: str, *, scored: bool) -> tuple[int | str, ...]:
     points, newest, _ = found
     return (-points, -newest, id_) if scored else (-newest, id_)
 
 
 _hit = tuple.__new__  # a page takes a tenth less time than by calling `Hit`
+_SORT_KEY = attrgetter("sort_key")
 
 
 def _near(view: View, found: Counted, query: Query, closeness: Closeness) -> list[Keyed]:
