@@ -89,19 +89,20 @@ class Hit(NamedTuple):
 
 class Written(Sequence[Hit]):
     """Hits of which all that an answer tells is at hand as it is sent, each made only when it is looked at. `begun`
-    holds the stored item with its `cheapest`, up to its end, and the score of each; `make` makes one of them, and
-    `sort_key` tells only its place in the sort order."""
+    holds the stored item of each with its `cheapest`, up to its end, and `scores` what they end with; `make` makes one
+    of them, and `sort_key` tells only its place in the sort order."""
 
-    __slots__ = ("_make", "begun", "sort_key")
+    __slots__ = ("_make", "begun", "scores", "sort_key")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(
         self,
-        begun: Sequence[tuple[bytes, float]],
+        begun: Sequence[bytes | memoryview],
+        scores: Sequence[float],
         make: Callable[[int], Hit],
         sort_key: Callable[[int], tuple[Any, ...]],
     ) -> None:
-        self.begun, self._make, self.sort_key = begun, make, sort_key
+        self.begun, self.scores, self._make, self.sort_key = begun, scores, make, sort_key
 
     def __len__(self) -> int:
         return len(self.begun)

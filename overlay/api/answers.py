@@ -31,6 +31,15 @@ REVALIDATE = "public, max-age=0, must-revalidate"
 _TAGS = re.compile(r'(?:W/)?"[^"]*"|\*')
 
 
+class Answer(web.Response):
+    """A response that lets go of its body once it is sent: a connection that is kept open remembers its last one."""
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Send the body."""
+        await super().write_eof(data)
+        self.body = None
+
+
 def json_answer(value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """A JSON answer that caches must not keep, unless `headers` say otherwise."""
     return json_bytes(encode(value), status=status, headers=headers or {"Cache-Control": "no-store"})
@@ -38,7 +47,7 @@ def json_answer(value: Any, *, status: int = 200, headers: Mapping[str, str] | N
 
 def json_bytes(body: bytes, *, status: int = 200, headers: Mapping[str, str]) -> web.Response:
     """A JSON answer of bytes already encoded."""
-    return web.Response(body=body, status=status, headers={hdrs.CONTENT_TYPE: JSON_TYPE, **headers})
+    return Answer(body=body, status=status, headers={hdrs.CONTENT_TYPE: JSON_TYPE, **headers})
 
 
 def problem_answer(problem: ProblemError, request_id: str) -> web.Response:

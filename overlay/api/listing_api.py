@@ -12,7 +12,7 @@ from aiohttp import web
 
 from overlay import items
 from overlay.aging import aged
-from overlay.api.answers import REVALIDATE, SERVICES, json_bytes, not_modified, unchanged, weak_etag
+from overlay.api.answers import REVALIDATE, SERVICES, Answer, json_bytes, not_modified, unchanged, weak_etag
 from overlay.api.problems import NotFoundError
 from overlay.compact import encode
 from overlay.copies.marks import told
@@ -51,7 +51,7 @@ async def card(request: web.Request) -> web.Response:
     }
     if unchanged(request, headers["ETag"]):
         return not_modified(headers)
-    return web.Response(body=body, headers=headers)
+    return Answer(body=body, headers=headers)
 
 
 def shown(services: Services, text: str) -> dict[str, Any]:

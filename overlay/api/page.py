@@ -56,8 +56,8 @@ def _items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[bytes | me
     """The items in pieces: each is stored as `{...}`, and the members that depend on the query go before its end."""
     pieces: list[bytes | memoryview] = []
     if isinstance(hits, Written):
-        for begun, score in hits.begun:
-            pieces += (begun, scored(score))
+        pieces = [b""] * (2 * len(hits.begun))
+        pieces[::2], pieces[1::2] = hits.begun, map(scored, hits.scores)
     else:
         for _, item, score, offer, _ in hits:
             told = cheapest(offer, _rate(offer, rates) if rates else None)

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from overlay.api.answers import SERVICES, not_modified, unchanged
+from overlay.api.answers import SERVICES, Answer, not_modified, unchanged
 from overlay.api.problems import NotFoundError
 from overlay.ports import Logos
 
@@ -31,7 +31,7 @@ async def logo(request: web.Request) -> web.Response:
     body = await to_thread(request.app[SERVICES].logos.picture, digest) if known else None
     if body is None:
         raise NotFoundError("there is no such picture; logos are forgotten when nobody looks for them")
-    return web.Response(body=body, headers=headers)
+    return Answer(body=body, headers=headers)
 
 
 def addresses(logos: Logos, items: Iterable[Mapping[str, Any]]) -> dict[str, str]:

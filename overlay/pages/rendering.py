@@ -10,7 +10,7 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from overlay.api.answers import REVALIDATE, SERVICES, weak_etag
+from overlay.api.answers import REVALIDATE, SERVICES, Answer, weak_etag
 from overlay.pages.amounts import percent
 from overlay.pages.assets import asset_url, assets
 from overlay.pages.warned import told
@@ -89,7 +89,7 @@ def fragment(template: str, **values: Any) -> Markup:
 def html_answer(body: bytes, *, status: int = 200, etag: str | None = None) -> web.Response:
     """A page; with an entity tag when it may be kept and asked for again."""
     caching = {"ETag": etag, "Cache-Control": REVALIDATE} if etag else {"Cache-Control": "no-store"}
-    return web.Response(body=body, status=status, headers={**_HEADERS, **caching})
+    return Answer(body=body, status=status, headers={**_HEADERS, **caching})
 
 
 def wants_json(request: web.Request) -> bool:

@@ -230,36 +230,36 @@ def usual(packed: bytes) -> str:
     return "\0".join((*(part.replace("\0", "\ufffd") for part in parts), only))
 
 
-Find = Callable[[str, bytes], Cheapest | None]
-"""Finds the cheapest offer that meets a query, from what `usual` and `pack` say of a listing that meets it."""
+class Showing:
+    """Finds the cheapest offer that meets a query, from what `usual` and `pack` say of a listing that meets it.
+    Whatever can be decided once, is."""
 
+    __slots__ = ("_any", "_bare", "_currency", "_in_one_currency", "_judge", "_query")
 
-def showing(query: Query) -> Find:
-    """What finds cheapest offers under a query; whatever can be decided once, is."""
-    if is_plain(query):
-        return _as_usual
-    bare, judge = asks_offer(query), _judging(query)
-    in_one_currency = not (query.skills or query.rates)
+    def __init__(self, query: Query) -> None:
+        self._query, self._currency = query, query.price_currency
+        self._any, self._bare = is_plain(query), asks_offer(query)
+        self._in_one_currency = not (query.skills or query.rates)
+        self._judge = _judging(query)
 
-    def find(usual: str, packed: bytes) -> Cheapest | None:
-        """A listing's only offer must be what met the query; and what is cheapest of all offers in a currency is it of
-        those that meet the query in that currency, if it does."""
-        found = read_usual(usual)
-        if found is None:
-            return None
-        if bare and usual.endswith(_ONLY) and query.price_currency in {None, found.currency}:
-            return found
-        if in_one_currency and found.currency == query.price_currency:
-            row = [found.offer_id, found.currency, found.amount, found.interval, ()]
-            if judge(row):  # which says no to a currency that is only accepted: that is not told here
-                return found
-        return _lowest(_meeting(packed, query, judge), query)
+    def is_usual(self, usual: str) -> bool:
+        """Whether `usual` alone tells that its offer is the one. A listing's only offer must be what met the query; and
+        what is cheapest of all offers in a currency is it of those that meet the query in that currency, if it does."""
+        if self._any or (found := read_usual(usual)) is None:
+            return True
+        same = self._currency == found.currency
+        if self._bare and (same or self._currency is None) and usual.endswith(_ONLY):
+            return True
+        if not (same and self._in_one_currency):
+            return False
+        # which says no to a currency that is only accepted: that is not told here
+        return self._judge([found.offer_id, found.currency, found.amount, found.interval, ()])
 
-    return find
-
-
-def _as_usual(usual: str, _packed: bytes) -> Cheapest | None:
-    return read_usual(usual)
+    def __call__(self, usual: str, packed: bytes) -> Cheapest | None:
+        """The offer, None without one."""
+        if self.is_usual(usual):
+            return read_usual(usual)
+        return _lowest(_meeting(packed, self._query, self._judge), self._query)
 
 
 @lru_cache(maxsize=4096)

@@ -12,21 +12,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from weakref import finalize
 
-from overlay.search.prices import Find, read_usual
+from overlay.search.prices import Showing, read_usual
 from overlay.telling import cheapest
 
 _HEAD = Struct("<6IQ??")  # where the id, the cheapest, the offers, the item, what is told and the words end
 _START, _ends = _HEAD.size, _HEAD.unpack_from
 _END_OF_ID = Struct("<I")
 _shown_ends = Struct("<4I17x?").unpack_from  # what of it a page needs
-_begun_ends = Struct("<8xI4xI13x?").unpack_from  # the same where all is told as it is kept
+_begun_ends = Struct("<3I4xI13x?").unpack_from  # the same where all is told as it is kept
 _LENGTH_BITS = 24
 LARGEST = (1 << _LENGTH_BITS) - 1
 _END = b"}"
 _Bytes = bytes | mmap.mmap
+Piece = bytes | memoryview
 
 
 class Record(NamedTuple):
@@ -80,7 +81,7 @@ class Records:
         self._file = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o644)
         # a search may still read of an index that has been exchanged; with the last one the file goes
         self._close = finalize(self, os.close, self._file)
-        self._mapped: _Bytes = b""  # the file as it was when something beyond was last read
+        self._mapped = memoryview(b"")  # the file as it was when something beyond was last read
 
     def append(self, data: bytes) -> int:
         """Add a record; its place, to be given to `read`. Not yet durable: `sync` makes it so."""
@@ -112,13 +113,13 @@ class Records:
 
     def unpacked(self, places: Iterable[int]) -> list[Record]:
         """The records themselves. Raises what `read` raises."""
-        return [Record.unpack(*self._at(place)) for place in places]
+        return [Record.unpack(_bytes(mapped), at, end) for mapped, at, end in map(self._at, places)]
 
     def shown(self, places: Sequence[int]) -> list[Shown]:
         """What pages show of records. Raises what `read` raises."""
         if not places:
             return []
-        mapped, _, _ = self._at(max(places))  # the others lie before it
+        mapped = _bytes(self._at(max(places))[0])  # the others lie before it
         return [
             (
                 mapped[at + _START : (usual := at + a)].decode(),
@@ -131,50 +132,60 @@ class Records:
             for a, b, c, d, ages in (_shown_ends(mapped, at),)
         ]
 
-    def begun(self, places: Sequence[int], find: Find | None = None) -> list[bytes] | None:
+    def begun(self, places: Sequence[int], find: Showing | None = None) -> list[Piece] | None:
         """Their items, each with its `cheapest`, up to their ends: what a search shows that asks for no offers, or what
-        `find` finds. None where a warning is told for a time only. Raises what `read` raises."""
+        `find` finds. None where a warning is told for a time only. They are copied only when they are put together.
+        Raises what `read` raises."""
         if not places:
             return []
-        mapped, _, _ = self._at(max(places))
-        found: list[bytes] = []
+        view, _, _ = self._at(max(places))
+        mapped = _bytes(view)
+        found: list[Piece] = []
         for place in places:
             at = place >> _LENGTH_BITS
-            start, end, ages = _begun_ends(mapped, at)
+            usual, offers, item, end, ages = _begun_ends(mapped, at)
             if ages:
                 return None
-            found.append(mapped[at + start : at + end] if find is None else _begun(mapped, at, find))
+            if find is None or find.is_usual(mapped[at + usual : at + offers].decode()):
+                found.append(view[at + item : at + end])
+            else:
+                found.append(_begun(mapped, at, find))
         return found
 
     def ids(self, places: Iterable[int]) -> Iterator[str]:
         """The ids of records, which takes a third of reading them. Raises what `read` raises."""
         for place in places:
-            mapped, at, _ = self._at(place)
+            view, at, _ = self._at(place)
+            mapped = _bytes(view)
             yield mapped[at + _START : at + _END_OF_ID.unpack_from(mapped, at)[0]].decode()
 
-    def _at(self, place: int) -> tuple[_Bytes, int, int]:
+    def _at(self, place: int) -> tuple[memoryview, int, int]:
         """The mapped file, and where a record begins and ends in it."""
         at = place >> _LENGTH_BITS
         end = at + (place & LARGEST)
         mapped = self._mapped
         if end > len(mapped):
-            mapped = self._mapped = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ) if self.size() else b""
+            mapped = memoryview(mmap.mmap(self._file, 0, access=mmap.ACCESS_READ) if self.size() else b"")
+            self._mapped = mapped
             if end > len(mapped):
                 raise ValueError(_too_short(at, end - at))
         return mapped, at, end
 
     def close(self) -> None:
         """Close the file."""
-        self._mapped = b""
+        self._mapped = memoryview(b"")
         self._close()
 
 
-def _begun(mapped: _Bytes, at: int, find: Find) -> bytes:
-    """An item with the offer that is found, which most often is the one that is kept with it."""
-    a, b, c, d, e, *_ = _ends(mapped, at)
-    usual = mapped[at + a : at + b].decode()
-    offer = find(usual, mapped[at + b : at + c])
-    return mapped[at + c : at + e] if offer == read_usual(usual) else mapped[at + c : at + d] + cheapest(offer)
+def _begun(mapped: _Bytes, at: int, find: Showing) -> bytes:
+    """An item with the offer that is found."""
+    a, b, c, d, *_ = _ends(mapped, at)
+    return mapped[at + c : at + d] + cheapest(find(mapped[at + a : at + b].decode(), mapped[at + b : at + c]))
+
+
+def _bytes(mapped: memoryview) -> _Bytes:
+    """What was mapped: parts of it are copies."""
+    return cast("_Bytes", mapped.obj)
 
 
 def _too_short(at: int, size: int) -> str:

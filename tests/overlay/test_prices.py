@@ -14,6 +14,7 @@ from overlay.query import Query
 from overlay.search.prices import (
     AMOUNT_BITS,
     UNKNOWN,
+    Showing,
     amount_key,
     asks_offer,
     cheapest,
@@ -22,7 +23,6 @@ from overlay.search.prices import (
     each_currency,
     meets,
     pack,
-    showing,
     usual,
 )
 from parsers import matching
@@ -116,7 +116,7 @@ def test_packed_offers_meet_a_filter_and_are_cheapest_as_the_law_says(document: 
     if asks_offer(query):
         assert meets(packed, query) == matching.meets(document, law(query))
     if matching.meets(document, law(query)):
-        assert showing(query)(usual(packed), packed) == found
+        assert Showing(query)(usual(packed), packed) == found
 
 
 def priced(*told: tuple[str, str, str, tuple[str, ...] | None]) -> Document:
@@ -150,14 +150,14 @@ TWO = priced(("a", "2", "USD", None), ("b", "3", "USD", ("pay",)), ("c", "1", "B
 )
 def test_the_cheapest_that_meets_a_query_is_shown(query: Query, id_: str) -> None:
     packed = pack(TWO)
-    found = showing(query)(usual(packed), packed)
+    found = Showing(query)(usual(packed), packed)
     assert found
     assert (found.offer_id, found) == (id_, cheapest(packed, query))
 
 
 def test_the_cheapest_of_all_may_be_for_other_skills() -> None:
     packed = pack(priced(("a", "2", "USD", ("pay",)), ("b", "3", "USD", ("search",))))
-    found = showing(Query(price_currency="USD", skills=("search",)))(usual(packed), packed)
+    found = Showing(Query(price_currency="USD", skills=("search",)))(usual(packed), packed)
     assert found
     assert found.offer_id == "b"
 

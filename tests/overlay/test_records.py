@@ -49,8 +49,8 @@ def test_records_are_unpacked_where_they_lie(several: list[Record]) -> None:
         for record, text in zip(several, begun or (), strict=False):
             told = prices.read_usual(record.cheapest)
             shown = {**json.loads(record.item), "cheapest": json.loads(cheapest(told).partition(b":")[2])}
-            assert json.loads(text + b"}") == shown
-            assert text.startswith(record.item[:-1])
+            assert json.loads(bytes(text) + b"}") == shown
+            assert bytes(text).startswith(record.item[:-1])
         file.close()
 
 

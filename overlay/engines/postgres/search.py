@@ -15,7 +15,7 @@ from overlay.query import Hit, Hits, Query
 from overlay.search.closeness import MOST, Closeness, brought_near
 from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, is_plain
 from overlay.search.matching import plan
-from overlay.search.prices import Find, price_key, showing
+from overlay.search.prices import Showing, price_key
 from overlay.search.ranking import BEST
 from overlay.search.sorting import is_descending, is_key
 from overlay.search.widening import without_own
@@ -88,7 +88,7 @@ def _answer(connection: Connection[Any], state: State, query: Query, way: Way) -
         if way.closeness is not None and query.sort == "relevance":
             found = _nearer(connection, state, found, way.closeness)
         total, rows = _by_column(connection, state, query, found, scored=scored)
-    ranked, find = scored and query.sort == "relevance", showing(query)
+    ranked, find = scored and query.sort == "relevance", Showing(query)
     return Hits(
         tuple(_hit(key, row, find, ranked=ranked) for key, row in rows),
         min(total, EXACT),
@@ -120,7 +120,7 @@ Shown = tuple[bytes, bytes, bytes, bytes]
 """Of a document: its id, its item, and what `prices.usual` and `prices.pack` say of its offers."""
 
 
-def _hit(key: Key, row: Shown, find: Find, *, ranked: bool) -> Hit:
+def _hit(key: Key, row: Shown, find: Showing, *, ranked: bool) -> Hit:
     id_, item, usual, offers = row
     return Hit(id_.decode(), item, -key[0] / BEST if ranked else 0.0, find(usual.decode(), offers), key)
 
@@ -193,7 +193,7 @@ def _by_price(
     statement = f"""
         SELECT f.number, f.id, i.usual, i.offers FROM ({found.text}) f JOIN {state.schema}.items i USING (number)
     """
-    find = showing(query)
+    find = Showing(query)
     keyed = [
         (price_key(find(usual.decode(), offers), id_.decode()), number)
         for number, id_, usual, offers in connection.execute(statement.encode(), found.given, binary=True)

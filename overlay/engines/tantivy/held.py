@@ -22,7 +22,7 @@ from overlay.search.facts import is_plain, wanted
 from overlay.search.listed import paid, priced, taken
 from overlay.search.matching import plan
 from overlay.search.postings import NONE, Counted, Found, Postings
-from overlay.search.prices import amount_key, asks_offer, asks_price, each_currency, showing
+from overlay.search.prices import Showing, amount_key, asks_offer, asks_price, each_currency
 from overlay.search.prices import is_plain as is_any_offer
 from overlay.search.ranking import BEST
 from overlay.search.records import Records
@@ -41,7 +41,7 @@ def held(view: View, counting: Lock, query: Query) -> Hits | None:
     found, closeness = _found(view, view.postings, counting, query, listings)
     if closeness is None:
         return _written(view, view.postings, found, query) or _page(view, found, query)
-    return hits(_near(view, found, query, closeness), showing(query), found.total, scored=True)
+    return hits(_near(view, found, query, closeness), Showing(query), found.total, scored=True)
 
 
 _TOLD = frozenset(
@@ -107,7 +107,7 @@ def _page(view: View, found: Counted, query: Query) -> Hits:
         return answer((), found.total, ages=False)
     stop, scored = query.offset + query.limit, bool(query.text.strip())
     located, first = _located(found, query.offset, stop)
-    shown, find = view.records.shown([place for _, _, place in located]), showing(query)
+    shown, find = view.records.shown([place for _, _, place in located]), Showing(query)
     made: list[Hit] = []
     ages = False
     for one, (id_, usual, offers, item, aging) in zip(located, shown, strict=True):
@@ -123,12 +123,11 @@ def _written(view: View, postings: Postings, found: Counted, query: Query) -> Hi
     located = found.first[query.offset : query.offset + query.limit]
     if query.limit < 1 or view.records is None or query.rates or (len(postings.segments) > 1 and _ties(found, query)):
         return None
-    begun = view.records.begun([place for _, _, place in located], None if is_any_offer(query) else showing(query))
+    begun = view.records.begun([place for _, _, place in located], None if is_any_offer(query) else Showing(query))
     if begun is None:
         return None
-    told = list(zip(begun, [points / BEST for points, _, _ in located], strict=True))
-    of = view.records, located, query
-    return answer(Written(told, partial(_made, *of), partial(_key, *of)), found.total, ages=False)
+    scores, of = [points / BEST for points, _, _ in located], (view.records, located, query)
+    return answer(Written(begun, scores, partial(_made, *of), partial(_key, *of)), found.total, ages=False)
 
 
 def _ties(found: Counted, query: Query) -> bool:
@@ -140,7 +139,7 @@ def _ties(found: Counted, query: Query) -> bool:
 def _made(records: Records, located: list[Found], query: Query, at: int) -> Hit:
     points, _, place = located[at]
     ((id_, usual, offers, item, _),) = records.shown((place,))
-    return Hit(id_, item, points / BEST, showing(query)(usual, offers), _key(records, located, query, at))
+    return Hit(id_, item, points / BEST, Showing(query)(usual, offers), _key(records, located, query, at))
 
 
 def _key(records: Records, located: list[Found], query: Query, at: int) -> tuple[int | str, ...]:

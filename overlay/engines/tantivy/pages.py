@@ -9,7 +9,7 @@ import tantivy
 
 from overlay.query import Hit, Hits
 from overlay.search.facts import EXACT
-from overlay.search.prices import Find
+from overlay.search.prices import Showing
 from overlay.search.ranking import BEST
 from overlay.search.records import Record
 
@@ -49,7 +49,7 @@ def first_wanted(stop: int, *, tying: bool) -> int:
     return max(256, 2 * stop) if tying else stop + 12
 
 
-def hits(rows: Sequence[Keyed], find: Find, total: int, *, scored: bool) -> Hits:
+def hits(rows: Sequence[Keyed], find: Showing, total: int, *, scored: bool) -> Hits:
     """An answer without facets: a page of `total` hits, whose keys begin with their points where they are `scored`."""
     made = [
         Hit(each.id, each.item, -key[0] / BEST if scored else 0.0, find(each.cheapest, each.offers), key)

@@ -21,7 +21,7 @@ from overlay.engines.tantivy.view import View
 from overlay.query import Cheapest, Hits, Query
 from overlay.search.facts import is_plain
 from overlay.search.matching import Plan, Word, plan
-from overlay.search.prices import Find, showing
+from overlay.search.prices import Showing
 from overlay.search.records import Record
 from overlay.search.sorting import is_descending, is_key
 
@@ -81,13 +81,13 @@ def _holding(view: View, word: Word) -> int:
 
 
 def _answer(view: View, counting: Lock, run: Run | Tiers, query: Query) -> Hits:
-    find = showing(query)
+    find = Showing(query)
     rows = _rows(view, run, query, find) if query.limit > 0 else []
     found = hits(rows, find, run.total, scored=run.sort == "relevance")
     return replace(found, facets=facets(view, counting, query, run.part)) if query.facets else found
 
 
-def _rows(view: View, run: Run | Tiers, query: Query, find: Find) -> list[Keyed]:
+def _rows(view: View, run: Run | Tiers, query: Query, find: Showing) -> list[Keyed]:
     if isinstance(run, Tiers):
         return page(Order(run.top, _first_of_tier, _key_of_tier, False, None), view.read, query.offset, query.limit)
     after = query.after if query.after is not None and is_key(run.sort, query.after) else None
@@ -106,7 +106,7 @@ def _rows(view: View, run: Run | Tiers, query: Query, find: Find) -> list[Keyed]
     return page_after(order, view.read, after, query.limit)
 
 
-def _lowest(find: Find, record: Record) -> Cheapest | None:
+def _lowest(find: Showing, record: Record) -> Cheapest | None:
     return find(record.cheapest, record.offers)
 
 

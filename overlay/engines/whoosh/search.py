@@ -14,7 +14,7 @@ from overlay.query import Hit, Hits, Query
 from overlay.search.closeness import MOST, Closeness, brought_near
 from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, standing, unwanted, wanted
 from overlay.search.matching import Choice, Word, plan
-from overlay.search.prices import Find, asks_offer, meets, price_key, showing
+from overlay.search.prices import Showing, asks_offer, meets, price_key
 from overlay.search.ranking import BEST
 from overlay.search.sorting import is_descending, is_key
 from overlay.search.widening import without_own
@@ -136,7 +136,7 @@ def _between(value: int, low: int | None, high: int | None) -> bool:
 
 
 def _answer(view: View, query: Query, found: list[Found], points: Points, *, scored: bool) -> Hits:
-    find = showing(query)
+    find = Showing(query)
     page = _page(found, query, find, scored=scored) if query.limit > 0 else []
     ranked = scored and query.sort == "relevance"
     return Hits(
@@ -161,7 +161,7 @@ def _facets(view: View, query: Query, found: list[Found], tried: list[Points]) -
     return counts
 
 
-def _page(found: list[Found], query: Query, find: Find, *, scored: bool) -> list[tuple[Key, Found]]:
+def _page(found: list[Found], query: Query, find: Showing, *, scored: bool) -> list[tuple[Key, Found]]:
     sort = "updated" if query.sort == "relevance" and not scored else query.sort
     reverse = is_descending(query) != (sort in _DOWNWARD)
     keyed = [(_KEYS[sort](each, find), each) for each in found]
@@ -182,7 +182,7 @@ def _is_later(key: Key, after: Key, *, by_price: bool, reverse: bool) -> bool:
 
 
 _DOWNWARD = {"relevance", "updated", "created"}
-_KEYS: dict[str, Callable[[Found, Find], Key]] = {
+_KEYS: dict[str, Callable[[Found, Showing], Key]] = {
     "relevance": lambda each, _: _relevance(each),
     "updated": lambda each, _: (-each.row.newest, each.row.id),
     "created": lambda each, _: (-each.row.made, each.row.id),
@@ -192,7 +192,7 @@ _KEYS: dict[str, Callable[[Found, Find], Key]] = {
 """Keys ascend in the natural order of a sort; each ends in the id, so none are equal."""
 
 
-def _hit(view: View, each: Found, key: Key, find: Find, score: float) -> Hit:
+def _hit(view: View, each: Found, key: Key, find: Showing, score: float) -> Hit:
     item: bytes = view.stored(each.document)["item"]
     return Hit(each.row.id, item, score, find(each.row.usual, each.row.offers), key)
 
