@@ -88,24 +88,24 @@ class Hit(NamedTuple):
 
 
 class Written(Sequence[Hit]):
-    """Hits of which all that an answer tells is at hand as it is sent, each made only when it is looked at. `begun`
-    holds the stored item of each with its `cheapest`, up to its end, and `scores` what they end with; `make` makes one
-    of them, and `sort_key` tells only its place in the sort order."""
+    """Hits of which all that an answer tells is at hand as it is sent, each made only when it is looked at. `pieces`
+    together are their stored items with `cheapest` and `score`, a comma behind each; `make` makes one of `count` hits,
+    and `sort_key` tells only its place in the sort order."""
 
-    __slots__ = ("_make", "begun", "scores", "sort_key")
+    __slots__ = ("_count", "_make", "pieces", "sort_key")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(
         self,
-        begun: Sequence[bytes | memoryview],
-        scores: Sequence[float],
+        count: int,
+        pieces: Sequence[bytes | memoryview],
         make: Callable[[int], Hit],
         sort_key: Callable[[int], tuple[Any, ...]],
     ) -> None:
-        self.begun, self.scores, self._make, self.sort_key = begun, scores, make, sort_key
+        self._count, self.pieces, self._make, self.sort_key = count, pieces, make, sort_key
 
     def __len__(self) -> int:
-        return len(self.begun)
+        return self._count
 
     @overload
     def __getitem__(self, at: int) -> Hit: ...
@@ -115,8 +115,8 @@ class Written(Sequence[Hit]):
 
     def __getitem__(self, at: int | slice) -> Hit | tuple[Hit, ...]:
         if isinstance(at, slice):
-            return tuple(map(self._make, range(len(self.begun))[at]))
-        return self._make(range(len(self.begun))[at])
+            return tuple(map(self._make, range(self._count)[at]))
+        return self._make(range(self._count)[at])
 
     def __eq__(self, other: object) -> bool:
         return tuple(self) == tuple(other) if isinstance(other, tuple | Written) else NotImplemented

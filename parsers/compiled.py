@@ -75,11 +75,12 @@ def _loader(bits: int, result: Any) -> Any:
     return intrinsic(load)
 
 
-load8: Callable[[int], int] = _loader(8, types.int64)
-load16: Callable[[int], int] = _loader(16, types.int64)
-load32: Callable[[int], int] = _loader(32, types.int64)
-load63: Callable[[int], int] = _loader(64, types.int64)
-load64: Callable[[int], np.uint64] = _loader(64, types.uint64)
+Address = int | np.int64
+load8: Callable[[Address], int] = _loader(8, types.int64)
+load16: Callable[[Address], int] = _loader(16, types.int64)
+load32: Callable[[Address], int] = _loader(32, types.int64)
+load63: Callable[[Address], int] = _loader(64, types.int64)
+load64: Callable[[Address], np.uint64] = _loader(64, types.uint64)
 
 
 def _copy(_context: Any, target: Any, source: Any, size: Any) -> Any:
@@ -144,6 +145,6 @@ def _bits_set(_context: Any, _mask: Any) -> Any:
 
 
 bits_set = cast("Callable[[np.uint64], int]", intrinsic(_bits_set))
-copy = cast("Callable[[int, int, int], int]", intrinsic(_copy))
+copy = cast("Callable[[Address, Address, Address], int]", intrinsic(_copy))
 needles = cast("Callable[[int], np.uint64]", intrinsic(_needles))
 lowest = cast("Callable[[np.uint64], int]", intrinsic(_lowest))

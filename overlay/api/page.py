@@ -56,8 +56,7 @@ def _items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[bytes | me
     """The items in pieces: each is stored as `{...}`, and the members that depend on the query go before its end."""
     pieces: list[bytes | memoryview] = []
     if isinstance(hits, Written):
-        pieces = [b""] * (2 * len(hits.begun))
-        pieces[::2], pieces[1::2] = hits.begun, map(scored, hits.scores)
+        pieces += hits.pieces
     else:
         for _, item, score, offer, _ in hits:
             told = cheapest(offer, _rate(offer, rates) if rates else None)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from overlay.search.segment import Segment, Terms
 
 Mask = npt.NDArray[np.bool_]
+U64 = npt.NDArray[np.uint64]
 _MOST = (1 << 16) - 1
 _ANY: Mask = np.ones(1, np.bool_)
 
@@ -34,10 +35,11 @@ class Marks:
 
     def best(
         self, segment: Segment, terms: Terms, words: int, mask: Mask | None, number: int, *, every: bool
-    ) -> tuple[int, list[tuple[int, int, int]]]:
-        """How many rows hold `terms` (`scoring`) of `every` word, or of any, and are in `mask`; and points, the number
-        that puts the latest first and the place of those with the most points, the first of those that tie."""
-        most = len(terms.lines) + words
+    ) -> tuple[int, U64]:
+        """How many rows hold `terms` (`scoring`) of `every` word, or of any, and are in `mask`; and three lines: the
+        points, the number that puts the latest first and the place of those with the most points, the first of those
+        that tie."""
+        most = len(terms.most) + words
         if self._base + most > _MOST:
             self._counts[:] = 0
             self._base = 0
@@ -53,5 +55,4 @@ class Marks:
             self._spans, self._points, number, self._out,
         )  # fmt: skip
         self._base += most
-        points, newest, places = self._out[:3, : min(total, number)].tolist()
-        return total, list(zip(points, newest, places, strict=True))
+        return total, self._out[:3, : min(total, number)].copy()

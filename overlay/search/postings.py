@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from overlay.search.listed import Block, fact_key
+from overlay.search.listed import U64, Block, fact_key
 from overlay.search.matching import Plan
 from overlay.search.segment import I64, Flat, Mask, Segment, Wanted, flattened, joined, terms_of
 
@@ -29,13 +29,18 @@ Found = tuple[int, int, int]
 class Counted(NamedTuple):
     """How many documents were found, and the first of them: at least so many as were asked for, or all. Of those that
     tie in points and time, all of one segment are in order, and so are all that are here once their ids are compared.
-    """
+    `columns` are three lines: their points, the numbers that put the latest first, and their places."""
 
     total: int
-    first: list[Found]
+    columns: U64
+
+    @property
+    def first(self) -> list[Found]:
+        """The first of them, one by one."""
+        return list(zip(*self.columns.tolist(), strict=True))
 
 
-NONE = Counted(0, [])
+NONE = Counted(0, np.empty((3, 0), np.uint64))
 
 
 class TooManyError(Exception):
@@ -126,19 +131,20 @@ def _merged(segments: list[Segment]) -> list[Segment]:
 
 
 def _together(found: list[Counted]) -> Counted:
-    if len(found) == 1:
-        return found[0]
-    first = [each for part in found for each in part.first]
-    first.sort(key=lambda each: (-each[0], -each[1]))
-    return Counted(sum(part.total for part in found), first)
+    if len(found) < 2:
+        return found[0] if found else NONE
+    columns = np.concatenate([part.columns for part in found], axis=1)
+    points, newest, _ = columns
+    order = np.lexsort((~newest, ~points))
+    return Counted(sum(part.total for part in found), columns[:, order])
 
 
 def _latest(segment: Segment, wanted: Wanted, number: int) -> Counted:
     mask = segment.allowed(wanted)
     rows = np.arange(min(number, segment.count)) if mask is None else _first(mask, number)
     total = segment.count if mask is None else int(np.count_nonzero(mask))
-    newest, places = segment.newest.take(rows).tolist(), segment.places.take(rows).tolist()
-    return Counted(total, [(0, when, place) for when, place in zip(newest, places, strict=True)])
+    newest, places = segment.newest.take(rows), segment.places.take(rows)
+    return Counted(total, np.array((np.zeros_like(places), newest, places)))
 
 
 def _first(mask: Mask, number: int) -> I64:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from overlay.search.gathering import gathered
 from overlay.search.lexicon import empty
 from overlay.search.matching import Choice, Word
+from overlay.search.records import Record
 from overlay.search.segment import Flat, Segment, terms_of
 
 
@@ -15,6 +17,8 @@ def prepare() -> None:
     words = empty()
     words.hold()
     words.near(5, 1, 1, 1)
+    data = np.frombuffer(Record("", 0, True, "", b"", b"{}", b"").pack(), np.uint8)
+    gathered(data, np.zeros(1, np.uint64), np.zeros(1, np.uint64))
     keys, rows, levels = np.zeros(1, np.uint64), np.zeros(1, np.uint32), np.ones(1, np.uint8)
     one = Flat(keys, keys, [b""], keys, rows, levels, keys[:0], rows[:0], keys[:0], rows[:0])
     Segment.build(one).best(terms_of([Word((Choice(("a",), 1.0),))]), 1, None, 1, every=False)

@@ -12,8 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple, cast
+from typing import NamedTuple
 from weakref import finalize
+
+import numpy as np
+import numpy.typing as npt
 
 from overlay.search.prices import Showing, read_usual
 from overlay.telling import cheapest
@@ -28,6 +31,7 @@ LARGEST = (1 << _LENGTH_BITS) - 1
 _END = b"}"
 _Bytes = bytes | mmap.mmap
 Piece = bytes | memoryview
+U64 = npt.NDArray[np.uint64]
 
 
 class Record(NamedTuple):
@@ -72,6 +76,23 @@ Shown = tuple[str, str, bytes, bytes, bool]
 """What a page shows of a record: its `id`, `cheapest`, `offers`, `item` and `ages`."""
 
 
+class Mapped(NamedTuple):
+    """The same bytes, to be read three ways: parts of `data` are copies, those of `view` are not, and compiled loops
+    take an `array`."""
+
+    data: _Bytes
+    view: memoryview
+    array: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, data: _Bytes) -> Mapped:
+        """All three."""
+        return cls(data, memoryview(data), np.frombuffer(data, np.uint8))
+
+
+_NOTHING = Mapped.of(b"")
+
+
 class Records:
     """The file of records. One process appends; any number read."""
 
@@ -81,7 +102,7 @@ class Records:
         self._file = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o644)
         # a search may still read of an index that has been exchanged; with the last one the file goes
         self._close = finalize(self, os.close, self._file)
-        self._mapped = memoryview(b"")  # the file as it was when something beyond was last read
+        self._mapped = _NOTHING  # the file as it was when something beyond was last read
 
     def append(self, data: bytes) -> int:
         """Add a record; its place, to be given to `read`. Not yet durable: `sync` makes it so."""
@@ -113,13 +134,13 @@ class Records:
 
     def unpacked(self, places: Iterable[int]) -> list[Record]:
         """The records themselves. Raises what `read` raises."""
-        return [Record.unpack(_bytes(mapped), at, end) for mapped, at, end in map(self._at, places)]
+        return [Record.unpack(mapped.data, at, end) for mapped, at, end in map(self._at, places)]
 
     def shown(self, places: Sequence[int]) -> list[Shown]:
         """What pages show of records. Raises what `read` raises."""
         if not places:
             return []
-        mapped = _bytes(self._at(max(places))[0])  # the others lie before it
+        mapped = self._at(max(places))[0].data  # the others lie before it
         return [
             (
                 mapped[at + _START : (usual := at + a)].decode(),
@@ -132,48 +153,55 @@ class Records:
             for a, b, c, d, ages in (_shown_ends(mapped, at),)
         ]
 
-    def begun(self, places: Sequence[int], find: Showing | None = None) -> list[Piece] | None:
-        """Their items, each with its `cheapest`, up to their ends: what a search shows that asks for no offers, or what
-        `find` finds. None where a warning is told for a time only. They are copied only when they are put together.
-        Raises what `read` raises."""
+    def begun(self, places: Sequence[int], find: Showing) -> list[Piece] | None:
+        """Their items up to their ends, each with the offer that is found as its `cheapest`. None where a warning is
+        told for a time only. Raises what `read` raises."""
         if not places:
             return []
-        view, _, _ = self._at(max(places))
-        mapped = _bytes(view)
+        (data, view, _), _, _ = self._at(max(places))
         found: list[Piece] = []
         for place in places:
             at = place >> _LENGTH_BITS
-            usual, offers, item, end, ages = _begun_ends(mapped, at)
+            usual, offers, item, end, ages = _begun_ends(data, at)
             if ages:
                 return None
-            if find is None or find.is_usual(mapped[at + usual : at + offers].decode()):
+            if find.is_usual(data[at + usual : at + offers].decode()):
                 found.append(view[at + item : at + end])
             else:
-                found.append(_begun(mapped, at, find))
+                found.append(_begun(data, at, find))
         return found
+
+    def written(self, places: U64, points: U64) -> memoryview | None:
+        """Their items as a search shows them that asks for no offers, each with its `cheapest`, the `score` that its
+        points make, and a comma behind it. None where a warning is told for a time only. Raises what `read` raises."""
+        from overlay.search.gathering import gathered  # with Numba, which only those who hold postings need
+
+        if not len(places):
+            return memoryview(b"")
+        mapped, _, _ = self._at(int(places.max()))
+        return gathered(mapped.array, places, points)
 
     def ids(self, places: Iterable[int]) -> Iterator[str]:
         """The ids of records, which takes a third of reading them. Raises what `read` raises."""
         for place in places:
-            view, at, _ = self._at(place)
-            mapped = _bytes(view)
-            yield mapped[at + _START : at + _END_OF_ID.unpack_from(mapped, at)[0]].decode()
+            (data, _, _), at, _ = self._at(place)
+            yield data[at + _START : at + _END_OF_ID.unpack_from(data, at)[0]].decode()
 
-    def _at(self, place: int) -> tuple[memoryview, int, int]:
+    def _at(self, place: int) -> tuple[Mapped, int, int]:
         """The mapped file, and where a record begins and ends in it."""
         at = place >> _LENGTH_BITS
         end = at + (place & LARGEST)
         mapped = self._mapped
-        if end > len(mapped):
-            mapped = memoryview(mmap.mmap(self._file, 0, access=mmap.ACCESS_READ) if self.size() else b"")
+        if end > len(mapped.view):
+            mapped = Mapped.of(mmap.mmap(self._file, 0, access=mmap.ACCESS_READ) if self.size() else b"")
             self._mapped = mapped
-            if end > len(mapped):
+            if end > len(mapped.view):
                 raise ValueError(_too_short(at, end - at))
         return mapped, at, end
 
     def close(self) -> None:
         """Close the file."""
-        self._mapped = memoryview(b"")
+        self._mapped = _NOTHING
         self._close()
 
 
@@ -181,11 +209,6 @@ def _begun(mapped: _Bytes, at: int, find: Showing) -> bytes:
     """An item with the offer that is found."""
     a, b, c, d, *_ = _ends(mapped, at)
     return mapped[at + c : at + d] + cheapest(find(mapped[at + a : at + b].decode(), mapped[at + b : at + c]))
-
-
-def _bytes(mapped: memoryview) -> _Bytes:
-    """What was mapped: parts of it are copies."""
-    return cast("_Bytes", mapped.obj)
 
 
 def _too_short(at: int, size: int) -> str:

@@ -183,11 +183,10 @@ class Segment:
             alive=alive, count=count, _masks=self._masks, _marks=self._marks,
         )  # fmt: skip
 
-    def best(
-        self, terms: Terms, words: int, mask: Mask | None, number: int, *, every: bool
-    ) -> tuple[int, list[tuple[int, int, int]]]:
-        """How many rows hold the terms (`terms_of`) of `every` word, or of any, and are in `mask`; and points, the
-        number that puts the latest first and the place of those with the most points, the first of those that tie."""
+    def best(self, terms: Terms, words: int, mask: Mask | None, number: int, *, every: bool) -> tuple[int, U64]:
+        """How many rows hold the terms (`terms_of`) of `every` word, or of any, and are in `mask`; and three lines: the
+        points, the number that puts the latest first and the place of those with the most points, the first of those
+        that tie."""
         try:
             marks = self._marks.pop()
         except IndexError:  # not asked before: another search may take the last at any moment
@@ -241,7 +240,7 @@ class Segment:
 
 
 class Terms(NamedTuple):
-    """The terms of a question's words, as `scoring` takes them: a line each, and what each adds at most."""
+    """The terms of a question's words, as `scoring` takes them: five numbers each, and what each adds at most."""
 
     lines: U64
     most: F64
@@ -256,7 +255,7 @@ def terms_of(words: Sequence[Word]) -> Terms:
             for step, term in enumerate(terms):
                 lines += (key(term), number, step, len(terms), flat)
                 worth.append(most)
-    return Terms(np.frombuffer(array("Q", lines), np.uint64).reshape(-1, 5), np.array(worth, np.float64))
+    return Terms(np.frombuffer(array("Q", lines), np.uint64), np.frombuffer(array("d", worth), np.float64))
 
 
 def flattened(block: Block) -> Flat:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.compact import encode
+from overlay.query import Query
 from overlay.search import prices
+from overlay.search.ranking import BEST
 from overlay.search.records import LARGEST, Record, Records
-from overlay.telling import cheapest
+from overlay.telling import cheapest, scored
 
 ITEMS = st.dictionaries(st.text(max_size=5), st.text(max_size=5), min_size=1, max_size=3).map(encode)
 usual = st.just("") | st.tuples(
@@ -44,13 +48,19 @@ def test_records_are_unpacked_where_they_lie(several: list[Record]) -> None:
         assert file.shown(places) == shown
         assert file.shown(places[::-1]) == shown[::-1]
         assert list(file.ids(places)) == [record.id for record in several]
-        begun = file.begun(places)
+        begun = file.begun(places, prices.Showing(Query()))
         assert (begun is None) == any(record.ages for record in several)
         for record, text in zip(several, begun or (), strict=False):
             told = prices.read_usual(record.cheapest)
             shown = {**json.loads(record.item), "cheapest": json.loads(cheapest(told).partition(b":")[2])}
             assert json.loads(bytes(text) + b"}") == shown
             assert bytes(text).startswith(record.item[:-1])
+        points = np.arange(len(places), dtype=np.uint64) * np.uint64(16_383)
+        written = file.written(np.array(places, np.uint64), points)
+        assert (written is None) == (begun is None)
+        if written is not None and begun is not None:
+            ends = map(scored, (points / BEST).tolist())
+            assert bytes(written) == b"".join(chain.from_iterable(zip(begun, ends, strict=True)))
         file.close()
 
 
@@ -66,6 +76,13 @@ def test_what_is_appended_between_two_looks_is_seen_and_what_was_seen_stays(tmp_
         list(other.read([45_005 << 24 | 7]))
     with pytest.raises(ValueError, match="the records end before 45,005 \\+ 7: rebuild the index"):
         other.shown([first, 45_005 << 24 | 7])
+    zero = np.zeros(1, np.uint64)
+    with pytest.raises(ValueError, match="the records end before 45,005 \\+ 7: rebuild the index"):
+        other.written(np.array([45_005 << 24 | 7], np.uint64), zero)
+    with pytest.raises(ValueError, match="the records end after 45,005 bytes, before one that is told of: rebuild"):
+        other.written(np.array([45_000 << 24 | 5], np.uint64), zero)
+    with pytest.raises(ValueError, match="the records end after 45,005 bytes, before one that is told of: rebuild"):
+        other.written(np.array([first], np.uint64), np.array([65_536], np.uint64))
     file.close()
     other.close()
 

@@ -91,7 +91,8 @@ def slowly(asked: Asked, held: Held) -> tuple[int, list[tuple[int, int, int]]]:
 def ask(segment: Segment, asked: Asked) -> tuple[int, list[tuple[int, int, int]]]:
     mask = None if asked.mask is None else np.array(asked.mask)
     terms = terms_of(asked.words)
-    return segment.best(terms, len(asked.words), mask, asked.number, every=asked.every)
+    total, columns = segment.best(terms, len(asked.words), mask, asked.number, every=asked.every)
+    return total, list(zip(*columns.tolist(), strict=True))
 
 
 @given(held, st.lists(asked, min_size=1, max_size=6))

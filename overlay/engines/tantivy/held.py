@@ -6,7 +6,7 @@ other orders, later pages, heights, what is no longer listed) is left to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import partial
 from itertools import pairwise
@@ -25,8 +25,9 @@ from overlay.search.postings import NONE, Counted, Found, Postings
 from overlay.search.prices import Showing, amount_key, asks_offer, asks_price, each_currency
 from overlay.search.prices import is_plain as is_any_offer
 from overlay.search.ranking import BEST
-from overlay.search.records import Records
+from overlay.search.records import U64, Piece, Records
 from overlay.search.segment import Offered, Wanted
+from overlay.telling import scored
 
 _LAST = 1_000  # a page that ends beyond is looked for elsewhere
 
@@ -120,14 +121,25 @@ def _page(view: View, found: Counted, query: Query) -> Hits:
 def _written(view: View, postings: Postings, found: Counted, query: Query) -> Hits | None:
     """The same, unread, in a third of the time; None where ids decide about the order, prices are converted, or a
     warning may be too old to be told."""
-    located = found.first[query.offset : query.offset + query.limit]
     if query.limit < 1 or view.records is None or query.rates or (len(postings.segments) > 1 and _ties(found, query)):
         return None
-    begun = view.records.begun([place for _, _, place in located], None if is_any_offer(query) else Showing(query))
+    shown = found.columns[:, query.offset : query.offset + query.limit]
+    pieces = _pieces(view.records, shown, query)
+    if pieces is None:
+        return None
+    of = view.records, shown, query
+    return answer(Written(shown.shape[1], pieces, partial(_made, *of), partial(_key, *of)), found.total, ages=False)
+
+
+def _pieces(records: Records, shown: U64, query: Query) -> Sequence[Piece] | None:
+    points, _, places = shown
+    if is_any_offer(query):
+        written = records.written(places, points)
+        return None if written is None else (written,)
+    begun = records.begun(places.tolist(), Showing(query))
     if begun is None:
         return None
-    scores, of = [points / BEST for points, _, _ in located], (view.records, located, query)
-    return answer(Written(begun, scores, partial(_made, *of), partial(_key, *of)), found.total, ages=False)
+    return [piece for each, made in zip(begun, points.tolist(), strict=True) for piece in (each, scored(made / BEST))]
 
 
 def _ties(found: Counted, query: Query) -> bool:
@@ -136,15 +148,16 @@ def _ties(found: Counted, query: Query) -> bool:
     return any(one[:2] == other[:2] for one, other in pairwise(near))
 
 
-def _made(records: Records, located: list[Found], query: Query, at: int) -> Hit:
-    points, _, place = located[at]
+def _made(records: Records, shown: U64, query: Query, at: int) -> Hit:
+    points, _, place = shown[:, at].tolist()
     ((id_, usual, offers, item, _),) = records.shown((place,))
-    return Hit(id_, item, points / BEST, Showing(query)(usual, offers), _key(records, located, query, at))
+    return Hit(id_, item, points / BEST, Showing(query)(usual, offers), _key(records, shown, query, at))
 
 
-def _key(records: Records, located: list[Found], query: Query, at: int) -> tuple[int | str, ...]:
-    (id_,) = records.ids((located[at][2],))
-    return _key_of(located[at], id_, scored=bool(query.text.strip()))
+def _key(records: Records, shown: U64, query: Query, at: int) -> tuple[int | str, ...]:
+    found = tuple(shown[:, at].tolist())
+    (id_,) = records.ids((found[2],))
+    return _key_of(found, id_, scored=bool(query.text.strip()))
 
 
 def _key_of(found: Found, id_: str, *, scored: bool) -> tuple[int | str, ...]:
@@ -171,5 +184,6 @@ def _near(view: View, found: Counted, query: Query, closeness: Closeness) -> lis
 
 def _located(found: Counted, first: int, stop: int) -> tuple[list[Found], int]:
     """Those of hits number `first` to `stop` and all that tie with them, and the number of the first of these."""
-    start, end = whole_ties([(points, newest) for points, newest, _ in found.first], first, stop)
-    return found.first[start:end], start
+    every = found.first
+    start, end = whole_ties([(points, newest) for points, newest, _ in every], first, stop)
+    return every[start:end], start
