@@ -21,41 +21,43 @@ _HEAD, _ITEM, _TOLD, _AGES = 34, 8, 16, 33
 """Of a record (`records.Record.pack`): the bits of a place that say its length; the bytes of its head, and where in it
 stands where the item begins, where what is told ends, and whether a warning is told for a time only."""
 _BEYOND, _AGING = -1, -2
-_POINTS = 1 << 16
+_POINTS, _PLACE = 0, 2  # lines of what is found
+_MADE = 1 << 16  # points
 _NOTHING = np.empty(0, np.uint8)
 
 
 def _scores() -> tuple[U8, I64]:
     """How an item ends, for all points that can be made, and where these texts end."""
-    texts = [scored.__wrapped__(points / BEST) for points in range(_POINTS)]
+    texts = [scored.__wrapped__(points / BEST) for points in range(_MADE)]
     return np.frombuffer(b"".join(texts), np.uint8), np.cumsum([0, *map(len, texts)], dtype=np.int64)
 
 
 _TEXTS, _ENDS = _scores()
 
 
-def gathered(records: U8, places: U64, points: U64) -> memoryview | None:
-    """The items of the records at these places, up to their ends, each with the end that its points make and a comma.
+def gathered(records: U8, found: U64, first: int, stop: int) -> memoryview | None:
+    """The items of what is `found` from column `first` to `stop` (`postings.Counted`), up to their ends, each with the
+    end that its points make and a comma. `records` are the bytes of the whole file.
 
-    `records` are the bytes of the whole file, points are below 65,536. None where a warning is told for a time only.
-    Raises ValueError where a record is not in the file.
+    None where a warning is told for a time only. Raises ValueError where a record is not in the file, and for points
+    that none can make: 65,536 and more.
     """
-    size = _gather(records, places, points, _TEXTS, _ENDS, _NOTHING)
+    size = _gather(records, found, first, stop, _TEXTS, _ENDS, _NOTHING)
     if size == _AGING:
         return None
     if size == _BEYOND:
         raise ValueError(f"the records end after {len(records):,} bytes, before one that is told of: rebuild the index")
     page = np.empty(size, np.uint8)
-    _gather(records, places, points, _TEXTS, _ENDS, page)
+    _gather(records, found, first, stop, _TEXTS, _ENDS, page)
     return page.data
 
 
 @kernel
-def _gather(records: U8, places: U64, points: U64, texts: U8, ends: I64, page: U8) -> int:
+def _gather(records: U8, found: U64, first: int, stop: int, texts: U8, ends: I64, page: U8) -> int:
     """The bytes of all, which are put into `page` if they fit; or why there are none."""
     base, text, total = np.int64(records.ctypes.data), np.int64(texts.ctypes.data), 0
-    for at in range(len(places)):
-        start, score = np.int64(places[at] >> _SHIFT), np.int64(points[at])
+    for at in range(first, stop):
+        start, score = np.int64(found[_PLACE, at] >> _SHIFT), np.int64(found[_POINTS, at])
         if start + _HEAD > len(records) or score + 1 >= len(ends):
             return _BEYOND
         item, told = load32(base + start + _ITEM), load32(base + start + _TOLD)
@@ -67,8 +69,8 @@ def _gather(records: U8, places: U64, points: U64, texts: U8, ends: I64, page: U
     if total > len(page):
         return total
     to = np.int64(page.ctypes.data)
-    for at in range(len(places)):
-        start, score = np.int64(places[at] >> _SHIFT), np.int64(points[at])
+    for at in range(first, stop):
+        start, score = np.int64(found[_PLACE, at] >> _SHIFT), np.int64(found[_POINTS, at])
         item, told = load32(base + start + _ITEM), load32(base + start + _TOLD)
         copy(to, base + start + item, told - item)
         to += told - item

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from overlay.search import scoring
 from overlay.search.ranking import LEVELS
+from overlay.search.scoring import COLUMNS
 
 if TYPE_CHECKING:
     from overlay.search.segment import Segment, Terms
@@ -23,36 +25,43 @@ class Marks:
     """Room to count in for a number of rows: 14 bytes each. It is not cleared between searches: they count on, until
     the numbers end (`scoring`)."""
 
-    __slots__ = ("_base", "_counts", "_found", "_out", "_points", "_spans")
+    __slots__ = ("_base", "_counts", "_found", "_lines", "_most", "_out", "_points", "_spans", "_terms", "_worth")
 
     def __init__(self, rows: int) -> None:
         self._counts = np.zeros((5, rows), np.uint16)
         self._found = np.zeros(rows, np.uint32)
-        self._spans = np.zeros((64, 2), np.int64)
-        self._points = np.zeros((64, LEVELS + 1), np.int64)
-        self._out = np.zeros((4, 64), np.uint64)
         self._base = 0
+        self._out = np.zeros((4, 64), np.uint64)
+        self._make_room(64)
+
+    def _make_room(self, most: int) -> None:
+        """For so many terms and words. What is told of terms is copied to where the loop reads it: to make arrays of it
+        for each search takes longer."""
+        self._terms, self._worth = array("Q", bytes(8 * COLUMNS * most)), array("d", bytes(8 * most))
+        self._lines = np.frombuffer(self._terms, np.uint64).reshape(most, COLUMNS)
+        self._most = np.frombuffer(self._worth, np.float64)
+        self._spans = np.zeros((most, 2), np.int64)
+        self._points = np.zeros((most, LEVELS + 1), np.int64)
 
     def best(
         self, segment: Segment, terms: Terms, words: int, mask: Mask | None, number: int, *, every: bool
     ) -> tuple[int, U64]:
-        """How many rows hold `terms` (`scoring`) of `every` word, or of any, and are in `mask`; and three lines: the
-        points, the number that puts the latest first and the place of those with the most points, the first of those
-        that tie."""
-        most = len(terms.most) + words
+        """What `Segment.best` tells."""
+        count = len(terms.most)
+        most = count + words
         if self._base + most > _MOST:
             self._counts[:] = 0
             self._base = 0
-        if most > len(self._spans):
-            self._spans = np.zeros((most, 2), np.int64)
-            self._points = np.zeros((most, LEVELS + 1), np.int64)
+        if most > len(self._most):
+            self._make_room(most)
         if number > self._out.shape[1]:
             self._out = np.zeros((4, number), np.uint64)
+        self._terms[: len(terms.lines)], self._worth[:count] = terms
         held = segment.held
         total = scoring.best(
-            held.keys, held.starts, held.rows, segment.levels, segment.newest, segment.places, terms.lines, terms.most,
-            words, every, mask is not None, _ANY if mask is None else mask, self._base, self._counts, self._found,
-            self._spans, self._points, number, self._out,
+            held.keys, held.starts, held.rows, segment.levels, segment.newest, segment.places, self._lines, self._most,
+            count, words, every, mask is not None, _ANY if mask is None else mask, self._base, self._counts,
+            self._found, self._spans, self._points, number, self._out,
         )  # fmt: skip
         self._base += most
-        return total, self._out[:3, : min(total, number)].copy()
+        return total, self._out.copy()

@@ -14,7 +14,7 @@ import numpy as np
 
 from overlay.search.listed import U64, Block, fact_key
 from overlay.search.matching import Plan
-from overlay.search.segment import I64, Flat, Mask, Segment, Wanted, flattened, joined, terms_of
+from overlay.search.segment import I64, Flat, Mask, Segment, Terms, Wanted, flattened, joined, terms_of
 
 MOST = 64_000_000
 """Postings that are kept in memory, five bytes each: those of half a million listings of the usual size."""
@@ -29,18 +29,21 @@ Found = tuple[int, int, int]
 class Counted(NamedTuple):
     """How many documents were found, and the first of them: at least so many as were asked for, or all. Of those that
     tie in points and time, all of one segment are in order, and so are all that are here once their ids are compared.
-    `columns` are three lines: their points, the numbers that put the latest first, and their places."""
+    The lines of `columns` are their points, the numbers that put the latest first, and their places; `number` of its
+    columns say something."""
 
     total: int
     columns: U64
+    number: int
 
     @property
     def first(self) -> list[Found]:
         """The first of them, one by one."""
-        return list(zip(*self.columns.tolist(), strict=True))
+        points, newest, places = self.columns[:3, : self.number].tolist()
+        return list(zip(points, newest, places, strict=True))
 
 
-NONE = Counted(0, np.empty((3, 0), np.uint64))
+NONE = Counted(0, np.empty((3, 0), np.uint64), 0)
 
 
 class TooManyError(Exception):
@@ -101,7 +104,7 @@ class Postings:
         terms, words = terms_of(plan.words), len(plan.words)
         masked = [(each, each.allowed(wanted)) for each in self.segments]
         for every in (True, False) if plan.all_first and words > 1 else (False,):
-            found = _together([Counted(*of.best(terms, words, mask, number, every=every)) for of, mask in masked])
+            found = _together([_best(of, terms, words, mask, number, every=every) for of, mask in masked])
             if found.total:
                 break
         return found
@@ -133,10 +136,15 @@ def _merged(segments: list[Segment]) -> list[Segment]:
 def _together(found: list[Counted]) -> Counted:
     if len(found) < 2:
         return found[0] if found else NONE
-    columns = np.concatenate([part.columns for part in found], axis=1)
+    columns = np.concatenate([part.columns[:3, : part.number] for part in found], axis=1)
     points, newest, _ = columns
     order = np.lexsort((~newest, ~points))
-    return Counted(sum(part.total for part in found), columns[:, order])
+    return Counted(sum(part.total for part in found), columns.take(order, axis=1), len(order))
+
+
+def _best(segment: Segment, terms: Terms, words: int, mask: Mask | None, number: int, *, every: bool) -> Counted:
+    total, columns = segment.best(terms, words, mask, number, every=every)
+    return Counted(total, columns, min(total, number))
 
 
 def _latest(segment: Segment, wanted: Wanted, number: int) -> Counted:
@@ -144,7 +152,7 @@ def _latest(segment: Segment, wanted: Wanted, number: int) -> Counted:
     rows = np.arange(min(number, segment.count)) if mask is None else _first(mask, number)
     total = segment.count if mask is None else int(np.count_nonzero(mask))
     newest, places = segment.newest.take(rows), segment.places.take(rows)
-    return Counted(total, np.array((np.zeros_like(places), newest, places)))
+    return Counted(total, np.array((np.zeros_like(places), newest, places)), len(places))
 
 
 def _first(mask: Mask, number: int) -> I64:

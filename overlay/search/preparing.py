@@ -18,7 +18,7 @@ def prepare() -> None:
     words.hold()
     words.near(5, 1, 1, 1)
     data = np.frombuffer(Record("", 0, True, "", b"", b"{}", b"").pack(), np.uint8)
-    gathered(data, np.zeros(1, np.uint64), np.zeros(1, np.uint64))
+    gathered(data, np.zeros((3, 1), np.uint64), 0, 1)
     keys, rows, levels = np.zeros(1, np.uint64), np.zeros(1, np.uint32), np.ones(1, np.uint8)
     one = Flat(keys, keys, [b""], keys, rows, levels, keys[:0], rows[:0], keys[:0], rows[:0])
     Segment.build(one).best(terms_of([Word((Choice(("a",), 1.0),))]), 1, None, 1, every=False)

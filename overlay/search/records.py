@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from struct import Struct
@@ -31,6 +31,7 @@ LARGEST = (1 << _LENGTH_BITS) - 1
 _END = b"}"
 _Bytes = bytes | mmap.mmap
 Piece = bytes | memoryview
+U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
 
 
@@ -82,7 +83,7 @@ class Mapped(NamedTuple):
 
     data: _Bytes
     view: memoryview
-    array: npt.NDArray[np.uint8]
+    array: U8
 
     @classmethod
     def of(cls, data: _Bytes) -> Mapped:
@@ -102,6 +103,7 @@ class Records:
         self._file = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o644)
         # a search may still read of an index that has been exchanged; with the last one the file goes
         self._close = finalize(self, os.close, self._file)
+        self._gathered: Callable[[U8, U64, int, int], memoryview | None] | None = None
         self._mapped = _NOTHING  # the file as it was when something beyond was last read
 
     def append(self, data: bytes) -> int:
@@ -171,15 +173,18 @@ class Records:
                 found.append(_begun(data, at, find))
         return found
 
-    def written(self, places: U64, points: U64) -> memoryview | None:
-        """Their items as a search shows them that asks for no offers, each with its `cheapest`, the `score` that its
-        points make, and a comma behind it. None where a warning is told for a time only. Raises what `read` raises."""
-        from overlay.search.gathering import gathered  # with Numba, which only those who hold postings need
+    def written(self, found: U64, first: int, stop: int) -> memoryview | None:
+        """The items of what is `found` from column `first` to `stop` (`postings.Counted`), as a search shows them that
+        asks for no offers: each with its `cheapest`, the `score` that its points make, and a comma behind it. None
+        where a warning is told for a time only. Raises what `read` raises."""
+        if self._gathered is None:
+            from overlay.search.gathering import gathered  # with Numba, which only those who hold postings need
 
-        if not len(places):
-            return memoryview(b"")
-        mapped, _, _ = self._at(int(places.max()))
-        return gathered(mapped.array, places, points)
+            self._gathered = gathered
+        try:
+            return self._gathered(self._mapped.array, found, first, stop)
+        except ValueError:  # the file has grown, or is too short
+            return self._gathered(self._at(int(found[2, first:stop].max()))[0].array, found, first, stop)
 
     def ids(self, places: Iterable[int]) -> Iterator[str]:
         """The ids of records, which takes a third of reading them. Raises what `read` raises."""

@@ -21,7 +21,8 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-KEY, WORD, STEP, STEPS, FLAT = range(5)
+COLUMNS = 5
+KEY, WORD, STEP, STEPS, FLAT = range(COLUMNS)
 """Columns of the terms of a question, ascending by `WORD`. A term is number `STEP` of the `STEPS` that only count
 together; where it is `FLAT`, all levels make the same points."""
 
@@ -174,19 +175,19 @@ def _still(found: U32, total: int, marks: U16, here: int) -> int:
 
 @kernel
 def best(
-    keys: U64, starts: I64, rows: U32, levels: U8, newest: U64, places: U64, lines: U64, most: F64, words: int,
-    every: bool, masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64, points: I64, number: int,
-    out: U64,
+    keys: U64, starts: I64, rows: U32, levels: U8, newest: U64, places: U64, lines: U64, most: F64, count: int,
+    words: int, every: bool, masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64, points: I64,
+    number: int, out: U64,
 ) -> int:  # fmt: skip
     """How many rows hold `every` word, or any; of the first `number` of them points, `newest` and `places` in `out`.
 
-    `rows[starts[n]:starts[n + 1]]` ascend and hold the term `keys[n]` at `levels`. The columns of each of the terms
-    stand in `lines`, one term after the other; what each adds at its highest level is `most`. Where `masked`, only
-    those count that `mask` says yes to. In the first and the fourth line of `counts` nothing is above `base`, and it
-    can grow by one for every term and word. `spans` and `points` have as many lines as terms and words, `found` and the
-    lines of `counts` as there are rows, `out` three lines and a fourth to work in.
+    `rows[starts[n]:starts[n + 1]]` ascend and hold the term `keys[n]` at `levels`. The terms stand in the first
+    `count` of `lines`, and what each adds at its highest level in `most`. Where `masked`, only those count that `mask`
+    says yes to. In the first and the fourth line of `counts` nothing is above `base`, and it can grow by one for every
+    term and word. `spans` and `points` have as many lines as terms and words, `found` and the lines of `counts` as
+    there are rows, `out` three lines and a fourth to work in.
     """
-    terms = lines.reshape(-1, 5)
+    terms = lines[:count]
     _spans(keys, starts, terms, spans)
     _make_points(terms, most, points)
     order, sizes = spans[len(terms) : len(terms) + words, 0], spans[len(terms) : len(terms) + words, 1]

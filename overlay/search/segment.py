@@ -22,7 +22,6 @@ from overlay.search.matching import Word
 if TYPE_CHECKING:
     from overlay.search.marks import Marks
 
-F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 _Kind = TypeVar("_Kind", bound=np.generic)
@@ -184,9 +183,9 @@ class Segment:
         )  # fmt: skip
 
     def best(self, terms: Terms, words: int, mask: Mask | None, number: int, *, every: bool) -> tuple[int, U64]:
-        """How many rows hold the terms (`terms_of`) of `every` word, or of any, and are in `mask`; and three lines: the
-        points, the number that puts the latest first and the place of those with the most points, the first of those
-        that tie."""
+        """How many rows hold the terms (`terms_of`) of `every` word, or of any, and are in `mask`; and in three lines
+        the points, the number that puts the latest first and the place of each of the `number` with the most points,
+        the first of those that tie. What stands behind these says nothing."""
         try:
             marks = self._marks.pop()
         except IndexError:  # not asked before: another search may take the last at any moment
@@ -242,8 +241,8 @@ class Segment:
 class Terms(NamedTuple):
     """The terms of a question's words, as `scoring` takes them: five numbers each, and what each adds at most."""
 
-    lines: U64
-    most: F64
+    lines: array[int]
+    most: array[float]
 
 
 def terms_of(words: Sequence[Word]) -> Terms:
@@ -255,7 +254,7 @@ def terms_of(words: Sequence[Word]) -> Terms:
             for step, term in enumerate(terms):
                 lines += (key(term), number, step, len(terms), flat)
                 worth.append(most)
-    return Terms(np.frombuffer(array("Q", lines), np.uint64), np.frombuffer(array("d", worth), np.float64))
+    return Terms(array("Q", lines), array("d", worth))
 
 
 def flattened(block: Block) -> Flat:

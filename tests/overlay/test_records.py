@@ -56,7 +56,7 @@ def test_records_are_unpacked_where_they_lie(several: list[Record]) -> None:
             assert json.loads(bytes(text) + b"}") == shown
             assert bytes(text).startswith(record.item[:-1])
         points = np.arange(len(places), dtype=np.uint64) * np.uint64(16_383)
-        written = file.written(np.array(places, np.uint64), points)
+        written = file.written(np.array((points, points, places), np.uint64), 0, len(places))
         assert (written is None) == (begun is None)
         if written is not None and begun is not None:
             ends = map(scored, (points / BEST).tolist())
@@ -76,13 +76,12 @@ def test_what_is_appended_between_two_looks_is_seen_and_what_was_seen_stays(tmp_
         list(other.read([45_005 << 24 | 7]))
     with pytest.raises(ValueError, match="the records end before 45,005 \\+ 7: rebuild the index"):
         other.shown([first, 45_005 << 24 | 7])
-    zero = np.zeros(1, np.uint64)
     with pytest.raises(ValueError, match="the records end before 45,005 \\+ 7: rebuild the index"):
-        other.written(np.array([45_005 << 24 | 7], np.uint64), zero)
+        other.written(np.array([[0], [0], [45_005 << 24 | 7]], np.uint64), 0, 1)
     with pytest.raises(ValueError, match="the records end after 45,005 bytes, before one that is told of: rebuild"):
-        other.written(np.array([45_000 << 24 | 5], np.uint64), zero)
+        other.written(np.array([[0], [0], [45_000 << 24 | 5]], np.uint64), 0, 1)
     with pytest.raises(ValueError, match="the records end after 45,005 bytes, before one that is told of: rebuild"):
-        other.written(np.array([first], np.uint64), np.array([65_536], np.uint64))
+        other.written(np.array([[65_536], [0], [first]], np.uint64), 0, 1)
     file.close()
     other.close()
 

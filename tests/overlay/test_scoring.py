@@ -92,7 +92,8 @@ def ask(segment: Segment, asked: Asked) -> tuple[int, list[tuple[int, int, int]]
     mask = None if asked.mask is None else np.array(asked.mask)
     terms = terms_of(asked.words)
     total, columns = segment.best(terms, len(asked.words), mask, asked.number, every=asked.every)
-    return total, list(zip(*columns.tolist(), strict=True))
+    points, newest, places = columns[:3, : min(total, asked.number)].tolist()
+    return total, list(zip(points, newest, places, strict=True))
 
 
 @given(held, st.lists(asked, min_size=1, max_size=6))

@@ -123,23 +123,23 @@ def _written(view: View, postings: Postings, found: Counted, query: Query) -> Hi
     warning may be too old to be told."""
     if query.limit < 1 or view.records is None or query.rates or (len(postings.segments) > 1 and _ties(found, query)):
         return None
-    shown = found.columns[:, query.offset : query.offset + query.limit]
-    pieces = _pieces(view.records, shown, query)
+    first, stop = min(query.offset, found.number), min(query.offset + query.limit, found.number)
+    pieces = _pieces(view.records, found.columns, first, stop, query)
     if pieces is None:
         return None
-    of = view.records, shown, query
-    return answer(Written(shown.shape[1], pieces, partial(_made, *of), partial(_key, *of)), found.total, ages=False)
+    of = view.records, found.columns, first, query
+    return answer(Written(stop - first, pieces, partial(_made, *of), partial(_key, *of)), found.total, ages=False)
 
 
-def _pieces(records: Records, shown: U64, query: Query) -> Sequence[Piece] | None:
-    points, _, places = shown
+def _pieces(records: Records, found: U64, first: int, stop: int, query: Query) -> Sequence[Piece] | None:
     if is_any_offer(query):
-        written = records.written(places, points)
+        written = records.written(found, first, stop)
         return None if written is None else (written,)
-    begun = records.begun(places.tolist(), Showing(query))
+    points, _, places = found[:3, first:stop].tolist()
+    begun = records.begun(places, Showing(query))
     if begun is None:
         return None
-    return [piece for each, made in zip(begun, points.tolist(), strict=True) for piece in (each, scored(made / BEST))]
+    return [piece for each, made in zip(begun, points, strict=True) for piece in (each, scored(made / BEST))]
 
 
 def _ties(found: Counted, query: Query) -> bool:
@@ -148,16 +148,16 @@ def _ties(found: Counted, query: Query) -> bool:
     return any(one[:2] == other[:2] for one, other in pairwise(near))
 
 
-def _made(records: Records, shown: U64, query: Query, at: int) -> Hit:
-    points, _, place = shown[:, at].tolist()
+def _made(records: Records, found: U64, first: int, query: Query, at: int) -> Hit:
+    points, _, place = found[:3, first + at].tolist()
     ((id_, usual, offers, item, _),) = records.shown((place,))
-    return Hit(id_, item, points / BEST, Showing(query)(usual, offers), _key(records, shown, query, at))
+    return Hit(id_, item, points / BEST, Showing(query)(usual, offers), _key(records, found, first, query, at))
 
 
-def _key(records: Records, shown: U64, query: Query, at: int) -> tuple[int | str, ...]:
-    found = tuple(shown[:, at].tolist())
-    (id_,) = records.ids((found[2],))
-    return _key_of(found, id_, scored=bool(query.text.strip()))
+def _key(records: Records, found: U64, first: int, query: Query, at: int) -> tuple[int | str, ...]:
+    points, newest, place = found[:3, first + at].tolist()
+    (id_,) = records.ids((place,))
+    return _key_of((points, newest, place), id_, scored=bool(query.text.strip()))
 
 
 def _key_of(found: Found, id_: str, *, scored: bool) -> tuple[int | str, ...]:
