@@ -30,7 +30,8 @@ def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def kernel(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile at the first call from Python, or load from the cache on disk what an earlier process compiled.
+    """Compile at the first call from Python, or load from the cache on disk what an earlier process compiled. Arguments
+    are not named.
 
     Numba says "cannot cache function" at decoration when neither NUMBA_CACHE_DIR, the package's folder nor the user's
     cache can be written; then every process compiles. So does one that finds the cache damaged or the disk full:
@@ -38,21 +39,22 @@ def kernel(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """
     plain = numba.njit(**_OPTIONS)(function)
     try:
-        chosen = [numba.njit(cache=True, **_OPTIONS)(function)]
+        chosen = numba.njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:
-        chosen = [plain]
+        chosen = plain
 
     @wraps(function)
-    def call(*arguments: _P.args, **named: _P.kwargs) -> _R:
+    def call(*arguments: Any) -> Any:
+        nonlocal chosen
         try:
-            return cast("_R", chosen[0](*arguments, **named))
+            return chosen(*arguments)
         except Exception:
-            if chosen[0] is plain:
+            if chosen is plain:
                 raise
-            chosen[0] = plain
-            return cast("_R", plain(*arguments, **named))
+            chosen = plain
+            return plain(*arguments)
 
-    return call
+    return cast("Callable[_P, _R]", call)
 
 
 def _loader(bits: int, result: Any) -> Any:

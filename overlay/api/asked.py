@@ -21,7 +21,13 @@ from parsers.rates import Rates
 
 NEWEST_OR_BEST_FIRST = frozenset({"relevance", "updated", "created"})
 DEFAULT_STATUSES = ("live", "pending")
-_BOUNDS, _HEIGHTS = frozenset({"minPrice", "maxPrice"}), frozenset({"fromBlock", "toBlock", "asOfHeight"})
+_BOUNDS = frozenset({"minPrice", "maxPrice"})
+_HEIGHTS = {"fromBlock": "from_height", "toBlock": "to_height", "asOfHeight": "as_of"}
+_AS_GIVEN = {
+    "acceptedCurrency": "currencies", "interval": "intervals", "minPrice": "min_price", "maxPrice": "max_price",
+    "domain": "domains", "verified": "verified", "updatedSince": "updated_since", "limit": "limit",
+}  # fmt: skip
+"""Where a query keeps the values of parameters that it takes as they are given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,36 +116,28 @@ def _query(
     rates: Mapping[str, Decimal],
 ) -> Query:
     name = sort.removeprefix("-")
-    by_height = height_chain is not None
     words = asked_words.read(found.get("q", ""))
+    given: dict[str, Any] = {_AS_GIVEN[name]: value for name, value in found.items() if name in _AS_GIVEN}
+    if height_chain is not None and _are_heights(found):
+        given["height_chain"] = height_chain
+        given |= {_HEIGHTS[name]: value for name, value in found.items() if name in _HEIGHTS}
     return Query(
         text=words.text,
         kind=_kind(found),
         skills=_with(found.get("skillId", ()), words.skills, values.text),
-        currencies=found.get("acceptedCurrency", ()),
-        intervals=found.get("interval", ()),
-        min_price=found.get("minPrice"),
-        max_price=found.get("maxPrice"),
         price_currency=price_currency,
         rates=rates,
         tags=_with(found.get("tag", ()), words.tags, values.tag),
         chains=chains,
-        domains=found.get("domain", ()),
         owners=_with(found.get("owner", ()), words.owners, values.owner),
         statuses=_statuses(found),
-        verified=found.get("verified"),
-        height_chain=height_chain if _are_heights(found) else None,
-        from_height=found.get("fromBlock") if by_height else None,
-        to_height=found.get("toBlock") if by_height else None,
-        as_of=found.get("asOfHeight") if by_height else None,
-        updated_since=found.get("updatedSince"),
         sort=name,
         descending=name not in NEWEST_OR_BEST_FIRST if sort.startswith("-") else None,
-        limit=found.get("limit", 20),
         offset=0 if place else min(found.get("offset", 0), MAX_OFFSET),
         after=place.key if place else None,
         facets=tuple(dict.fromkeys(chain.from_iterable(found["facets"]))) if "facets" in found else (),
         operators=_operators(words),
+        **given,
     )
 
 
@@ -234,7 +232,7 @@ def _on_prices(
 
 
 def _are_heights(found: Mapping[str, Any]) -> bool:
-    return not _HEIGHTS.isdisjoint(found)
+    return not _HEIGHTS.keys().isdisjoint(found)
 
 
 def _on_heights(found: Mapping[str, Any], names: tuple[str, ...], height_chain: str | None) -> Iterable[Fault]:

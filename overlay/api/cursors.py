@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -14,8 +13,7 @@ MAX_LENGTH = 8_192  # an id of 2 kB and a name of 100 characters, escaped
 _MAX_KEYS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """The end of a page: the last hit's sort key under `sort` (as in the URL), the index generation it was read from,
     how many listings stood before the next page, and which exchange rates made the order (`exchange.version`; empty
     where none did)."""
@@ -30,8 +28,7 @@ class Place:
 
 def encode(place: Place) -> str:
     """Base64url JSON without padding. Raises TypeError when the engine's sort key is not made of JSON scalars."""
-    fields = (place.sort, place.key, place.epoch, place.seq, place.position, place.rates)
-    return urlsafe_b64encode(orjson.dumps(fields)).rstrip(b"=").decode()
+    return urlsafe_b64encode(orjson.dumps(tuple(place))).rstrip(b"=").decode()
 
 
 def decode(text: str) -> Place:

@@ -23,7 +23,7 @@ stands where the item begins, where what is told ends, and whether a warning is 
 _BEYOND, _AGING = -1, -2
 _POINTS, _PLACE = 0, 2  # lines of what is found
 _MADE = 1 << 16  # points
-_NOTHING = np.empty(0, np.uint8)
+_USUAL = 96 * 1024  # bytes that nearly every page of twenty fits in
 
 
 def _scores() -> tuple[U8, I64]:
@@ -42,14 +42,16 @@ def gathered(records: U8, found: U64, first: int, stop: int) -> memoryview | Non
     None where a warning is told for a time only. Raises ValueError where a record is not in the file, and for points
     that none can make: 65,536 and more.
     """
-    size = _gather(records, found, first, stop, _TEXTS, _ENDS, _NOTHING)
+    page = np.empty(_USUAL, np.uint8)
+    size = _gather(records, found, first, stop, _TEXTS, _ENDS, page)
     if size == _AGING:
         return None
     if size == _BEYOND:
         raise ValueError(f"the records end after {len(records):,} bytes, before one that is told of: rebuild the index")
-    page = np.empty(size, np.uint8)
-    _gather(records, found, first, stop, _TEXTS, _ENDS, page)
-    return page.data
+    if size > len(page):
+        page = np.empty(size, np.uint8)
+        _gather(records, found, first, stop, _TEXTS, _ENDS, page)
+    return page.data[:size]
 
 
 @kernel
