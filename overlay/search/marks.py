@@ -11,9 +11,10 @@ import numpy.typing as npt
 from overlay.search import scoring
 from overlay.search.ranking import LEVELS
 from overlay.search.scoring import COLUMNS
+from overlay.search.segment import Terms
 
 if TYPE_CHECKING:
-    from overlay.search.segment import Segment, Terms
+    from overlay.search.segment import Segment
 
 Mask = npt.NDArray[np.bool_]
 U64 = npt.NDArray[np.uint64]
@@ -25,7 +26,7 @@ class Marks:
     """Room to count in for a number of rows: 14 bytes each. It is not cleared between searches: they count on, until
     the numbers end (`scoring`)."""
 
-    __slots__ = ("_base", "_counts", "_found", "_lines", "_most", "_out", "_points", "_spans", "_terms", "_worth")
+    __slots__ = ("_base", "_counts", "_found", "_out", "_points", "_spans", "_told", "_views")
 
     def __init__(self, rows: int) -> None:
         self._counts = np.zeros((5, rows), np.uint16)
@@ -37,9 +38,13 @@ class Marks:
     def _make_room(self, most: int) -> None:
         """For so many terms and words. What is told of terms is copied to where the loop reads it: to make arrays of it
         for each search takes longer."""
-        self._terms, self._worth = array("Q", bytes(8 * COLUMNS * most)), array("d", bytes(8 * most))
-        self._lines = np.frombuffer(self._terms, np.uint64).reshape(most, COLUMNS)
-        self._most = np.frombuffer(self._worth, np.float64)
+        room = bytes(8 * most)
+        self._told = Terms(array("Q", COLUMNS * room), array("d", room), array("q", room), array("d", room))
+        lines, worth, ends, units = self._told
+        self._views = (
+            np.frombuffer(lines, np.uint64).reshape(most, COLUMNS), np.frombuffer(worth, np.float64),
+            np.frombuffer(ends, np.int64), np.frombuffer(units, np.float64),
+        )  # fmt: skip
         self._spans = np.zeros((most, 2), np.int64)
         self._points = np.zeros((most, LEVELS + 1), np.int64)
 
@@ -47,21 +52,22 @@ class Marks:
         self, segment: Segment, terms: Terms, words: int, mask: Mask | None, number: int, *, every: bool
     ) -> tuple[int, U64]:
         """What `Segment.best` tells."""
-        count = len(terms.most)
-        most = count + words
+        most = len(terms.worth) + words
         if self._base + most > _MOST:
             self._counts[:] = 0
             self._base = 0
-        if most > len(self._most):
+        if most > len(self._spans):
             self._make_room(most)
         if number > self._out.shape[1]:
             self._out = np.zeros((4, number), np.uint64)
-        self._terms[: len(terms.lines)], self._worth[:count] = terms
+        told = self._told
+        told.lines[: len(terms.lines)], told.worth[: len(terms.worth)] = terms.lines, terms.worth
+        told.ends[:words], told.units[:words] = terms.ends, terms.units
         held = segment.held
         total = scoring.best(
-            held.keys, held.starts, held.rows, segment.levels, segment.newest, segment.places, self._lines, self._most,
-            count, words, every, mask is not None, _ANY if mask is None else mask, self._base, self._counts,
-            self._found, self._spans, self._points, number, self._out,
+            held.keys, held.starts, held.rows, segment.levels, segment.newest, segment.places, *self._views, words,
+            every, mask is not None, _ANY if mask is None else mask, self._base, self._counts, self._found, self._spans,
+            self._points, number, self._out,
         )  # fmt: skip
         self._base += most
         return total, self._out.copy()

@@ -16,9 +16,12 @@ a compound with a part that no listing holds is taken apart; and what is said fi
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from overlay.search.closeness import Closeness, closeness
+from overlay.search.listed import key
 from overlay.search.ranking import LEVELS, alike, points, rarity, unit
 from overlay.search.text import Compound, asked, edits, is_spelt, stem
 from overlay.search.vocabulary import Vocabulary
@@ -60,10 +63,35 @@ class Choice(NamedTuple):
         return (alike(self.most),) * LEVELS if self.flat else tuple(points(self.most))
 
 
-class Word(NamedTuple):
-    """A word of the question; it counts as much as the best of the choices a listing holds."""
+class Known:
+    """What may stand for a word, whatever question it is in; `most` is the largest worth of it. `lines` say of each
+    term its number, its word (yet to be told), its place among the terms that stand together, their number, and whether
+    it is flat; `worth` says what these together are (`scoring`)."""
 
-    choices: tuple[Choice, ...]
+    __slots__ = ("gains", "lines", "most", "worth")
+
+    def __init__(self, gains: Iterable[tuple[tuple[str, ...], Gain]]) -> None:
+        self.gains = tuple(gains)
+        self.most = max([gain.worth for _, gain in self.gains])
+        self.lines, self.worth = array("Q"), array("d")
+        for terms, (worth, flat) in self.gains:
+            for step, term in enumerate(terms):
+                self.lines.extend((key(term), 0, step, len(terms), flat))
+                self.worth.append(worth)
+
+
+class Word(NamedTuple):
+    """A word of the question; it counts as much as the best of the choices a listing holds. `unit` is what it counts
+    for in this question."""
+
+    known: Known
+    unit: float
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """What may stand for it, here."""
+        of = self.known.gains
+        return tuple([Choice(terms, worth * self.unit / len(terms), flat) for terms, (worth, flat) in of])
 
 
 class Plan(NamedTuple):
@@ -80,11 +108,11 @@ def plan(text: str, vocabulary: Vocabulary) -> Plan:
     compounds = asked(text)[:MOST_WORDS]
     if len(compounds) > SHORT:
         return _long_plan(compounds, vocabulary)
-    gains = [_known_gains(each, vocabulary, last=each is compounds[-1], long=False) for each in compounds]
-    if not gains:
+    known = [_known(each, vocabulary, last=each is compounds[-1], long=False) for each in compounds]
+    if not known:
         return Plan((), all_first=True)
-    each = unit([_most(of) for of in gains])
-    return Plan(tuple(_word(of, each) for of in gains), all_first=True)
+    each = unit([of.most for of in known])
+    return Plan(tuple([Word(of, each) for of in known]), all_first=True)
 
 
 def compounds(text: str, vocabulary: Vocabulary) -> list[Compound]:
@@ -95,11 +123,11 @@ def compounds(text: str, vocabulary: Vocabulary) -> list[Compound]:
 
 def _long_plan(compounds: list[Compound], vocabulary: Vocabulary) -> Plan:
     placed = _taken_apart(compounds, vocabulary)[:MOST_WORDS]
-    gains = [_known_gains(each, vocabulary, last=each is placed[-1][0], long=True) for each, _ in placed]
+    known = [_known(each, vocabulary, last=each is placed[-1][0], long=True) for each, _ in placed]
     leads = [1 / (1 + _FADING * place) for _, place in placed]
-    each = unit([_most(of) * lead for of, lead in zip(gains, leads, strict=True)])
-    words = tuple(_word(of, each * lead) for of, lead in zip(gains, leads, strict=True))
-    return Plan(words, all_first=False, closeness=closeness([list(of) for of in gains], each))
+    each = unit([of.most * lead for of, lead in zip(known, leads, strict=True)])
+    words = tuple([Word(of, each * lead) for of, lead in zip(known, leads, strict=True)])
+    return Plan(words, all_first=False, closeness=closeness([[terms for terms, _ in of.gains] for of in known], each))
 
 
 def _taken_apart(compounds: list[Compound], vocabulary: Vocabulary) -> list[tuple[Compound, int]]:
@@ -114,17 +142,13 @@ def _taken_apart(compounds: list[Compound], vocabulary: Vocabulary) -> list[tupl
     return list(found.values())
 
 
-def _most(gains: Gains) -> float:
-    return max([gain.worth for gain in gains.values()])
-
-
-def _word(gains: Gains, unit: float) -> Word:
-    return Word(tuple([Choice(terms, worth * unit / len(terms), flat) for terms, (worth, flat) in gains.items()]))
-
-
-def _known_gains(compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool) -> Gains:
+def _known(compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool) -> Known:
     """Not to be changed: common words are asked for again and again."""
-    return vocabulary.derived((compound, last, long), lambda: _gains(compound, vocabulary, last=last, long=long))
+
+    def make() -> Known:
+        return Known(_gains(compound, vocabulary, last=last, long=long).items())
+
+    return vocabulary.derived((compound, last, long), make)
 
 
 def _gains(compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool) -> Gains:

@@ -6,7 +6,7 @@ import numpy as np
 
 from overlay.search.gathering import gathered
 from overlay.search.lexicon import empty
-from overlay.search.matching import Choice, Word
+from overlay.search.matching import Gain, Known, Word
 from overlay.search.records import Record
 from overlay.search.segment import Flat, Segment, terms_of
 
@@ -21,4 +21,4 @@ def prepare() -> None:
     gathered(data, np.zeros((3, 1), np.uint64), 0, 1)
     keys, rows, levels = np.zeros(1, np.uint64), np.zeros(1, np.uint32), np.ones(1, np.uint8)
     one = Flat(keys, keys, [b""], keys, rows, levels, keys[:0], rows[:0], keys[:0], rows[:0])
-    Segment.build(one).best(terms_of([Word((Choice(("a",), 1.0),))]), 1, None, 1, every=False)
+    Segment.build(one).best(terms_of([Word(Known([(("a",), Gain(1.0))]), 1.0)]), 1, None, 1, every=False)

@@ -69,14 +69,18 @@ def _rarest_first(terms: U64, spans: I64, words: int, order: I64, sizes: I64) ->
 
 
 @compiled
-def _make_points(terms: U64, most: F64, points: I64) -> None:
-    """What each term adds at each level (`matching.Choice.points`): halves are rounded to the even number, as Python
-    does."""
+def _make_points(terms: U64, worth: F64, ends: I64, units: F64, points: I64) -> None:
+    """Tell terms their words, and what each adds at each level (`matching.Word.choices`, `Choice.points`): halves are
+    rounded to the even number, as Python does."""
+    word = 0
     for term in range(len(terms)):
-        flat = terms[term, FLAT] > 0
+        while term >= ends[word]:
+            word += 1
+        terms[term, WORD] = word
+        most, flat = worth[term] * units[word] / terms[term, STEPS], terms[term, FLAT] > 0
         for level in range(1, LEVELS + 1):
             part = LEVELS // 2 + 1 if flat else level
-            points[term, level] = max(np.int64(1), np.int64(np.rint(most[term] * part / LEVELS)))
+            points[term, level] = max(np.int64(1), np.int64(np.rint(most * part / LEVELS)))
 
 
 @compiled
@@ -175,21 +179,21 @@ def _still(found: U32, total: int, marks: U16, here: int) -> int:
 
 @kernel
 def best(
-    keys: U64, starts: I64, rows: U32, levels: U8, newest: U64, places: U64, lines: U64, most: F64, count: int,
-    words: int, every: bool, masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64, points: I64,
-    number: int, out: U64,
+    keys: U64, starts: I64, rows: U32, levels: U8, newest: U64, places: U64, lines: U64, worth: F64, ends: I64,
+    units: F64, words: int, every: bool, masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64,
+    points: I64, number: int, out: U64,
 ) -> int:  # fmt: skip
     """How many rows hold `every` word, or any; of the first `number` of them points, `newest` and `places` in `out`.
 
-    `rows[starts[n]:starts[n + 1]]` ascend and hold the term `keys[n]` at `levels`. The terms stand in the first
-    `count` of `lines`, and what each adds at its highest level in `most`. Where `masked`, only those count that `mask`
-    says yes to. In the first and the fourth line of `counts` nothing is above `base`, and it can grow by one for every
-    term and word. `spans` and `points` have as many lines as terms and words, `found` and the lines of `counts` as
-    there are rows, `out` three lines and a fourth to work in.
+    `rows[starts[n]:starts[n + 1]]` ascend and hold the term `keys[n]` at `levels`. The terms of each word stand in
+    `lines` up to its `ends`, what they are worth in `worth`, and what that counts for in `units`. Where `masked`, only
+    those count that `mask` says yes to. In the first and the fourth line of `counts` nothing is above `base`, and it
+    can grow by one for every term and word. `spans` and `points` have as many lines as terms and words, `found` and the
+    lines of `counts` as there are rows, `out` three lines and a fourth to work in.
     """
-    terms = lines[:count]
+    terms = lines[: ends[words - 1] if words else 0]
+    _make_points(terms, worth, ends, units, points)
     _spans(keys, starts, terms, spans)
-    _make_points(terms, most, points)
     order, sizes = spans[len(terms) : len(terms) + words, 0], spans[len(terms) : len(terms) + words, 1]
     for word in range(words):
         order[word] = word

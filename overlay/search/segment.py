@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from overlay.search.listed import U8, U32, U64, Block, fact_key, key
+from overlay.search.listed import U8, U32, U64, Block, fact_key
 from overlay.search.matching import Word
 
 if TYPE_CHECKING:
@@ -239,22 +239,24 @@ class Segment:
 
 
 class Terms(NamedTuple):
-    """The terms of a question's words, as `scoring` takes them: five numbers each, and what each adds at most."""
+    """The terms of a question's words, as `scoring` takes them: of each term five numbers and what it is worth, of each
+    word where its terms end and its unit."""
 
     lines: array[int]
-    most: array[float]
+    worth: array[float]
+    ends: array[int]
+    units: array[float]
 
 
 def terms_of(words: Sequence[Word]) -> Terms:
     """The terms of words as they are looked for."""
-    lines: list[int] = []
-    worth: list[float] = []
-    for number, word in enumerate(words):
-        for terms, most, flat in word.choices:
-            for step, term in enumerate(terms):
-                lines += (key(term), number, step, len(terms), flat)
-                worth.append(most)
-    return Terms(array("Q", lines), array("d", worth))
+    lines, worth, ends, units = array("Q"), array("d"), array("q"), array("d")
+    for known, unit in words:
+        lines.extend(known.lines)
+        worth.extend(known.worth)
+        ends.append(len(worth))
+        units.append(unit)
+    return Terms(lines, worth, ends, units)
 
 
 def flattened(block: Block) -> Flat:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from overlay.search.listed import key
 from overlay.search.marks import Marks
-from overlay.search.matching import Choice, Word
+from overlay.search.matching import Gain, Known, Word
 from overlay.search.ranking import LEVELS
 from overlay.search.segment import Flat, Segment, terms_of
 
@@ -29,12 +29,12 @@ held = st.fixed_dictionaries(
 Held = dict[str, dict[int, int]]
 
 
-@st.composite
-def choices(draw: st.DrawFn) -> Choice:
-    most = draw(st.floats(0, 300) | st.integers(0, 600).map(lambda halves: halves / 2))
-    flat = draw(st.booleans())
-    terms = tuple(draw(st.lists(st.sampled_from(TERMS), min_size=1, max_size=3)))
-    return Choice(terms, most, flat)
+halves = st.integers(0, 600).map(lambda twice: twice / 2)
+gains = st.tuples(
+    st.lists(st.sampled_from(TERMS), min_size=1, max_size=3).map(tuple),
+    st.builds(Gain, st.floats(0, 300) | halves, st.booleans()),
+)
+words = st.builds(Word, st.lists(gains, min_size=1, max_size=4).map(Known), st.just(1.0) | st.floats(0, 3))
 
 
 class Asked(NamedTuple):
@@ -46,11 +46,16 @@ class Asked(NamedTuple):
 
 asked = st.builds(
     Asked,
-    st.lists(st.lists(choices(), min_size=1, max_size=4).map(tuple).map(Word), min_size=1, max_size=4),
+    st.lists(words, min_size=1, max_size=4),
     st.booleans(),
     st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS),
     st.integers(0, 100),
 )
+
+
+def word(term: str) -> Word:
+    """A word that only one term stands for."""
+    return Word(Known([((term,), Gain(6.0))]), 1.0)
 
 
 def segment(held: Held) -> Segment:
@@ -115,17 +120,17 @@ def test_marks_begin_anew_when_their_numbers_end(left: int, held: Held, question
 
 def test_a_word_that_nothing_holds_leaves_nothing_of_all_and_the_others_of_any() -> None:
     here = segment({"many": dict.fromkeys(range(ROWS), 3)})
-    words = [Word((Choice((term,), 6.0),)) for term in ("many", "nowhere")]
+    words = [word(term) for term in ("many", "nowhere")]
     assert ask(here, Asked(words, True, None, 5)) == (0, [])
     assert ask(here, Asked(words, False, None, 1)) == (ROWS, [(3, 5_000, 35_000)])
 
 
 def test_two_searches_at_once_count_in_rooms_of_their_own() -> None:
     here = segment({"many": dict.fromkeys(range(ROWS), 3)})
-    word = Asked([Word((Choice(("many",), 6.0),))], True, None, 1)
-    ask(here, word)
+    asked = Asked([word("many")], True, None, 1)
+    ask(here, asked)
     one = here._marks.pop()
-    assert ask(here, word)[0] == ROWS
+    assert ask(here, asked)[0] == ROWS
     assert here._marks != [one]
 
 
@@ -139,5 +144,4 @@ class Raced(list[Marks]):
 def test_a_search_whose_room_another_one_took_makes_a_new_one() -> None:
     here = segment({"many": dict.fromkeys(range(ROWS), 3)})
     here._marks = Raced()
-    word = Word((Choice(("many",), 6.0),))
-    assert ask(here, Asked([word], True, None, 1)) == (ROWS, [(3, 5_000, 35_000)])
+    assert ask(here, Asked([word("many")], True, None, 1)) == (ROWS, [(3, 5_000, 35_000)])
