@@ -20,6 +20,7 @@ Mask = npt.NDArray[np.bool_]
 U64 = npt.NDArray[np.uint64]
 _MOST = (1 << 16) - 1
 _ANY: Mask = np.ones(1, np.bool_)
+_USUAL = 64  # hits that a search asks for at most, nearly always
 
 
 class Marks:
@@ -32,7 +33,7 @@ class Marks:
         self._counts = np.zeros((5, rows), np.uint16)
         self._found = np.zeros(rows, np.uint32)
         self._base = 0
-        self._out = np.zeros((4, 64), np.uint64)
+        self._out = np.zeros((4, _USUAL), np.uint64)
         self._make_room(64)
 
     def _make_room(self, most: int) -> None:
@@ -58,8 +59,7 @@ class Marks:
             self._base = 0
         if most > len(self._spans):
             self._make_room(most)
-        if number > self._out.shape[1]:
-            self._out = np.zeros((4, number), np.uint64)
+        out = self._out if number <= _USUAL else np.empty((4, number), np.uint64)
         told = self._told
         told.lines[: len(terms.lines)], told.worth[: len(terms.worth)] = terms.lines, terms.worth
         told.ends[:words], told.units[:words] = terms.ends, terms.units
@@ -67,7 +67,7 @@ class Marks:
         total = scoring.best(
             held.keys, held.starts, held.rows, segment.levels, segment.newest, segment.places, *self._views, words,
             every, mask is not None, _ANY if mask is None else mask, self._base, self._counts, self._found, self._spans,
-            self._points, number, self._out,
+            self._points, number, out,
         )  # fmt: skip
         self._base += most
-        return total, self._out.copy()
+        return total, out.copy() if out is self._out else out

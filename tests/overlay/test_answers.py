@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientSession, web
 
 from overlay.api.routes import ROUTES, STREAM
 from overlay.ports import Services
@@ -45,6 +46,16 @@ async def test_every_answer_may_be_read_from_other_pages(client: ClientSession, 
         assert response.headers["X-Content-Type-Options"] == "nosniff"
         assert response.headers["Vary"] == "Accept, Accept-Encoding"
         assert "aiohttp" not in response.headers["Server"].lower()
+
+
+@pytest.mark.parametrize("path", ["/v1/search", f"/v1/listings/{TOWER}", "/"])
+async def test_a_connection_that_is_kept_open_does_not_hold_what_it_was_sent(client: ClientSession, path: str) -> None:
+    async with client.get(path) as response:
+        assert len(await response.read()) > 500
+    gc.collect()
+    answers = [each for each in gc.get_objects() if isinstance(each, web.Response)]
+    assert answers
+    assert [len(each.body) for each in answers if isinstance(each.body, bytes) and len(each.body) > 500] == []
 
 
 async def test_preflights_are_answered(client: ClientSession) -> None:
