@@ -32,6 +32,7 @@ Row = list[Any]
 Judge = Callable[[Row], bool]
 
 
+@lru_cache(maxsize=4096)  # many listings ask the same price, and people look for round ones
 def amount_key(amount: Decimal) -> int:
     """A number of 51 bits that orders amounts: exact and even up to 12 significant digits; odd, and the same for all
     amounts that share these 12, beyond. Comparing with an even key is therefore always right.

@@ -107,7 +107,10 @@ class Server:
         pages = (int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids())
         return sum(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
-    def stop(self) -> None:
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """End it, and wait."""
         self._process.terminate()
         self._process.wait()
@@ -249,22 +252,20 @@ def measure(folder: Path, index: str, documents: list[Document], workers: Sequen
         port = _free_port()
         paths.write_text("/")
         command = [sys.executable, "-m", "tests.bench.bench_serve", "--hello", str(port), "--workers", str(number)]
-        server = Server(command, port, "/")
         head = f"{number} worker{'s' * (number > 1)}:"
         print(f"{head:<28}{'req/s':>9}{'of hello':>9}{'p50 ms':>10}{'p99 ms':>10}{'CPU ms':>10}")
-        ceiling = row("hello", server, paths, "", seconds, None)
-        server.stop()
+        with Server(command, port, "/") as server:
+            ceiling = row("hello", server, paths, "", seconds, None)
         port = _free_port()
         command = [sys.executable, "-m", "overlay", "serve", "--port", str(port), "--workers", str(number)]
-        server = Server(command, port, "/readyz", **told)
-        server.settle()
-        print(f"  ready after {server.took:.1f} s, index {size(index):.0f} MB, memory {server.memory():.0f} MB")
-        for name, asked in paths_of(documents, some_ids(port)).items():
-            paths.write_text("\n".join(asked))
-            for coding in ("", "gzip"):
-                row(f"{name}{', gzip' * bool(coding)}", server, paths, coding, seconds, ceiling)
-        print(f"  memory afterwards {server.memory():.0f} MB")
-        server.stop()
+        with Server(command, port, "/readyz", **told) as server:
+            server.settle()
+            print(f"  ready after {server.took:.1f} s, index {size(index):.0f} MB, memory {server.memory():.0f} MB")
+            for name, asked in paths_of(documents, some_ids(port)).items():
+                paths.write_text("\n".join(asked))
+                for coding in ("", "gzip"):
+                    row(f"{name}{', gzip' * bool(coding)}", server, paths, coding, seconds, ceiling)
+            print(f"  memory afterwards {server.memory():.0f} MB")
 
 
 def main() -> None:
