@@ -53,21 +53,27 @@ def cache_loops(settings: Settings) -> None:
 
 
 class Loops(NamedTuple):
-    """Loops that are compiled together: the module that holds them, and what compiles them."""
+    """Loops that are compiled together: the modules that hold them, and what compiles them."""
 
-    source: Path
+    sources: tuple[Path, ...]
     prepare: str
 
 
 _ROOT = Path(__file__).parents[1]
-BLOCKS = Loops(_ROOT / "parsers" / "block_loop.py", "from parsers import block; block.prepare()")
-POSTINGS = Loops(_ROOT / "overlay" / "search" / "scoring.py", "from overlay.search.preparing import prepare; prepare()")
+BLOCKS = Loops((_ROOT / "parsers" / "block_loop.py",), "from parsers import block; block.prepare()")
+POSTINGS = Loops(
+    tuple(_ROOT / "overlay" / "search" / f"{name}.py" for name in ("scoring", "gathering", "spelling")),
+    "from overlay.search.preparing import prepare; prepare()",
+)
 
 
 def compiled_before(loops: Loops = BLOCKS) -> bool:
-    """Whether an earlier process left compiled loops where this one will look for them: those of this very file, and
-    not of an earlier version of it. The folder alone says nothing: importing the loops makes it."""
-    source = loops.source
+    """Whether an earlier process left compiled loops where this one will look for them: those of these very files, and
+    not of earlier versions of them. The folder alone says nothing: importing the loops makes it."""
+    return all(map(_was_compiled, loops.sources))
+
+
+def _was_compiled(source: Path) -> bool:
     # Numba names the folder so: https://github.com/numba/numba/blob/main/numba/core/caching.py
     place = f"{source.parent.name}_{sha1(str(source.parent).encode(), usedforsecurity=False).hexdigest()}"
     kept = Path(os.environ.get("NUMBA_CACHE_DIR", os.devnull), place).glob(f"{source.stem}.*.nbi")

@@ -46,10 +46,11 @@ def kernel(function: Callable[_P, _R]) -> Callable[_P, _R]:
     @wraps(function)
     def call(*arguments: Any) -> Any:
         nonlocal chosen
+        tried = chosen
         try:
-            return chosen(*arguments)
+            return tried(*arguments)
         except Exception:
-            if chosen is plain:
+            if tried is plain:
                 raise
             chosen = plain
             return plain(*arguments)

@@ -35,7 +35,7 @@ class Answer(web.Response):
     """A response that lets go of its body once it is sent: a connection that is kept open remembers its last one."""
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Send the body."""
+        """Send the body, which is gone then."""
         await super().write_eof(data)
         self.body = None
 

@@ -117,10 +117,10 @@ def _query(
 ) -> Query:
     name = sort.removeprefix("-")
     words = asked_words.read(found.get("q", ""))
-    given: dict[str, Any] = {_AS_GIVEN[name]: value for name, value in found.items() if name in _AS_GIVEN}
+    given: dict[str, Any] = {_AS_GIVEN[each]: value for each, value in found.items() if each in _AS_GIVEN}
     if height_chain is not None and _are_heights(found):
         given["height_chain"] = height_chain
-        given |= {_HEIGHTS[name]: value for name, value in found.items() if name in _HEIGHTS}
+        given |= {_HEIGHTS[each]: value for each, value in found.items() if each in _HEIGHTS}
     return Query(
         text=words.text,
         kind=_kind(found),

@@ -6,7 +6,7 @@ from asyncio import to_thread
 
 from aiohttp import web
 
-from overlay.api.answers import PATHS, WATCHED
+from overlay.api.answers import PATHS, WATCHED, Answer
 
 
 async def metrics(request: web.Request) -> web.Response:
@@ -15,4 +15,4 @@ async def metrics(request: web.Request) -> web.Response:
 
     accept, paths = request.headers.get("Accept", ""), request.app[PATHS]
     text, content_type = await to_thread(exposition, request.app[WATCHED], paths, accept)
-    return web.Response(body=text, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
+    return Answer(body=text, headers={"Content-Type": content_type, "Cache-Control": "no-store"})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from overlay.api.answers import REVALIDATE, not_modified, unchanged
+from overlay.api.answers import REVALIDATE, Answer, not_modified, unchanged
 from overlay.api.problems import NotFoundError
 
 _FOLDER = Path(__file__).with_name("static")
@@ -62,6 +62,4 @@ async def static(request: web.Request) -> web.Response:
         "Cache-Control": _FOR_EVER if is_current else REVALIDATE,
         "Content-Security-Policy": _POLICY,
     }
-    return (
-        not_modified(headers) if unchanged(request, headers["ETag"]) else web.Response(body=found.body, headers=headers)
-    )
+    return not_modified(headers) if unchanged(request, headers["ETag"]) else Answer(body=found.body, headers=headers)

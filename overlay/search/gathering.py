@@ -18,7 +18,8 @@ I64 = npt.NDArray[np.int64]
 
 _SHIFT = np.uint64(24)
 _HEAD, _ITEM, _TOLD, _AGES = 34, 8, 16, 33
-"""Of a record (`records.Record.pack`): the bits of a place that say its length; the bytes of its head, and where in it
+"""In numbers, since what is compiled is kept until this file changes, whatever it imports. Of a record
+(`records.Record.pack`): the bits of a place that say its length; the bytes of its head, and where in it
 stands where the item begins, where what is told ends, and whether a warning is told for a time only."""
 _BEYOND, _AGING = -1, -2
 _POINTS, _PLACE = 0, 2  # lines of what is found
@@ -60,7 +61,7 @@ def _gather(records: U8, found: U64, first: int, stop: int, texts: U8, ends: I64
     base, text, total = np.int64(records.ctypes.data), np.int64(texts.ctypes.data), 0
     for at in range(first, stop):
         start, score = np.int64(found[_PLACE, at] >> _SHIFT), np.int64(found[_POINTS, at])
-        if start + _HEAD > len(records) or score + 1 >= len(ends):
+        if start + _HEAD > len(records) or found[_POINTS, at] >= np.uint64(_MADE):
             return _BEYOND
         item, told = load32(base + start + _ITEM), load32(base + start + _TOLD)
         if item > told or start + told > len(records):

@@ -101,6 +101,8 @@ class Postings:
     def best(self, plan: Plan, wanted: Wanted, number: int) -> Counted:
         """What is wanted and says all words of a question, if they are few and anything does; else any of them. The
         best come first, and the latest of those that tie."""
+        if not plan.words:
+            return NONE
         terms, words = terms_of(plan.words), len(plan.words)
         masked = [(each, each.allowed(wanted)) for each in self.segments]
         for every in (True, False) if plan.all_first and words > 1 else (False,):

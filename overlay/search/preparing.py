@@ -12,8 +12,8 @@ from overlay.search.segment import Flat, Segment, terms_of
 
 
 def prepare() -> None:
-    """Compile the loops, or load them as an earlier process compiled them, by looking for one word. That over postings
-    is the last: where it is found, the others are."""
+    """Compile the loops, or load them as an earlier process compiled them, by looking for one word and making one
+    page."""
     words = empty()
     words.hold()
     words.near(5, 1, 1, 1)

@@ -258,8 +258,10 @@ class Showing:
 
     def __call__(self, usual: str, packed: bytes) -> Cheapest | None:
         """The offer, None without one."""
-        if self.is_usual(usual):
-            return read_usual(usual)
+        return read_usual(usual) if self.is_usual(usual) else self.among(packed)
+
+    def among(self, packed: bytes) -> Cheapest | None:
+        """The offer, looked for among all that `pack` tells."""
         return _lowest(_meeting(packed, self._query, self._judge), self._query)
 
 

@@ -25,10 +25,11 @@ _HEAD = Struct("<6IQ??")  # where the id, the cheapest, the offers, the item, wh
 _START, _ends = _HEAD.size, _HEAD.unpack_from
 _END_OF_ID = Struct("<I")
 _shown_ends = Struct("<4I17x?").unpack_from  # what of it a page needs
-_begun_ends = Struct("<3I4xI13x?").unpack_from  # the same where all is told as it is kept
+_begun_ends = Struct("<5I13x?").unpack_from  # the same and where what is told ends
 _LENGTH_BITS = 24
 LARGEST = (1 << _LENGTH_BITS) - 1
 _END = b"}"
+_PLACES = 2  # the line of places (`postings.Counted`)
 _Bytes = bytes | mmap.mmap
 Piece = bytes | memoryview
 U8 = npt.NDArray[np.uint8]
@@ -156,21 +157,22 @@ class Records:
         ]
 
     def begun(self, places: Sequence[int], find: Showing) -> list[Piece] | None:
-        """Their items up to their ends, each with the offer that is found as its `cheapest`. None where a warning is
-        told for a time only. Raises what `read` raises."""
+        """Their items up to their ends, each with the offer that is found as its `cheapest`; most are parts of the
+        mapped file, which lives as long as they do. None where a warning is told for a time only. Raises what `read`
+        raises."""
         if not places:
             return []
         (data, view, _), _, _ = self._at(max(places))
         found: list[Piece] = []
         for place in places:
             at = place >> _LENGTH_BITS
-            usual, offers, item, end, ages = _begun_ends(data, at)
+            usual, offers, item, told, end, ages = _begun_ends(data, at)
             if ages:
                 return None
             if find.is_usual(data[at + usual : at + offers].decode()):
                 found.append(view[at + item : at + end])
             else:
-                found.append(_begun(data, at, find))
+                found.append(data[at + item : at + told] + cheapest(find.among(data[at + offers : at + item])))
         return found
 
     def written(self, found: U64, first: int, stop: int) -> memoryview | None:
@@ -184,7 +186,7 @@ class Records:
         try:
             return self._gathered(self._mapped.array, found, first, stop)
         except ValueError:  # the file has grown, or is too short
-            return self._gathered(self._at(int(found[2, first:stop].max()))[0].array, found, first, stop)
+            return self._gathered(self._at(int(found[_PLACES, first:stop].max()))[0].array, found, first, stop)
 
     def ids(self, places: Iterable[int]) -> Iterator[str]:
         """The ids of records, which takes a third of reading them. Raises what `read` raises."""
@@ -208,12 +210,6 @@ class Records:
         """Close the file."""
         self._mapped = _NOTHING
         self._close()
-
-
-def _begun(mapped: _Bytes, at: int, find: Showing) -> bytes:
-    """An item with the offer that is found."""
-    a, b, c, d, *_ = _ends(mapped, at)
-    return mapped[at + c : at + d] + cheapest(find(mapped[at + a : at + b].decode(), mapped[at + b : at + c]))
 
 
 def _too_short(at: int, size: int) -> str:

@@ -183,7 +183,8 @@ def best(
     units: F64, words: int, every: bool, masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64,
     points: I64, number: int, out: U64,
 ) -> int:  # fmt: skip
-    """How many rows hold `every` word, or any; of the first `number` of them points, `newest` and `places` in `out`.
+    """How many rows hold `every` word, or any, of one or more; of the first `number` of them points, `newest` and
+    `places` in `out`.
 
     `rows[starts[n]:starts[n + 1]]` ascend and hold the term `keys[n]` at `levels`. The terms of each word stand in
     `lines` up to its `ends`, what they are worth in `worth`, and what that counts for in `units`. Where `masked`, only
@@ -191,7 +192,7 @@ def best(
     can grow by one for every term and word. `spans` and `points` have as many lines as terms and words, `found` and the
     lines of `counts` as there are rows, `out` three lines and a fourth to work in.
     """
-    terms = lines[: ends[words - 1] if words else 0]
+    terms = lines[: ends[words - 1]]
     _make_points(terms, worth, ends, units, points)
     _spans(keys, starts, terms, spans)
     order, sizes = spans[len(terms) : len(terms) + words, 0], spans[len(terms) : len(terms) + words, 1]

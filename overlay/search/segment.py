@@ -183,9 +183,9 @@ class Segment:
         )  # fmt: skip
 
     def best(self, terms: Terms, words: int, mask: Mask | None, number: int, *, every: bool) -> tuple[int, U64]:
-        """How many rows hold the terms (`terms_of`) of `every` word, or of any, and are in `mask`; and in three lines
-        the points, the number that puts the latest first and the place of each of the `number` with the most points,
-        the first of those that tie. What stands behind these says nothing."""
+        """How many rows hold the terms (`terms_of`) of `every` word, or of any, of one or more, and are in `mask`; and,
+        in the first three lines, the points, the number that puts the latest first and the place of each of the
+        `number` with the most points, the first of those that tie. What stands behind and below says nothing."""
         try:
             marks = self._marks.pop()
         except IndexError:  # not asked before: another search may take the last at any moment

@@ -311,6 +311,18 @@ def test_a_plain_page_is_sent_without_being_read(tmp_path: Path) -> None:
     assert not isinstance(engine.search(asked).hits, Written)
 
 
+def test_a_page_stays_as_it_is_whatever_is_asked_for_next(tmp_path: Path) -> None:
+    engine = opened(tmp_path, held=True)
+    put(engine, *crowd(40), *(listing(f"beta {number}", "beta", time=number) for number in range(60)))
+    hits = engine.search(Query(text="alpha", limit=5)).hits
+    assert isinstance(hits, Written)
+    keys, page = [hits.sort_key(at) for at in range(5)], b"".join(hits.pieces)
+    for text in ("beta", "alpha beta", ""):
+        engine.search(Query(text=text, limit=50))
+        assert [hits.sort_key(at) for at in range(5)] == [each.sort_key for each in hits] == keys
+        assert b"".join(hits.pieces) == page
+
+
 def test_where_ids_decide_between_segments_the_page_is_read(tmp_path: Path) -> None:
     engine, files = opened(tmp_path / "one", held=True), opened(tmp_path / "two", held=False)
     for number in range(0, 60, 5):

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession
 
+from overlay.api.answers import Answer
 from overlay.api.routes import ROUTES, STREAM
 from overlay.ports import Services
 from tests.overlay.calls import TOWER, engine_of, problem, raw
@@ -53,7 +54,7 @@ async def test_a_connection_that_is_kept_open_does_not_hold_what_it_was_sent(cli
     async with client.get(path) as response:
         assert len(await response.read()) > 500
     gc.collect()
-    answers = [each for each in gc.get_objects() if isinstance(each, web.Response)]
+    answers = [each for each in gc.get_objects() if isinstance(each, Answer)]
     assert answers
     assert [len(each.body) for each in answers if isinstance(each.body, bytes) and len(each.body) > 500] == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
 from urllib.parse import quote, urlencode
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.api import cursors, values
+from overlay.api import asked, cursors, values
 from overlay.api.asked import Asked, from_pairs
 from overlay.api.params import CHANGES, SEARCH, SUGGEST, pairs, read
 from overlay.api.problems import BadRequestError, Fault
@@ -23,6 +24,11 @@ CHAINS = {"bsv": "bsv:mainnet", "ltc": "bip122:12a765e31ffd4059bada1e25190f6e98"
 
 def ask(query_string: str) -> Asked:
     return from_pairs(pairs(query_string), CHAINS)
+
+
+def test_what_is_taken_as_given_has_its_place_in_a_query() -> None:
+    assert {*asked._AS_GIVEN.values(), *asked._HEIGHTS.values()} <= {each.name for each in fields(Query)}
+    assert {*asked._AS_GIVEN, *asked._HEIGHTS} <= SEARCH.names.keys()
 
 
 def query(query_string: str) -> Query:

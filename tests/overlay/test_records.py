@@ -64,6 +64,37 @@ def test_records_are_unpacked_where_they_lie(several: list[Record]) -> None:
         file.close()
 
 
+def test_a_large_page_is_whole(tmp_path: Path) -> None:
+    file = Records(tmp_path / "records", write=True)
+    items = [b'{"id":"%s"}' % (bytes([letter]) * 9_000) for letter in range(ord("a"), ord("a") + 20)]
+    places = [file.append(Record("id", 0, True, "", b"", item, b"").pack()) for item in items]
+    found = np.array((range(20), range(20), places), np.uint64)
+    written, begun = file.written(found, 3, 20), file.begun(places, prices.Showing(Query()))
+    assert written is not None
+    assert begun is not None
+    assert bytes(written) == b"".join(bytes(begun[at]) + scored(at / BEST) for at in range(3, 20))
+    assert len(written) > 150_000
+    file.close()
+
+
+def test_records_that_are_damaged_are_not_read_beyond_the_file(tmp_path: Path) -> None:
+    record = Record("id", 0, True, "", b"", b"{}", b"words").pack()
+    item = int.from_bytes(record[8:12], "little")
+    told = int.from_bytes(record[16:20], "little")
+    damaged = [
+        record[:40],  # cut short behind its head
+        record[:16] + (told + 9_999).to_bytes(4, "little") + record[20:],
+        record[:8] + (told + 1).to_bytes(4, "little") + record[12:],
+        record[:16] + (item - 1).to_bytes(4, "little") + record[20:],
+    ]
+    for number, data in enumerate(damaged):
+        file = Records(tmp_path / f"{number}", write=True)
+        place = file.append(data)
+        with pytest.raises(ValueError, match="before one that is told of: rebuild the index"):
+            file.written(np.array([[0], [0], [place]], np.uint64), 0, 1)
+        file.close()
+
+
 def test_what_is_appended_between_two_looks_is_seen_and_what_was_seen_stays(tmp_path: Path) -> None:
     file = Records(tmp_path / "records", write=True)
     other = Records(tmp_path / "records", write=False)

@@ -117,7 +117,7 @@ async def test_loops_that_walk_blocks_are_compiled_where_there_are_blocks_to_wal
     compiled: list[str] = []
 
     async def compile_aside(loops: Loops) -> None:
-        compiled.append(loops.source.stem)
+        compiled.append(loops.sources[0].stem)
 
     monkeypatch.setattr("overlay.runner.compile_aside", compile_aside)
     async with running(house(tmp_path, kind(*mined().blocks, name="live"))) as (runner, _):
@@ -156,7 +156,7 @@ def test_loops_of_an_earlier_version_or_of_another_place_were_not_compiled_befor
     for folder in ("one", "other"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "loops.py").write_text("")
-    here, elsewhere = (Loops(tmp_path / folder / "loops.py", "") for folder in ("one", "other"))
+    here, elsewhere = (Loops((tmp_path / folder / "loops.py",), "") for folder in ("one", "other"))
     assert not compiled_before(here)
     digest = sha1(str(tmp_path / "one").encode(), usedforsecurity=False).hexdigest()
     kept = tmp_path / "numba" / f"one_{digest}" / "loops.best-1.py311.nbi"
@@ -164,8 +164,9 @@ def test_loops_of_an_earlier_version_or_of_another_place_were_not_compiled_befor
     kept.write_bytes(b"")
     assert compiled_before(here)
     assert not compiled_before(elsewhere)
+    assert not compiled_before(Loops((*here.sources, *elsewhere.sources), ""))
     later = kept.stat().st_mtime + 1
-    os.utime(here.source, (later, later))
+    os.utime(here.sources[0], (later, later))
     assert not compiled_before(here)
 
 

@@ -487,6 +487,17 @@ def child(code: str, **environment: str) -> str:
 
 
 ASK = "from parsers.watched import *; print(Outpoint(bytes(32), 1) in Watched([Outpoint(bytes(32), 1)]))"
+ASK_AT_ONCE = """
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from parsers.watched import *
+go = Barrier(4)
+def ask(_):
+    go.wait()
+    return Outpoint(bytes(32), 1) in Watched([Outpoint(bytes(32), 1)])
+with ThreadPoolExecutor(4) as threads:
+    print(all(threads.map(ask, range(4))))
+"""
 
 
 def test_where_no_cache_can_be_written_the_walker_compiles_without(tmp_path: Path) -> None:
@@ -495,14 +506,15 @@ def test_where_no_cache_can_be_written_the_walker_compiles_without(tmp_path: Pat
     assert child(ASK, NUMBA_CACHE_DIR=nowhere, HOME=nowhere) == "True"
 
 
-def test_a_damaged_cache_costs_a_compile_and_no_more(tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", [ASK, ASK_AT_ONCE], ids=["one", "at once"])
+def test_a_damaged_cache_costs_a_compile_and_no_more(tmp_path: Path, code: str) -> None:
     assert child(ASK, NUMBA_CACHE_DIR=str(tmp_path)) == "True"
     written = [path for path in tmp_path.rglob("*.nb?") if path.is_file()]
     assert written
     for spoil in (b"", b"spoiled"):
         for path in written:
             path.write_bytes(spoil)
-        assert child(ASK, NUMBA_CACHE_DIR=str(tmp_path)) == "True"
+        assert child(code, NUMBA_CACHE_DIR=str(tmp_path)) == "True"
 
 
 def test_nothing_else_imports_the_compiler() -> None:

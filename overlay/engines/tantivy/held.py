@@ -21,7 +21,7 @@ from overlay.search.closeness import MOST, Closeness
 from overlay.search.facts import is_plain, wanted
 from overlay.search.listed import paid, priced, taken
 from overlay.search.matching import plan
-from overlay.search.postings import NONE, Counted, Found, Postings
+from overlay.search.postings import Counted, Found, Postings
 from overlay.search.prices import Showing, amount_key, asks_offer, asks_price, each_currency
 from overlay.search.prices import is_plain as is_any_offer
 from overlay.search.ranking import BEST
@@ -99,7 +99,7 @@ def _found(
         planned = plan(query.text, view.vocabulary)
     if planned.closeness is not None:
         number = max(number, MOST)
-    return (postings.best(planned, listings, number) if planned.words else NONE), planned.closeness
+    return postings.best(planned, listings, number), planned.closeness
 
 
 def _page(view: View, found: Counted, query: Query) -> Hits:
