@@ -48,6 +48,7 @@ _FAULTS = 20
 _COUNTED: WeakKeyDictionary[Engine, Counted] = WeakKeyDictionary()
 
 _UNMADE = (Fault("unmade", UNMADE),)
+_UNCOUNTED = Fault("uncounted", "the filters to choose from are not shown: to count what they leave takes too long now")
 
 # What the form shows; every other parameter of the URL is carried along hidden.
 _FIELDS = ("q", "minPrice", "maxPrice", "priceCurrency", "sort")
@@ -98,7 +99,10 @@ async def _outcome(request: web.Request, query_string: str) -> tuple[Pairs, Outc
             raise BadRequestError((Fault("too-long", f"the page reads searches of up to {LONGEST:,} characters"),))
         given = pairs(query_string)
         asked = from_pairs(given, services.chains(), services.exchange)
-        return given, Outcome(asked, await _found(request, asked), ())
+        hits = await _found(request, asked)
+        if hits.facets == {}:
+            asked = replace(asked, notes=(*asked.notes, _UNCOUNTED))
+        return given, Outcome(asked, hits, ())
     except BadRequestError as problem:
         return given, Outcome(None, None, problem.faults)
 

@@ -9,14 +9,18 @@ from html.parser import HTMLParser
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientSession, web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overlay.api import search_api
+from overlay.api.asked import Asked
+from overlay.api.problems import ProblemError
 from overlay.pages.assets import assets
 from overlay.pages.rendering import render, web_link
 from overlay.pages.search_page import LONGEST
 from overlay.ports import Services
+from overlay.query import Hits
 from overlay.visible import one_line, visible
 from tests.overlay.calls import engine_of
 from tests.overlay.conftest import Serve
@@ -102,6 +106,22 @@ async def test_the_search_page_says_when_there_is_no_index_yet(client: ClientSes
     async with client.get("/?q=zzzz", headers=BROWSER) as response:
         assert (response.headers["Retry-After"], response.headers["Cache-Control"]) == ("5", "no-store")
     await page(client, "/?q=tower")
+
+
+async def test_what_takes_too_long_to_count_is_shown_without_filters_to_choose_from(
+    client: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = search_api.found
+
+    async def late(request: web.Request, asked: Asked) -> Hits:
+        if asked.query.facets:
+            raise ProblemError(503, "this search could not be answered within 5 s")
+        return await found(request, asked)
+
+    monkeypatch.setattr(search_api, "found", late)
+    shown = await page(client, "/?q=tower")
+    assert "2 listings" in shown.text
+    assert "The filters to choose from are not shown: to count what they leave takes too long now" in shown.text
 
 
 async def test_the_search_page_shows_results_with_summary_price_and_height(client: ClientSession) -> None:

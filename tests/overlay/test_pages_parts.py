@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from markupsafe import escape
 
 from overlay.api.asked import from_pairs
+from overlay.api.problems import ProblemError
+from overlay.engines import Cursor
 from overlay.exchange import Exchange
 from overlay.pages.amounts import about, percent, short
 from overlay.pages.assets import assets
 from overlay.pages.badges import MEANINGS, badges, explained
-from overlay.pages.counted import KEPT, Counted
+from overlay.pages.counted import KEPT, REST, Counted
 from overlay.pages.differences import LONGEST_WHERE, MOST_VALUES, Difference, differences
 from overlay.pages.facets import chips, cleared, groups, told
 from overlay.pages.install import install_config
@@ -198,6 +200,29 @@ async def test_facets_are_counted_once_for_a_search_until_the_index_changes() ->
         await counted.ask(Query(text=str(number)), None, ("tag",), found)
     await counted.ask(Query(text="0"), None, ("tag",), found)
     assert asked[-1] == ("tag",)
+
+
+async def test_what_takes_too_long_to_count_is_found_without_facets_and_not_counted_again_for_a_while() -> None:
+    asked: list[tuple[str, ...]] = []
+    now, status = [100.0], [503]
+
+    async def found(query: Query) -> Hits:
+        asked.append(query.facets)
+        if query.facets and status[0]:
+            raise ProblemError(status[0], "this search could not be answered within 5 s")
+        return Hits((), 7, facets={"tag": ()} if query.facets else None)
+
+    counted = Counted(lambda: now[0])
+    for index in range(3):  # also while the index changes
+        hits = await counted.ask(Query(text="x"), Cursor("e", index), ("tag",), found)
+        assert (hits.total, hits.facets) == (7, {})
+    assert asked == [("tag",), (), (), ()]
+    now[0] += REST
+    status[0] = 0
+    assert (await counted.ask(Query(text="x"), Cursor("e", 3), ("tag",), found)).facets == {"tag": ()}
+    status[0] = 429
+    with pytest.raises(ProblemError):
+        await counted.ask(Query(text="y"), Cursor("e", 3), ("tag",), found)
 
 
 # -- amounts
