@@ -11,7 +11,7 @@ import pytest
 
 from overlay.engines import Engine, open_engine
 from overlay.engines.postgres import PostgresEngine, search
-from overlay.query import Hits
+from overlay.query import Hits, Query
 from tests.contracts.listed import ask, ids, listing, put
 from tests.databases import new_index
 
@@ -72,3 +72,11 @@ def test_words_are_read_before_anybody_asks(engine: Engine) -> None:
         another.warm()
         assert another._view.state is not None
         assert another._view.vocabulary.frequency("alpha") == engine.consult(lambda words: words.frequency("alpha")) > 0
+
+
+def test_a_question_without_words_does_not_wait_for_the_words_in_use(engine: Engine) -> None:
+    assert isinstance(engine, PostgresEngine)
+    with closing(PostgresEngine(engine._url)) as another, another._planning:  # as who reads them holds it
+        found = another.search(Query(kind="agent", limit=5))
+        assert ids(found) == ids(engine.search(Query(kind="agent", limit=5)))
+        assert another._view.state is None

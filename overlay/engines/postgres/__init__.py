@@ -22,7 +22,7 @@ from overlay.engines.postgres import layout, writing
 from overlay.engines.postgres.hints import Hints
 from overlay.engines.postgres.layout import State
 from overlay.engines.postgres.pool import Pool, TookLongError
-from overlay.engines.postgres.search import answer, current_item, nothing, ways
+from overlay.engines.postgres.search import WORDLESS, answer, current_item, nothing, ways
 from overlay.engines.postgres.view import View, keep, seen
 from overlay.query import Hits, Query
 from overlay.search.suggesting import suggest
@@ -151,8 +151,10 @@ class PostgresEngine:
         def work(connection: Connection[Any], state: State | None) -> Hits:
             if state is None:
                 return nothing(query)
-            with self._planning:
-                tried = ways(self._seen(connection, state), query)
+            tried = WORDLESS
+            if query.text.strip():
+                with self._planning:
+                    tried = ways(self._seen(connection, state), query)
             return answer(connection, state, query, tried)
 
         return self._ask(work)

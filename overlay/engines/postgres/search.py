@@ -35,11 +35,14 @@ class Way(NamedTuple):
     closeness: Closeness | None = None
 
 
+WORDLESS = [Way((), Part("0"))]
+"""How to look for what has no words: without the words in use, which a million listings have so many of that reading
+them at first takes seconds."""
+
+
 def ways(view: View, query: Query) -> list[Way]:
-    """Each for when the one before found nothing: all words, then any of them. To be called while the words in use do
-    not change."""
-    if not query.text.strip():
-        return [Way((), Part("0"))]
+    """Each for when the one before found nothing: all words of a text, then any of them. To be called while the words
+    in use do not change."""
     planned = plan(query.text, view.vocabulary)
     if not planned.words:
         return []
