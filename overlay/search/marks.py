@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlay.search import scoring
+from overlay.search.listed import U64
 from overlay.search.ranking import LEVELS
 from overlay.search.scoring import COLUMNS
 from overlay.search.segment import Terms
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from overlay.search.segment import Segment
 
 Mask = npt.NDArray[np.bool_]
-U64 = npt.NDArray[np.uint64]
 _MOST = (1 << 16) - 1
 _ANY: Mask = np.ones(1, np.bool_)
 _USUAL = 64  # hits that a search asks for at most, nearly always

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from weakref import finalize
 
 import numpy as np
-import numpy.typing as npt
 
+from overlay.search.listed import U8, U64
 from overlay.search.prices import Showing, read_usual
 from overlay.telling import cheapest
 
@@ -32,8 +32,6 @@ _END = b"}"
 _PLACES = 2  # the line of places (`postings.Counted`)
 _Bytes = bytes | mmap.mmap
 Piece = bytes | memoryview
-U8 = npt.NDArray[np.uint8]
-U64 = npt.NDArray[np.uint64]
 
 
 class Record(NamedTuple):

@@ -19,13 +19,13 @@ from overlay.engines.tantivy.view import View
 from overlay.query import Hit, Hits, Query, Written
 from overlay.search.closeness import MOST, Closeness
 from overlay.search.facts import is_plain, wanted
-from overlay.search.listed import paid, priced, taken
+from overlay.search.listed import U64, paid, priced, taken
 from overlay.search.matching import plan
 from overlay.search.postings import Counted, Found, Postings
 from overlay.search.prices import Showing, amount_key, asks_offer, asks_price, each_currency
 from overlay.search.prices import is_plain as is_any_offer
 from overlay.search.ranking import BEST
-from overlay.search.records import U64, Piece, Records
+from overlay.search.records import Piece, Records
 from overlay.search.segment import Offered, Wanted
 from overlay.telling import scored
 
