@@ -22,8 +22,9 @@ from overlay.engines.postgres import layout, writing
 from overlay.engines.postgres.hints import Hints
 from overlay.engines.postgres.layout import State
 from overlay.engines.postgres.pool import Pool, TookLongError
-from overlay.engines.postgres.search import WORDLESS, answer, current_item, nothing, ways
+from overlay.engines.postgres.search import answer, current_item, nothing
 from overlay.engines.postgres.view import View, keep, seen
+from overlay.engines.postgres.ways import WORDLESS, ways
 from overlay.query import Hits, Query
 from overlay.search.suggesting import suggest
 from overlay.search.vocabulary import Change, Vocabulary

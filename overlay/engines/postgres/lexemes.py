@@ -1,7 +1,7 @@
 """The lexemes of a document's `tsvector`, and the `tsquery` that asks for them: exact strings, made here, never parsed.
 
-A term stands with its level (`tpayment/3`), so that one prefix asks for it at any level; facts and the words of names
-stand beside terms, so that one look into the GIN index answers words and filters together.
+A term stands with its level (`tpayment/3`); facts and the words of names stand beside terms, so that one look into the
+GIN index answers words and filters together.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ def quoted(lexeme: str) -> str:
     return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def at_any_level(text: str) -> str:
-    """Asks for a term."""
-    return quoted(f"t{text}/") + ":*"
+def at(levels: Iterable[int], text: str) -> str:
+    """Asks for a term at one of these levels. By the beginning that these have in common it would take three times as
+    long: a GIN index then says of many documents no more than that they may hold it."""
+    return either(quoted(term(text, level)) for level in levels)
 
 
 def either(parts: Iterable[str]) -> str:
@@ -53,6 +54,11 @@ def either(parts: Iterable[str]) -> str:
 def every(parts: Iterable[str]) -> str:
     """Asks for all of these."""
     return _joined(parts, " & ")
+
+
+def none(parts: Iterable[str]) -> str:
+    """Asks for none of these."""
+    return f"!({' | '.join(parts)})"
 
 
 def _joined(parts: Iterable[str], by: str) -> str:

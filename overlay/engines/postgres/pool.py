@@ -19,10 +19,13 @@ QUESTION_SECONDS = 10
 """What one statement of a question may take before the server gives it up."""
 _PREPARED = """
 SET jit = off; SET statement_timeout = {limit};
-SELECT set_config('random_page_cost', '1.1', false) WHERE current_setting('random_page_cost') = '4'
+SELECT set_config('random_page_cost', '1.1', false) WHERE current_setting('random_page_cost') = '4';
+SELECT set_config('max_parallel_workers_per_gather', '0', false)
+WHERE current_setting('max_parallel_workers_per_gather') = '2'
 """
 """Planning with the compiler takes longer than any question, and to look into every document three times as long as to
-fetch the third of them that an index names: where nobody has said otherwise, such fetches are taken for cheap."""
+fetch the third of them that an index names: where nobody has said otherwise, such fetches are taken for cheap. To have
+other processes help with a question costs more than they do."""
 _IDLE = 8  # connections kept by a process: as many threads ask at a time, and more open their own
 
 

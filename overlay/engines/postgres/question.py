@@ -36,11 +36,17 @@ class Levels:
 
     def of(self, term: str) -> list[int]:
         """Levels from 1 on."""
-        every = range(1, LEVELS + 1)
         if self._vocabulary is None:
-            return list(every)
+            return list(_EVERY)
         held = self._vocabulary.levels(term)
-        return [level for level in every if held >> (level - 1) & 1]
+        return [level for level in _EVERY if held >> (level - 1) & 1]
+
+    def asked(self, term: str) -> str:
+        """Asks for a term, also one that nothing holds."""
+        return lexemes.at(self.of(term) or _EVERY, term)
+
+
+_EVERY = range(1, LEVELS + 1)
 
 
 def points(plan: Plan, levels: Levels) -> Part:
@@ -49,25 +55,63 @@ def points(plan: Plan, levels: Levels) -> Part:
     return joined(words, " + ") if words else Part("0")
 
 
+class Ladder(NamedTuple):
+    """What a word adds to the points of a document: `rungs`, the most first, each with the lexemes that add so much,
+    or, unless `exact`, at most so much."""
+
+    rungs: tuple[tuple[int, str], ...]
+    exact: bool
+
+    @property
+    def most(self) -> int:
+        """What it adds at best."""
+        return self.rungs[0][0] if self.rungs else 0
+
+    def adding(self, least: int) -> str | None:
+        """Asks for all that may add so much or more; None for all that hold the word."""
+        asked = [lexemes_ for points, lexemes_ in self.rungs if points >= least]
+        return lexemes.either(asked) if len(asked) < len(self.rungs) else None
+
+
+def ladder(word: Word, levels: Levels) -> Ladder:
+    """What a word may add."""
+    at, several = _singles(word, levels), _several(word)
+    for choice in several:
+        most = max(choice.points) * len(choice.terms)
+        at.setdefault(most, []).append(lexemes.every(map(levels.asked, choice.terms)))
+    return Ladder(tuple((made, lexemes.either(at[made])) for made in sorted(at, reverse=True)), exact=not several)
+
+
 def _word(word: Word, levels: Levels) -> Part:
     """One CASE for all choices of one term, from the highest points down, and one for each other choice."""
-    at: dict[int, list[str]] = {}
-    for choice in word.choices:
-        if len(choice.terms) == 1:
-            for made, asked in _single(choice, levels):
-                at.setdefault(made, []).append(asked)
+    at = _singles(word, levels)
     cases = [_case(at)] if at else []
-    cases += [_together(choice, levels) for choice in word.choices if len(choice.terms) > 1]
+    cases += [_together(choice, levels) for choice in _several(word)]
     if len(cases) == 1:
         return cases[0]
     best = joined(cases, ", ")
     return best._replace(text=f"greatest({best.text})") if cases else Part("0")
 
 
+def _singles(word: Word, levels: Levels) -> dict[int, list[str]]:
+    """The lexemes of the choices of one term, by the points they make."""
+    at: dict[int, list[str]] = {}
+    for choice in word.choices:
+        if len(choice.terms) == 1:
+            for made, asked in _single(choice, levels):
+                at.setdefault(made, []).append(asked)
+    return at
+
+
+def _several(word: Word) -> list[Choice]:
+    """The choices of several terms."""
+    return [choice for choice in word.choices if len(choice.terms) > 1]
+
+
 def _single(choice: Choice, levels: Levels) -> Iterator[tuple[int, str]]:
     (term,), points = choice.terms, choice.points
     if choice.flat:
-        yield points[0], lexemes.at_any_level(term)
+        yield points[0], levels.asked(term)
         return
     for level in levels.of(term):
         yield points[level - 1], lexemes.quoted(lexemes.term(term, level))
@@ -91,13 +135,17 @@ def _together(choice: Choice, levels: Levels) -> Part:
             at.setdefault(made, []).append(asked)
         sums.append(_case(at) if at else Part("0"))
     added = joined(sums, " + ")
-    held = lexemes.every(map(lexemes.at_any_level, choice.terms))
+    held = lexemes.every(map(levels.asked, choice.terms))
     return Part(f"CASE WHEN d.held @@ %s::tsquery THEN {added.text} ELSE 0 END", (held, *added.given))
 
 
-def asked_of(word: Word) -> str:
+def asked_of(word: Word, levels: Levels) -> str:
     """Asks for any choice of a word."""
-    return lexemes.either(lexemes.every(map(lexemes.at_any_level, choice.terms)) for choice in word.choices)
+    return lexemes.either(lexemes.every(map(levels.asked, choice.terms)) for choice in word.choices)
+
+
+PLAIN = Part("d.listed")
+"""What is asked of a document when nothing is asked."""
 
 
 def where(query: Query, texts: Iterable[str], schema: str) -> Part:
@@ -106,7 +154,7 @@ def where(query: Query, texts: Iterable[str], schema: str) -> Part:
     asked = [lexemes.either(map(_fact, group)) for group in groups]
     asked += [lexemes.either(map(_fact, group)) for group in wanted(query)]
     asked += texts
-    parts = [Part("d.listed")] if is_plain(query) else []
+    parts = [PLAIN] if is_plain(query) else []
     if asked:
         parts.append(Part("d.held @@ %s::tsquery", (lexemes.every(asked),)))
     if banned := unwanted(query):
@@ -128,7 +176,7 @@ def _phrases(query: Query, schema: str) -> Iterator[Part]:
         return
     for no, sequences in (("", query.operators.phrases), ("NOT ", query.operators.excluded)):
         for each in sequences:
-            held = lexemes.every(map(lexemes.at_any_level, each.split(" ")))
+            held = lexemes.every(lexemes.at(_EVERY, term) for term in each.split(" "))
             said = f"(SELECT i.said FROM {schema}.items i WHERE i.number = d.number)"
             says = f"{no}(d.held @@ %s::tsquery AND position(%s::bytea IN {said}) > 0)"
             yield Part(says, (held, f" {each} ".encode()))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from psycopg import Connection
 
-from overlay.engines.postgres import lexemes
+from overlay.engines.postgres.best import Best
 from overlay.engines.postgres.layout import State
-from overlay.engines.postgres.question import Levels, Part, asked_of, joined, points, where
-from overlay.engines.postgres.view import View
+from overlay.engines.postgres.question import Part
+from overlay.engines.postgres.ways import Found, Way
 from overlay.query import Hit, Hits, Query
 from overlay.search.closeness import MOST, Closeness, brought_near
 from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, is_plain
-from overlay.search.matching import plan
 from overlay.search.prices import Showing, price_key
 from overlay.search.ranking import BEST
 from overlay.search.sorting import is_descending, is_key
@@ -22,41 +21,6 @@ from overlay.search.widening import without_own
 
 Key = tuple[Any, ...]
 Counts = tuple[tuple[str, int], ...]
-Found = Part
-"""A SELECT of `number`, `id`, `newest`, `made` and `points` of the documents that are found."""
-
-
-class Way(NamedTuple):
-    """One way to take the words of a question: the lexemes asked for, the points that a document then makes, and what
-    adds to those of the best."""
-
-    asked: tuple[str, ...]
-    points: Part
-    closeness: Closeness | None = None
-
-
-WORDLESS = [Way((), Part("0"))]
-"""How to look for what has no words: without the words in use, which a million listings have so many of that reading
-them at first takes seconds."""
-
-
-def ways(view: View, query: Query) -> list[Way]:
-    """Each for when the one before found nothing: all words of a text, then any of them. To be called while the words
-    in use do not change."""
-    planned = plan(query.text, view.vocabulary)
-    if not planned.words:
-        return []
-    made = points(planned, Levels(view.vocabulary, query))
-    words = tuple(map(asked_of, planned.words))
-    either = Way((lexemes.either(words),), made, planned.closeness)
-    return [Way(words, made), either] if planned.all_first and len(words) > 1 else [either]
-
-
-def _found(state: State, query: Query, way: Way) -> Found:
-    admitted = where(query, way.asked, state.schema)
-    chosen = Part(f"SELECT d.number, d.id, d.newest, d.made, ({way.points.text})::bigint AS points", way.points.given)
-    source = Part(f"FROM {state.schema}.documents d WHERE {admitted.text}", admitted.given)
-    return joined([chosen, source], " ")
 
 
 def answer(connection: Connection[Any], state: State, query: Query, tried: list[Way]) -> Hits:
@@ -84,13 +48,13 @@ def current_item(connection: Connection[Any], state: State, id_: str) -> bytes |
 
 
 def _answer(connection: Connection[Any], state: State, query: Query, way: Way) -> Hits:
-    scored, found = bool(query.text.strip()), _found(state, query, way)
+    scored, found = bool(query.text.strip()), way.found(state, query)
     if query.sort == "price":
         total, rows = _by_price(connection, state, query, found)
     else:
         if way.closeness is not None and query.sort == "relevance":
             found = _nearer(connection, state, found, way.closeness)
-        total, rows = _by_column(connection, state, query, found, scored=scored)
+        total, rows = _by_column(connection, state, query, way, found, scored=scored)
     ranked, find = scored and query.sort == "relevance", Showing(query)
     return Hits(
         tuple(_hit(key, row, find, ranked=ranked) for key, row in rows),
@@ -139,7 +103,7 @@ _DOWNWARD = {"relevance", "updated", "created"}
 
 
 def _by_column(
-    connection: Connection[Any], state: State, query: Query, found: Found, *, scored: bool
+    connection: Connection[Any], state: State, query: Query, way: Way, found: Found, *, scored: bool
 ) -> tuple[int, list[tuple[Key, Shown]]]:
     """How many are found, and the page of them."""
     sort = "updated" if query.sort == "relevance" and not scored else query.sort
@@ -165,14 +129,29 @@ def _by_column(
         given = [*found.given, *later.given, query.limit, skipped]
         return connection.execute(statement.encode(), given, binary=True).fetchall()
 
-    # what is ordered by an index and too much to be told exactly is not looked through
+    # of what is too much to be told exactly, the page is found without looking through all of it
     has_index = sort == "updated" and is_plain(query)
-    most = f"LIMIT {EXACT + 1}" if has_index else ""
+    from_above = sort == "relevance" and way.ladders and not reverse
+    if from_above and way.least > EXACT:
+        return EXACT + 1, _best(connection, state, query, way, after)
+    most = f"LIMIT {EXACT + 1}" if has_index or from_above else ""
     rows = ask(f"found AS MATERIALIZED ({found.text} {most}),", "found", "(SELECT count(*) FROM found)")
+    if from_above and rows[0][0] > EXACT:
+        return EXACT + 1, _best(connection, state, query, way, after)
     if has_index and rows[0][0] > EXACT:
         rows = ask("", f"({found.text})", f"{EXACT + 1}")
     keyed = [(_key(key), (id_, item, usual, offers)) for _, key, id_, item, usual, offers in rows if id_ is not None]
     return int(rows[0][0]), keyed
+
+
+def _best(
+    connection: Connection[Any], state: State, query: Query, way: Way, after: Key | None
+) -> list[tuple[Key, Shown]]:
+    """The page of the best."""
+    first = 0 if after else query.offset
+    found = Best(connection, state, query, way, first + query.limit, after).found()[first:]
+    shown = _shown(connection, state, [number for _, number in found])
+    return [(key, shown[number]) for key, number in found]
 
 
 def _later(order: tuple[tuple[str, bool], ...], after: Key, *, reverse: bool) -> Part:
@@ -241,7 +220,7 @@ def _facets(
         counts |= _counted(connection, state, narrow, found)
     for name, wide in widened.items():
         if wide is not query:
-            each = (_counted(connection, state, [name], _found(state, wide, way))[name] for way in tried)
+            each = (_counted(connection, state, [name], way.found(state, wide))[name] for way in tried)
             counts[name] = next(filter(None, each), ())
     return counts
 

@@ -1,0 +1,65 @@
+"""The ways to take the words of a question: what is looked for, and the points that a document then makes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from overlay.engines.postgres import lexemes
+from overlay.engines.postgres.layout import State
+from overlay.engines.postgres.question import PLAIN, Ladder, Levels, Part, asked_of, joined, ladder, points, where
+from overlay.engines.postgres.view import View
+from overlay.query import Query
+from overlay.search.closeness import Closeness
+from overlay.search.matching import Word, plan
+from overlay.search.vocabulary import Vocabulary
+
+Found = Part
+"""A SELECT of `number`, `id`, `newest`, `made` and `points` of the documents that are found."""
+
+
+class Way(NamedTuple):
+    """One way to take the words of a question: the lexemes asked for, the points that a document then makes, and what
+    adds to those of the best. Where a document must hold every word, `ladders` tell what each may add. So many as
+    `least` are found, as the words in use tell."""
+
+    asked: tuple[str, ...]
+    points: Part
+    closeness: Closeness | None = None
+    ladders: tuple[Ladder, ...] = ()
+    least: int = 0
+
+    def found(self, state: State, query: Query) -> Found:
+        """What is found so."""
+        admitted = where(query, self.asked, state.schema)
+        columns = Part("SELECT d.number, d.id, d.newest, d.made,")
+        points = self.points._replace(text=f"({self.points.text})::bigint AS points")
+        source = Part(f"FROM {state.schema}.documents d WHERE {admitted.text}", admitted.given)
+        return joined([columns, points, source], " ")
+
+
+WORDLESS = [Way((), Part("0"))]
+"""How to look for what has no words: without the words in use, which a million listings have so many of that reading
+them at first takes seconds."""
+
+
+def ways(view: View, query: Query) -> list[Way]:
+    """Each for when the one before found nothing: all words of a text, then any of them. To be called while the words
+    in use do not change."""
+    planned = plan(query.text, view.vocabulary)
+    if not planned.words:
+        return []
+    levels = Levels(view.vocabulary, query)
+    made = points(planned, levels)
+    words = tuple(asked_of(word, levels) for word in planned.words)
+    ladders = tuple(ladder(word, levels) for word in planned.words)
+    either = Way((lexemes.either(words),), made, planned.closeness)
+    if len(words) == 1 and planned.closeness is None:
+        return [either._replace(ladders=ladders, least=_least(planned.words[0], query, view.vocabulary))]
+    return [Way(words, made, ladders=ladders), either] if planned.all_first and len(words) > 1 else [either]
+
+
+def _least(word: Word, query: Query, vocabulary: Vocabulary) -> int:
+    """How many listings hold the commonest of what stands for the only word, where nothing else is asked."""
+    if where(query, (), "") != PLAIN:
+        return 0
+    return max([vocabulary.frequency(terms[0]) for terms, *_ in word.choices if len(terms) == 1], default=0)

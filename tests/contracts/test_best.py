@@ -1,0 +1,82 @@
+"""The best of more listings than are counted, in PostgreSQL: found from the top, and the same as of all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from overlay.engines import Engine, open_engine
+from overlay.engines.postgres import best, search
+from tests.contracts.listed import ask, listing, put
+from tests.contracts.test_many import FEW, pages
+from tests.databases import new_index
+
+SAID = ("alpha", "alphabet", "beta", "gamma", "delta", "web", "search", "webSearch", "alpine")
+
+
+@pytest.fixture(scope="module")
+def crowd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """Listings that say a few words at all levels; some tie."""
+    with closing(open_engine(new_index("postgres", request, tmp_path_factory.mktemp("crowd")))) as opened:
+        chance = random.Random(5)
+
+        def some(most: int) -> str:
+            return " ".join(chance.choices(SAID, k=chance.randrange(most)))
+
+        put(
+            opened,
+            *(listing(f"{at}", some(3) or "Nameless", description=some(12), tags=tuple(set(some(3).split())),
+                      time=1_700_000_000 + at // 3, kind="tool" if at % 4 else "agent",
+                      status="burned" if at % 9 == 7 else "live") for at in range(120)),
+        )  # fmt: skip
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["alpha", "alpah", "alp", "web_search", "alpha beta", "beta gamma delta", "gamma web_search", "alpha zzzz"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "query", [{}, {"kind": "tool"}, {"statuses": ("live", "burned")}, {"descending": False}],
+    ids=["all", "tools", "burned-too", "worst-first"],
+)  # fmt: skip
+@pytest.mark.parametrize("few", [1, 4, 2_000])
+def test_the_best_of_many_are_those_that_looking_at_all_of_them_finds(
+    crowd: Engine, monkeypatch: pytest.MonkeyPatch, text: str, query: dict[str, Any], few: int
+) -> None:
+    exact = [(hits.total, hits.hits) for hits in pages(crowd, text=text, **query)]
+    assert exact[0][0] > FEW
+    monkeypatch.setattr(search, "EXACT", FEW)
+    monkeypatch.setattr(best, "FEW", few)
+    many = [(hits.total, hits.hits) for hits in pages(crowd, text=text, **query)]
+    assert [hits for _, hits in many] == [hits for _, hits in exact]
+    assert {total for total, _ in many} <= {FEW, exact[0][0]}
+
+
+def test_the_best_are_looked_for_where_that_is_less_than_looking_at_all(
+    crowd: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_for: list[int] = []
+
+    def found(self: best.Best) -> list[Any]:
+        looked_for.append(self.number)
+        return []
+
+    monkeypatch.setattr(search, "EXACT", FEW)
+    monkeypatch.setattr(best.Best, "found", found)
+    for hits in (
+        ask(crowd, "alpha", limit=3),
+        ask(crowd, "alpha beta", limit=3, kind="tool"),
+        ask(crowd, "beta", limit=3, offset=6),
+    ):
+        assert (hits.total, hits.at_least, hits.hits) == (FEW, True, ())
+    assert looked_for == [3, 3, 9]
+    looked_for.clear()
+    assert ask(crowd, "alpha", sort="updated").hits
+    assert ask(crowd, "alpha", descending=False).hits
+    assert ask(crowd, "nothing but alpha then beta").hits  # whose closeness counts
+    assert not looked_for
