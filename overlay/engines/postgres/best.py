@@ -20,7 +20,8 @@ from overlay.query import Query
 Key = tuple[int, int, str]
 """The place of a document by its points: both numbers are turned around, so that it rises."""
 Row = tuple[int, bytes, int, int]
-_BEST_FIRST = "f.points DESC, f.newest DESC, f.id"
+_LATEST_FIRST = "f.newest DESC, f.id"
+_BEST_FIRST = f"f.points DESC, {_LATEST_FIRST}"
 
 FEW = 2_000
 """Documents that are read (10 ms) to find the latest among them."""
@@ -49,22 +50,12 @@ class Best(NamedTuple):
         for points, asked in ladder.rungs:
             if self._may_be_behind(points):
                 texts = (asked, lexemes.none(higher)) if higher else (asked,)
-                found += self._latest(texts, points, self.number - len(found))
+                way = self.way._replace(asked=texts, points=Part(str(points)))
+                found += latest(self.connection, self._behind(way), self.number - len(found))
             if len(found) >= self.number:
                 break
             higher.append(asked)
         return found
-
-    def _latest(self, texts: tuple[str, ...], points: int, number: int) -> list[Row]:
-        """The latest of those that hold some lexemes. Of few all are read; many are met soon among the latest of all.
-        What the database expects of a lexeme that it does not know as common is no help."""
-        order = "f.newest DESC, f.id"
-        found = self._behind(self.way._replace(asked=texts, points=Part(str(points))).found(self.state, self.query))
-        few = found._replace(text=f"SELECT f.*, count(*) OVER () AS met FROM ({found.text} LIMIT {FEW + 1}) f")
-        rows = self._rows(few, order, number, "met")
-        if rows and rows[0][-1] > FEW:
-            rows = self._rows(found, order, number)
-        return [(one, id_, newest, points) for one, id_, newest, *_ in rows]
 
     def _from_above(self) -> list[Row]:
         """Those that make so many points at least, then so many more of them that these are found soon; at last all."""
@@ -73,12 +64,12 @@ class Best(NamedTuple):
             if self._may_be_behind(most - less):
                 asked = [ladder.adding(ladder.most - less) for ladder in self.way.ladders]
                 texts = tuple(one or every for one, every in zip(asked, self.way.asked, strict=True))
-                higher = self._behind(self.way._replace(asked=texts).found(self.state, self.query))
+                higher = self._behind(self.way._replace(asked=texts))
                 enough = higher._replace(text=f"{higher.text} AND f.points >= {most - less}")
-                found = self._rows(enough, _BEST_FIRST, self.number)
+                found = _first(self.connection, enough, _BEST_FIRST, self.number)
                 if len(found) >= self.number:
                     return found
-        return self._rows(self._behind(self.way.found(self.state, self.query)), _BEST_FIRST, self.number)
+        return _first(self.connection, self._behind(self.way), _BEST_FIRST, self.number)
 
     def _steps(self) -> Iterator[int]:
         """How much less than the most is looked for."""
@@ -92,8 +83,9 @@ class Best(NamedTuple):
         """Whether anything that makes so many points at least can stand behind the key."""
         return self.after is None or points <= -self.after[0]
 
-    def _behind(self, found: Found) -> Found:
-        """Those of what is found that stand behind the key."""
+    def _behind(self, way: Way) -> Found:
+        """Those of what a way finds that stand behind the key."""
+        found = way.found(self.state, self.query)
         text = f"SELECT f.number, f.id, f.newest, f.points FROM ({found.text}) f WHERE "
         if self.after is None:
             return Part(f"{text} true", found.given)
@@ -101,7 +93,18 @@ class Best(NamedTuple):
         later = "ROW(-f.points, -f.newest, f.id) > ROW(%s, %s, %s::bytea)"
         return Part(text + later, (*found.given, points, newest, id_.encode()))
 
-    def _rows(self, found: Part, order: str, number: int, *more: str) -> list[Any]:
-        columns = ", ".join(("f.number", "f.id", "f.newest", "f.points", *more))
-        statement = f"SELECT {columns} FROM ({found.text}) f ORDER BY {order} LIMIT %s"
-        return self.connection.execute(statement.encode(), [*found.given, number], binary=True).fetchall()
+
+def latest(connection: Connection[Any], found: Found, number: int) -> list[Row]:
+    """The latest of what is found. Of few all are read; many are met soon among the latest of all. What the database
+    expects of a lexeme that it does not know as common is no help."""
+    few = found._replace(text=f"SELECT f.*, count(*) OVER () AS met FROM ({found.text} LIMIT {FEW + 1}) f")
+    rows = _first(connection, few, _LATEST_FIRST, number, "f.met")
+    if rows and rows[0][-1] > FEW:
+        rows = _first(connection, found, _LATEST_FIRST, number)
+    return [(one, id_, newest, points) for one, id_, newest, points, *_ in rows]
+
+
+def _first(connection: Connection[Any], found: Part, order: str, number: int, *more: str) -> list[Any]:
+    columns = ", ".join(("f.number", "f.id", "f.newest", "f.points", *more))
+    statement = f"SELECT {columns} FROM ({found.text}) f ORDER BY {order} LIMIT %s"
+    return connection.execute(statement.encode(), [*found.given, number], binary=True).fetchall()

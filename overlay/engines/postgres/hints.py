@@ -9,7 +9,9 @@ from typing import Any
 from psycopg import Connection
 
 from overlay.engines.postgres import lexemes
+from overlay.engines.postgres.best import latest
 from overlay.engines.postgres.layout import State
+from overlay.engines.postgres.question import Part
 from overlay.search.vocabulary import Vocabulary
 
 
@@ -48,11 +50,10 @@ class Hints:
         words = [lexemes.quoted(lexemes.name(word)) for word in every]
         words.append(lexemes.either(lexemes.quoted(lexemes.name(word)) for word in either))
         s = self.state.schema
-        statement = f"""
-            SELECT d.id, i.item FROM (
-                SELECT number, id, newest FROM {s}.documents WHERE held @@ %s::tsquery
-                ORDER BY newest DESC, id LIMIT %s
-            ) AS d JOIN {s}.items i USING (number) ORDER BY d.newest DESC, d.id
-        """
-        rows = self.connection.execute(statement.encode(), [lexemes.every(words), limit], binary=True)
-        return [(id_.decode(), item) for id_, item in rows]
+        columns = "d.number, d.id, d.newest, 0 AS points"
+        named = f"SELECT {columns} FROM {s}.documents d WHERE d.listed AND d.held @@ %s::tsquery"
+        found = latest(self.connection, Part(named, (lexemes.every(words),)), limit)
+        items = f"SELECT number, item FROM {s}.items WHERE number = ANY(%s)"
+        given = [[number for number, *_ in found]]
+        item_of = dict(self.connection.execute(items.encode(), given, binary=True).fetchall())
+        return [(id_.decode(), item_of[number]) for number, id_, *_ in found]
