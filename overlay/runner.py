@@ -93,6 +93,7 @@ class Runner:
             self.standing.follow(follower.progress)
         for chain in house.chains:
             self.standing.watch(chain)
+        self.standing.warming = hasattr(house.engine, "warm")
         self._stopping = threading.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._compiling = asyncio.Lock()
@@ -197,6 +198,7 @@ class Runner:
         hold, warm = (getattr(self._house.engine, name, None) for name in ("hold", "warm"))
         if warm is not None:
             await asyncio.to_thread(warm)
+            self.standing.warming = False
         if hold is not None:
             async with self._compiling:
                 await compile_aside(POSTINGS)

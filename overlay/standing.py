@@ -48,6 +48,8 @@ class Standing:
         self.exchange = Exchange(Quotes(store.engine).newest)
         self.came_to: Mapping[str, int] = {}
         self._was_ready = False
+        self.warming = False
+        """Whether the engine reads beforehand what the first question would have to wait for."""
         self.progress: dict[str, Progress] = {}
         self._chains: dict[str, str] = {}
         self._heights: dict[str, int] = {}
@@ -126,6 +128,8 @@ class Standing:
         return "the index was lost, and is being made anew" if lost else None
 
     def _missing(self) -> str | None:
+        if self.warming:
+            return "the words of the index are being read"
         if not self.progress:
             return "no chain is indexed yet"
         for each in self.progress.values():

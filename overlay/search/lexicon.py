@@ -12,6 +12,7 @@ import json
 import mmap
 import os
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,24 @@ def signature(word: str) -> int:
     return once | twice << 32
 
 
+_AT_ONCE = 1 << 14  # words of which signatures are made at once: their letters are counted in 4 MB
+
+
+def signatures(words: Sequence[str]) -> Bits:
+    """The signatures of many words, in a fifth of the time."""
+    found = np.zeros(len(words), np.uint64)
+    spelt = [at for at, word in enumerate(words) if _SHORTEST <= len(word) <= _LONGEST and is_spelt(word)]
+    for start in range(0, len(spelt), _AT_ONCE):
+        places = spelt[start : start + _AT_ONCE]
+        some = [words[at] for at in places]
+        letters = np.frombuffer("".join(some).encode("utf-32-le"), np.uint32) & np.uint32(31)
+        owners = np.repeat(np.arange(len(some)), np.fromiter(map(len, some), np.int64, len(some)))
+        counts = np.bincount(owners * 32 + letters, minlength=len(some) * 32).reshape(-1, 32)
+        bits = np.packbits(np.hstack((counts > 0, counts > 1)), axis=1, bitorder="little")
+        found[places] = bits.view("<u8")[:, 0]
+    return found
+
+
 _LETTERS = (12, 14, 3, 19, 4, 37, 16, 33, 13, 15, 52, 9)
 """The bits of a signature that make its key: L, N, C, S, D, a second E, P, a second A, M, O, a second T and I, which
 come nearest to standing in every other word."""
@@ -98,7 +117,7 @@ class Lexicon:
     _buckets: Buckets | None = None
 
     @classmethod
-    def build(cls, words: list[str], columns: npt.NDArray[np.uint32], bits: Bits, listings: int) -> Lexicon:
+    def build(cls, words: Sequence[str], columns: npt.NDArray[np.uint32], bits: Bits, listings: int) -> Lexicon:
         """From words in code point order, their rows of (surfaces, terms, levels) and their signatures."""
         encoded = [word.encode() for word in words]
         starts = np.zeros(len(words) + 1, np.uint32)

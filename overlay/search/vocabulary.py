@@ -11,15 +11,16 @@ The bulk lies in sorted arrays (`search.lexicon`), mapped from a file; words tha
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar, cast
 
+import numpy as np
 from rapidfuzz.distance import OSA
 from rapidfuzz.process import extract
 
-from overlay.search.lexicon import Lexicon, empty, signature
+from overlay.search.lexicon import Lexicon, empty, signature, signatures
 from overlay.search.ranking import NAMING
 from overlay.search.text import stem
 
@@ -86,6 +87,14 @@ class Vocabulary:
         self._known: dict[str, tuple[int, int]] = {}  # counts looked up since the last change
         self._derived: dict[Hashable, object] = {}  # what was made of them since
         self._before: dict[Hashable, object] = {}  # the same, before so many others
+
+    @classmethod
+    def counted(cls, listings: int, rows: Sequence[tuple[str, int, int, int]]) -> Vocabulary:
+        """From the counts of all words as `Change.rows` gives them, in code point order, each once: in a third of the
+        time that `apply` takes."""
+        words, *counts = zip(*rows, strict=True) if rows else ((), (), (), ())
+        columns = np.maximum(np.array(counts, np.int64), 0).T.astype(np.uint32)
+        return cls(Lexicon.build(words, columns, signatures(words), listings))
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
+from psycopg import Connection
 
-from overlay.engines import Engine, open_engine
+from overlay.engines import Engine, open_engine, postgres
 from overlay.engines.postgres import PostgresEngine, search
+from overlay.engines.postgres.layout import State
+from overlay.engines.postgres.view import View
 from overlay.query import Hits, Query
 from tests.contracts.listed import ask, ids, listing, put
 from tests.databases import new_index
+from tests.waiting import PATIENCE, until
 
 FEW = 5
 
@@ -80,3 +85,43 @@ def test_a_question_without_words_does_not_wait_for_the_words_in_use(engine: Eng
         found = another.search(Query(kind="agent", limit=5))
         assert ids(found) == ids(engine.search(Query(kind="agent", limit=5)))
         assert another._view.state is None
+
+
+def test_words_of_a_moment_later_are_not_counted_anew(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(engine, PostgresEngine)
+    with closing(PostgresEngine(engine._url)) as another:
+        another.warm()
+        monkeypatch.setattr(postgres, "counted", lambda *_: pytest.fail("counted anew"))
+
+        def meanwhile(connection: Connection[Any], before: State | None) -> View:
+            put(engine, listing("more", "omega"), seq=2)
+            assert before is not None
+            assert len(ask(another, "omega").hits) == 1  # another question sees more
+            return another._seen(connection, before)
+
+        assert another._ask(meanwhile).vocabulary.frequency("omega") == 1
+
+
+async def test_where_reading_all_words_takes_long_questions_do_not_wait_for_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(engine, PostgresEngine)
+    reading, read = Event(), postgres.counted
+
+    def slowly(connection: Connection[Any], state: State) -> View:
+        assert reading.wait(PATIENCE)
+        return read(connection, state)
+
+    with closing(PostgresEngine(engine._url)) as another:
+        another.warm()
+        another._took = 2 * postgres.PATIENCE_SECONDS
+        monkeypatch.setattr(postgres, "counted", slowly)
+        with engine.renewing() as fresh:
+            put(fresh, listing("new", "alpha omega"))
+            assert engine.show(fresh, back=True)
+        for _ in range(2):
+            assert [hit.id for hit in ask(another, "alpha").hits] == ["new"]
+            assert another.consult(lambda words: words.frequency("alpha")) == 23
+        reading.set()
+        await until(lambda: another.consult(lambda words: words.frequency("alpha")) == 1)
+        assert [hit.id for hit in ask(another, "omega").hits] == ["new"]

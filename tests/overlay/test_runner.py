@@ -110,6 +110,17 @@ async def test_a_thread_that_works_keeps_answers_waiting_for_less_than_usual(tmp
         assert sys.getswitchinterval() < usual / 5
 
 
+async def test_a_server_is_ready_when_its_engine_has_read_what_questions_would_wait_for(tmp_path: Path) -> None:
+    reading = threading.Event()
+    made = house(tmp_path, MemoryChain(*mined().blocks, name="live"))
+    made.engine.warm = reading.wait  # type: ignore[union-attr]
+    async with running(made) as (runner, _):
+        await until(lambda: runner.standing.heights() == {"live": 2})
+        assert runner.standing.ready() == "the words of the index are being read"
+        reading.set()
+        await until(lambda: runner.standing.ready() is None)
+
+
 @pytest.mark.parametrize(("kind", "compiles"), [(MemoryChain, 1), (SparseChain, 0)])
 async def test_loops_that_walk_blocks_are_compiled_where_there_are_blocks_to_walk(
     kind: type[MemoryChain], compiles: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

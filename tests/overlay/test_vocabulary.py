@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlay.search.lexicon import Lexicon, signature
+from overlay.search.lexicon import Lexicon, signature, signatures
 from overlay.search.text import is_spelt, stem
 from overlay.search.vocabulary import Change, Vocabulary
 from tests.oracles.search import distance
@@ -75,6 +75,33 @@ def test_signatures_never_differ_by_more_than_edits_allow(one: str, other: str) 
     away = distance(one, other)
     differing = (signature(one) ^ signature(other)).bit_count()
     assert differing <= 2 * away - abs(len(one) - len(other))
+
+
+@given(st.lists(st.text(max_size=30) | st.text("aAbéß語7", max_size=30), max_size=40), st.integers(1, 50))
+def test_signatures_of_many_words_are_those_of_each(words: list[str], at_once: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("overlay.search.lexicon._AT_ONCE", at_once)
+        assert signatures(words).tolist() == [signature(word) for word in words]
+
+
+@given(st.lists(LISTING, max_size=8), st.lists(LISTING, max_size=4), ASKED)
+def test_words_that_were_counted_are_those_that_came_one_after_the_other(
+    early: list[frozenset[str]], gone: list[frozenset[str]], word: str
+) -> None:
+    change = Change()
+    for listing in [*early, *gone]:
+        change.come(listing, {stem(each): 2 for each in listing})
+    for listing in gone:
+        change.go(listing)
+    told = Vocabulary()
+    told.apply(change.listings, change.rows())
+    told = told.merged()
+    rows = [row for row in sorted(change.rows()) if row[1] > 0 or row[2] > 0]
+    counted_so = Vocabulary.counted(change.listings, rows)
+    assert (counted_so.listings, counted_so.counts()) == (told.listings, told.counts())
+    assert counted_so.similar(word, 2) == told.similar(word, 2)
+    assert counted_so.completions("a", 9) == told.completions("a", 9)
+    assert [counted_so.levels(each) for each in told.counts()] == [told.levels(each) for each in told.counts()]
 
 
 @given(st.lists(LISTING, max_size=8), st.text("abcdé", max_size=3), st.integers(1, 5), st.booleans())

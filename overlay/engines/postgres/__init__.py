@@ -23,7 +23,7 @@ from overlay.engines.postgres.hints import Hints
 from overlay.engines.postgres.layout import State
 from overlay.engines.postgres.pool import Pool, TookLongError
 from overlay.engines.postgres.search import answer, current_item, nothing
-from overlay.engines.postgres.view import View, keep, seen
+from overlay.engines.postgres.view import View, counted, keep, moved_on
 from overlay.engines.postgres.ways import WORDLESS, ways
 from overlay.query import Hits, Query
 from overlay.search.suggesting import suggest
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; "
 _ATTEMPTS = 4
+PATIENCE_SECONDS = 0.3
+"""What reading all words may take for a question to wait for it."""
 _BUSY_SECONDS = 1.0  # a process that was killed holds its lock until the server has noticed
 
 log = logging.getLogger(__name__)
@@ -67,6 +69,9 @@ class PostgresEngine:
         self._feeding, self._planning = threading.Lock(), threading.Lock()
         self._view = View(None, Vocabulary())
         self._told: Cursor | None = None
+        self._shown: State | None = None  # the newest that a question has seen
+        self._reading: threading.Thread | None = None
+        self._took = 0.0  # seconds to read all words, the last time
         if generation is None:
             self._make()
 
@@ -120,23 +125,54 @@ class PostgresEngine:
         """Work in a snapshot. Raises BehindError when it is older than what was shown, unless that is allowed."""
         try:
             state = layout.begin(connection, _BEGIN, self._generation)
-            shown = self._view.state
-            if shown is not None and not back and (state is None or state.commit < shown.commit):
-                raise BehindError
+            self._notice(state, back=back)
             return work(connection, state)
         finally:
             if not connection.closed:
                 connection.execute(b"ROLLBACK")
 
+    def _notice(self, state: State | None, *, back: bool) -> None:
+        shown = self._shown
+        if shown is None or (state is not None and state.commit >= shown.commit):
+            self._shown = state
+            return
+        if not back:
+            raise BehindError
+        with self._planning:  # what words were counted since is void
+            self._shown, self._view = state, View(None, Vocabulary())
+
     def _seen(self, connection: Connection[Any], state: State) -> View:
-        """The words in use in a snapshot, for who holds `_planning`."""
+        """The words in use in a snapshot, for who holds `_planning`. Those of a moment later will do; so do those of
+        before where all have to be read anew and that takes long, until they are."""
         known = self._view.state
-        if known is None or (known.generation, known.commit) != (state.generation, state.commit):
-            if known is None or known.commit < state.commit or known.generation != state.generation:
-                self._view = seen(connection, state, self._view)
-            else:
-                self._view = seen(connection, state, View(None, Vocabulary()))
+        if known is not None and known.generation == state.generation and known.commit >= state.commit:
+            return self._view
+        moved = moved_on(connection, state, self._view)
+        if moved is not None:
+            self._view = moved
+        elif known is None or self._took < PATIENCE_SECONDS:
+            self._view = self._counted(connection, state)
+        elif self._reading is None or not self._reading.is_alive():
+            self._reading = threading.Thread(target=self._read_anew, name="words", daemon=True)
+            self._reading.start()
         return self._view
+
+    def _counted(self, connection: Connection[Any], state: State) -> View:
+        began = time.monotonic()
+        view = counted(connection, state)
+        self._took = time.monotonic() - began
+        return view
+
+    def _read_anew(self) -> None:
+        """Read the words in use beside questions."""
+        try:
+            view = self._ask(lambda connection, state: self._counted(connection, state) if state else None)
+        except (EngineError, UnavailableError) as error:  # the next question tries again
+            log.warning("the words in use are those of before: %s", error)
+            return
+        with self._planning:
+            if view is not None:
+                self._view = view
 
     def cursor(self) -> Cursor | None:
         """Where this index stands: as written, for the process that feeds it, else as it can be searched."""
@@ -334,6 +370,8 @@ class PostgresEngine:
         self._home.close()
         if self._away is not None:
             self._away.close()
+        if self._reading is not None:
+            self._reading.join()
 
 
 def open_engine(url: str) -> PostgresEngine:

@@ -24,36 +24,28 @@ class View(NamedTuple):
     vocabulary: Vocabulary
 
 
-def seen(connection: Connection[Any], state: State | None, before: View) -> View:
-    """The view of a state that was read in the same snapshot; `before` is given up."""
-    if state is None:
-        return View(None, Vocabulary())
+def moved_on(connection: Connection[Any], state: State, before: View) -> View | None:
+    """The view of a later state that was read in the same snapshot, by what each commit since has told; `before` is
+    given up. None where that is not told any more."""
     known = before.state
-    continues = known is not None and known.generation == state.generation and known.commit <= state.commit
-    if known is not None and continues and _told(connection, known, state, before.vocabulary):
-        return View(state, before.vocabulary)
-    return View(state, _counted(connection, state))
-
-
-def _told(connection: Connection[Any], known: State, state: State, vocabulary: Vocabulary) -> bool:
-    """Take over what was changed since; whether all of it is still known."""
-    if known.commit == state.commit:
-        return True
+    if known is None or known.generation != state.generation:
+        return None
     later = f"SELECT commit, listings, rows FROM {state.schema}.counts WHERE commit >= %s ORDER BY commit"
     first, *changes = connection.execute(later.encode(), [known.commit]).fetchall() or [(None, 0, None)]
     if first[0] != known.commit or any(rows is None for _, _, rows in changes):
-        return False
+        return None
     for _, listings, rows in changes:
-        vocabulary.apply(listings, json.loads(rows))
-    return True
+        before.vocabulary.apply(listings, json.loads(rows))
+    return View(state, before.vocabulary)
 
 
-def _counted(connection: Connection[Any], state: State) -> Vocabulary:
-    """The counts of all words."""
-    used = f"SELECT word, surfaces, terms, levels FROM {state.schema}.words WHERE surfaces > 0 OR terms > 0"
-    vocabulary = Vocabulary()
-    vocabulary.apply(state.listings, connection.execute(used.encode()).fetchall())
-    return vocabulary.merged()
+def counted(connection: Connection[Any], state: State) -> View:
+    """The view of a state, by the counts of all words: a million listings take four seconds."""
+    columns, used = "word, surfaces, terms, levels", "surfaces > 0 OR terms > 0"
+    # in the order of bytes, which is that of code points
+    statement = f"SELECT {columns} FROM {state.schema}.words WHERE {used} ORDER BY word"
+    rows = connection.execute(statement.encode(), binary=True).fetchall()
+    return View(state, Vocabulary.counted(state.listings, rows))
 
 
 def keep(connection: Connection[Any], state: State, change: Change) -> None:
