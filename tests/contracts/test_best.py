@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from overlay.engines import Engine, open_engine
-from overlay.engines.postgres import best, search
+from overlay.engines.postgres import best, lexemes, search
+from overlay.engines.postgres.question import Ladder
+from overlay.search.closeness import MOST
 from tests.contracts.listed import ask, listing, put
 from tests.contracts.test_many import FEW, pages
 from tests.databases import new_index
@@ -38,7 +43,8 @@ def crowd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.parametrize(
     "text",
-    ["alpha", "alpah", "alp", "web_search", "alpha beta", "beta gamma delta", "gamma web_search", "alpha zzzz"],
+    ["alpha", "alpah", "alp", "web_search", "alpha beta", "beta gamma delta", "gamma web_search", "alpha zzzz",
+     "gamma then beta", "nothing but alpha then beta", "a web search for delta gamma alpha alpine and beta"],
 )  # fmt: skip
 @pytest.mark.parametrize(
     "query", [{}, {"kind": "tool"}, {"statuses": ("live", "burned")}, {"descending": False}],
@@ -57,6 +63,37 @@ def test_the_best_of_many_are_those_that_looking_at_all_of_them_finds(
     assert {total for total, _ in many} <= {FEW, exact[0][0]}
 
 
+LADDERS = st.lists(st.integers(0, 40), min_size=1, max_size=7, unique=True).map(lambda points: sorted(points)[::-1])
+
+
+@given(st.lists(LADDERS, min_size=1, max_size=9), st.data(), st.booleans(), st.integers(1, 8), st.integers(1, 9))
+def test_whoever_can_have_so_many_points_is_asked_for(
+    points: list[list[int]], data: st.DataObject, every: bool, steps: int, apart: int
+) -> None:
+    ladders = [
+        Ladder(tuple((made, lexemes.quoted(f"t{word}/{made}")) for made in each), exact=True)
+        for word, each in enumerate(points)
+    ]
+    holds = [data.draw(st.sampled_from(each if every else [*each, None])) for each in points]
+    held = {f"t{word}/{made}" for word, made in enumerate(holds) if made is not None}
+    least = data.draw(st.integers(0, sum(each.most for each in ladders)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(best, "_STEPS", dict.fromkeys(range(1, 10), steps))
+        patch.setattr(best, "_TOLD_APART", apart)
+        asked = best.reaching(ladders, least, every=every)
+    enough = sum(made or 0 for made in holds) >= least
+    if asked is not None and enough:
+        assert is_met(asked, held)
+    if asked is not None and apart == 9 and steps >= 7:  # then it tells exactly
+        assert is_met(asked, held) == enough
+
+
+def is_met(asked: str, held: set[str]) -> bool:
+    """Whether a document that holds some lexemes is asked for."""
+    said = re.sub(r"'([^']*)'", lambda found: str(found[1] in held), asked)
+    return bool(eval(said.replace("&", " and ").replace("|", " or ")))  # noqa: S307 - of what was made here
+
+
 def test_the_best_are_looked_for_where_that_is_less_than_looking_at_all(
     crowd: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,11 +109,11 @@ def test_the_best_are_looked_for_where_that_is_less_than_looking_at_all(
         ask(crowd, "alpha", limit=3),
         ask(crowd, "alpha beta", limit=3, kind="tool"),
         ask(crowd, "beta", limit=3, offset=6),
+        ask(crowd, "nothing but gamma then beta", limit=3),
     ):
         assert (hits.total, hits.at_least, hits.hits) == (FEW, True, ())
-    assert looked_for == [3, 3, 9]
+    assert looked_for == [3, 3, 9, MOST, 3 + MOST]  # closeness counts where there are more words
     looked_for.clear()
     assert ask(crowd, "alpha", sort="updated").hits
     assert ask(crowd, "alpha", descending=False).hits
-    assert ask(crowd, "nothing but alpha then beta").hits  # whose closeness counts
     assert not looked_for

@@ -67,10 +67,11 @@ class Ladder(NamedTuple):
         """What it adds at best."""
         return self.rungs[0][0] if self.rungs else 0
 
-    def adding(self, least: int) -> str | None:
-        """Asks for all that may add so much or more; None for all that hold the word."""
-        asked = [lexemes_ for points, lexemes_ in self.rungs if points >= least]
-        return lexemes.either(asked) if len(asked) < len(self.rungs) else None
+    def steps(self, number: int) -> list[tuple[int, str]]:
+        """The rungs in so many groups at most, each with the most that any of it adds."""
+        size = -(-len(self.rungs) // number)
+        groups = (self.rungs[at : at + size] for at in range(0, len(self.rungs), size))
+        return [(group[0][0], lexemes.either(held for _, held in group)) for group in groups]
 
 
 def ladder(word: Word, levels: Levels) -> Ladder:

@@ -48,20 +48,71 @@ def current_item(connection: Connection[Any], state: State, id_: str) -> bytes |
 
 
 def _answer(connection: Connection[Any], state: State, query: Query, way: Way) -> Hits:
-    scored, found = bool(query.text.strip()), way.found(state, query)
+    found = way.found(state, query)
+    ranked = bool(query.text.strip()) and query.sort == "relevance"
     if query.sort == "price":
         total, rows = _by_price(connection, state, query, found)
+    elif ranked:
+        total, rows = _by_points(connection, state, query, way)
     else:
-        if way.closeness is not None and query.sort == "relevance":
-            found = _nearer(connection, state, found, way.closeness)
-        total, rows = _by_column(connection, state, query, way, found, scored=scored)
-    ranked, find = scored and query.sort == "relevance", Showing(query)
+        total, rows = _by_column(connection, state, query, found)
+    find = Showing(query)
     return Hits(
         tuple(_hit(key, row, find, ranked=ranked) for key, row in rows),
         min(total, EXACT),
         at_least=total > EXACT,
         facets=(_facets(connection, state, query, found, [way]) if total else {}) or None,
     )
+
+
+def _by_points(
+    connection: Connection[Any], state: State, query: Query, way: Way
+) -> tuple[int, list[tuple[Key, Shown]]]:
+    """How many are found, and the page of them by their points. Of more than are told exactly, the best are found
+    without looking through all of them."""
+    found, most = way.found(state, query), EXACT + 1
+    if way.ladders and is_descending(query) and (way.least >= most or _count(connection, found, most) >= most):
+        return most, _best(connection, state, query, way)
+    if way.closeness is not None:
+        found = _nearer(connection, state, found, way.closeness)
+    return _by_column(connection, state, query, found)
+
+
+def _count(connection: Connection[Any], found: Found, most: int) -> int:
+    """How many are found, of at most so many."""
+    statement = f"SELECT count(*) FROM (SELECT FROM ({found.text}) f LIMIT {most}) f"
+    (count,) = connection.execute(statement.encode(), found.given, binary=True).fetchone() or (0,)
+    return int(count)
+
+
+def _best(connection: Connection[Any], state: State, query: Query, way: Way) -> list[tuple[Key, Shown]]:
+    """The page of the best."""
+    after = query.after if query.after is not None and is_key("relevance", query.after) else None
+    first = 0 if after else query.offset
+    stop = first + query.limit
+    looked_for = Best(connection, state, query, way, stop, after)
+    if way.closeness is None:
+        page = looked_for.found()[first:]
+    else:
+        near = _brought_near(connection, state, looked_for._replace(number=MOST, after=None).found(), way.closeness)
+        page = [pair for pair in near if after is None or pair[0] > after]
+        if len(page) < stop:
+            known = {number for _, number in near}
+            page += [pair for pair in looked_for._replace(number=stop + MOST).found() if pair[1] not in known]
+        page = page[first:stop]
+    shown = _shown(connection, state, [number for _, number in page])
+    return [(key, shown[number]) for key, number in page]
+
+
+def _brought_near(
+    connection: Connection[Any], state: State, found: list[tuple[Key, int]], closeness: Closeness
+) -> list[tuple[Key, int]]:
+    """The best in the order that closeness puts them in."""
+    statement = f"SELECT number, near FROM {state.schema}.items WHERE number = ANY(%s)"
+    numbers = [number for _, number in found]
+    near_of = dict(connection.execute(statement.encode(), [numbers], binary=True).fetchall())
+    keys = brought_near(closeness, [key for key, _ in found], [near_of[number] for number in numbers])
+    return sorted(zip(keys, numbers, strict=True))
 
 
 def _nearer(connection: Connection[Any], state: State, found: Found, closeness: Closeness) -> Found:
@@ -103,10 +154,10 @@ _DOWNWARD = {"relevance", "updated", "created"}
 
 
 def _by_column(
-    connection: Connection[Any], state: State, query: Query, way: Way, found: Found, *, scored: bool
+    connection: Connection[Any], state: State, query: Query, found: Found
 ) -> tuple[int, list[tuple[Key, Shown]]]:
     """How many are found, and the page of them."""
-    sort = "updated" if query.sort == "relevance" and not scored else query.sort
+    sort = "updated" if query.sort == "relevance" and not query.text.strip() else query.sort
     order = _ORDERS[sort]
     reverse = is_descending(query) != (sort in _DOWNWARD)
     after = query.after if query.after is not None and is_key(sort, query.after) else None
@@ -129,29 +180,14 @@ def _by_column(
         given = [*found.given, *later.given, query.limit, skipped]
         return connection.execute(statement.encode(), given, binary=True).fetchall()
 
-    # of what is too much to be told exactly, the page is found without looking through all of it
+    # what is ordered by an index and too much to be told exactly is not looked through
     has_index = sort == "updated" and is_plain(query)
-    from_above = sort == "relevance" and way.ladders and not reverse
-    if from_above and way.least > EXACT:
-        return EXACT + 1, _best(connection, state, query, way, after)
-    most = f"LIMIT {EXACT + 1}" if has_index or from_above else ""
+    most = f"LIMIT {EXACT + 1}" if has_index else ""
     rows = ask(f"found AS MATERIALIZED ({found.text} {most}),", "found", "(SELECT count(*) FROM found)")
-    if from_above and rows[0][0] > EXACT:
-        return EXACT + 1, _best(connection, state, query, way, after)
     if has_index and rows[0][0] > EXACT:
         rows = ask("", f"({found.text})", f"{EXACT + 1}")
     keyed = [(_key(key), (id_, item, usual, offers)) for _, key, id_, item, usual, offers in rows if id_ is not None]
     return int(rows[0][0]), keyed
-
-
-def _best(
-    connection: Connection[Any], state: State, query: Query, way: Way, after: Key | None
-) -> list[tuple[Key, Shown]]:
-    """The page of the best."""
-    first = 0 if after else query.offset
-    found = Best(connection, state, query, way, first + query.limit, after).found()[first:]
-    shown = _shown(connection, state, [number for _, number in found])
-    return [(key, shown[number]) for key, number in found]
 
 
 def _later(order: tuple[tuple[str, bool], ...], after: Key, *, reverse: bool) -> Part:

@@ -10,7 +10,7 @@ from overlay.engines.postgres.question import PLAIN, Ladder, Levels, Part, asked
 from overlay.engines.postgres.view import View
 from overlay.query import Query
 from overlay.search.closeness import Closeness
-from overlay.search.matching import Word, plan
+from overlay.search.matching import Plan, plan
 from overlay.search.vocabulary import Vocabulary
 
 Found = Part
@@ -19,13 +19,14 @@ Found = Part
 
 class Way(NamedTuple):
     """One way to take the words of a question: the lexemes asked for, the points that a document then makes, and what
-    adds to those of the best. Where a document must hold every word, `ladders` tell what each may add. So many as
-    `least` are found, as the words in use tell."""
+    adds to those of the best. `ladders` tell what each word may add, and `every` whether a document must hold each. So
+    many as `least` are found, as the words in use tell."""
 
     asked: tuple[str, ...]
     points: Part
     closeness: Closeness | None = None
     ladders: tuple[Ladder, ...] = ()
+    every: bool = False
     least: int = 0
 
     def found(self, state: State, query: Query) -> Found:
@@ -52,14 +53,14 @@ def ways(view: View, query: Query) -> list[Way]:
     made = points(planned, levels)
     words = tuple(asked_of(word, levels) for word in planned.words)
     ladders = tuple(ladder(word, levels) for word in planned.words)
-    either = Way((lexemes.either(words),), made, planned.closeness)
-    if len(words) == 1 and planned.closeness is None:
-        return [either._replace(ladders=ladders, least=_least(planned.words[0], query, view.vocabulary))]
-    return [Way(words, made, ladders=ladders), either] if planned.all_first and len(words) > 1 else [either]
+    least = _least(planned, query, view.vocabulary)
+    either = Way((lexemes.either(words),), made, planned.closeness, ladders, least=least)
+    return [Way(words, made, None, ladders, every=True), either] if planned.all_first and len(words) > 1 else [either]
 
 
-def _least(word: Word, query: Query, vocabulary: Vocabulary) -> int:
-    """How many listings hold the commonest of what stands for the only word, where nothing else is asked."""
+def _least(planned: Plan, query: Query, vocabulary: Vocabulary) -> int:
+    """How many listings hold the commonest of what stands for any word, where nothing else is asked."""
     if where(query, (), "") != PLAIN:
         return 0
-    return max([vocabulary.frequency(terms[0]) for terms, *_ in word.choices if len(terms) == 1], default=0)
+    single = (choice.terms[0] for word in planned.words for choice in word.choices if len(choice.terms) == 1)
+    return max(map(vocabulary.frequency, single), default=0)
