@@ -38,6 +38,11 @@ class Catalogue:
     def __init__(self, source: store.Store) -> None:
         self._store = source
 
+    @property
+    def is_here(self) -> bool:
+        """Whether the database is a file."""
+        return self._store.engine.dialect.name == "sqlite"
+
     def listing(self, id: str, /) -> Listing | None:  # noqa: A002
         """The newest word about a registration or pointer, None when nobody knows the id."""
         story = self._store.stories([id]).get(id)

@@ -107,6 +107,11 @@ class Changes:
 class Store(Protocol):
     """The reading half of the store: synchronous and fast, safe to call from a worker thread."""
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it is read in this process, so that reading waits for nobody."""
+        ...
+
     def listing(self, id: str, /) -> Listing | None:  # noqa: A002
         """The registration of that plain id (no `#key`), None when nobody knows it."""
         ...

@@ -8,9 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, and_, case, delete, func, insert, select, tuple_, update
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Engine,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    select,
+    tuple_,
+    update,
+)
 
 from indexer.store.batches import batches
 from indexer.store.tables import badges, blocks, cursors, events, meta
@@ -76,9 +91,16 @@ def of(engine: Engine, registrations: Iterable[str]) -> dict[str, Badge]:
     found: dict[str, Badge] = {}
     with engine.connect() as connection:
         for batch in batches(registrations):
-            rows = select(badges).where(badges.c.registration.in_(batch))
-            found |= {row["registration"]: Badge(**row) for row in connection.execute(rows).mappings()}
+            rows = connection.execute(_named_so(), {"registrations": batch}).mappings()
+            found |= {row["registration"]: Badge(**row) for row in rows}
     return found
+
+
+@cache
+def _named_so() -> Select[Any]:
+    """The badges of the `registrations` given to it. Made once: that takes as long as the answer."""
+    asked: BindParameter[Any] = bindparam("registrations", expanding=True)
+    return select(badges).where(badges.c.registration.in_(asked))
 
 
 def cursor(engine: Engine) -> int | None:

@@ -13,6 +13,7 @@ from overlay.api.edge import Edge
 from overlay.api.hub import Hub
 from overlay.api.middleware import edge
 from overlay.api.openapi import document
+from overlay.api.reading import READERS, Readers
 from overlay.api.routes import ROUTES, STREAM
 from overlay.api.server import refuse_others
 from overlay.pages.problems import for_people
@@ -32,6 +33,7 @@ def create_app(services: Services) -> web.Application:
         log_requests=services.log_requests,
     )
     app[COSTS] = Costs(services.engine)
+    app[READERS] = Readers(services.store)
     app[HUB] = Hub(services.store, services.news, services.counters)
     for number, route in enumerate(ROUTES):
         for method in (route.method, "HEAD") if route.method == "GET" else (route.method,):
@@ -40,7 +42,7 @@ def create_app(services: Services) -> web.Application:
     app[PATHS] = [route.path for route in ROUTES]
     refuse_others(app)
     app.on_shutdown.append(_end_streams)
-    app.on_cleanup.append(_end_searches)
+    app.on_cleanup.append(_end_reading)
     app.cleanup_ctx.append(_read_for_streams)
     return app
 
@@ -49,8 +51,9 @@ async def _end_streams(app: web.Application) -> None:
     app[HUB].close()
 
 
-async def _end_searches(app: web.Application) -> None:
+async def _end_reading(app: web.Application) -> None:
     app[COSTS].close()
+    app[READERS].close()
 
 
 async def _read_for_streams(app: web.Application) -> AsyncIterator[None]:

@@ -14,6 +14,7 @@ from overlay import items
 from overlay.aging import aged
 from overlay.api.answers import REVALIDATE, SERVICES, Answer, json_bytes, not_modified, unchanged, weak_etag
 from overlay.api.problems import NotFoundError
+from overlay.api.reading import READERS
 from overlay.compact import encode
 from overlay.copies.marks import told
 from overlay.pointed import why_not
@@ -29,7 +30,7 @@ _CARD_POLICY = "sandbox; default-src 'none'; frame-ancestors 'none'"
 async def listing(request: web.Request) -> web.Response:
     """One item, with all offers and warnings, or the ids of the servers it holds."""
     services = request.app[SERVICES]
-    found = await to_thread(shown, services, request.match_info["id"])
+    found = await request.app[READERS].read(shown, services, request.match_info["id"])
     return _revalidated(request, aged(found, services.heights(), services.change_blocks))
 
 
@@ -41,7 +42,8 @@ async def history(request: web.Request) -> web.Response:
 
 async def card(request: web.Request) -> web.Response:
     """The card's exact bytes, as the chain or the domain gave them."""
-    digest, body = await to_thread(card_of, request.app[SERVICES].store, request.match_info["id"])
+    store = request.app[SERVICES].store
+    digest, body = await request.app[READERS].read(card_of, store, request.match_info["id"])
     headers = {
         "Content-Type": "application/json",
         "ETag": f'"{digest.hex()}"',

@@ -113,6 +113,8 @@ def _hit(document: Document, sort: str) -> Hit:
 class FakeStore:
     """Registrations and their histories in dicts, and a change feed of one row each."""
 
+    is_here = True
+
     def __init__(self, listings: Iterable[Listing], histories: dict[str, list[Revision]]) -> None:
         self.listings = {listing.state.id: listing for listing in listings}
         self.histories = histories
