@@ -117,10 +117,11 @@ async def test_where_reading_all_words_takes_long_questions_do_not_wait_for_it(
         another._took = 2 * postgres.PATIENCE_SECONDS
         monkeypatch.setattr(postgres, "counted", slowly)
         with engine.renewing() as fresh:
-            put(fresh, listing("new", "alpha omega"))
+            put(fresh, listing("new", "alpha omega", description=300 * "beta "))  # at levels that were not known
             assert engine.show(fresh, back=True)
         for _ in range(2):
-            assert [hit.id for hit in ask(another, "alpha").hits] == ["new"]
+            for text in ("alpha", "omega", "beta alpha"):
+                assert [hit.id for hit in ask(another, text).hits] == ["new"]
             assert another.consult(lambda words: words.frequency("alpha")) == 23
         reading.set()
         await until(lambda: another.consult(lambda words: words.frequency("alpha")) == 1)

@@ -144,13 +144,12 @@ class PostgresEngine:
     def _seen(self, connection: Connection[Any], state: State) -> View:
         """The words in use in a snapshot, for who holds `_planning`. Those of a moment later will do; so do those of
         before where all have to be read anew and that takes long, until they are."""
-        known = self._view.state
-        if known is not None and known.generation == state.generation and known.commit >= state.commit:
+        if self._view.is_of(state):
             return self._view
         moved = moved_on(connection, state, self._view)
         if moved is not None:
             self._view = moved
-        elif known is None or self._took < PATIENCE_SECONDS:
+        elif self._view.state is None or self._took < PATIENCE_SECONDS:
             self._view = self._counted(connection, state)
         elif self._reading is None or not self._reading.is_alive():
             self._reading = threading.Thread(target=self._read_anew, name="words", daemon=True)
@@ -191,7 +190,7 @@ class PostgresEngine:
             tried = WORDLESS
             if query.text.strip():
                 with self._planning:
-                    tried = ways(self._seen(connection, state), query)
+                    tried = ways(self._seen(connection, state), state, query)
             return answer(connection, state, query, tried)
 
         return self._ask(work)

@@ -28,9 +28,9 @@ def joined(parts: Iterator[Part] | list[Part], by: str) -> Part:
 
 
 class Levels:
-    """At which levels a term may stand in the documents that are looked at."""
+    """At which levels a term may stand in the documents that are looked at: any, without the words in use."""
 
-    def __init__(self, vocabulary: Vocabulary, query: Query) -> None:
+    def __init__(self, vocabulary: Vocabulary | None, query: Query) -> None:
         # counted is what a plain search finds
         self._vocabulary = vocabulary if is_plain(query) else None
 

@@ -23,6 +23,11 @@ class View(NamedTuple):
     state: State | None
     vocabulary: Vocabulary
 
+    def is_of(self, state: State) -> bool:
+        """Whether these are the words of a state, or of a moment later."""
+        known = self.state
+        return known is not None and known.generation == state.generation and known.commit >= state.commit
+
 
 def moved_on(connection: Connection[Any], state: State, before: View) -> View | None:
     """The view of a later state that was read in the same snapshot, by what each commit since has told; `before` is

@@ -43,13 +43,13 @@ WORDLESS = [Way((), Part("0"))]
 them at first takes seconds."""
 
 
-def ways(view: View, query: Query) -> list[Way]:
+def ways(view: View, state: State, query: Query) -> list[Way]:
     """Each for when the one before found nothing: all words of a text, then any of them. To be called while the words
-    in use do not change."""
+    in use do not change; those of before do not tell at which levels terms stand now."""
     planned = plan(query.text, view.vocabulary)
     if not planned.words:
         return []
-    levels = Levels(view.vocabulary, query)
+    levels = Levels(view.vocabulary if view.is_of(state) else None, query)
     made = points(planned, levels)
     words = tuple(asked_of(word, levels) for word in planned.words)
     ladders = tuple(ladder(word, levels) for word in planned.words)
