@@ -109,7 +109,7 @@ class Store(Protocol):
 
     @property
     def is_here(self) -> bool:
-        """Whether it is read in this process, so that reading waits for nobody."""
+        """Whether it is read in this process, and not asked over a network."""
         ...
 
     def listing(self, id: str, /) -> Listing | None:  # noqa: A002

@@ -161,7 +161,7 @@ class Runner:
         if house.engine is not None:
             feed = Feed(house.store, house.engine, house.copies)
             self._start(self._lasting(partial(self._carry, feed)))
-            self._start(self._hold())
+            self._start(self._lasting(self._hold))
             self._start(self._lasting(self.standing.keep_hashing))
             self._start(self._lasting(self._polling.rates))
             self._start(self._lasting(self._polling.logos))

@@ -33,7 +33,7 @@ def create_app(services: Services) -> web.Application:
         log_requests=services.log_requests,
     )
     app[COSTS] = Costs(services.engine)
-    app[READERS] = Readers(services.store)
+    app[READERS] = Readers(here=services.store.is_here and not getattr(services.engine, "slow", False))
     app[HUB] = Hub(services.store, services.news, services.counters)
     for number, route in enumerate(ROUTES):
         for method in (route.method, "HEAD") if route.method == "GET" else (route.method,):

@@ -1,4 +1,4 @@
-"""Reads of single registrations, beside the event loop."""
+"""Reads of listings and their cards, beside the event loop."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from overlay.ports import Store
-
 _T = TypeVar("_T")
 _AT_ONCE = 2
 
 
 class Readers:
-    """Where the store is in this process, more threads than these would only wait for each other's turn with Python:
-    one answers 600 a second, two 530, six 430 (measured); of two, one may wait for the disk."""
+    """Where reading waits for nobody else (`here`), more threads than these would only wait for each other's turn with
+    Python: one answers 600 a second, two 530, six 430 (measured)."""
 
-    def __init__(self, store: Store) -> None:
-        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="reader") if store.is_here else None
+    def __init__(self, *, here: bool) -> None:
+        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="reader") if here else None
 
     async def read(self, work: Callable[..., _T], *given: object) -> _T:
         """What a function answers, in a thread that knows what this one is about."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from overlay.engines import Engine, open_engine
 from overlay.engines.postgres import best, lexemes, search
 from overlay.engines.postgres.question import Ladder
+from overlay.query import Operators
 from overlay.search.closeness import MOST
 from tests.contracts.listed import ask, listing, put
 from tests.contracts.test_many import FEW, pages
@@ -35,8 +36,9 @@ def crowd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         put(
             opened,
             *(listing(f"{at}", some(3) or "Nameless", description=some(12), tags=tuple(set(some(3).split())),
-                      time=1_700_000_000 + at // 3, kind="tool" if at % 4 else "agent",
-                      status="burned" if at % 9 == 7 else "live") for at in range(120)),
+                      owner="alice" if at % 11 else "bob", time=1_700_000_000 + at // 3,
+                      kind="tool" if at % 4 else "agent", status="burned" if at % 9 == 7 else "live")
+              for at in range(120)),
         )  # fmt: skip
         yield opened
 
@@ -60,7 +62,18 @@ def test_the_best_of_many_are_those_that_looking_at_all_of_them_finds(
     monkeypatch.setattr(best, "FEW", few)
     many = [(hits.total, hits.hits) for hits in pages(crowd, text=text, **query)]
     assert [hits for _, hits in many] == [hits for _, hits in exact]
-    assert {total for total, _ in many} <= {FEW, exact[0][0]}
+    assert {total for total, _ in many} == {FEW}
+
+
+@pytest.mark.parametrize("narrow", [{"owners": "bob"}, {"operators": Operators(not_tags=("alpha",))}])
+def test_of_a_common_word_few_that_a_filter_leaves_are_counted(
+    crowd: Engine, monkeypatch: pytest.MonkeyPatch, narrow: dict[str, Any]
+) -> None:
+    exact = ask(crowd, "alpha", **narrow).total
+    assert 0 < exact < ask(crowd, "alpha").total
+    monkeypatch.setattr(search, "EXACT", exact)
+    hits = ask(crowd, "alpha", **narrow)
+    assert (hits.total, hits.at_least) == (exact, False)
 
 
 LADDERS = st.lists(st.integers(0, 40), min_size=1, max_size=7, unique=True).map(lambda points: sorted(points)[::-1])

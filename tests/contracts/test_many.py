@@ -21,6 +21,7 @@ from tests.databases import new_index
 from tests.waiting import PATIENCE, until
 
 FEW = 5
+LONG = 60.0  # seconds that reading all words took
 
 
 @pytest.fixture
@@ -107,6 +108,7 @@ async def test_where_reading_all_words_takes_long_questions_do_not_wait_for_it(
 ) -> None:
     assert isinstance(engine, PostgresEngine)
     reading, read = Event(), postgres.counted
+    monkeypatch.setattr(search, "EXACT", FEW)
 
     def slowly(connection: Connection[Any], state: State) -> View:
         assert reading.wait(PATIENCE)
@@ -114,15 +116,59 @@ async def test_where_reading_all_words_takes_long_questions_do_not_wait_for_it(
 
     with closing(PostgresEngine(engine._url)) as another:
         another.warm()
-        another._took = 2 * postgres.PATIENCE_SECONDS
+        another._took = LONG
         monkeypatch.setattr(postgres, "counted", slowly)
         with engine.renewing() as fresh:
             put(fresh, listing("new", "alpha omega", description=300 * "beta "))  # at levels that were not known
             assert engine.show(fresh, back=True)
         for _ in range(2):
             for text in ("alpha", "omega", "beta alpha"):
-                assert [hit.id for hit in ask(another, text).hits] == ["new"]
+                hits = ask(another, text)
+                assert (ids(hits), hits.total, hits.at_least) == (["new"], 1, False)
             assert another.consult(lambda words: words.frequency("alpha")) == 23
         reading.set()
         await until(lambda: another.consult(lambda words: words.frequency("alpha")) == 1)
         assert [hit.id for hit in ask(another, "omega").hits] == ["new"]
+
+
+def test_words_of_an_index_that_went_back_are_forgotten_also_those_that_were_being_read(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(engine, PostgresEngine)
+    reading, gone_back, read = Event(), Event(), postgres.counted
+
+    def slowly(connection: Connection[Any], state: State) -> View:
+        found = read(connection, state)
+        reading.set()
+        assert gone_back.wait(PATIENCE)
+        return found
+
+    with closing(PostgresEngine(engine._url)) as another:
+        another.warm()
+        before = another._view.state
+        with engine.renewing() as fresh:
+            put(fresh, listing("new", "omega"))
+            assert engine.show(fresh, back=True)
+        another._took = LONG
+        with monkeypatch.context() as patch:
+            patch.setattr(postgres, "counted", slowly)
+            ask(another, "omega")
+            assert reading.wait(PATIENCE)
+        another._view = another._view._replace(state=before._replace(commit=2**40))  # type: ignore[union-attr]
+        assert ask(another, kind="agent").total == 1  # of a server that is behind what was shown
+        assert another._view.state is None
+        gone_back.set()
+        another._reading.join(PATIENCE)  # type: ignore[union-attr]
+        assert another._view.state is None
+        assert ids(ask(another, "omega")) == ["new"]
+        assert another._view.vocabulary.frequency("alpha") == 0
+
+
+def test_a_server_is_not_connected_to_anew_because_it_is_behind(engine: Engine) -> None:
+    assert isinstance(engine, PostgresEngine)
+    with closing(PostgresEngine(engine._url)) as another:
+        another.warm()
+        connected = another._home._idle.queue[:]
+        another._view = another._view._replace(state=another._view.state._replace(commit=2**40))  # type: ignore[union-attr]
+        assert ask(another, kind="agent").total == 8
+        assert another._home._idle.queue == connected

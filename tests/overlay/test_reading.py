@@ -9,20 +9,13 @@ from contextvars import ContextVar
 import pytest
 
 from overlay.api.reading import Readers
-from tests.overlay.fakes import FakeStore
 from tests.waiting import PATIENCE, until
 
 NAMED: ContextVar[str] = ContextVar("NAMED", default="")
 
 
-class Elsewhere(FakeStore):
-    """A store that is asked over a network."""
-
-    is_here = False
-
-
-@pytest.mark.parametrize(("store", "most"), [(FakeStore([], {}), 2), (Elsewhere([], {}), 4)], ids=["here", "elsewhere"])
-async def test_only_of_a_store_elsewhere_many_reads_wait_at_a_time(store: FakeStore, most: int) -> None:
+@pytest.mark.parametrize(("here", "most"), [(True, 2), (False, 4)], ids=["here", "elsewhere"])
+async def test_only_of_what_is_elsewhere_many_reads_wait_at_a_time(*, here: bool, most: int) -> None:
     waiting, go = [], threading.Event()
 
     def read(number: int) -> int:
@@ -30,7 +23,7 @@ async def test_only_of_a_store_elsewhere_many_reads_wait_at_a_time(store: FakeSt
         assert go.wait(PATIENCE)
         return number
 
-    readers = Readers(store)
+    readers = Readers(here=here)
     reads = [asyncio.create_task(readers.read(read, number)) for number in range(4)]
     await until(lambda: len(waiting) >= most)
     await asyncio.sleep(0.05)
@@ -41,7 +34,7 @@ async def test_only_of_a_store_elsewhere_many_reads_wait_at_a_time(store: FakeSt
 
 
 async def test_a_read_knows_what_it_is_for_and_fails_as_itself() -> None:
-    readers = Readers(FakeStore([], {}))
+    readers = Readers(here=True)
     NAMED.set("request 7")
     assert await readers.read(NAMED.get) == "request 7"
     with pytest.raises(KeyError, match="gone"):

@@ -21,7 +21,7 @@ from overlay.engines import BusyError, Cursor, Engine, EngineError, Renewal, Sug
 from overlay.engines.postgres import layout, writing
 from overlay.engines.postgres.hints import Hints
 from overlay.engines.postgres.layout import State
-from overlay.engines.postgres.pool import Pool, TookLongError
+from overlay.engines.postgres.pool import BehindError, Pool, TookLongError
 from overlay.engines.postgres.search import answer, current_item, nothing
 from overlay.engines.postgres.view import View, counted, keep, moved_on
 from overlay.engines.postgres.ways import WORDLESS, ways
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 _BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; "
 _ATTEMPTS = 4
-PATIENCE_SECONDS = 0.3
-"""What reading all words may take for a question to wait for it."""
+_PATIENCE_SECONDS = 0.3  # what reading all words may take for a question to wait for it
+_CLOSING_SECONDS = 1.0
 _BUSY_SECONDS = 1.0  # a process that was killed holds its lock until the server has noticed
 
 log = logging.getLogger(__name__)
@@ -43,10 +43,6 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 Work = Callable[[Connection[Any], State | None], _T]
 """What is done in one snapshot of an index."""
-
-
-class BehindError(Exception):
-    """A snapshot is older than what was shown already."""
 
 
 class PostgresEngine:
@@ -69,9 +65,9 @@ class PostgresEngine:
         self._feeding, self._planning = threading.Lock(), threading.Lock()
         self._view = View(None, Vocabulary())
         self._told: Cursor | None = None
-        self._shown: State | None = None  # the newest that a question has seen
         self._reading: threading.Thread | None = None
         self._took = 0.0  # seconds to read all words, the last time
+        self._voided = 0  # how often that became void
         if generation is None:
             self._make()
 
@@ -125,34 +121,37 @@ class PostgresEngine:
         """Work in a snapshot. Raises BehindError when it is older than what was shown, unless that is allowed."""
         try:
             state = layout.begin(connection, _BEGIN, self._generation)
-            self._notice(state, back=back)
+            shown = self._view.state
+            if shown is not None and (state is None or state.commit < shown.commit):
+                if not back:
+                    raise BehindError
+                self._void()
             return work(connection, state)
         finally:
             if not connection.closed:
                 connection.execute(b"ROLLBACK")
 
-    def _notice(self, state: State | None, *, back: bool) -> None:
-        shown = self._shown
-        if shown is None or (state is not None and state.commit >= shown.commit):
-            self._shown = state
-            return
-        if not back:
-            raise BehindError
-        with self._planning:  # what words were counted since is void
-            self._shown, self._view = state, View(None, Vocabulary())
+    def _void(self) -> None:
+        """Forget the words of an index that went back: they were counted of what is not there."""
+        with self._planning:
+            self._view = View(None, Vocabulary())
+            self._voided += 1
 
     def _seen(self, connection: Connection[Any], state: State) -> View:
-        """The words in use in a snapshot, for who holds `_planning`. Those of a moment later will do; so do those of
-        before where all have to be read anew and that takes long, until they are."""
-        if self._view.is_of(state):
-            return self._view
-        moved = moved_on(connection, state, self._view)
+        """The words in use in a snapshot, for who holds `_planning`, or a moment later; those of before (which
+        `View.is_of` denies) while all are read anew, where that takes long."""
+        before = self._view
+        if before.is_of(state):
+            return before
+        if before.state is not None and self._reading is not None and self._reading.is_alive():
+            return before
+        moved = moved_on(connection, state, before)
         if moved is not None:
             self._view = moved
-        elif self._view.state is None or self._took < PATIENCE_SECONDS:
+        elif before.state is None or self._took < _PATIENCE_SECONDS:
             self._view = self._counted(connection, state)
-        elif self._reading is None or not self._reading.is_alive():
-            self._reading = threading.Thread(target=self._read_anew, name="words", daemon=True)
+        else:
+            self._reading = threading.Thread(target=self._read_anew, args=(self._voided,), name="words", daemon=True)
             self._reading.start()
         return self._view
 
@@ -162,15 +161,15 @@ class PostgresEngine:
         self._took = time.monotonic() - began
         return view
 
-    def _read_anew(self) -> None:
+    def _read_anew(self, voided: int) -> None:
         """Read the words in use beside questions."""
         try:
             view = self._ask(lambda connection, state: self._counted(connection, state) if state else None)
-        except (EngineError, UnavailableError) as error:  # the next question tries again
+        except EngineError as error:  # the next question tries again
             log.warning("the words in use are those of before: %s", error)
             return
         with self._planning:
-            if view is not None:
+            if view is not None and voided == self._voided:
                 self._view = view
 
     def cursor(self) -> Cursor | None:
@@ -208,10 +207,9 @@ class PostgresEngine:
         return self._ask(work)
 
     def warm(self) -> None:
-        """Read the words in use before anybody asks, as far as the database answers: a million listings have so many
-        that the first question would not wait for them."""
-        with suppress(UnavailableError):
-            self.consult(lambda _: None)
+        """Read the words in use before anybody asks, however long that takes: a million listings have so many that the
+        first question would not wait for them. Raises UnavailableError while the database is away."""
+        self.consult(lambda _: None)
 
     def consult(self, look: Callable[[Vocabulary], _T]) -> _T:
         """What a function finds in the words in use."""
@@ -370,7 +368,7 @@ class PostgresEngine:
         if self._away is not None:
             self._away.close()
         if self._reading is not None:
-            self._reading.join()
+            self._reading.join(_CLOSING_SECONDS)
 
 
 def open_engine(url: str) -> PostgresEngine:

@@ -17,9 +17,8 @@ from overlay.engines.postgres.layout import State
 from overlay.engines.postgres.question import Ladder, Part
 from overlay.engines.postgres.ways import Found, Way
 from overlay.query import Query
+from overlay.search.closeness import Key
 
-Key = tuple[int, int, str]
-"""The place of a document by its points: both numbers are turned around, so that it rises."""
 Row = tuple[int, bytes, int, int]
 _LATEST_FIRST = "f.newest DESC, f.id"
 _BEST_FIRST = f"f.points DESC, {_LATEST_FIRST}"
@@ -66,17 +65,18 @@ class Best(NamedTuple):
     def _from_above(self) -> list[Row]:
         """Some that can have many points tell how many the best have at least; then all that can have these."""
         most = sum(ladder.most for ladder in self.way.ladders)
-        for part in _PARTS:
-            least = int(part * most)
-            if not self._may_be_behind(least):
+        before = None
+        for least in (int(part * most) for part in _PARTS if self.number <= FEW):
+            way = self._reaching(least)
+            if way is self.way:
+                break
+            if way == before or not self._may_be_behind(least):
                 continue
-            able = self._behind(self._reaching(least))
-            few = max(FEW, self.number)
-            some = able._replace(text=f"SELECT f.*, count(*) OVER () AS met FROM ({able.text} LIMIT {few + 1}) f")
-            rows = _first(self.connection, some, _BEST_FIRST, self.number, "f.met")
+            before = way
+            rows = _first(self.connection, _few(self._behind(way)), _BEST_FIRST, self.number, "f.met")
             if rows and len(rows) == self.number:
                 *_, reached, met = rows[-1]
-                if met <= few and reached >= least:
+                if met <= FEW and reached >= least:
                     return [(number, id_, newest, points) for number, id_, newest, points, _ in rows]
                 return _first(self.connection, self._behind(self._reaching(reached)), _BEST_FIRST, self.number)
         return _first(self.connection, self._behind(self.way), _BEST_FIRST, self.number)
@@ -131,14 +131,18 @@ def reaching(ladders: Sequence[Ladder], least: int, *, every: bool) -> str | Non
 def latest(connection: Connection[Any], found: Found, number: int) -> list[Row]:
     """The latest of what is found. Of few all are read; many are met soon among the latest of all. What the database
     expects of a lexeme that it does not know as common is no help."""
-    few = found._replace(text=f"SELECT f.*, count(*) OVER () AS met FROM ({found.text} LIMIT {FEW + 1}) f")
-    rows = _first(connection, few, _LATEST_FIRST, number, "f.met")
+    rows = _first(connection, _few(found), _LATEST_FIRST, number, "f.met")
     if rows and rows[0][-1] > FEW:
         rows = _first(connection, found, _LATEST_FIRST, number)
     return [(one, id_, newest, points) for one, id_, newest, points, *_ in rows]
 
 
-def _first(connection: Connection[Any], found: Part, order: str, number: int, *more: str) -> list[Any]:
+def _few(found: Found) -> Found:
+    """Some of what is found, with their number, which is `FEW` or less where they are all."""
+    return found._replace(text=f"SELECT f.*, count(*) OVER () AS met FROM ({found.text} LIMIT {FEW + 1}) f")
+
+
+def _first(connection: Connection[Any], found: Found, order: str, number: int, *more: str) -> list[Any]:
     columns = ", ".join(("f.number", "f.id", "f.newest", "f.points", *more))
     statement = f"SELECT {columns} FROM ({found.text}) f ORDER BY {order} LIMIT %s"
     return connection.execute(statement.encode(), [*found.given, number], binary=True).fetchall()

@@ -33,6 +33,10 @@ class TookLongError(UnavailableError):
     """A question was given up by the server: asking it once more would take as long."""
 
 
+class BehindError(Exception):
+    """A snapshot is older than what was shown already."""
+
+
 class Pool:
     """Connections in autocommit to one database, handed out one question at a time; for several threads."""
 
@@ -85,9 +89,15 @@ class Pool:
             connection.close()
             self._drop()  # the others are likely to be as dead
             raise self.gone(error) from error
+        except BehindError:
+            self._give_back(connection)
+            raise
         except BaseException:
             connection.close()
             raise
+        self._give_back(connection)
+
+    def _give_back(self, connection: Connection[Any]) -> None:
         if self._closed:
             connection.close()
         else:

@@ -71,7 +71,7 @@ def _by_points(
     """How many are found, and the page of them by their points. Of more than are told exactly, the best are found
     without looking through all of them."""
     found, most = way.found(state, query), EXACT + 1
-    if way.ladders and is_descending(query) and (way.least >= most or _count(connection, found, most) >= most):
+    if way.ladders and is_descending(query) and (way.known >= most or _count(connection, found, most) >= most):
         return most, _best(connection, state, query, way)
     if way.closeness is not None:
         found = _nearer(connection, state, found, way.closeness)

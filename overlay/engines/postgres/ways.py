@@ -27,7 +27,7 @@ class Way(NamedTuple):
     closeness: Closeness | None = None
     ladders: tuple[Ladder, ...] = ()
     every: bool = False
-    least: int = 0
+    known: int = 0
 
     def found(self, state: State, query: Query) -> Found:
         """What is found so."""
@@ -45,20 +45,21 @@ them at first takes seconds."""
 
 def ways(view: View, state: State, query: Query) -> list[Way]:
     """Each for when the one before found nothing: all words of a text, then any of them. To be called while the words
-    in use do not change; those of before do not tell at which levels terms stand now."""
+    in use do not change; those of before do not tell what holds a term now, and at which level."""
     planned = plan(query.text, view.vocabulary)
     if not planned.words:
         return []
-    levels = Levels(view.vocabulary if view.is_of(state) else None, query)
+    counted = view.vocabulary if view.is_of(state) else None
+    levels = Levels(counted, query)
     made = points(planned, levels)
     words = tuple(asked_of(word, levels) for word in planned.words)
     ladders = tuple(ladder(word, levels) for word in planned.words)
-    least = _least(planned, query, view.vocabulary)
-    either = Way((lexemes.either(words),), made, planned.closeness, ladders, least=least)
+    known = _known(planned, query, counted) if counted else 0
+    either = Way((lexemes.either(words),), made, planned.closeness, ladders, known=known)
     return [Way(words, made, None, ladders, every=True), either] if planned.all_first and len(words) > 1 else [either]
 
 
-def _least(planned: Plan, query: Query, vocabulary: Vocabulary) -> int:
+def _known(planned: Plan, query: Query, vocabulary: Vocabulary) -> int:
     """How many listings hold the commonest of what stands for any word, where nothing else is asked."""
     if where(query, (), "") != PLAIN:
         return 0
