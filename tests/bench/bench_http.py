@@ -155,6 +155,8 @@ class Unasked:
 class Nothing:
     """A store that knows nothing: searching asks only the engine."""
 
+    is_here = True
+
     def listing(self, _id: str, /) -> Listing | None:
         return None
 
