@@ -14,14 +14,13 @@ from psycopg import Connection
 
 from overlay.engines.postgres import lexemes
 from overlay.engines.postgres.layout import State
+from overlay.engines.postgres.orders import BY_POINTS, BY_TIME, Order, behind, sorted_by
 from overlay.engines.postgres.question import Ladder, Part
 from overlay.engines.postgres.ways import Found, Way
 from overlay.query import Query
 from overlay.search.closeness import Key
 
 Row = tuple[int, bytes, int, int]
-_LATEST_FIRST = "f.newest DESC, f.id"
-_BEST_FIRST = f"f.points DESC, {_LATEST_FIRST}"
 
 FEW = 2_000
 """Documents that are read (10 ms) to find the latest or the best among them."""
@@ -46,7 +45,7 @@ class Best(NamedTuple):
         """Their keys and numbers, in order."""
         one = self.way.ladders[0]
         rows = self._by_rungs(one) if len(self.way.ladders) == 1 and one.exact else self._from_above()
-        return [((-points, -newest, id_.decode()), number) for number, id_, newest, points in rows]
+        return _keyed(rows)
 
     def _by_rungs(self, ladder: Ladder) -> list[Row]:
         """Rung by rung: all on one make the same points, so the latest of them are the best."""
@@ -73,13 +72,13 @@ class Best(NamedTuple):
             if way == before or not self._may_be_behind(least):
                 continue
             before = way
-            rows = _first(self.connection, _few(self._behind(way)), _BEST_FIRST, self.number, "f.met")
+            rows = _first(self.connection, _few(self._behind(way)), BY_POINTS, self.number, "f.met")
             if rows and len(rows) == self.number:
                 *_, reached, met = rows[-1]
                 if met <= FEW and reached >= least:
                     return [(number, id_, newest, points) for number, id_, newest, points, _ in rows]
-                return _first(self.connection, self._behind(self._reaching(reached)), _BEST_FIRST, self.number)
-        return _first(self.connection, self._behind(self.way), _BEST_FIRST, self.number)
+                return _first(self.connection, self._behind(self._reaching(reached)), BY_POINTS, self.number)
+        return _first(self.connection, self._behind(self.way), BY_POINTS, self.number)
 
     def _reaching(self, least: int) -> Way:
         """The same way to those that can have so many points."""
@@ -94,13 +93,9 @@ class Best(NamedTuple):
 
     def _behind(self, way: Way) -> Found:
         """Those of what a way finds that stand behind the key."""
-        found = way.found(self.state, self.query)
-        text = f"SELECT f.number, f.id, f.newest, f.points FROM ({found.text}) f WHERE "
-        if self.after is None:
-            return Part(f"{text} true", found.given)
-        points, newest, id_ = self.after
-        later = "ROW(-f.points, -f.newest, f.id) > ROW(%s, %s, %s::bytea)"
-        return Part(text + later, (*found.given, points, newest, id_.encode()))
+        found, later = way.found(self.state, self.query), behind(BY_POINTS, self.after)
+        text = f"SELECT f.number, f.id, f.newest, f.points FROM ({found.text}) f WHERE {later.text}"
+        return Part(text, (*found.given, *later.given))
 
 
 def reaching(ladders: Sequence[Ladder], least: int, *, every: bool) -> str | None:
@@ -131,10 +126,19 @@ def reaching(ladders: Sequence[Ladder], least: int, *, every: bool) -> str | Non
 def latest(connection: Connection[Any], found: Found, number: int) -> list[Row]:
     """The latest of what is found. Of few all are read; many are met soon among the latest of all. What the database
     expects of a lexeme that it does not know as common is no help."""
-    rows = _first(connection, _few(found), _LATEST_FIRST, number, "f.met")
+    rows = _first(connection, _few(found), BY_TIME, number, "f.met")
     if rows and rows[0][-1] > FEW:
-        rows = _first(connection, found, _LATEST_FIRST, number)
+        rows = _first(connection, found, BY_TIME, number)
     return [(one, id_, newest, points) for one, id_, newest, points, *_ in rows]
+
+
+def best_of(connection: Connection[Any], found: Found, number: int) -> list[tuple[Key, int]]:
+    """The keys and numbers of the best of what is found, all of which is looked at."""
+    return _keyed(_first(connection, found, BY_POINTS, number))
+
+
+def _keyed(rows: Sequence[Row]) -> list[tuple[Key, int]]:
+    return [((-points, -newest, id_.decode()), number) for number, id_, newest, points in rows]
 
 
 def _few(found: Found) -> Found:
@@ -142,7 +146,7 @@ def _few(found: Found) -> Found:
     return found._replace(text=f"SELECT f.*, count(*) OVER () AS met FROM ({found.text} LIMIT {FEW + 1}) f")
 
 
-def _first(connection: Connection[Any], found: Found, order: str, number: int, *more: str) -> list[Any]:
+def _first(connection: Connection[Any], found: Found, order: Order, number: int, *more: str) -> list[Any]:
     columns = ", ".join(("f.number", "f.id", "f.newest", "f.points", *more))
-    statement = f"SELECT {columns} FROM ({found.text}) f ORDER BY {order} LIMIT %s"
+    statement = f"SELECT {columns} FROM ({found.text}) f ORDER BY {sorted_by(order)} LIMIT %s"
     return connection.execute(statement.encode(), [*found.given, number], binary=True).fetchall()

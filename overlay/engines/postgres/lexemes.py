@@ -58,7 +58,7 @@ def every(parts: Iterable[str]) -> str:
 
 def none(parts: Iterable[str]) -> str:
     """Asks for none of these."""
-    return f"!({' | '.join(parts)})"
+    return f"!{either(parts)}"
 
 
 def _joined(parts: Iterable[str], by: str) -> str:

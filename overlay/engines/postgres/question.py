@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from overlay.engines.postgres import lexemes
 from overlay.query import Query
 from overlay.search.facts import is_plain, standing, unwanted, wanted
-from overlay.search.matching import Choice, Plan, Word
+from overlay.search.matching import Choice, Word
 from overlay.search.prices import asks_offer, asks_price, each_currency
 from overlay.search.ranking import LEVELS
 from overlay.search.vocabulary import Vocabulary
@@ -21,7 +21,7 @@ class Part(NamedTuple):
     given: tuple[Any, ...] = ()
 
 
-def joined(parts: Iterator[Part] | list[Part], by: str) -> Part:
+def joined(parts: Iterable[Part], by: str) -> Part:
     """Parts in their order."""
     each = list(parts)
     return Part(by.join(part.text for part in each), tuple(value for part in each for value in part.given))
@@ -49,12 +49,6 @@ class Levels:
 _EVERY = range(1, LEVELS + 1)
 
 
-def points(plan: Plan, levels: Levels) -> Part:
-    """The points of a document `d`: for each word, those of the best choice that it holds."""
-    words = [_word(word, levels) for word in plan.words]
-    return joined(words, " + ") if words else Part("0")
-
-
 class Ladder(NamedTuple):
     """What a word adds to the points of a document: `rungs`, the most first, each with the lexemes that add so much,
     or, unless `exact`, at most so much."""
@@ -74,24 +68,43 @@ class Ladder(NamedTuple):
         return [(group[0][0], lexemes.either(held for _, held in group)) for group in groups]
 
 
-def ladder(word: Word, levels: Levels) -> Ladder:
-    """What a word may add."""
-    at, several = _singles(word, levels), _several(word)
+class Taken(NamedTuple):
+    """A word as it is looked for: what asks for any choice of it, and the points of a document `d`, those of the best
+    choice that it holds, also as a ladder."""
+
+    asked: str
+    points: Part
+    ladder: Ladder
+
+
+def taken(word: Word, levels: Levels) -> Taken:
+    """How a word is looked for: one CASE for all choices of one term, from the highest points down, and one for each
+    other choice."""
+    singles = _singles(word, levels)
+    several = [choice for choice in word.choices if len(choice.terms) > 1]
+    cases = [_case(singles)] if singles else []
+    cases += [_together(choice, levels) for choice in several]
+    at = {made: list(asked) for made, asked in singles.items()}
     for choice in several:
         most = max(choice.points) * len(choice.terms)
-        at.setdefault(most, []).append(lexemes.every(map(levels.asked, choice.terms)))
-    return Ladder(tuple((made, lexemes.either(at[made])) for made in sorted(at, reverse=True)), exact=not several)
+        at.setdefault(most, []).append(_all_of(choice, levels))
+    return Taken(
+        lexemes.either(_all_of(choice, levels) for choice in word.choices),
+        _best(cases),
+        Ladder(tuple((made, lexemes.either(at[made])) for made in sorted(at, reverse=True)), exact=not several),
+    )
 
 
-def _word(word: Word, levels: Levels) -> Part:
-    """One CASE for all choices of one term, from the highest points down, and one for each other choice."""
-    at = _singles(word, levels)
-    cases = [_case(at)] if at else []
-    cases += [_together(choice, levels) for choice in _several(word)]
+def _best(cases: list[Part]) -> Part:
     if len(cases) == 1:
         return cases[0]
     best = joined(cases, ", ")
     return best._replace(text=f"greatest({best.text})") if cases else Part("0")
+
+
+def _all_of(choice: Choice, levels: Levels) -> str:
+    """Asks for all terms of a choice."""
+    return lexemes.every(map(levels.asked, choice.terms))
 
 
 def _singles(word: Word, levels: Levels) -> dict[int, list[str]]:
@@ -102,11 +115,6 @@ def _singles(word: Word, levels: Levels) -> dict[int, list[str]]:
             for made, asked in _single(choice, levels):
                 at.setdefault(made, []).append(asked)
     return at
-
-
-def _several(word: Word) -> list[Choice]:
-    """The choices of several terms."""
-    return [choice for choice in word.choices if len(choice.terms) > 1]
 
 
 def _single(choice: Choice, levels: Levels) -> Iterator[tuple[int, str]]:
@@ -136,13 +144,8 @@ def _together(choice: Choice, levels: Levels) -> Part:
             at.setdefault(made, []).append(asked)
         sums.append(_case(at) if at else Part("0"))
     added = joined(sums, " + ")
-    held = lexemes.every(map(levels.asked, choice.terms))
+    held = _all_of(choice, levels)
     return Part(f"CASE WHEN d.held @@ %s::tsquery THEN {added.text} ELSE 0 END", (held, *added.given))
-
-
-def asked_of(word: Word, levels: Levels) -> str:
-    """Asks for any choice of a word."""
-    return lexemes.either(lexemes.every(map(levels.asked, choice.terms)) for choice in word.choices)
 
 
 PLAIN = Part("d.listed")

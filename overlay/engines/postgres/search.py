@@ -7,8 +7,9 @@ from typing import Any
 
 from psycopg import Connection
 
-from overlay.engines.postgres.best import Best
+from overlay.engines.postgres.best import Best, best_of
 from overlay.engines.postgres.layout import State
+from overlay.engines.postgres.orders import ORDERS, Key, behind, sorted_by
 from overlay.engines.postgres.question import Part
 from overlay.engines.postgres.ways import Found, Way
 from overlay.query import Hit, Hits, Query
@@ -19,7 +20,6 @@ from overlay.search.ranking import BEST
 from overlay.search.sorting import is_descending, is_key
 from overlay.search.widening import without_own
 
-Key = tuple[Any, ...]
 Counts = tuple[tuple[str, int], ...]
 
 
@@ -53,7 +53,7 @@ def _answer(connection: Connection[Any], state: State, query: Query, way: Way) -
     if query.sort == "price":
         total, rows = _by_price(connection, state, query, found)
     elif ranked:
-        total, rows = _by_points(connection, state, query, way)
+        total, rows = _by_points(connection, state, query, way, found)
     else:
         total, rows = _by_column(connection, state, query, found)
     find = Showing(query)
@@ -66,11 +66,11 @@ def _answer(connection: Connection[Any], state: State, query: Query, way: Way) -
 
 
 def _by_points(
-    connection: Connection[Any], state: State, query: Query, way: Way
+    connection: Connection[Any], state: State, query: Query, way: Way, found: Found
 ) -> tuple[int, list[tuple[Key, Shown]]]:
     """How many are found, and the page of them by their points. Of more than are told exactly, the best are found
     without looking through all of them."""
-    found, most = way.found(state, query), EXACT + 1
+    most = EXACT + 1
     if way.ladders and is_descending(query) and (way.known >= most or _count(connection, found, most) >= most):
         return most, _best(connection, state, query, way)
     if way.closeness is not None:
@@ -117,15 +117,10 @@ def _brought_near(
 
 def _nearer(connection: Connection[Any], state: State, found: Found, closeness: Closeness) -> Found:
     """The same with what closeness adds to the points of the best."""
-    statement = f"""
-        SELECT f.number, f.points, f.newest, f.id, i.near FROM (
-            SELECT * FROM ({found.text}) d ORDER BY points DESC, newest DESC, id LIMIT {MOST}
-        ) f JOIN {state.schema}.items i USING (number) ORDER BY f.points DESC, f.newest DESC, f.id
-    """
-    best = connection.execute(statement.encode(), found.given, binary=True).fetchall()
-    before = [(-made, -newest, id_.decode()) for _, made, newest, id_, _ in best]
-    keys = brought_near(closeness, before, [near for *_, near in best])
-    changed = [(row[0], -key[0]) for row, key in zip(best, keys, strict=True) if -key[0] != row[1]]
+    best = best_of(connection, found, MOST)
+    made = {number: -points for (points, *_), number in best}
+    near = _brought_near(connection, state, best, closeness)
+    changed = [(number, -points) for (points, *_), number in near if -points != made[number]]
     if not changed:
         return found
     more = "unnest(%s::bigint[], %s::bigint[]) AS m(number, points)"
@@ -143,13 +138,6 @@ def _hit(key: Key, row: Shown, find: Showing, *, ranked: bool) -> Hit:
     return Hit(id_.decode(), item, -key[0] / BEST if ranked else 0.0, find(usual.decode(), offers), key)
 
 
-_ORDERS: dict[str, tuple[tuple[str, bool], ...]] = {
-    "relevance": (("f.points", True), ("f.newest", True), ("f.id", False)),
-    "updated": (("f.newest", True), ("f.id", False)),
-    "created": (("f.made", True), ("f.id", False)),
-    "name": (("i.name", False),),
-}
-"""The columns that each sort orders by, and whether the highest stand first; together unique."""
 _DOWNWARD = {"relevance", "updated", "created"}
 
 
@@ -158,15 +146,13 @@ def _by_column(
 ) -> tuple[int, list[tuple[Key, Shown]]]:
     """How many are found, and the page of them."""
     sort = "updated" if query.sort == "relevance" and not query.text.strip() else query.sort
-    order = _ORDERS[sort]
+    order = ORDERS[sort]
     reverse = is_descending(query) != (sort in _DOWNWARD)
     after = query.after if query.after is not None and is_key(sort, query.after) else None
     columns = ", ".join(name for name, _ in order)
-    ordered = ", ".join(f"{name} {'DESC' if down != reverse else 'ASC'}" for name, down in order)
+    ordered = sorted_by(order, reverse=reverse)
     items = f"JOIN {state.schema}.items i USING (number)"
-    later, skipped = Part("true"), 0 if after else query.offset
-    if after is not None:
-        later = _later(order, after, reverse=reverse)
+    later, skipped = behind(order, after, reverse=reverse), 0 if after else query.offset
 
     def ask(common: str, source: str, total: str) -> list[Any]:
         statement = f"""
@@ -188,14 +174,6 @@ def _by_column(
         rows = ask("", f"({found.text})", f"{EXACT + 1}")
     keyed = [(_key(key), (id_, item, usual, offers)) for _, key, id_, item, usual, offers in rows if id_ is not None]
     return int(rows[0][0]), keyed
-
-
-def _later(order: tuple[tuple[str, bool], ...], after: Key, *, reverse: bool) -> Part:
-    """What stands behind a key, whose numbers are turned around so that they rise."""
-    names = ", ".join(f"-{name}" if down else name for name, down in order)
-    marks = ", ".join("%s::numeric" if down else "%s::bytea" for _, down in order)
-    given = tuple(value if down else value.encode() for value, (_, down) in zip(after, order, strict=True))
-    return Part(f"ROW({names}) {'<' if reverse else '>'} ROW({marks})", given)
 
 
 def _key(key: list[str]) -> Key:

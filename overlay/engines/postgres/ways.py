@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from overlay.engines.postgres import lexemes
 from overlay.engines.postgres.layout import State
-from overlay.engines.postgres.question import PLAIN, Ladder, Levels, Part, asked_of, joined, ladder, points, where
+from overlay.engines.postgres.question import PLAIN, Ladder, Levels, Part, joined, taken, where
 from overlay.engines.postgres.view import View
 from overlay.query import Query
 from overlay.search.closeness import Closeness
@@ -20,7 +20,7 @@ Found = Part
 class Way(NamedTuple):
     """One way to take the words of a question: the lexemes asked for, the points that a document then makes, and what
     adds to those of the best. `ladders` tell what each word may add, and `every` whether a document must hold each. So
-    many as `least` are found, as the words in use tell."""
+    many as `known` are found at least, as the words in use tell."""
 
     asked: tuple[str, ...]
     points: Part
@@ -51,9 +51,8 @@ def ways(view: View, state: State, query: Query) -> list[Way]:
         return []
     counted = view.vocabulary if view.is_of(state) else None
     levels = Levels(counted, query)
-    made = points(planned, levels)
-    words = tuple(asked_of(word, levels) for word in planned.words)
-    ladders = tuple(ladder(word, levels) for word in planned.words)
+    words, points, ladders = zip(*(taken(word, levels) for word in planned.words), strict=True)
+    made = joined(points, " + ")
     known = _known(planned, query, counted) if counted else 0
     either = Way((lexemes.either(words),), made, planned.closeness, ladders, known=known)
     return [Way(words, made, None, ladders, every=True), either] if planned.all_first and len(words) > 1 else [either]

@@ -1,0 +1,36 @@
+"""The orders of what is found (`ways.Found`, called `f`), as SQL: to sort by, and to say what stands behind a key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from overlay.engines.postgres.question import Part
+
+Key = tuple[Any, ...]
+Order = tuple[tuple[str, bool], ...]
+"""Columns, the last of them text, and whether the highest stand first; together unique."""
+
+BY_TIME: Order = (("f.newest", True), ("f.id", False))
+BY_POINTS: Order = (("f.points", True), *BY_TIME)
+ORDERS: dict[str, Order] = {
+    "relevance": BY_POINTS,
+    "updated": BY_TIME,
+    "created": (("f.made", True), ("f.id", False)),
+    "name": (("i.name", False),),
+}
+"""By the sorts of a query."""
+
+
+def sorted_by(order: Order, *, reverse: bool = False) -> str:
+    """What stands behind ORDER BY."""
+    return ", ".join(f"{name} {'DESC' if down != reverse else 'ASC'}" for name, down in order)
+
+
+def behind(order: Order, after: Key | None, *, reverse: bool = False) -> Part:
+    """What stands behind a key, whose numbers are turned around so that they rise; all without one."""
+    if after is None:
+        return Part("true")
+    names = ", ".join(f"-{name}" if down else name for name, down in order)
+    marks = ", ".join("%s::numeric" if down else "%s::bytea" for _, down in order)
+    given = tuple(value if down else value.encode() for value, (_, down) in zip(after, order, strict=True))
+    return Part(f"ROW({names}) {'<' if reverse else '>'} ROW({marks})", given)
