@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, NamedTuple, overload
 
 SORTS = ("relevance", "price", "updated", "created", "name")
@@ -24,8 +25,7 @@ class Operators:
     not_skills: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(NamedTuple):
     """A search, every value validated and normalised; an empty tuple or None means no such filter.
 
     Tuples mean any of. `currencies` and `price_currency` are upper-case, `intervals` canonical keys
@@ -34,7 +34,8 @@ class Query:
     `price_currency` for one unit of each currency quoted in it (law 15); empty without quotes. Heights are of
     `height_chain` and inclusive; `updated_since` is in seconds since 1970. `as_of` asks for the registry as it stood
     after that block of `height_chain`. `descending` is None for the natural direction of `sort`. `operators` is None
-    where the text asks for nothing but words. A facet's own filter does not narrow its counts.
+    where the text asks for nothing but words. A facet's own filter does not narrow its counts. Its hash leaves out the
+    rates.
     """
 
     text: str = ""
@@ -45,7 +46,7 @@ class Query:
     min_price: Decimal | None = None
     max_price: Decimal | None = None
     price_currency: str | None = None
-    rates: Mapping[str, Decimal] = field(default_factory=dict, hash=False)
+    rates: Mapping[str, Decimal] = MappingProxyType({})
     tags: tuple[str, ...] = ()
     chains: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
@@ -64,6 +65,9 @@ class Query:
     after: tuple[Any, ...] | None = None
     facets: tuple[str, ...] = ()
     operators: Operators | None = None
+
+    def __hash__(self) -> int:
+        return hash(tuple([value for name, value in zip(self._fields, self, strict=True) if name != "rates"]))
 
 
 class Cheapest(NamedTuple):

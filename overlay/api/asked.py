@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from decimal import Decimal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from overlay.api import cursors, values
 from overlay.api.params import MAX_OFFSET, SEARCH, STATUSES, read
@@ -20,18 +19,18 @@ from overlay.search.sorting import is_key
 from parsers.rates import Rates
 
 NEWEST_OR_BEST_FIRST = frozenset({"relevance", "updated", "created"})
-DEFAULT_STATUSES = ("live", "pending")
 _BOUNDS = frozenset({"minPrice", "maxPrice"})
 _HEIGHTS = {"fromBlock": "from_height", "toBlock": "to_height", "asOfHeight": "as_of"}
+_PRICING = _BOUNDS | {"priceCurrency", "sort"}
 _AS_GIVEN = {
-    "acceptedCurrency": "currencies", "interval": "intervals", "minPrice": "min_price", "maxPrice": "max_price",
-    "domain": "domains", "verified": "verified", "updatedSince": "updated_since", "limit": "limit",
+    "skillId": "skills", "acceptedCurrency": "currencies", "interval": "intervals", "minPrice": "min_price",
+    "maxPrice": "max_price", "tag": "tags", "domain": "domains", "owner": "owners", "verified": "verified",
+    "updatedSince": "updated_since", "limit": "limit",
 }  # fmt: skip
 """Where a query keeps the values of parameters that it takes as they are given."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Asked(NamedTuple):
     """A validated question. `kind` is agent, tool or all; `sort` as in the URL; `position` counts the listings before
     this page; `beyond` marks an offset past the largest one served, whose page is empty. `unapplied` names what could
     not be applied and `notes` says why. `text` is `q` as it was given. `rates` is the table that prices are converted
@@ -67,35 +66,42 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exch
     names = _chains(found["chain"], chains, faults) if "chain" in found else ()
     sort = found.get("sort", "relevance")
     place = _place(found, sort, faults) if "cursor" in found else None
-    price_currency = _price_currency(found, faults)
+    price_currency = None if _PRICING.isdisjoint(found) else _price_currency(found, faults)
     if faults:
         raise BadRequestError(faults)
-    height_chain = next(iter(names or chains), None)
-    table = _table(exchange, price_currency, place)
-    rates = exchange.crosses(table, price_currency) if table and price_currency is not None else {}
-    offset = found.get("offset", 0)
+    query = _query(found, names, sort)
+    table: Rates | None = None
+    notes: tuple[Fault, ...] = ()
+    if price_currency is not None:
+        table = _table(exchange, price_currency, place)
+        rates = exchange.crosses(table, price_currency) if table else {}
+        query = query._replace(price_currency=price_currency, rates=rates)
+        notes += tuple(_on_prices(found, price_currency, table, exchange))
+    if not _HEIGHTS.keys().isdisjoint(found):
+        height_chain = next(iter(names or chains), None)
+        query = _at_heights(query, found, height_chain)
+        notes += tuple(_on_heights(found, names, height_chain))
+    if place is not None:
+        query = query._replace(after=place.key, offset=0)
     return Asked(
-        query=_query(found, names, sort, place, height_chain, price_currency, rates),
-        kind=_kind(found) or "all",
+        query=query,
+        kind=query.kind or "all",
         sort=sort,
-        position=place.position if place else min(offset, MAX_OFFSET),
-        beyond=not place and offset > MAX_OFFSET,
+        position=place.position if place else query.offset,
+        beyond=not place and found.get("offset", 0) > MAX_OFFSET,
         explain=found.get("explain", False),
-        notes=(
-            *(_on_prices(found, price_currency, table, exchange) if price_currency is not None else ()),
-            *(_on_heights(found, names, height_chain) if _are_heights(found) else ()),
-        ),
+        notes=notes,
         text=found.get("q", ""),
         highlight=found.get("highlight", False),
         rates=table,
     )
 
 
-def _table(exchange: Exchange, price_currency: str | None, place: cursors.Place | None) -> Rates | None:
+def _table(exchange: Exchange, price_currency: str, place: cursors.Place | None) -> Rates | None:
     """The exchange rates to convert by: the newest; on the later pages of an order by price those that it began with.
     Raises BadRequestError where these are not kept any more."""
-    newest = exchange.quoting(price_currency) if price_currency is not None else None
-    if place is None or price_currency is None or place.sort.removeprefix("-") != "price":
+    newest = exchange.quoting(price_currency)
+    if place is None or place.sort.removeprefix("-") != "price":
         return newest
     if place.rates == (version(newest) if newest else ""):
         return newest
@@ -106,44 +112,49 @@ def _table(exchange: Exchange, price_currency: str | None, place: cursors.Place 
     return found
 
 
-def _query(
-    found: Mapping[str, Any],
-    chains: tuple[str, ...],
-    sort: str,
-    place: cursors.Place | None,
-    height_chain: str | None,
-    price_currency: str | None,
-    rates: Mapping[str, Decimal],
-) -> Query:
-    name = sort.removeprefix("-")
-    words = asked_words.read(found.get("q", ""))
+def _query(found: Mapping[str, Any], chains: tuple[str, ...], sort: str) -> Query:
+    """What an engine is asked, but for other currencies, heights and where a page begins after a cursor. What was not
+    given is left as it is in every query: most have words and nothing else."""
     given: dict[str, Any] = {_AS_GIVEN[each]: value for each, value in found.items() if each in _AS_GIVEN}
-    if height_chain is not None and _are_heights(found):
-        given["height_chain"] = height_chain
-        given |= {_HEIGHTS[each]: value for each, value in found.items() if each in _HEIGHTS}
-    return Query(
-        text=words.text,
-        kind=_kind(found),
-        skills=_with(found.get("skillId", ()), words.skills, values.text),
-        price_currency=price_currency,
-        rates=rates,
-        tags=_with(found.get("tag", ()), words.tags, values.tag),
-        chains=chains,
-        owners=_with(found.get("owner", ()), words.owners, values.owner),
-        statuses=_statuses(found),
-        sort=name,
-        descending=name not in NEWEST_OR_BEST_FIRST if sort.startswith("-") else None,
-        offset=0 if place else min(found.get("offset", 0), MAX_OFFSET),
-        after=place.key if place else None,
-        facets=tuple(dict.fromkeys(chain.from_iterable(found["facets"]))) if "facets" in found else (),
-        operators=_operators(words),
-        **given,
+    words = asked_words.read(found.get("q", ""))
+    given["text"] = words.text
+    if any(words[1:]):
+        given |= _typed(given, words)
+    if "type" in found:
+        given["kind"] = _kind(found["type"])
+    if chains:
+        given["chains"] = chains
+    if "status" in found:
+        given["statuses"] = STATUSES if "all" in found["status"] else found["status"]
+    if "sort" in found:
+        name = given["sort"] = sort.removeprefix("-")
+        given["descending"] = name not in NEWEST_OR_BEST_FIRST if sort.startswith("-") else None
+    if "offset" in found:
+        given["offset"] = min(found["offset"], MAX_OFFSET)
+    if "facets" in found:
+        given["facets"] = tuple(dict.fromkeys(chain.from_iterable(found["facets"])))
+    return Query(**given)
+
+
+def _at_heights(query: Query, found: Mapping[str, Any], height_chain: str | None) -> Query:
+    """The query with the heights that it asks for, where these are of a chain."""
+    if height_chain is None:
+        return query
+    heights = {_HEIGHTS[each]: value for each, value in found.items() if each in _HEIGHTS}
+    return query._replace(height_chain=height_chain, **heights)
+
+
+def _typed(given: Mapping[str, Any], words: AskedWords) -> Iterator[tuple[str, Any]]:
+    """What was typed among the words: the operators, and values of filters beside those given, any of them."""
+    yield "operators", _operators(words)
+    of = (
+        ("skills", words.skills, values.text),
+        ("tags", words.tags, values.tag),
+        ("owners", words.owners, values.owner),
     )
-
-
-def _with(given: tuple[str, ...], typed: tuple[str, ...], read: Callable[[str], str]) -> tuple[str, ...]:
-    """A filter's values with those that `q` has for it: any of them."""
-    return tuple(dict.fromkeys((*given, *map(read, typed)))) if typed else given
+    for name, typed, read_one in of:
+        if typed:
+            yield name, tuple(dict.fromkeys((*given.get(name, ()), *map(read_one, typed))))
 
 
 def _operators(words: AskedWords) -> Operators | None:
@@ -153,14 +164,8 @@ def _operators(words: AskedWords) -> Operators | None:
     return replace(found, not_owners=tuple(map(values.owner, found.not_owners)))
 
 
-def _kind(found: Mapping[str, Any]) -> str | None:
-    kinds: tuple[str, ...] = found.get("type", ("all",))
+def _kind(kinds: tuple[str, ...]) -> str | None:
     return kinds[0] if len(kinds) == 1 and kinds[0] != "all" else None
-
-
-def _statuses(found: Mapping[str, Any]) -> tuple[str, ...]:
-    statuses: tuple[str, ...] = found.get("status", DEFAULT_STATUSES)
-    return STATUSES if "all" in statuses else statuses
 
 
 def _chains(asked: tuple[str, ...], known: Mapping[str, str], faults: list[Fault]) -> tuple[str, ...]:
@@ -229,10 +234,6 @@ def _on_prices(
     else:
         detail = f"offers in a currency that {table.source} does not quote were not compared by price"
         yield Fault("quoted-only", detail)
-
-
-def _are_heights(found: Mapping[str, Any]) -> bool:
-    return not _HEIGHTS.keys().isdisjoint(found)
 
 
 def _on_heights(found: Mapping[str, Any], names: tuple[str, ...], height_chain: str | None) -> Iterable[Fault]:

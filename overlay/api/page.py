@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
@@ -89,6 +89,8 @@ def _facets(hits: Hits) -> dict[str, list[dict[str, Any]]]:
 
 def explained(asked: Asked) -> dict[str, Any]:
     """The query as an engine was asked it, without what was not asked for."""
-    asked_of = asdict(replace(asked.query, rates={}))
+    asked_of = asked.query._replace(rates={})._asdict()
     query = {name: str(v) if isinstance(v, Decimal) else v for name, v in asked_of.items()}
+    if asked.query.operators is not None:
+        query["operators"] = asdict(asked.query.operators)
     return {"query": {name: value for name, value in query.items() if value not in (None, (), "", {})}}

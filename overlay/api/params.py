@@ -247,7 +247,8 @@ def read(given: Iterable[tuple[str, str]], table: Table) -> tuple[dict[str, Any]
 
 
 def _value(parameter: Parameter, texts: list[str], faults: list[Fault]) -> Any:
-    texts = list(dict.fromkeys(texts))
+    if len(texts) > 1:
+        texts = list(dict.fromkeys(texts))
     if len(texts) > (MAX_REPEATS if parameter.many else 1):
         allowed = f"at most {MAX_REPEATS} times" if parameter.many else "once"
         detail = f"{parameter.name} may be given {allowed}, not {len(texts)} times"
@@ -258,7 +259,9 @@ def _value(parameter: Parameter, texts: list[str], faults: list[Fault]) -> Any:
     except ValueRefusedError as error:
         faults.append(Fault(error.code, f"{parameter.name}: {error}", parameter.name))
         return None
-    return tuple(dict.fromkeys(found)) if parameter.many else found[0]
+    if not parameter.many:
+        return found[0]
+    return tuple(found) if len(found) == 1 else tuple(dict.fromkeys(found))
 
 
 def _one(parameter: Parameter, text: str) -> Any:

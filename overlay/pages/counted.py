@@ -37,14 +37,14 @@ class Counted:
     ) -> Hits:
         """What `found` answers, with facets of these names: counted by it, or before; none, {}, where counting takes
         too long, as it may with a million listings."""
-        alike = replace(query, limit=0, offset=0, after=None, sort="relevance", descending=None, facets=())
+        alike = query._replace(limit=0, offset=0, after=None, sort="relevance", descending=None, facets=())
         key = (index, alike)
         if (known := self._known.get(key)) is not None:
             self._known.move_to_end(key)
-            return replace(await found(replace(query, facets=())), facets=known)
+            return replace(await found(query._replace(facets=())), facets=known)
         if self._rests.get(alike, 0.0) <= self._clock():
             try:
-                hits = await found(replace(query, facets=names))
+                hits = await found(query._replace(facets=names))
             except ProblemError as problem:
                 if problem.status != _TOO_LONG:
                     raise
@@ -52,7 +52,7 @@ class Counted:
             else:
                 _remember(self._known, key, hits.facets or {})
                 return hits
-        return replace(await found(replace(query, facets=())), facets={})
+        return replace(await found(query._replace(facets=())), facets={})
 
 
 def _remember(known: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:

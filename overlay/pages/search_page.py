@@ -101,7 +101,7 @@ async def _outcome(request: web.Request, query_string: str) -> tuple[Pairs, Outc
         asked = from_pairs(given, services.chains(), services.exchange)
         hits = await _found(request, asked)
         if hits.facets == {}:
-            asked = replace(asked, notes=(*asked.notes, _UNCOUNTED))
+            asked = asked._replace(notes=(*asked.notes, _UNCOUNTED))
         return given, Outcome(asked, hits, ())
     except BadRequestError as problem:
         return given, Outcome(None, None, problem.faults)
@@ -112,7 +112,7 @@ async def _found(request: web.Request, asked: Asked) -> Hits:
     services = request.app[SERVICES]
 
     async def found(query: Query) -> Hits:
-        return await search_api.found(request, replace(asked, query=query))
+        return await search_api.found(request, asked._replace(query=query))
 
     counted, cursor = _COUNTED.setdefault(services.engine, Counted()), await search_api.cursor(services)
     return await counted.ask(asked.query, cursor, tuple(TITLES), found)
@@ -221,7 +221,7 @@ def _after(given: Pairs, outcome: Outcome, count: int) -> str | None:
     if asked is None or hits is None or asked.beyond or not count:
         return None
     if count < len(hits.hits):  # as if no more had been asked for
-        asked = replace(asked, query=replace(asked.query, limit=count))
+        asked = asked._replace(query=asked.query._replace(limit=count))
         hits = replace(hits, hits=hits.hits[:count])
     if (cursor := next_cursor(asked, hits, None)) is None:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import islice, pairwise, product
 from typing import Any, NamedTuple
 
@@ -54,12 +53,12 @@ def emptied_by(query: Query, count: Count) -> list[Emptied]:
     """The filters each of which alone keeps everything away; when it takes several, all of them."""
     bare = _counting(query)
     given = {name: dict(_FILTERS[name]) for name in narrowing(query)}
-    alone = [Emptied((name,), count(replace(bare, **without))) for name, without in given.items()]
+    alone = [Emptied((name,), count(bare._replace(**without))) for name, without in given.items()]
     found = [each for each in alone if each.total]
     if found or len(given) < 2:
         return found
     everything = {field: value for without in given.values() for field, value in without.items()}
-    total = count(replace(bare, **everything))
+    total = count(bare._replace(**everything))
     return [Emptied(tuple(given), total)] if total else []
 
 
@@ -77,7 +76,7 @@ def _narrows(query: Query, without: dict[str, Any]) -> bool:
 
 def _counting(query: Query) -> Query:
     """The query as it is asked to count: nothing is shown."""
-    return replace(query, limit=0, offset=0, after=None, facets=(), sort="relevance", descending=None)
+    return query._replace(limit=0, offset=0, after=None, facets=(), sort="relevance", descending=None)
 
 
 class Proposal(NamedTuple):
@@ -91,8 +90,8 @@ def proposals(query: Query, words: AskedWords, respelt: list[str], count: Count)
     """What may have been meant: the words without operators, or spelt as in `respelt`. Only what finds anything."""
     bare = _counting(query)
     found: dict[str, Proposal] = {}
-    tries = [(text, replace(bare, text=text, operators=None)) for text in [words.text] if query.operators is not None]
-    tries += [(text, replace(bare, text=text, operators=None)) for text in respelt]
+    tries = [(text, bare._replace(text=text, operators=None)) for text in [words.text] if query.operators is not None]
+    tries += [(text, bare._replace(text=text, operators=None)) for text in respelt]
     for text, other in tries[:_MOST_TRIED]:
         if text.strip() and len(found) < MOST_PROPOSALS and (total := count(other)):
             found.setdefault(text, Proposal(text, total))

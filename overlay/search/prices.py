@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
@@ -81,11 +80,11 @@ def converted_keys(keys: list[int], rate: Decimal) -> list[int]:
 def each_currency(query: Query, is_in_use: Callable[[str], bool]) -> Iterator[Query]:
     """The questions that a question about prices comes to, each about the offers of one currency, in that currency: an
     offer that meets one of them meets the whole (law 15). Only currencies that are in use are asked for."""
-    yield replace(query, rates={}) if query.rates else query
+    yield query._replace(rates={}) if query.rates else query
     for currency, rate in query.rates.items():
         if is_in_use(currency) and (bounds := before(query.min_price, query.max_price, rate)) is not None:
             low, high = bounds
-            yield replace(query, price_currency=currency, rates={}, min_price=low, max_price=high)
+            yield query._replace(price_currency=currency, rates={}, min_price=low, max_price=high)
 
 
 def is_plain(query: Query) -> bool:

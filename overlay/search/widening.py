@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from overlay.query import Query
@@ -27,4 +26,4 @@ def without_own(query: Query, facet: str) -> Query:
     given = getattr(query, name)
     if given == nothing or (name == "statuses" and frozenset(given) == LISTED):
         return query
-    return replace(query, **{name: nothing})
+    return query._replace(**{name: nothing})

@@ -112,7 +112,7 @@ sometimes_price = st.none() | st.none() | st.sampled_from(BOUNDS).map(Decimal)
 sometimes_height = st.none() | st.none() | st.integers(0, 5)
 RATES = [Decimal(text) for text in ("0.02", "50", "1", "1.00000000001", "0.333333333333", "1e-60", "1e60")]
 without_rates = st.builds(
-    Query,
+    Query()._replace,
     text=asked | st.just("") | st.text(max_size=12),
     kind=st.sampled_from([None, None, "agent", "tool"]),
     skills=some(SKILLS),
@@ -147,8 +147,8 @@ def _with_rates(draw: st.DrawFn) -> Query:
     query = draw(without_rates)
     into = draw(st.sampled_from(CURRENCIES)) if query.price_currency is None else query.price_currency
     others = [each for each in (*CURRENCIES, "EUR") if each != into]
-    return replace(
-        query, price_currency=into, rates=draw(st.dictionaries(st.sampled_from(others), st.sampled_from(RATES)))
+    return query._replace(
+        price_currency=into, rates=draw(st.dictionaries(st.sampled_from(others), st.sampled_from(RATES)))
     )
 
 
@@ -162,7 +162,7 @@ operators = st.builds(
     not_skills=some(SKILLS),
 )
 queries = st.builds(
-    lambda query, more: replace(query, operators=more), without_rates | _with_rates(), st.none() | st.none() | operators
+    lambda query, more: query._replace(operators=more), without_rates | _with_rates(), st.none() | st.none() | operators
 )
 in_words = st.builds(
     lambda text, facets: Query(text=" ".join(text), limit=1000, facets=facets),
@@ -291,8 +291,8 @@ def check_page(engines: list[Engine], query: Query, limit: int, offset: int) -> 
     rest = whole[offset + 1 :] if after else whole
     for engine, how in [*((engine, nullcontext()) for engine in engines), (engines[0], tier_by_tier())]:
         with how:
-            assert engine.search(replace(query, limit=limit, offset=offset)).hits == whole[offset : offset + limit]
-            assert engine.search(replace(query, limit=limit, after=after)).hits == rest[:limit]
+            assert engine.search(query._replace(limit=limit, offset=offset)).hits == whole[offset : offset + limit]
+            assert engine.search(query._replace(limit=limit, after=after)).hits == rest[:limit]
 
 
 Crowd = tuple[list[Engine], Oracle]
@@ -344,9 +344,9 @@ def test_engines_agree_amid_ties(
         if engine.name == "postgres":  # which takes milliseconds for each
             starts = (5, 128) if text == "beta gamma" else ()
         for start in starts:
-            part = replace(query, limit=9, offset=max(0, start))
+            part = query._replace(limit=9, offset=max(0, start))
             assert engine.search(part).hits == whole.hits[part.offset :][:9]
-            after = replace(query, limit=9, after=whole.hits[part.offset % len(whole.hits)].sort_key)
+            after = query._replace(limit=9, after=whole.hits[part.offset % len(whole.hits)].sort_key)
             assert engine.search(after).hits == whole.hits[part.offset % len(whole.hits) + 1 :][:9]
 
 

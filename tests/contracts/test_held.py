@@ -90,7 +90,7 @@ def test_postings_answer_as_the_index_and_the_oracle_do_whole_and_by_the_page(
         assert hits == files.search(query)
         assert told(query, hits) == told(query, files.search(query))
         check(replace(hits, facets=None), query, oracle)
-        part = memory.search(one := replace(query, limit=limit, offset=offset))
+        part = memory.search(one := query._replace(limit=limit, offset=offset))
         assert told(one, part) == told(one, files.search(one))
         assert (part.hits, part.total) == (hits.hits[offset : offset + limit], hits.total)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -330,13 +330,13 @@ def _without(query: Query, facet: str) -> Query:
     """The query without what the facet is filtered by; live and pending are found without asking."""
     asks_status = set(query.statuses) != {"live", "pending"}
     return {
-        "type": replace(query, kind=None),
-        "skillId": replace(query, skills=()),
-        "acceptedCurrency": replace(query, currencies=()),
-        "interval": replace(query, intervals=()),
-        "tag": replace(query, tags=()),
-        "chain": replace(query, chains=()),
-        "status": replace(query, statuses=()) if asks_status else query,
+        "type": query._replace(kind=None),
+        "skillId": query._replace(skills=()),
+        "acceptedCurrency": query._replace(currencies=()),
+        "interval": query._replace(intervals=()),
+        "tag": query._replace(tags=()),
+        "chain": query._replace(chains=()),
+        "status": query._replace(statuses=()) if asks_status else query,
     }[facet]
 
 

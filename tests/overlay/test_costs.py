@@ -165,7 +165,7 @@ async def test_help_with_a_few_filters_needs_no_thread(
 
     class Empty(FakeEngine):
         def search(self, query: Query) -> Any:
-            return super().search(replace(query, text="found nowhere"))
+            return super().search(query._replace(text="found nowhere"))
 
         def consult(self, look: Any) -> Any:
             names.append(threading.current_thread().name)

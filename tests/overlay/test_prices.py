@@ -74,7 +74,7 @@ def some(values: tuple[str, ...]) -> st.SearchStrategy[tuple[str, ...]]:
 
 
 queries = st.builds(
-    Query,
+    Query()._replace,
     skills=some(SKILLS),
     currencies=some(CURRENCIES),
     intervals=some(("none", "P1M", "P1D")),
@@ -91,7 +91,7 @@ def with_rates(draw: st.DrawFn) -> Query:
     query = draw(queries)
     others = [each for each in CURRENCIES if each != query.price_currency]
     rates = draw(st.dictionaries(st.sampled_from(others), quoted)) if query.price_currency else {}
-    return replace(query, rates=rates)
+    return query._replace(rates=rates)
 
 
 def law(query: Query) -> matching.Filter:

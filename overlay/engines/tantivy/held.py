@@ -7,7 +7,6 @@ other orders, later pages, heights, what is no longer listed) is left to it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter, itemgetter
@@ -49,7 +48,7 @@ _TOLD = frozenset(
     ("text", "kind", "skills", "currencies", "intervals", "min_price", "max_price", "price_currency", "rates", "tags",
      "chains", "domains", "owners", "statuses", "verified", "limit", "offset")
 )  # fmt: skip
-_UNTOLD = [each.name for each in fields(Query) if each.name not in _TOLD]
+_UNTOLD = [name for name in Query._fields if name not in _TOLD]
 _untold = attrgetter(*_UNTOLD)
 _NONE_OF_THEM = _untold(Query())
 """What must not be asked for, and the values that say so."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -171,7 +170,7 @@ def _remembered(view: View, query: Query, admitted: Part, total: int, find: Find
 
 
 def _question(query: Query) -> Query:
-    return replace(query, limit=0, offset=0, after=None, facets=(), descending=None)
+    return query._replace(limit=0, offset=0, after=None, facets=(), descending=None)
 
 
 class Column(NamedTuple):

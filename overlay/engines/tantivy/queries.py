@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 import tantivy
@@ -92,7 +92,7 @@ class Translator:
             if joint:
                 yield self.any_of(name, [both(one, other) for one in query.currencies for other in query.intervals])
             if joint or (asks_price(query) and query.price_currency is not None):
-                query = replace(query, currencies=(), intervals=())
+                query = query._replace(currencies=(), intervals=())
         yield from (self.any_of(name, group) for group in wanted(query))
 
     def _ranges(self, query: Query) -> Iterator[Part]:
