@@ -92,21 +92,22 @@ class Hit(NamedTuple):
 
 
 class Written(Sequence[Hit]):
-    """Hits of which all that an answer tells is at hand as it is sent, each made only when it is looked at. `pieces`
-    together are their stored items with `cheapest` and `score`, a comma behind each; `make` makes one of `count` hits,
-    and `sort_key` tells only its place in the sort order."""
+    """Hits of which all that an answer tells is at hand as it is sent, each made only when it is looked at. `enclosed`
+    gives their stored items with `cheapest` and `score`, a comma between them, and what is to stand before and after
+    them: bytes that are good until it is asked again. `make` makes one of `count` hits, and `sort_key` tells only its
+    place in the sort order."""
 
-    __slots__ = ("_count", "_make", "pieces", "sort_key")
+    __slots__ = ("_count", "_make", "enclosed", "sort_key")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(
         self,
         count: int,
-        pieces: Sequence[bytes | memoryview],
+        enclosed: Callable[[bytes, bytes], bytes | memoryview],
         make: Callable[[int], Hit],
         sort_key: Callable[[int], tuple[Any, ...]],
     ) -> None:
-        self._count, self.pieces, self._make, self.sort_key = count, pieces, make, sort_key
+        self._count, self.enclosed, self._make, self.sort_key = count, enclosed, make, sort_key
 
     def __len__(self) -> int:
         return self._count

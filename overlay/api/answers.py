@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from aiohttp import hdrs, web
 
@@ -34,6 +34,11 @@ _TAGS = re.compile(r'(?:W/)?"[^"]*"|\*')
 class Answer(web.Response):
     """A response that lets go of its body once it is sent: a connection that is kept open remembers its last one."""
 
+    def __init__(self, *, body: bytes | memoryview, status: int = 200, headers: Mapping[str, str]) -> None:
+        """The bytes are sent as they lie: aiohttp would make a payload of what is not `bytes`."""
+        super().__init__(status=status, headers=headers)
+        self._body = cast("bytes", body)
+
     async def write_eof(self, data: bytes = b"") -> None:
         """Send the body, which is gone then."""
         await super().write_eof(data)
@@ -45,7 +50,7 @@ def json_answer(value: Any, *, status: int = 200, headers: Mapping[str, str] | N
     return json_bytes(encode(value), status=status, headers=headers or {"Cache-Control": "no-store"})
 
 
-def json_bytes(body: bytes, *, status: int = 200, headers: Mapping[str, str]) -> web.Response:
+def json_bytes(body: bytes | memoryview, *, status: int = 200, headers: Mapping[str, str]) -> web.Response:
     """A JSON answer of bytes already encoded."""
     return Answer(body=body, status=status, headers={hdrs.CONTENT_TYPE: JSON_TYPE, **headers})
 

@@ -147,7 +147,7 @@ async def _compress(request: web.Request, response: web.Response) -> None:
     """Gzip a text that is large enough, when the client takes it and the handler did not forbid it (no-transform)."""
     accepted = request.headers.get(hdrs.ACCEPT_ENCODING)
     body = response.body
-    if accepted is None or not isinstance(body, bytes) or len(body) < WORTH_COMPRESSING:
+    if accepted is None or not isinstance(body, bytes | memoryview) or len(body) < WORTH_COMPRESSING:
         return
     accepted = accepted.lower()
     if ("gzip" not in accepted and "*" not in accepted) or _GZIP_REFUSED.search(accepted):
@@ -158,7 +158,7 @@ async def _compress(request: web.Request, response: web.Response) -> None:
     response.headers[hdrs.CONTENT_ENCODING] = "gzip"
 
 
-def gzip(body: bytes) -> bytes:
+def gzip(body: bytes | memoryview) -> bytes:
     """A gzip stream (RFC 1952)."""
     packed: bytes = igzip.compress(body, GZIP_LEVEL)
     return packed

@@ -23,7 +23,7 @@ def page(
     heights: Mapping[str, int],
     rates: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
-) -> bytes:
+) -> bytes | memoryview:
     """CONTRACT's Page as UTF-8 JSON. `index` is the generation the hits were read from, `rates` what is told of the
     table that converted prices, `more` are further members (`extras`)."""
     shown = () if asked.beyond else hits.hits
@@ -49,18 +49,18 @@ def page(
     if more:
         tail |= more
     tail["index"] = {"seq": index.seq if index else 0, "heights": dict(heights)}
-    return b"".join((b'{"items":[', *_items(shown, asked.query.rates), b"],", encode(tail)[1:]))
+    before, after = b'{"items":[', b"]," + encode(tail)[1:]
+    if isinstance(shown, Written):
+        return shown.enclosed(before, after)
+    return b"".join((before, *_items(shown, asked.query.rates), after))
 
 
 def _items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[bytes | memoryview]:
     """The items in pieces: each is stored as `{...}`, and the members that depend on the query go before its end."""
     pieces: list[bytes | memoryview] = []
-    if isinstance(hits, Written):
-        pieces += hits.pieces
-    else:
-        for _, item, score, offer, _ in hits:
-            told = cheapest(offer, _rate(offer, rates) if rates else None)
-            pieces += (memoryview(item)[:-1], told, scored(score))
+    for _, item, score, offer, _ in hits:
+        told = cheapest(offer, _rate(offer, rates) if rates else None)
+        pieces += (memoryview(item)[:-1], told, scored(score))
     if pieces:
         pieces[-1] = pieces[-1][:-1]
     return pieces

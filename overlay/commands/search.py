@@ -98,7 +98,7 @@ def _local(told: Settings, asked: list[tuple[str, str]]) -> Any:
         if is_due(hits):
             hits = aged_hits(hits, _heights(told), told.change_blocks)
         hits, more = extras.extras(engine, question, hits)
-        return json.loads(page(question, hits, engine.cursor(), {}, rates, more))
+        return json.loads(bytes(page(question, hits, engine.cursor(), {}, rates, more)))
     finally:
         engine.close()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -103,7 +103,7 @@ class Gathering:
         ends["key_ends"].append(len(wide["keys"]))
         for offer in document.offers[:OFFERS]:
             wide["amounts"].append(amount_key(offer.amount))
-            wide["offer_keys"].extend(map(fact_key, _of_offer(offer.currency, offer.interval_key, offer.accepted)))
+            wide["offer_keys"].extend(map(fact_key, facts_of_offer(offer.currency, offer.interval_key, offer.accepted)))
             ends["fact_ends"].append(len(wide["offer_keys"]))
         ends["offer_ends"].append(len(wide["amounts"]))
 
@@ -123,7 +123,8 @@ def _u64(values: array[int]) -> U64:
     return np.frombuffer(values, np.uint64).copy() if values else np.zeros(0, np.uint64)
 
 
-def _of_offer(currency: str, interval: str, accepted: tuple[str, ...]) -> list[str]:
+def facts_of_offer(currency: str, interval: str, accepted: Sequence[str]) -> list[str]:
+    """What filters compare of an offer, the currency of its price first."""
     return [priced(currency), paid(interval), *dict.fromkeys(map(taken, accepted))]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from overlay.search.choosing import ANY
 from overlay.search.gathering import gathered
 from overlay.search.lexicon import empty
 from overlay.search.matching import Gain, Known, Word
@@ -18,7 +19,7 @@ def prepare() -> None:
     words.hold()
     words.near(5, 1, 1, 1)
     data = np.frombuffer(Record("", 0, True, "", b"", b"{}", b"").pack(), np.uint8)
-    gathered(data, np.zeros((3, 1), np.uint64), 0, 1)
+    gathered(data, np.zeros((3, 1), np.uint64), 0, 1, ANY)
     keys, rows, levels = np.zeros(1, np.uint64), np.zeros(1, np.uint32), np.ones(1, np.uint8)
     one = Flat(keys, keys, [b""], keys, rows, levels, keys[:0], rows[:0], keys[:0], rows[:0])
     Segment.build(one).best(terms_of([Word(Known([(("a",), Gain(1.0))]), 1.0)]), 1, None, 1, every=False)

@@ -12,26 +12,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import finalize
 
 import numpy as np
 
+from overlay.search.choosing import ANY, choices
 from overlay.search.listed import U8, U64
-from overlay.search.prices import Showing, read_usual
+from overlay.search.prices import read_usual
 from overlay.telling import cheapest
 
-_HEAD = Struct("<6IQ??")  # where the id, the cheapest, the offers, the item, what is told and the words end
+if TYPE_CHECKING:
+    from overlay.search.gathering import Gathered
+
+_HEAD = Struct("<7IQ??")  # where the id, the cheapest, the offers, the item, what is told, choices and words end
 _START, _ends = _HEAD.size, _HEAD.unpack_from
 _END_OF_ID = Struct("<I")
-_shown_ends = Struct("<4I17x?").unpack_from  # what of it a page needs
-_begun_ends = Struct("<5I13x?").unpack_from  # the same and where what is told ends
+_shown_ends = Struct("<4I21x?").unpack_from  # what of it a page needs
 _LENGTH_BITS = 24
 LARGEST = (1 << _LENGTH_BITS) - 1
 _END = b"}"
 _PLACES = 2  # the line of places (`postings.Counted`)
 _Bytes = bytes | mmap.mmap
-Piece = bytes | memoryview
 
 
 class Record(NamedTuple):
@@ -54,8 +56,8 @@ class Record(NamedTuple):
         """To bytes. Raises ValueError when the record is larger than 16 MiB, or its item is no JSON object."""
         if not self.item.endswith(_END):
             raise ValueError(f"the item of {self.id} is no JSON object")
-        told = cheapest(read_usual(self.cheapest))
-        parts = (self.id.encode(), self.cheapest.encode(), self.offers, self.item[:-1], told, self.words)
+        id_, usual, told = self.id.encode(), self.cheapest.encode(), cheapest(read_usual(self.cheapest))
+        parts = (id_, usual, self.offers, self.item[:-1], told, choices(self.offers), self.words)
         ends = accumulate(map(len, parts), initial=_HEAD.size)
         head = _HEAD.pack(*list(ends)[1:], self.newest, self.listed, self.ages)
         data = b"".join((head, *parts, self.said))
@@ -66,10 +68,10 @@ class Record(NamedTuple):
     @classmethod
     def unpack(cls, data: _Bytes, at: int = 0, end: int | None = None) -> Record:
         """From bytes that `pack` made, which stand in `data` from `at` to `end`."""
-        a, b, c, d, told, e, newest, listed, ages = _ends(data, at)
+        a, b, c, d, _, choices, e, newest, listed, ages = _ends(data, at)
         id_, usual = data[at + _START : (a := at + a)].decode(), data[a : (b := at + b)].decode()
         offers, item = data[b : (c := at + c)], data[c : at + d] + _END
-        return cls(id_, newest, listed, usual, offers, item, data[at + told : (e := at + e)], data[e:end], ages)
+        return cls(id_, newest, listed, usual, offers, item, data[at + choices : (e := at + e)], data[e:end], ages)
 
 
 Shown = tuple[str, str, bytes, bytes, bool]
@@ -102,7 +104,7 @@ class Records:
         self._file = os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o644)
         # a search may still read of an index that has been exchanged; with the last one the file goes
         self._close = finalize(self, os.close, self._file)
-        self._gathered: Callable[[U8, U64, int, int], memoryview | None] | None = None
+        self._gathered: Callable[[U8, U64, int, int, U64], Gathered | None] | None = None
         self._mapped = _NOTHING  # the file as it was when something beyond was last read
 
     def append(self, data: bytes) -> int:
@@ -154,37 +156,20 @@ class Records:
             for a, b, c, d, ages in (_shown_ends(mapped, at),)
         ]
 
-    def begun(self, places: Sequence[int], find: Showing) -> list[Piece] | None:
-        """Their items up to their ends, each with the offer that is found as its `cheapest`; most are parts of the
-        mapped file, which lives as long as they do. None where a warning is told for a time only. Raises what `read`
-        raises."""
-        if not places:
-            return []
-        (data, view, _), _, _ = self._at(max(places))
-        found: list[Piece] = []
-        for place in places:
-            at = place >> _LENGTH_BITS
-            usual, offers, item, told, end, ages = _begun_ends(data, at)
-            if ages:
-                return None
-            if find.is_usual(data[at + usual : at + offers].decode()):
-                found.append(view[at + item : at + end])
-            else:
-                found.append(data[at + item : at + told] + cheapest(find.among(data[at + offers : at + item])))
-        return found
-
-    def written(self, found: U64, first: int, stop: int) -> memoryview | None:
-        """The items of what is `found` from column `first` to `stop` (`postings.Counted`), as a search shows them that
-        asks for no offers: each with its `cheapest`, the `score` that its points make, and a comma behind it. None
-        where a warning is told for a time only. Raises what `read` raises."""
+    def written(self, found: U64, first: int, stop: int, asked: U64 = ANY) -> Gathered | None:
+        """The items of what is `found` from column `first` to `stop` (`postings.Counted`), each with its `cheapest` of
+        the offers that are `asked` for (`choosing`), the `score` that its points make, and a comma behind it. None
+        where a warning is told for a time only, and where amounts have to be compared to more digits than their keys
+        have. Raises what `read` raises."""
         if self._gathered is None:
             from overlay.search.gathering import gathered  # with Numba, which only those who hold postings need
 
             self._gathered = gathered
         try:
-            return self._gathered(self._mapped.array, found, first, stop)
+            return self._gathered(self._mapped.array, found, first, stop, asked)
         except ValueError:  # the file has grown, or is too short
-            return self._gathered(self._at(int(found[_PLACES, first:stop].max()))[0].array, found, first, stop)
+            array = self._at(int(found[_PLACES, first:stop].max()))[0].array
+            return self._gathered(array, found, first, stop, asked)
 
     def ids(self, places: Iterable[int]) -> Iterator[str]:
         """The ids of records, which takes a third of reading them. Raises what `read` raises."""

@@ -316,11 +316,11 @@ def test_a_page_stays_as_it_is_whatever_is_asked_for_next(tmp_path: Path) -> Non
     put(engine, *crowd(40), *(listing(f"beta {number}", "beta", time=number) for number in range(60)))
     hits = engine.search(Query(text="alpha", limit=5)).hits
     assert isinstance(hits, Written)
-    keys, page = [hits.sort_key(at) for at in range(5)], b"".join(hits.pieces)
+    keys, page = [hits.sort_key(at) for at in range(5)], bytes(hits.enclosed(b"[", b"]"))
     for text in ("beta", "alpha beta", ""):
         engine.search(Query(text=text, limit=50))
         assert [hits.sort_key(at) for at in range(5)] == [each.sort_key for each in hits] == keys
-        assert b"".join(hits.pieces) == page
+        assert bytes(hits.enclosed(b"[", b"]")) == page
 
 
 def test_where_ids_decide_between_segments_the_page_is_read(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.compact import encode
-from overlay.query import Query
 from overlay.search import prices
 from overlay.search.ranking import BEST
 from overlay.search.records import LARGEST, Record, Records
@@ -27,8 +25,9 @@ usual = st.just("") | st.tuples(
     st.sampled_from(("none", "P1M", "PT1H", "never")),
     st.sampled_from(("", "1")),
 ).map("\0".join)
+OFFERS = st.sampled_from((b"", b"[]\n[0,[],[]]", b'[["a","USD","1.5","none",["USD","BSV"]]]\n[0,[],[null]]'))
 records = st.builds(
-    Record, st.text(), st.integers(0, 2**63 - 1), st.booleans(), usual, st.binary(), ITEMS, st.binary(), st.binary(),
+    Record, st.text(), st.integers(0, 2**63 - 1), st.booleans(), usual, OFFERS, ITEMS, st.binary(), st.binary(),
     st.booleans(),
 )  # fmt: skip
 
@@ -48,32 +47,34 @@ def test_records_are_unpacked_where_they_lie(several: list[Record]) -> None:
         assert file.shown(places) == shown
         assert file.shown(places[::-1]) == shown[::-1]
         assert list(file.ids(places)) == [record.id for record in several]
-        begun = file.begun(places, prices.Showing(Query()))
-        assert (begun is None) == any(record.ages for record in several)
-        for record, text in zip(several, begun or (), strict=False):
-            told = prices.read_usual(record.cheapest)
-            shown = {**json.loads(record.item), "cheapest": json.loads(cheapest(told).partition(b":")[2])}
-            assert json.loads(bytes(text) + b"}") == shown
-            assert bytes(text).startswith(record.item[:-1])
         points = np.arange(len(places), dtype=np.uint64) * np.uint64(16_383)
         written = file.written(np.array((points, points, places), np.uint64), 0, len(places))
-        assert (written is None) == (begun is None)
-        if written is not None and begun is not None:
-            ends = map(scored, (points / BEST).tolist())
-            assert bytes(written) == b"".join(chain.from_iterable(zip(begun, ends, strict=True)))
+        assert (written is None) == any(record.ages for record in several)
+        if written is not None:
+            told = [as_told(record, made / BEST) for record, made in zip(several, points.tolist(), strict=True)]
+            assert bytes(written.enclosed(b"[", b"]")) == b"[" + b",".join(told) + b"]"
         file.close()
+
+
+def as_told(record: Record, score: float) -> bytes:
+    """What a page shows of a record."""
+    told = {**json.loads(record.item), "score": None}
+    found = record.item[:-1] + cheapest(prices.read_usual(record.cheapest)) + scored(score)[:-1]
+    assert json.loads(found).keys() == told.keys() | {"cheapest"}
+    return found
 
 
 def test_a_large_page_is_whole(tmp_path: Path) -> None:
     file = Records(tmp_path / "records", write=True)
     items = [b'{"id":"%s"}' % (bytes([letter]) * 9_000) for letter in range(ord("a"), ord("a") + 20)]
-    places = [file.append(Record("id", 0, True, "", b"", item, b"").pack()) for item in items]
-    found = np.array((range(20), range(20), places), np.uint64)
-    written, begun = file.written(found, 3, 20), file.begun(places, prices.Showing(Query()))
+    records = [Record("id", 0, True, "", b"", item, b"") for item in items]
+    places = [file.append(record.pack()) for record in records]
+    written = file.written(np.array((range(20), range(20), places), np.uint64), 3, 20)
     assert written is not None
-    assert begun is not None
-    assert bytes(written) == b"".join(bytes(begun[at]) + scored(at / BEST) for at in range(3, 20))
-    assert len(written) > 150_000
+    page = b",".join(as_told(records[at], at / BEST) for at in range(3, 20))
+    assert bytes(written.enclosed(b"<", b">" * 99)) == b"<" + page + b">" * 99
+    assert bytes(written.enclosed(b"<" * 99, b"")) == b"<" * 99 + page
+    assert len(page) > 150_000
     file.close()
 
 
@@ -81,8 +82,12 @@ def test_records_that_are_damaged_are_not_read_beyond_the_file(tmp_path: Path) -
     record = Record("id", 0, True, "", b"", b"{}", b"words").pack()
     item = int.from_bytes(record[8:12], "little")
     told = int.from_bytes(record[16:20], "little")
+    choices = int.from_bytes(record[20:24], "little")
     damaged = [
-        record[:40],  # cut short behind its head
+        record[:44],  # cut short behind its head
+        record[:20] + (told - 1).to_bytes(4, "little") + record[24:],
+        record[:20] + (choices + 99).to_bytes(4, "little") + record[24:],
+        record[:12] + (told + 1).to_bytes(4, "little") + record[16:],
         record[:16] + (told + 9_999).to_bytes(4, "little") + record[20:],
         record[:8] + (told + 1).to_bytes(4, "little") + record[12:],
         record[:16] + (item - 1).to_bytes(4, "little") + record[20:],

@@ -6,7 +6,7 @@ other orders, later pages, heights, what is no longer listed) is left to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter, itemgetter
@@ -16,6 +16,8 @@ from overlay.engines.tantivy.near import nearer
 from overlay.engines.tantivy.pages import Keyed, answer, hits, whole_ties
 from overlay.engines.tantivy.view import View
 from overlay.query import Hit, Hits, Query, Written
+from overlay.search import choosing
+from overlay.search.choosing import ANY
 from overlay.search.closeness import MOST, Closeness
 from overlay.search.facts import is_plain, wanted
 from overlay.search.listed import U64, paid, priced, taken
@@ -24,9 +26,8 @@ from overlay.search.postings import Counted, Found, Postings
 from overlay.search.prices import Showing, amount_key, asks_offer, asks_price, each_currency
 from overlay.search.prices import is_plain as is_any_offer
 from overlay.search.ranking import BEST
-from overlay.search.records import Piece, Records
+from overlay.search.records import Records
 from overlay.search.segment import Offered, Wanted
-from overlay.telling import scored
 
 _LAST = 1_000  # a page that ends beyond is looked for elsewhere
 
@@ -40,7 +41,7 @@ def held(view: View, counting: Lock, query: Query) -> Hits | None:
         return None
     found, closeness = _found(view, view.postings, counting, query, listings)
     if closeness is None:
-        return _written(view, view.postings, found, query) or _page(view, found, query)
+        return _written(view, view.postings, found, query, listings) or _page(view, found, query)
     return hits(_near(view, found, query, closeness), Showing(query), found.total, scored=True)
 
 
@@ -117,28 +118,23 @@ def _page(view: View, found: Counted, query: Query) -> Hits:
     return answer(tuple(made[query.offset - first : stop - first]), found.total, ages=ages)
 
 
-def _written(view: View, postings: Postings, found: Counted, query: Query) -> Hits | None:
-    """The same, unread, in a third of the time; None where ids decide about the order, prices are converted, or a
-    warning may be too old to be told."""
+def _written(view: View, postings: Postings, found: Counted, query: Query, listings: Wanted) -> Hits | None:
+    """The same, unread, in a third of the time; None where ids decide about the order, prices are converted, an offer's
+    skills or more digits than keys have decide what is shown, or a warning may be too old to be told."""
     if query.limit < 1 or view.records is None or query.rates or (len(postings.segments) > 1 and _ties(found, query)):
         return None
+    asked = ANY
+    if not is_any_offer(query):
+        if query.skills:
+            return None
+        asked = choosing.asked(query, listings.offers[0] if listings.offers else Offered(()))
     first, stop = min(query.offset, found.number), min(query.offset + query.limit, found.number)
-    pieces = _pieces(view.records, found.columns, first, stop, query)
-    if pieces is None:
+    written = view.records.written(found.columns, first, stop, asked)
+    if written is None:
         return None
     of = view.records, found.columns, first, query
-    return answer(Written(stop - first, pieces, partial(_made, *of), partial(_key, *of)), found.total, ages=False)
-
-
-def _pieces(records: Records, found: U64, first: int, stop: int, query: Query) -> Sequence[Piece] | None:
-    if is_any_offer(query):
-        written = records.written(found, first, stop)
-        return None if written is None else (written,)
-    points, _, places = found[:3, first:stop].tolist()
-    begun = records.begun(places, Showing(query))
-    if begun is None:
-        return None
-    return [piece for each, made in zip(begun, points, strict=True) for piece in (each, scored(made / BEST))]
+    hits = Written(stop - first, written.enclosed, partial(_made, *of), partial(_key, *of))
+    return answer(hits, found.total, ages=False)
 
 
 def _ties(found: Counted, query: Query) -> bool:
