@@ -49,6 +49,12 @@ class Marks:
         self._spans = np.zeros((most, 2), np.int64)
         self._points = np.zeros((most, LEVELS + 1), np.int64)
 
+    def latest(self, segment: Segment, mask: Mask | None, number: int) -> tuple[int, U64]:
+        """What `Segment.latest` tells."""
+        out = np.empty((3, number), np.uint64)
+        masked = mask is not None
+        return scoring.latest(segment.newest, segment.places, masked, _ANY if mask is None else mask, number, out), out
+
     def best(
         self, segment: Segment, terms: Terms, words: int, mask: Mask | None, number: int, *, every: bool
     ) -> tuple[int, U64]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from overlay.search.listed import U64, Block, fact_key
 from overlay.search.matching import Plan
-from overlay.search.segment import I64, Flat, Mask, Segment, Terms, Wanted, flattened, joined, terms_of
+from overlay.search.segment import Flat, Mask, Segment, Terms, Wanted, flattened, joined, terms_of
 
 MOST = 64_000_000
 """Postings that are kept in memory, five bytes each: those of half a million listings of the usual size."""
@@ -150,18 +150,5 @@ def _best(segment: Segment, terms: Terms, words: int, mask: Mask | None, number:
 
 
 def _latest(segment: Segment, wanted: Wanted, number: int) -> Counted:
-    mask = segment.allowed(wanted)
-    rows = np.arange(min(number, segment.count)) if mask is None else _first(mask, number)
-    total = segment.count if mask is None else int(np.count_nonzero(mask))
-    newest, places = segment.newest.take(rows), segment.places.take(rows)
-    return Counted(total, np.array((np.zeros_like(places), newest, places)), len(places))
-
-
-def _first(mask: Mask, number: int) -> I64:
-    """The first rows that a mask says yes to: most often among the first few thousand."""
-    size = 4_096
-    while True:
-        rows = mask[:size].nonzero()[0]
-        if len(rows) >= number or size >= len(mask):
-            return rows[:number]
-        size *= 8
+    total, columns = segment.latest(segment.allowed(wanted), number)
+    return Counted(total, columns, min(total, number))

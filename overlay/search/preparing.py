@@ -13,13 +13,14 @@ from overlay.search.segment import Flat, Segment, terms_of
 
 
 def prepare() -> None:
-    """Compile the loops, or load them as an earlier process compiled them, by looking for one word and making one
-    page."""
+    """Compile the loops, or load them as an earlier process compiled them, by looking for one word, for what is the
+    latest, and making one page."""
     words = empty()
     words.hold()
     words.near(5, 1, 1, 1)
     data = np.frombuffer(Record("", 0, True, "", b"", b"{}", b"").pack(), np.uint8)
     gathered(data, np.zeros((3, 1), np.uint64), 0, 1, ANY)
     keys, rows, levels = np.zeros(1, np.uint64), np.zeros(1, np.uint32), np.ones(1, np.uint8)
-    one = Flat(keys, keys, [b""], keys, rows, levels, keys[:0], rows[:0], keys[:0], rows[:0])
-    Segment.build(one).best(terms_of([Word(Known([(("a",), Gain(1.0))]), 1.0)]), 1, None, 1, every=False)
+    one = Segment.build(Flat(keys, keys, [b""], keys, rows, levels, keys[:0], rows[:0], keys[:0], rows[:0]))
+    one.latest(None, 1)
+    one.best(terms_of([Word(Known([(("a",), Gain(1.0))]), 1.0)]), 1, None, 1, every=False)

@@ -178,6 +178,21 @@ def _still(found: U32, total: int, marks: U16, here: int) -> int:
 
 
 @kernel
+def latest(newest: U64, places: U64, masked: bool, mask: Mask, number: int, out: U64) -> int:
+    """How many rows there are, where `masked` those that `mask` says yes to; of the first `number` of them 0, `newest`
+    and `places` in `out`."""
+    found, row = 0, 0
+    while found < number and row < len(places):
+        if not masked or mask[row]:
+            out[0, found], out[1, found], out[2, found] = 0, newest[row], places[row]
+            found += 1
+        row += 1
+    for after in range(row, len(places)):
+        found += 1 if not masked or mask[after] else 0
+    return found
+
+
+@kernel
 def best(
     keys: U64, starts: I64, rows: U32, levels: U8, newest: U64, places: U64, lines: U64, worth: F64, ends: I64,
     units: F64, words: int, every: bool, masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64,

@@ -108,6 +108,15 @@ def test_the_loop_finds_what_a_slow_reader_does(held: Held, questions: list[Aske
         assert ask(here, each) == slowly(each, held)
 
 
+@given(st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS), st.integers(0, 100))
+def test_the_latest_of_a_mask_are_its_first_rows(mask: list[bool] | None, number: int) -> None:
+    here = segment({"many": dict.fromkeys(range(ROWS), 3)})
+    total, columns = here.latest(None if mask is None else np.array(mask), number)
+    rows = [row for row in range(ROWS) if mask is None or mask[row]]
+    assert total == len(rows)
+    assert columns[:, : min(total, number)].T.tolist() == [[0, 5_000 - r, 7 * (5_000 - r)] for r in rows[:number]]
+
+
 @pytest.mark.parametrize("left", range(65_500, 65_536, 5))
 @given(held, st.lists(asked, min_size=1, max_size=3))
 def test_marks_begin_anew_when_their_numbers_end(left: int, held: Held, questions: list[Asked]) -> None:
