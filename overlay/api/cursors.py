@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
 from binascii import Error as Base64Error
+from binascii import b2a_base64
 from typing import Any, NamedTuple
 
 import orjson
 
 MAX_LENGTH = 8_192  # an id of 2 kB and a name of 100 characters, escaped
 _MAX_KEYS = 8
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class Place(NamedTuple):
@@ -28,7 +30,7 @@ class Place(NamedTuple):
 
 def encode(place: Place) -> str:
     """Base64url JSON without padding. Raises TypeError when the engine's sort key is not made of JSON scalars."""
-    return urlsafe_b64encode(orjson.dumps(tuple(place))).rstrip(b"=").decode()
+    return b2a_base64(orjson.dumps(tuple(place)), newline=False).translate(_URL_SAFE, b"=").decode()
 
 
 def decode(text: str) -> Place:

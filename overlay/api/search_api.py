@@ -42,15 +42,15 @@ async def search(request: web.Request) -> web.Response:
         return not_modified(headers)
     asked = from_pairs(pairs(query_string), services.chains(), services.exchange)
     hits = await found(request, asked)
-    hits, more = await told(request, asked, hits)
+    more: Mapping[str, Any] = {}
+    if extras.wanted(asked, hits):
+        hits, more = await told(request, asked, hits)
     rates = services.exchange.told(asked.rates) if asked.rates else None
     return json_bytes(page(asked, hits, index, heights, rates, more), headers=headers)
 
 
 async def told(request: web.Request, asked: Asked, hits: Hits) -> tuple[Hits, Mapping[str, Any]]:
-    """The hits, and what the answer tells beside them where that is asked for, or nothing was found (`extras`)."""
-    if not extras.wanted(asked, hits):
-        return hits, {}
+    """The hits, and what the answer tells beside them, since that is asked for or nothing was found (`extras`)."""
     engine = request.app[SERVICES].engine
     if request.app[COSTS].are_low(asked.query) and extras.is_quick(asked):
         return extras.extras(engine, asked, hits)

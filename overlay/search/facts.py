@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from overlay.copies import HERE
@@ -112,20 +113,16 @@ def facts(document: Document) -> Iterator[str]:
         yield from _first(document)
 
 
+_FILTERS = ("tag", "chain", "domain", "owner", "skill", "currency", "interval")
+_filters = attrgetter("tags", "chains", "domains", "owners", "skills", "currencies", "intervals")
+
+
 def wanted(query: Query) -> Iterator[tuple[str, ...]]:
     """The facts a query asks for; of each group one must hold. What is asked of offers holds of some offer each, which
     need not be the same one."""
-    named = (
-        ("kind", () if query.kind is None else (query.kind,)),
-        ("tag", query.tags),
-        ("chain", query.chains),
-        ("domain", query.domains),
-        ("owner", query.owners),
-        ("skill", query.skills),
-        ("currency", query.currencies),
-        ("interval", query.intervals),
-    )
-    for name, values in named:
+    if query.kind is not None:
+        yield (f"kind:{query.kind}",)
+    for name, values in zip(_FILTERS, _filters(query), strict=True):
         if values:
             yield tuple(f"{name}:{value}" for value in values)
     if query.verified is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,9 +13,9 @@ from overlay.search import scoring
 from overlay.search.listed import U64
 from overlay.search.ranking import LEVELS
 from overlay.search.scoring import COLUMNS
-from overlay.search.segment import Terms
 
 if TYPE_CHECKING:
+    from overlay.search.matching import Word
     from overlay.search.segment import Segment
 
 Mask = npt.NDArray[np.bool_]
@@ -27,7 +28,7 @@ class Marks:
     """Room to count in for a number of rows: 14 bytes each. It is not cleared between searches: they count on, until
     the numbers end (`scoring`)."""
 
-    __slots__ = ("_base", "_counts", "_found", "_out", "_points", "_spans", "_told", "_views")
+    __slots__ = ("_asked", "_base", "_counts", "_found", "_lines", "_out", "_points", "_spans", "_units", "_views")
 
     def __init__(self, rows: int) -> None:
         self._counts = np.zeros((5, rows), np.uint16)
@@ -37,15 +38,11 @@ class Marks:
         self._make_room(64)
 
     def _make_room(self, most: int) -> None:
-        """For so many terms and words. What is told of terms is copied to where the loop reads it: to make arrays of it
-        for each search takes longer."""
-        room = bytes(8 * most)
-        self._told = Terms(array("Q", COLUMNS * room), array("d", room), array("q", room), array("d", room))
-        lines, worth, ends, units = self._told
-        self._views = (
-            np.frombuffer(lines, np.uint64).reshape(most, COLUMNS), np.frombuffer(worth, np.float64),
-            np.frombuffer(ends, np.int64), np.frombuffer(units, np.float64),
-        )  # fmt: skip
+        """For so many terms and words. What is told of words is put where the loop reads it: to make arrays of it for
+        each search takes longer."""
+        self._asked, self._units = array("q", bytes(16 * most)), array("d", bytes(8 * most))
+        self._views = np.frombuffer(self._asked, np.int64).reshape(most, 2), np.frombuffer(self._units, np.float64)
+        self._lines = np.zeros((most, COLUMNS), np.uint64)
         self._spans = np.zeros((most, 2), np.int64)
         self._points = np.zeros((most, LEVELS + 1), np.int64)
 
@@ -56,24 +53,24 @@ class Marks:
         return scoring.latest(segment.newest, segment.places, masked, _ANY if mask is None else mask, number, out), out
 
     def best(
-        self, segment: Segment, terms: Terms, words: int, mask: Mask | None, number: int, *, every: bool
+        self, segment: Segment, words: Sequence[Word], mask: Mask | None, number: int, *, every: bool
     ) -> tuple[int, U64]:
         """What `Segment.best` tells."""
-        most = len(terms.worth) + words
+        most = len(words) + sum([known.terms for known, _ in words])
         if self._base + most > _MOST:
             self._counts[:] = 0
             self._base = 0
         if most > len(self._spans):
             self._make_room(most)
         out = self._out if number <= _USUAL else np.empty((4, number), np.uint64)
-        told = self._told
-        told.lines[: len(terms.lines)], told.worth[: len(terms.worth)] = terms.lines, terms.worth
-        told.ends[:words], told.units[:words] = terms.ends, terms.units
+        asked, units = self._asked, self._units
+        for at, (known, unit) in enumerate(words):
+            asked[2 * at], asked[2 * at + 1], units[at] = known.address, known.terms, unit
         held = segment.held
         total = scoring.best(
-            held.keys, held.starts, held.rows, segment.levels, segment.newest, segment.places, *self._views, words,
-            every, mask is not None, _ANY if mask is None else mask, self._base, self._counts, self._found, self._spans,
-            self._points, number, out,
+            held.keys, held.starts, held.rows, segment.levels, segment.newest, segment.places, *self._views, len(words),
+            self._lines, every, mask is not None, _ANY if mask is None else mask, self._base, self._counts, self._found,
+            self._spans, self._points, number, out,
         )  # fmt: skip
         self._base += most
         return total, out.copy() if out is self._out else out

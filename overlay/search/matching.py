@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from struct import Struct
 from typing import NamedTuple
 
 from overlay.search.closeness import Closeness, closeness
@@ -63,21 +64,26 @@ class Choice(NamedTuple):
         return (alike(self.most),) * LEVELS if self.flat else tuple(points(self.most))
 
 
-class Known:
-    """What may stand for a word, whatever question it is in; `most` is the largest worth of it. `lines` say of each
-    term its number, its word (yet to be told), its place among the terms that stand together, their number, and whether
-    it is flat; `worth` says what these together are (`scoring`)."""
+_LINE = Struct("=5Qd")
 
-    __slots__ = ("gains", "lines", "most", "worth")
+
+class Known:
+    """What may stand for a word, whatever question it is in; `most` is the largest worth of it. Of each of its `terms`
+    there stands in memory, from `address` on, its number, its word (yet to be told), its place among the terms that
+    stand together, their number, whether it is flat, and what these together are worth, a float (`scoring`)."""
+
+    __slots__ = ("_lines", "address", "gains", "most", "terms")
 
     def __init__(self, gains: Iterable[tuple[tuple[str, ...], Gain]]) -> None:
         self.gains = tuple(gains)
         self.most = max([gain.worth for _, gain in self.gains])
-        self.lines, self.worth = array("Q"), array("d")
-        for terms, (worth, flat) in self.gains:
-            for step, term in enumerate(terms):
-                self.lines.extend((key(term), 0, step, len(terms), flat))
-                self.worth.append(worth)
+        lines = [
+            _LINE.pack(key(term), 0, step, len(terms), flat, worth)
+            for terms, (worth, flat) in self.gains
+            for step, term in enumerate(terms)
+        ]
+        self._lines = array("B", b"".join(lines))  # which stays where it is as long as this lives
+        self.address, self.terms = self._lines.buffer_info()[0], len(lines)
 
 
 class Word(NamedTuple):

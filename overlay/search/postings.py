@@ -6,15 +6,15 @@ is built in again a few times only (a log-structured merge).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from overlay.search.listed import U64, Block, fact_key
-from overlay.search.matching import Plan
-from overlay.search.segment import Flat, Mask, Segment, Terms, Wanted, flattened, joined, terms_of
+from overlay.search.matching import Plan, Word
+from overlay.search.segment import Flat, Mask, Segment, Wanted, flattened, joined
 
 MOST = 64_000_000
 """Postings that are kept in memory, five bytes each: those of half a million listings of the usual size."""
@@ -103,10 +103,10 @@ class Postings:
         best come first, and the latest of those that tie."""
         if not plan.words:
             return NONE
-        terms, words = terms_of(plan.words), len(plan.words)
+        words = plan.words
         masked = [(each, each.allowed(wanted)) for each in self.segments]
-        for every in (True, False) if plan.all_first and words > 1 else (False,):
-            found = _together([_best(of, terms, words, mask, number, every=every) for of, mask in masked])
+        for every in (True, False) if plan.all_first and len(words) > 1 else (False,):
+            found = _together([_best(of, words, mask, number, every=every) for of, mask in masked])
             if found.total:
                 break
         return found
@@ -144,8 +144,8 @@ def _together(found: list[Counted]) -> Counted:
     return Counted(sum(part.total for part in found), columns.take(order, axis=1), len(order))
 
 
-def _best(segment: Segment, terms: Terms, words: int, mask: Mask | None, number: int, *, every: bool) -> Counted:
-    total, columns = segment.best(terms, words, mask, number, every=every)
+def _best(segment: Segment, words: Sequence[Word], mask: Mask | None, number: int, *, every: bool) -> Counted:
+    total, columns = segment.best(words, mask, number, every=every)
     return Counted(total, columns, min(total, number))
 
 

@@ -9,7 +9,7 @@ from overlay.search.gathering import gathered
 from overlay.search.lexicon import empty
 from overlay.search.matching import Gain, Known, Word
 from overlay.search.records import Record
-from overlay.search.segment import Flat, Segment, terms_of
+from overlay.search.segment import Flat, Segment
 
 
 def prepare() -> None:
@@ -23,4 +23,4 @@ def prepare() -> None:
     keys, rows, levels = np.zeros(1, np.uint64), np.zeros(1, np.uint32), np.ones(1, np.uint8)
     one = Segment.build(Flat(keys, keys, [b""], keys, rows, levels, keys[:0], rows[:0], keys[:0], rows[:0]))
     one.latest(None, 1)
-    one.best(terms_of([Word(Known([(("a",), Gain(1.0))]), 1.0)]), 1, None, 1, every=False)
+    one.best([Word(Known([(("a",), Gain(1.0))]), 1.0)], None, 1, every=False)

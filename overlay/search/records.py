@@ -171,11 +171,10 @@ class Records:
             array = self._at(int(found[_PLACES, first:stop].max()))[0].array
             return self._gathered(array, found, first, stop, asked)
 
-    def ids(self, places: Iterable[int]) -> Iterator[str]:
-        """The ids of records, which takes a third of reading them. Raises what `read` raises."""
-        for place in places:
-            (data, _, _), at, _ = self._at(place)
-            yield data[at + _START : at + _END_OF_ID.unpack_from(data, at)[0]].decode()
+    def id_at(self, place: int) -> str:
+        """The id of a record, which takes a third of reading it. Raises what `read` raises."""
+        (data, _, _), at, _ = self._at(place)
+        return data[at + _START : at + _END_OF_ID.unpack_from(data, at)[0]].decode()
 
     def _at(self, place: int) -> tuple[Mapped, int, int]:
         """The mapped file, and where a record begins and ends in it."""

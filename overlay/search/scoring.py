@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlay.search.ranking import LEVELS
-from parsers.compiled import compiled, kernel
+from parsers.compiled import compiled, copy, kernel
 
 U8 = npt.NDArray[np.uint8]
 U16 = npt.NDArray[np.uint16]
@@ -21,12 +21,13 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-COLUMNS = 5
-KEY, WORD, STEP, STEPS, FLAT = range(COLUMNS)
+COLUMNS = 6
+KEY, WORD, STEP, STEPS, FLAT, WORTH = range(COLUMNS)
 """Columns of the terms of a question, ascending by `WORD`. A term is number `STEP` of the `STEPS` that only count
-together; where it is `FLAT`, all levels make the same points."""
+together, which is worth `WORTH`, the bits of a float; where it is `FLAT`, all levels make the same points."""
 
 _START, _END = 0, 1  # columns of spans
+_ADDRESS, _TERMS = 0, 1  # columns of the words that are asked for
 _SOUGHT = 32  # postings that are read in the time that one is sought
 _LOW = 0xFFFFFFFF
 
@@ -69,15 +70,25 @@ def _rarest_first(terms: U64, spans: I64, words: int, order: I64, sizes: I64) ->
 
 
 @compiled
-def _make_points(terms: U64, worth: F64, ends: I64, units: F64, points: I64) -> None:
-    """Tell terms their words, and what each adds at each level (`matching.Word.choices`, `Choice.points`): halves are
-    rounded to the even number, as Python does."""
-    word = 0
+def _copy_terms(asked: I64, words: int, lines: U64) -> int:
+    """Copy the terms of each word from where they lie, and tell them their words; how many they are."""
+    total = 0
+    for word in range(words):
+        terms = asked[word, _TERMS]
+        copy(np.int64(lines.ctypes.data) + 8 * COLUMNS * total, asked[word, _ADDRESS], 8 * COLUMNS * terms)
+        for term in range(total, total + terms):
+            lines[term, WORD] = word
+        total += terms
+    return total
+
+
+@compiled
+def _make_points(terms: U64, worth: F64, units: F64, points: I64) -> None:
+    """What each term adds at each level (`matching.Word.choices`, `Choice.points`): halves are rounded to the even
+    number, as Python does."""
     for term in range(len(terms)):
-        while term >= ends[word]:
-            word += 1
-        terms[term, WORD] = word
-        most, flat = worth[term] * units[word] / terms[term, STEPS], terms[term, FLAT] > 0
+        unit, flat = units[terms[term, WORD]], terms[term, FLAT] > 0
+        most = worth[term, WORTH] * unit / terms[term, STEPS]
         for level in range(1, LEVELS + 1):
             part = LEVELS // 2 + 1 if flat else level
             points[term, level] = max(np.int64(1), np.int64(np.rint(most * part / LEVELS)))
@@ -194,21 +205,21 @@ def latest(newest: U64, places: U64, masked: bool, mask: Mask, number: int, out:
 
 @kernel
 def best(
-    keys: U64, starts: I64, rows: U32, levels: U8, newest: U64, places: U64, lines: U64, worth: F64, ends: I64,
-    units: F64, words: int, every: bool, masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64,
+    keys: U64, starts: I64, rows: U32, levels: U8, newest: U64, places: U64, asked: I64, units: F64, words: int,
+    lines: U64, every: bool, masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64,
     points: I64, number: int, out: U64,
 ) -> int:  # fmt: skip
     """How many rows hold `every` word, or any, of one or more; of the first `number` of them points, `newest` and
     `places` in `out`.
 
-    `rows[starts[n]:starts[n + 1]]` ascend and hold the term `keys[n]` at `levels`. The terms of each word stand in
-    `lines` up to its `ends`, what they are worth in `worth`, and what that counts for in `units`. Where `masked`, only
-    those count that `mask` says yes to. In the first and the fourth line of `counts` nothing is above `base`, and it
-    can grow by one for every term and word. `spans` and `points` have as many lines as terms and words, `found` and the
+    `rows[starts[n]:starts[n + 1]]` ascend and hold the term `keys[n]` at `levels`. The address of the terms of
+    each of the `words` and their number stand in `asked`, what they count for in `units`. Where `masked`, only those
+    count that `mask` says yes to. In the first and the fourth line of `counts` nothing is above `base`, and it can grow
+    by one for every term and word. `lines`, `spans` and `points` have as many lines as terms and words, `found` and the
     lines of `counts` as there are rows, `out` three lines and a fourth to work in.
     """
-    terms = lines[: ends[words - 1]]
-    _make_points(terms, worth, ends, units, points)
+    terms = lines[: _copy_terms(asked, words, lines)]
+    _make_points(terms, lines.view(np.float64), units, points)
     _spans(keys, starts, terms, spans)
     order, sizes = spans[len(terms) : len(terms) + words, 0], spans[len(terms) : len(terms) + words, 1]
     for word in range(words):

@@ -7,7 +7,6 @@ the order that ties are shown in (the latest first, then by id), so the first of
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -182,12 +181,12 @@ class Segment:
             alive=alive, count=count, _masks=self._masks, _marks=self._marks,
         )  # fmt: skip
 
-    def best(self, terms: Terms, words: int, mask: Mask | None, number: int, *, every: bool) -> tuple[int, U64]:
-        """How many rows hold the terms (`terms_of`) of `every` word, or of any, of one or more, and are in `mask`; and,
-        in the first three lines, the points, the number that puts the latest first and the place of each of the
-        `number` with the most points, the first of those that tie. What stands behind and below says nothing."""
+    def best(self, words: Sequence[Word], mask: Mask | None, number: int, *, every: bool) -> tuple[int, U64]:
+        """How many rows hold the terms of `every` word, or of any, of one or more, and are in `mask`; and, in the first
+        three lines, the points, the number that puts the latest first and the place of each of the `number` with the
+        most points, the first of those that tie. What stands behind and below says nothing."""
         marks = self._take_marks()
-        found = marks.best(self, terms, words, mask, number, every=every)
+        found = marks.best(self, words, mask, number, every=every)
         self._marks.append(marks)
         return found
 
@@ -246,27 +245,6 @@ class Segment:
         for spans in groups[1:]:
             found = found[_mask(len(self.amounts), spans).take(found)]
         return self.owners.take(found)
-
-
-class Terms(NamedTuple):
-    """The terms of a question's words, as `scoring` takes them: of each term five numbers and what it is worth, of each
-    word where its terms end and its unit."""
-
-    lines: array[int]
-    worth: array[float]
-    ends: array[int]
-    units: array[float]
-
-
-def terms_of(words: Sequence[Word]) -> Terms:
-    """The terms of words as they are looked for."""
-    lines, worth, ends, units = array("Q"), array("d"), array("q"), array("d")
-    for known, unit in words:
-        lines.extend(known.lines)
-        worth.extend(known.worth)
-        ends.append(len(worth))
-        units.append(unit)
-    return Terms(lines, worth, ends, units)
 
 
 def flattened(block: Block) -> Flat:

@@ -46,7 +46,7 @@ def test_records_are_unpacked_where_they_lie(several: list[Record]) -> None:
         shown = [(each.id, each.cheapest, each.offers, each.item, each.ages) for each in several]
         assert file.shown(places) == shown
         assert file.shown(places[::-1]) == shown[::-1]
-        assert list(file.ids(places)) == [record.id for record in several]
+        assert list(map(file.id_at, places)) == [record.id for record in several]
         points = np.arange(len(places), dtype=np.uint64) * np.uint64(16_383)
         written = file.written(np.array((points, points, places), np.uint64), 0, len(places))
         assert (written is None) == any(record.ages for record in several)

@@ -13,7 +13,7 @@ from overlay.search.listed import key
 from overlay.search.marks import Marks
 from overlay.search.matching import Gain, Known, Word
 from overlay.search.ranking import LEVELS
-from overlay.search.segment import Flat, Segment, terms_of
+from overlay.search.segment import Flat, Segment
 
 ROWS = 90
 TERMS = ("rare", "few", "some", "many", "nowhere")
@@ -95,8 +95,7 @@ def slowly(asked: Asked, held: Held) -> tuple[int, list[tuple[int, int, int]]]:
 
 def ask(segment: Segment, asked: Asked) -> tuple[int, list[tuple[int, int, int]]]:
     mask = None if asked.mask is None else np.array(asked.mask)
-    terms = terms_of(asked.words)
-    total, columns = segment.best(terms, len(asked.words), mask, asked.number, every=asked.every)
+    total, columns = segment.best(asked.words, mask, asked.number, every=asked.every)
     points, newest, places = columns[:3, : min(total, asked.number)].tolist()
     return total, list(zip(points, newest, places, strict=True))
 

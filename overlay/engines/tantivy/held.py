@@ -150,9 +150,8 @@ def _made(records: Records, found: U64, first: int, query: Query, at: int) -> Hi
 
 
 def _key(records: Records, found: U64, first: int, query: Query, at: int) -> tuple[int | str, ...]:
-    points, newest, place = (found.item(line, first + at) for line in range(3))
-    (id_,) = records.ids((place,))
-    return _key_of((points, newest, place), id_, scored=bool(query.text.strip()))
+    points, newest, place = found[:3, first + at].tolist()
+    return _key_of((points, newest, place), records.id_at(place), scored=bool(query.text.strip()))
 
 
 def _key_of(found: Found, id_: str, *, scored: bool) -> tuple[int | str, ...]:

@@ -35,7 +35,7 @@ class View(NamedTuple):
 
     def ids_at(self, places: list[int]) -> list[str]:
         """The ids of the records at places."""
-        return [] if self.records is None else list(self.records.ids(places))
+        return [] if self.records is None else list(map(self.records.id_at, places))
 
     def _stored(self, addresses: list[Address]) -> Iterator[tuple[int, bytes]]:
         if self.records is not None:
