@@ -2,9 +2,10 @@
 
 A registry of N offers is mined, indexed and stored as always, and `a2b serve --workers W` answers from it, without a
 result cache: searches (the mix of `bench_http`), completions of what is being typed, and listings by id; each without
-`Accept-Encoding` and with gzip. Beside it, in the same run, stands `hello`: a plain aiohttp handler that answers with a
-word, in as many processes, which is the most that this machine could do. The load comes from a process of its own, with
-16 connections that are kept open: `wrk` where it is installed (Debian has it), else one of Python's.
+`Accept-Encoding` and with gzip. Beside it stands `hello`: a plain aiohttp handler that answers with a word, in as many
+processes, which is the most that this machine could do. It is asked right before each kind of load, since a machine
+may be a third faster than it was minutes ago. The load comes from a process of its own, with 16 connections that are
+kept open: `wrk` where it is installed (Debian has it), else one of Python's.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 
 ROOT = Path(__file__).parents[2]
-CONNECTIONS, PATHS, WARM_UP, SETTLED = 16, 5_000, 2.0, 3.0
+CONNECTIONS, PATHS, WARM_UP, SETTLED = 16, 5_000, 4.0, 3.0
 LUA = """
 local paths, at = {}, 0
 for line in io.lines(os.getenv("PATHS")) do paths[#paths + 1] = line end
@@ -247,22 +248,20 @@ def row(name: str, server: Server, paths: Path, coding: str, seconds: float, cei
 def measure(folder: Path, index: str, documents: list[Document], workers: Sequence[int], seconds: float) -> None:
     """The table of one engine and size."""
     told = {"A2B_DATA": str(folder), "A2B_LIMITS": "off", "A2B_SEARCH": index}
-    paths = folder / "paths"
+    paths, word = folder / "paths", folder / "word"
+    word.write_text("/")
     for number in workers:
-        port = _free_port()
-        paths.write_text("/")
-        command = [sys.executable, "-m", "tests.bench.bench_serve", "--hello", str(port), "--workers", str(number)]
+        port, other = _free_port(), _free_port()
+        serving = [sys.executable, "-m", "overlay", "serve", "--port", str(port), "--workers", str(number)]
+        saying = [sys.executable, "-m", "tests.bench.bench_serve", "--hello", str(other), "--workers", str(number)]
         head = f"{number} worker{'s' * (number > 1)}:"
         print(f"{head:<28}{'req/s':>9}{'of hello':>9}{'p50 ms':>10}{'p99 ms':>10}{'CPU ms':>10}")
-        with Server(command, port, "/") as server:
-            ceiling = row("hello", server, paths, "", seconds, None)
-        port = _free_port()
-        command = [sys.executable, "-m", "overlay", "serve", "--port", str(port), "--workers", str(number)]
-        with Server(command, port, "/readyz", **told) as server:
+        with Server(serving, port, "/readyz", **told) as server, Server(saying, other, "/") as plain:
             server.settle()
             print(f"  ready after {server.took:.1f} s, index {size(index):.0f} MB, memory {server.memory():.0f} MB")
             for name, asked in paths_of(documents, some_ids(port)).items():
                 paths.write_text("\n".join(asked))
+                ceiling = row("hello", plain, word, "", seconds, None)
                 for coding in ("", "gzip"):
                     row(f"{name}{', gzip' * bool(coding)}", server, paths, coding, seconds, ceiling)
             print(f"  memory afterwards {server.memory():.0f} MB")
