@@ -97,6 +97,20 @@ def _copy(_context: Any, target: Any, source: Any, size: Any) -> Any:
     return types.int64(target, source, size), generate
 
 
+def _prefetch(_context: Any, address: Any) -> Any:
+    """Ask for the line of memory at an address, without waiting for it. An address that is none does no harm."""
+
+    def generate(_generator: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        line = builder.inttoptr(arguments[0], llvm.IntType(8).as_pointer())
+        numbers = [llvm.Constant(llvm.IntType(32), number) for number in (0, 3, 1)]  # to read, to keep, data
+        kind = llvm.FunctionType(llvm.VoidType(), [line.type, *[each.type for each in numbers]])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")  # type: ignore[no-untyped-call,unused-ignore]
+        builder.call(function, [line, *numbers])
+        return llvm.Constant(llvm.IntType(64), 0)
+
+    return types.int64(address), generate
+
+
 def _needles(_context: Any, address: Any) -> Any:
     """Where in 64 bytes (66 are read) something may be meant for us: bit i for `a2b`, `-m` or a low byte and `o` at i.
 
@@ -148,6 +162,7 @@ def _bits_set(_context: Any, _mask: Any) -> Any:
 
 
 bits_set = cast("Callable[[np.uint64], int]", intrinsic(_bits_set))
+prefetch = cast("Callable[[Address], int]", intrinsic(_prefetch))
 copy = cast("Callable[[Address, Address, Address], int]", intrinsic(_copy))
 needles = cast("Callable[[int], np.uint64]", intrinsic(_needles))
 lowest = cast("Callable[[np.uint64], int]", intrinsic(_lowest))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from overlay.search.listed import U8, U64
 from overlay.search.ranking import BEST
 from overlay.telling import CHEAPEST, scored
-from parsers.compiled import Address, compiled, copy, kernel, load8, load32, load64
+from parsers.compiled import Address, compiled, copy, kernel, load8, load32, load64, prefetch
 
 I64 = npt.NDArray[np.int64]
 
@@ -32,6 +32,7 @@ _POINTS, _PLACE = 0, 2  # lines of what is found
 _MADE = 1 << 16  # points
 _USUAL = 96 * 1024  # bytes that nearly every page of twenty fits in
 _BEFORE = 64  # bytes that are left before the items
+_LINES = 6  # of memory, that are asked for before an item is copied: the processor asks for the rest by itself
 
 
 def _scores() -> tuple[U8, I64]:
@@ -146,7 +147,15 @@ def _gather(
     base, score_text = np.int64(records.ctypes.data), np.int64(scores.ctypes.data)
     start_of_page, size, end = np.int64(page.ctypes.data), len(page), _BEFORE
     text = np.zeros(2, np.int64)
+    for at in range(first, stop):  # records lie apart, so each is asked for before its turn comes
+        prefetch(base + np.int64(found[_PLACE, at] >> _SHIFT))
     for at in range(first, stop):
+        if at + 1 < stop:
+            start = np.int64(found[_PLACE, at + 1] >> _SHIFT)
+            if start + _HEAD <= len(records):
+                start += load32(base + start + _ITEM)
+                for line in range(_LINES):
+                    prefetch(base + start + 64 * line)
         start, points = np.int64(found[_PLACE, at] >> _SHIFT), np.int64(found[_POINTS, at])
         if start + _HEAD > len(records) or found[_POINTS, at] >= np.uint64(_MADE):
             return _BEYOND
