@@ -1,9 +1,14 @@
-"""Give memory back: after a bulk of work glibc keeps what it freed, and threads keep arenas of their own."""
+"""Give memory back, since after a bulk of work glibc keeps what it freed and threads keep arenas of their own, and keep
+the rest where it is found quickly."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 _M_ARENA_MAX = -8
 ARENAS = 2
@@ -30,3 +35,54 @@ def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def tidy_up() -> None:
+    """After a bulk of work: give back what was freed, and keep the rest in large pages."""
+    give_back()
+    use_large_pages()
+
+
+_BLOCK = 2 * 1024 * 1024
+_NEARLY_WHOLE = 0.9
+_MADV_COLLAPSE = 25
+
+
+def use_large_pages() -> int:
+    """Move what is in memory into pages of 2 MB where it fills them nearly, by madvise(2) as Linux 6.1 and later have
+    it; the bytes that lie in such pages then, 0 where none can be had. A search looks at many places of a memory of
+    hundreds of megabytes, and to find pages of 4 kB took a twentieth of its time."""
+    library = ctypes.CDLL(None)
+    collapse, resident = getattr(library, "madvise", None), getattr(library, "mincore", None)
+    if collapse is None or resident is None:
+        return 0
+    return sum(
+        _BLOCK
+        for start, end in _anonymous()
+        for at, pages in _blocks(resident, start, end)
+        if pages.count(b"\1") >= _NEARLY_WHOLE * len(pages)
+        and collapse(ctypes.c_void_p(at), ctypes.c_size_t(_BLOCK), _MADV_COLLAPSE) == 0
+    )
+
+
+def _anonymous() -> list[tuple[int, int]]:
+    """From where to where the memory lies that is written and of no file."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return []
+    found: list[tuple[int, int]] = []
+    for line in lines:
+        where, mode, _, _, inode, *name = line.split(maxsplit=5)
+        if mode == "rw-p" and inode == "0" and (not name or name[0].startswith(("[heap]", "[anon"))):
+            start, end = where.split("-")
+            found.append((int(start, 16), int(end, 16)))
+    return found
+
+
+def _blocks(resident: Any, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """The whole blocks between two addresses, and of each a byte for every page, 1 where it is in memory."""
+    for at in range(-(-start // _BLOCK) * _BLOCK, end - _BLOCK + 1, _BLOCK):
+        pages = ctypes.create_string_buffer(_BLOCK // mmap.PAGESIZE)
+        if resident(ctypes.c_void_p(at), ctypes.c_size_t(_BLOCK), pages) == 0:
+            yield at, pages.raw

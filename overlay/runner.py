@@ -25,7 +25,7 @@ from overlay.counters import Counters
 from overlay.engines import BusyError, UnavailableError
 from overlay.feed import Feed
 from overlay.logos import Logos
-from overlay.memory import few_arenas, give_back, rarely_collect
+from overlay.memory import few_arenas, rarely_collect, tidy_up
 from overlay.news import News
 from overlay.polling import Polling
 from overlay.ports import Services, Watched
@@ -203,7 +203,7 @@ class Runner:
             async with self._compiling:
                 await compile_aside(POSTINGS)
             await asyncio.to_thread(hold)
-            await asyncio.to_thread(give_back)
+            await asyncio.to_thread(tidy_up)
 
     async def _until_stopped(self) -> None:
         """Return after a signal; raise what ended a task."""
@@ -323,7 +323,7 @@ class Runner:
             if not carried:
                 self.standing.publish(reached)
                 if since_quiet >= BULK:
-                    await asyncio.to_thread(give_back)
+                    await asyncio.to_thread(tidy_up)
                 since_quiet = 0
                 await woken.wait()
 
