@@ -46,15 +46,17 @@ def tidy_up() -> None:
 _BLOCK = 2 * 1024 * 1024
 _NEARLY_WHOLE = 0.9
 _MADV_COLLAPSE = 25
+_SETTING = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
 def use_large_pages() -> int:
     """Move what is in memory into pages of 2 MB where it fills them nearly, by madvise(2) as Linux 6.1 and later have
-    it; the bytes that lie in such pages then, 0 where none can be had. A search looks at many places of a memory of
-    hundreds of megabytes, and to find pages of 4 kB took a twentieth of its time."""
+    it; the bytes that lie in such pages then, 0 where none can be had, or the administrator wants none. What was read
+    and never written counts as being in memory. A search looks at many places of a memory of hundreds of megabytes,
+    and to find pages of 4 kB took a twentieth of its time."""
     library = ctypes.CDLL(None)
     collapse, resident = getattr(library, "madvise", None), getattr(library, "mincore", None)
-    if collapse is None or resident is None:
+    if collapse is None or resident is None or "[never]" in _text(_SETTING):
         return 0
     return sum(
         _BLOCK
@@ -67,17 +69,21 @@ def use_large_pages() -> int:
 
 def _anonymous() -> list[tuple[int, int]]:
     """From where to where the memory lies that is written and of no file."""
-    try:
-        lines = Path("/proc/self/maps").read_text().splitlines()
-    except OSError:
-        return []
     found: list[tuple[int, int]] = []
-    for line in lines:
+    for line in _text("/proc/self/maps").splitlines():
         where, mode, _, _, inode, *name = line.split(maxsplit=5)
         if mode == "rw-p" and inode == "0" and (not name or name[0].startswith(("[heap]", "[anon"))):
             start, end = where.split("-")
             found.append((int(start, 16), int(end, 16)))
     return found
+
+
+def _text(path: str) -> str:
+    """What the kernel tells there, nothing where it does not."""
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
 
 
 def _blocks(resident: Any, start: int, end: int) -> Iterator[tuple[int, bytes]]:

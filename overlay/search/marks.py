@@ -24,6 +24,13 @@ _ANY: Mask = np.ones(1, np.bool_)
 _USUAL = 64  # hits that a search asks for at most, nearly always
 
 
+def latest(segment: Segment, mask: Mask | None, number: int) -> tuple[int, U64]:
+    """What `Segment.latest` tells."""
+    out = np.empty((3, number), np.uint64)
+    masked = mask is not None
+    return scoring.latest(segment.newest, segment.places, masked, _ANY if mask is None else mask, number, out), out
+
+
 class Marks:
     """Room to count in for a number of rows: 14 bytes each. It is not cleared between searches: they count on, until
     the numbers end (`scoring`)."""
@@ -45,12 +52,6 @@ class Marks:
         self._lines = np.zeros((most, COLUMNS), np.uint64)
         self._spans = np.zeros((most, 2), np.int64)
         self._points = np.zeros((most, LEVELS + 1), np.int64)
-
-    def latest(self, segment: Segment, mask: Mask | None, number: int) -> tuple[int, U64]:
-        """What `Segment.latest` tells."""
-        out = np.empty((3, number), np.uint64)
-        masked = mask is not None
-        return scoring.latest(segment.newest, segment.places, masked, _ANY if mask is None else mask, number, out), out
 
     def best(
         self, segment: Segment, words: Sequence[Word], mask: Mask | None, number: int, *, every: bool

@@ -185,23 +185,19 @@ class Segment:
         """How many rows hold the terms of `every` word, or of any, of one or more, and are in `mask`; and, in the first
         three lines, the points, the number that puts the latest first and the place of each of the `number` with the
         most points, the first of those that tie. What stands behind and below says nothing."""
-        marks = self._take_marks()
+        try:
+            marks = self._marks.pop()
+        except IndexError:  # not asked before: another search may take the last at any moment
+            marks = _marks(len(self.places))
         found = marks.best(self, words, mask, number, every=every)
         self._marks.append(marks)
         return found
 
     def latest(self, mask: Mask | None, number: int) -> tuple[int, U64]:
         """How many rows are in `mask`, and what `best` tells of the first `number` of them, which have no points."""
-        marks = self._take_marks()
-        found = marks.latest(self, mask, number)
-        self._marks.append(marks)
-        return found
+        from overlay.search.marks import latest  # with Numba, which only those who hold postings need
 
-    def _take_marks(self) -> Marks:
-        try:
-            return self._marks.pop()
-        except IndexError:  # not asked before: another search may take the last at any moment
-            return _marks(len(self.places))
+        return latest(self, mask, number)
 
     def allowed(self, wanted: Wanted) -> Mask | None:
         """Which rows are listed and wanted; None for all."""

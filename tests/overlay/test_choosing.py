@@ -73,6 +73,7 @@ def test_damaged_choices_are_told_wherever_the_damage_is(tmp_path: Path) -> None
     record = Record("id", 0, True, "", PACKED, b"{}", b"words").pack()
     start, end = (int.from_bytes(record[at : at + 4], "little") for at in (16, 20))
     asked = choosing.asked(Query(max_price=Decimal(5)), Offered((), high=prices.amount_key(Decimal(5))))
+    nowhere = choosing.asked(Query(currencies=("X",)), Offered(((taken("X"),),)))
     ends = [start, *(start + 4 + 16 * row + of for row in (0, 1) for of in (8, 12))]
     assert int.from_bytes(record[start : start + 4], "little") == 2
     for number, (at, value) in enumerate([(at, value) for at in ends for value in (0, 99, 2**31, 2**32 - 1)]):
@@ -82,8 +83,9 @@ def test_damaged_choices_are_told_wherever_the_damage_is(tmp_path: Path) -> None
         if value < 100 and at == ends[2]:  # how the text is cut up a loop cannot see, only that it is there
             assert file.written(found, 0, 1, asked) is not None
         else:
-            with pytest.raises(ValueError, match="rebuild the index"):
-                file.written(found, 0, 1, asked)
+            for question in (asked,) if at == ends[2] else (asked, nowhere):  # one reads texts, the other all keys
+                with pytest.raises(ValueError, match="rebuild the index"):
+                    file.written(found, 0, 1, question)
         file.close()
     for size in range(end - start):
         file = Records(tmp_path / f"cut {size}", write=True)
