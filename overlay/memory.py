@@ -12,6 +12,10 @@ from typing import Any
 
 _M_ARENA_MAX = -8
 ARENAS = 2
+_BLOCK = 2 * 1024 * 1024
+_NEARLY_WHOLE = 0.9
+_MADV_COLLAPSE = 25
+_SETTING = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
 def few_arenas() -> None:
@@ -41,12 +45,6 @@ def tidy_up() -> None:
     """After a bulk of work: give back what was freed, and keep the rest in large pages."""
     give_back()
     use_large_pages()
-
-
-_BLOCK = 2 * 1024 * 1024
-_NEARLY_WHOLE = 0.9
-_MADV_COLLAPSE = 25
-_SETTING = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
 def use_large_pages() -> int:

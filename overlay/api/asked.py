@@ -21,7 +21,6 @@ from parsers.rates import Rates
 NEWEST_OR_BEST_FIRST = frozenset({"relevance", "updated", "created"})
 _BOUNDS = frozenset({"minPrice", "maxPrice"})
 _HEIGHTS = {"fromBlock": "from_height", "toBlock": "to_height", "asOfHeight": "as_of"}
-_PRICING = _BOUNDS | {"priceCurrency", "sort"}
 _AS_GIVEN = {
     "skillId": "skills", "acceptedCurrency": "currencies", "interval": "intervals", "minPrice": "min_price",
     "maxPrice": "max_price", "tag": "tags", "domain": "domains", "owner": "owners", "verified": "verified",
@@ -66,7 +65,7 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exch
     names = _chains(found["chain"], chains, faults) if "chain" in found else ()
     sort = found.get("sort", "relevance")
     place = _place(found, sort, faults) if "cursor" in found else None
-    price_currency = None if _PRICING.isdisjoint(found) else _price_currency(found, faults)
+    price_currency = _price_currency(found, faults)
     if faults:
         raise BadRequestError(faults)
     query = _query(found, names, sort)

@@ -242,7 +242,13 @@ class Showing:
         self._in_one_currency = not (query.skills or query.rates)
         self._judge = _judging(query)
 
-    def is_usual(self, usual: str) -> bool:
+    def __call__(self, usual: str, packed: bytes) -> Cheapest | None:
+        """The offer, None without one."""
+        if self._is_usual(usual):
+            return read_usual(usual)
+        return _lowest(_meeting(packed, self._query, self._judge), self._query)
+
+    def _is_usual(self, usual: str) -> bool:
         """Whether `usual` alone tells that its offer is the one. A listing's only offer must be what met the query; and
         what is cheapest of all offers in a currency is it of those that meet the query in that currency, if it does."""
         if self._any or (found := read_usual(usual)) is None:
@@ -254,14 +260,6 @@ class Showing:
             return False
         # which says no to a currency that is only accepted: that is not told here
         return self._judge([found.offer_id, found.currency, found.amount, found.interval, ()])
-
-    def __call__(self, usual: str, packed: bytes) -> Cheapest | None:
-        """The offer, None without one."""
-        return read_usual(usual) if self.is_usual(usual) else self.among(packed)
-
-    def among(self, packed: bytes) -> Cheapest | None:
-        """The offer, looked for among all that `pack` tells."""
-        return _lowest(_meeting(packed, self._query, self._judge), self._query)
 
 
 @lru_cache(maxsize=4096)

@@ -68,10 +68,10 @@ class Record(NamedTuple):
     @classmethod
     def unpack(cls, data: _Bytes, at: int = 0, end: int | None = None) -> Record:
         """From bytes that `pack` made, which stand in `data` from `at` to `end`."""
-        a, b, c, d, _, choices, e, newest, listed, ages = _ends(data, at)
+        a, b, c, d, _, chosen, e, newest, listed, ages = _ends(data, at)
         id_, usual = data[at + _START : (a := at + a)].decode(), data[a : (b := at + b)].decode()
         offers, item = data[b : (c := at + c)], data[c : at + d] + _END
-        return cls(id_, newest, listed, usual, offers, item, data[at + choices : (e := at + e)], data[e:end], ages)
+        return cls(id_, newest, listed, usual, offers, item, data[at + chosen : (e := at + e)], data[e:end], ages)
 
 
 Shown = tuple[str, str, bytes, bytes, bool]
@@ -79,17 +79,15 @@ Shown = tuple[str, str, bytes, bytes, bool]
 
 
 class Mapped(NamedTuple):
-    """The same bytes, to be read three ways: parts of `data` are copies, those of `view` are not, and compiled loops
-    take an `array`."""
+    """The same bytes, to be read two ways: parts of `data` are copied, and compiled loops take an `array`."""
 
     data: _Bytes
-    view: memoryview
     array: U8
 
     @classmethod
     def of(cls, data: _Bytes) -> Mapped:
-        """All three."""
-        return cls(data, memoryview(data), np.frombuffer(data, np.uint8))
+        """Both."""
+        return cls(data, np.frombuffer(data, np.uint8))
 
 
 _NOTHING = Mapped.of(b"")
@@ -173,7 +171,7 @@ class Records:
 
     def id_at(self, place: int) -> str:
         """The id of a record, which takes a third of reading it. Raises what `read` raises."""
-        (data, _, _), at, _ = self._at(place)
+        (data, _), at, _ = self._at(place)
         return data[at + _START : at + _END_OF_ID.unpack_from(data, at)[0]].decode()
 
     def _at(self, place: int) -> tuple[Mapped, int, int]:
@@ -181,10 +179,10 @@ class Records:
         at = place >> _LENGTH_BITS
         end = at + (place & LARGEST)
         mapped = self._mapped
-        if end > len(mapped.view):
+        if end > len(mapped.data):
             mapped = Mapped.of(mmap.mmap(self._file, 0, access=mmap.ACCESS_READ) if self.size() else b"")
             self._mapped = mapped
-            if end > len(mapped.view):
+            if end > len(mapped.data):
                 raise ValueError(_too_short(at, end - at))
         return mapped, at, end
 

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 
 from overlay import telling
 from overlay.document import Document
+from overlay.engines.tantivy import held
 from overlay.query import Query
 from overlay.search import choosing, prices
-from overlay.search.listed import paid, priced, taken
+from overlay.search.listed import taken
 from overlay.search.records import Record, Records
 from overlay.search.segment import Offered
 from tests.overlay.test_prices import documents, queries
@@ -26,11 +27,8 @@ PACKED = b'[["a","USD","2","none",["USD","BSV"]],["b","USD","1","P1M",["USD"]]]\
 
 def offered(query: Query) -> Offered:
     """What one offer must be."""
-    groups = [tuple(map(taken, query.currencies)), tuple(map(paid, query.intervals))]
-    if prices.asks_price(query) and query.price_currency is not None:
-        groups.append((priced(query.price_currency),))
     low, high = (None if each is None else prices.amount_key(each) for each in (query.min_price, query.max_price))
-    return Offered(tuple(filter(None, groups)), low, high)
+    return Offered(tuple(held._groups(query)), low, high)
 
 
 def shown(packed: bytes, wanted: Offered, query: Query) -> bytes | None:
