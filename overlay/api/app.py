@@ -13,8 +13,10 @@ from overlay.api.edge import Edge
 from overlay.api.hub import Hub
 from overlay.api.middleware import edge
 from overlay.api.openapi import document
+from overlay.api.params import NONE, pairs, read
+from overlay.api.problems import BadRequestError
 from overlay.api.reading import READERS, Readers
-from overlay.api.routes import ROUTES, STREAM
+from overlay.api.routes import ROUTES, STREAM, Handler
 from overlay.api.server import refuse_others
 from overlay.pages.problems import for_people
 from overlay.ports import Services
@@ -36,8 +38,9 @@ def create_app(services: Services) -> web.Application:
     app[READERS] = Readers(here=services.store.is_here and not getattr(services.engine, "slow", False))
     app[HUB] = Hub(services.store, services.news, services.counters)
     for number, route in enumerate(ROUTES):
+        handler = _without_parameters(route.handler) if route.takes_none else route.handler
         for method in (route.method, "HEAD") if route.method == "GET" else (route.method,):
-            added = app.router.add_route(method, route.pattern, route.handler)
+            added = app.router.add_route(method, route.pattern, handler)
             app[EDGE].add(added, number, route.limit, timed=STREAM not in route.media)
     app[PATHS] = [route.path for route in ROUTES]
     refuse_others(app)
@@ -45,6 +48,17 @@ def create_app(services: Services) -> web.Application:
     app.on_cleanup.append(_end_reading)
     app.cleanup_ctx.append(_read_for_streams)
     return app
+
+
+def _without_parameters(handler: Handler) -> Handler:
+    async def refuse_or_answer(request: web.Request) -> web.StreamResponse:
+        if request.rel_url.raw_query_string:
+            _, faults = read(pairs(request.rel_url.raw_query_string), NONE)
+            if faults:
+                raise BadRequestError(faults)
+        return await handler(request)
+
+    return refuse_or_answer
 
 
 async def _end_streams(app: web.Application) -> None:

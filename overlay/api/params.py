@@ -214,6 +214,8 @@ QUOTE = _table(
     _words("stage", "What to pay: default `deposit` where the offer asks for one, else `full`.", STAGES),
 )
 
+NONE = _table()
+
 CHECK = _table(_words("type", "What the body is; default: told by its shape.", ("agent", "tool", "prices")))
 
 
@@ -272,7 +274,8 @@ def _one(parameter: Parameter, text: str) -> Any:
     return parameter.read(text)
 
 
-def _unknown(key: str, names: Iterable[str]) -> Fault:
+def _unknown(key: str, names: Mapping[str, Parameter]) -> Fault:
     nearest = get_close_matches(key[:40], names, 1)
-    hint = f"; did you mean {nearest[0]}?" if nearest else f"; known are {', '.join(names)}"
-    return Fault("unknown-parameter", f"{shown(key)} is not a parameter here{hint}", key[:100])
+    known = f"known are {', '.join(names)}" if names else "this takes none"
+    hint = f"did you mean {nearest[0]}?" if nearest else known
+    return Fault("unknown-parameter", f"{shown(key)} is not a parameter here; {hint}", key[:100])

@@ -58,6 +58,12 @@ class Route:
         return self.path.replace("{id}", "{id:.+}").replace("{what}", "{what:.+}")
 
     @property
+    def takes_none(self) -> bool:
+        """Whether a parameter in its URL is a mistake, which nothing else would tell: not of pages, whose links others
+        decorate, nor of what probes ask for."""
+        return not self.parameters and self.path.startswith("/v1/")
+
+    @property
     def summary(self) -> str:
         """The first sentence of the handler's docstring."""
         return (self.handler.__doc__ or "").partition("\n\n")[0].replace("\n    ", " ").strip()
@@ -78,11 +84,11 @@ ROUTES = (
     ),
     Route(
         path="/v1/listings/{id}/history", handler=listing_api.history, tag="listings", answer="History",
-        errors=(404,), conditional=True,
+        errors=(400, 404), conditional=True,
     ),
     Route(
         path="/v1/listings/{id}/card", handler=listing_api.card, tag="listings", answer="Card",
-        errors=(404,), conditional=True,
+        errors=(400, 404), conditional=True,
     ),
     Route(
         path="/v1/listings/{id}/proof", handler=proof_api.proof, tag="listings", answer="Proof",
@@ -90,11 +96,11 @@ ROUTES = (
     ),
     Route(
         path="/v1/listings/{id}/recheck", method="POST", handler=recheck_api.recheck, tag="publishers",
-        answer="Recheck", errors=(404, 409), status=202, limit="ingest",
+        answer="Recheck", errors=(400, 404, 409), status=202, limit="ingest",
     ),
     Route(
         path="/v1/listings/{id}", handler=listing_api.listing, tag="listings", answer="Listing",
-        errors=(404,), conditional=True,
+        errors=(400, 404), conditional=True,
     ),
     Route(
         path="/v1/quote", handler=quote_api.quote, tag="listings", answer="Quote", parameters=QUOTE.parameters,
@@ -124,7 +130,7 @@ ROUTES = (
         path="/v1/stream", handler=stream_api.stream, tag="operation", answer=None,
         parameters=STREAM_PARAMETERS.parameters, media=(STREAM,), errors=(400, 503), limit="stream",
     ),
-    Route(path="/v1/status", handler=status_api.status, tag="operation", answer="Status"),
+    Route(path="/v1/status", handler=status_api.status, tag="operation", answer="Status", errors=(400,)),
     Route(path="/healthz", handler=status_api.healthz, tag="operation", answer="Health", limit=None),
     Route(path="/readyz", handler=status_api.readyz, tag="operation", answer="Health", errors=(503,), limit=None),
     Route(path="/metrics", handler=metrics_api.metrics, tag="operation", answer=None, media=(TEXT,)),

@@ -118,6 +118,26 @@ async def test_every_route_takes_its_methods_and_names_them_to_who_asks_with_oth
         assert response.status == 204
 
 
+WITHOUT = sorted({(route.method, route.path) for route in ROUTES if route.takes_none})
+
+
+@pytest.mark.parametrize(("method", "path"), WITHOUT)
+async def test_what_takes_no_parameters_refuses_them_by_name(client: ClientSession, method: str, path: str) -> None:
+    url = path.replace("{id}", TOWER).replace("{what}", "ab" * 32)
+    async with client.request(method, f"{url}?asOfHeight=7&limit=x") as response:
+        found = await problem(response, 400)
+    assert [(each["code"], each["parameter"]) for each in found["errors"]] == [
+        ("unknown-parameter", "asOfHeight"), ("unknown-parameter", "limit"),
+    ]  # fmt: skip
+    assert "'asOfHeight' is not a parameter here; this takes none" in found["detail"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/status", "/publish", f"/listings/{TOWER}"])
+async def test_links_that_others_decorate_and_probes_are_answered(client: ClientSession, path: str) -> None:
+    async with client.get(f"{path}?utm_source=x") as response:
+        assert response.status == 200
+
+
 async def test_an_id_with_a_slash_is_no_other_path(client: ClientSession) -> None:
     for last in ("recheck", "history"):
         async with client.get(raw(f"/v1/listings/a%2F{last}")) as response:
