@@ -18,7 +18,8 @@ from overlay.engines import open_engine
 from overlay.query import Query
 from tests.bench.bench_search import SHARED, Questions, build, row, timed
 from tests.bench.listings import listings, offers_of
-from tests.databases import Cluster, binary, is_installed
+from tests.bench.places import ENGINES, Places
+from tests.databases import is_installed
 
 SHARES = {"tantivy": 1.0, "whoosh": 0.1, "postgres": 0.2}
 """Of the full number of questions that each engine is asked."""
@@ -41,21 +42,14 @@ def main() -> None:
     parser.add_argument("--offers", type=int, default=10_000)
     offers = parser.parse_args().offers
     documents = offers_of(listings(1, SHARED if SHARED.is_dir() else None), offers)
-    with tempfile.TemporaryDirectory() as folder:
-        urls = {name: f"{name}:{folder}/{name}" for name in ("tantivy", "whoosh")}
-        cluster = Cluster(binary("initdb"), binary("postgres")) if is_installed() else None
-        if cluster is not None:
-            urls["postgres"] = f"postgres:{cluster.new()}"
-        try:
-            for name, url in urls.items():
-                with closing(open_engine(url)) as engine:
-                    took = build(engine, documents)
-                print(f"{name}: {offers:,} offers in {len(documents):,} listings")
-                print(f"  built in {took:.1f} s, {size(url):.0f} MB")
-                measure(url, Questions(documents), SHARES[name])
-        finally:
-            if cluster is not None:
-                cluster.stop()
+    with tempfile.TemporaryDirectory() as folder, Places() as places:
+        for name in ENGINES if is_installed() else ENGINES[:-1]:
+            url = places.url(name, Path(folder))
+            with closing(open_engine(url)) as engine:
+                took = build(engine, documents)
+            print(f"{name}: {offers:,} offers in {len(documents):,} listings")
+            print(f"  built in {took:.1f} s, {size(url):.0f} MB")
+            measure(url, Questions(documents), SHARES[name])
 
 
 def measure(url: str, questions: Questions, share: float) -> None:

@@ -22,7 +22,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from statistics import quantiles
@@ -38,8 +37,8 @@ from tests.bench.bench_engines import size
 from tests.bench.bench_http import SHARED, _cpu, _free_port, questions
 from tests.bench.bench_up import OUTPUTS, mine
 from tests.bench.listings import listings, offers_of
+from tests.bench.places import ENGINES, Places
 from tests.chainkit import ChainKit
-from tests.databases import Cluster, binary, is_installed
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 
@@ -272,7 +271,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--offers", type=int, nargs="+", default=[10_000, 100_000], help="1000000 takes an hour")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--engine", nargs="+", default=["tantivy"], help="tantivy, whoosh, postgres")
+    parser.add_argument("--engine", nargs="+", default=["tantivy"], choices=ENGINES)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--hello", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--load", type=int, help=argparse.SUPPRESS)
@@ -283,25 +282,15 @@ def main() -> None:
         paths = Path(os.environ["PATHS"]).read_text().split("\n")
         print(json.dumps(asyncio.run(ask(given.load, paths, os.environ["CODING"], given.seconds))))
     else:
-        with ExitStack() as ending:
-            cluster = _cluster(ending) if "postgres" in given.engine else None
+        with Places() as places:
             for offers in given.offers:
                 documents = offers_of(listings(data=SHARED if SHARED.is_dir() else None), offers)
                 with tempfile.TemporaryDirectory() as folder:
                     asyncio.run(fill(Path(folder), documents))
                     for engine in given.engine:
-                        place = cluster.new() if cluster and engine == "postgres" else Path(folder, engine)
+                        url = places.url(engine, Path(folder))
                         print(f"\n{engine}: {offers:,} offers in {len(documents):,} listings", flush=True)
-                        measure(Path(folder), f"{engine}:{place}", documents, given.workers, given.seconds)
-
-
-def _cluster(ending: ExitStack) -> Cluster:
-    """A PostgreSQL server of its own, with its usual settings but for fsync."""
-    if not is_installed():
-        raise SystemExit("PostgreSQL is not installed here")
-    cluster = Cluster(binary("initdb"), binary("postgres"))
-    ending.callback(cluster.stop)
-    return cluster
+                        measure(Path(folder), url, documents, given.workers, given.seconds)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How well search finds what is described: `python -m tests.bench.relevance [tantivy whoosh] [--rows N]`.
+"""How well search finds what is described: `python -m tests.bench.relevance [tantivy whoosh postgres] [--rows N]`.
 
 The entries of three public lists are inscribed as MCP tools, read from their blocks into a store, and carried into an
 index for each list, as `a2b up` does. Asked is what another list says of the same server; a question is ranked among
@@ -27,6 +27,7 @@ from overlay.engines import Engine, open_engine
 from overlay.feed import Feed
 from overlay.query import Query
 from parsers.tx import Transaction
+from tests.bench.places import Places
 from tests.bench.relevance.lists import Entry, Question, entries, misspelt, questions
 from tests.chainkit import ChainKit
 from tests.chainkit_scripts import inscription
@@ -63,13 +64,13 @@ def _inscribe(kit: ChainKit, batch: Sequence[Entry]) -> Transaction:
     return kit.spend([fund], [*outputs, (kit.satoshis(fund) - len(outputs) - 1000, b"\x51")])
 
 
-async def through_the_store(kit: ChainKit, folder: Path, names: Sequence[str]) -> list[Search]:
+async def through_the_store(kit: ChainKit, folder: Path, urls: Iterable[str]) -> list[Search]:
     """Searches of engines that were fed from a store which has read the chain."""
     with Indexing(f"sqlite:///{folder}/a2b.db", MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
         made = []
-        for name in names:
-            engine = open_engine(f"{name}:{folder / name}")
+        for url in urls:
+            engine = open_engine(url)
             Feed(indexing.store, engine).run()
             made.append(engine)
 
@@ -140,12 +141,14 @@ def main() -> None:
     lists, asked = entries(SHARED), questions(SHARED)[: given.rows]
     spoilt = [misspelt(question, number) for number, question in enumerate(asked)]
     searches: dict[tuple[str, str], Search] = {}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, Places() as places:
         for source, found in lists.items():
             searches["plain BM25", source] = plain_bm25(found)
             kit, ids = mine(found)
-            (Path(folder) / source).mkdir()
-            made = asyncio.run(through_the_store(kit, Path(folder) / source, given.engines))
+            place = Path(folder, source)
+            place.mkdir()
+            urls = [places.url(name, place) for name in given.engines]
+            made = asyncio.run(through_the_store(kit, place, urls))
             for name, search in zip(given.engines, made, strict=True):
                 searches[name, source] = partial(_translated, search, ids)
         print(f"{'':<28}{'recall@1':>10}{'recall@10':>10}{'MRR@10':>10}{'p50 ms':>10}")
