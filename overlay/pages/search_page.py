@@ -50,6 +50,11 @@ _COUNTED: WeakKeyDictionary[Engine, Counted] = WeakKeyDictionary()
 _UNMADE = (Fault("unmade", UNMADE),)
 _UNCOUNTED = Fault("uncounted", "the filters to choose from are not shown: to count what they leave takes too long now")
 
+_DECORATIONS = frozenset(
+    {"fbclid", "gclid", "dclid", "msclkid", "twclid", "yclid", "igshid", "mc_cid", "mc_eid", "ref"}
+)
+"""What newsletters, networks and shops add to links that they pass on, beside `utm_…`."""
+
 # What the form shows; every other parameter of the URL is carried along hidden.
 _FIELDS = ("q", "minPrice", "maxPrice", "priceCurrency", "sort")
 _NOT_CARRIED = frozenset({"offset", "cursor", "facets", "explain", "highlight"})
@@ -97,7 +102,7 @@ async def _outcome(request: web.Request, query_string: str) -> tuple[Pairs, Outc
     try:
         if len(query_string) > LONGEST:
             raise BadRequestError((Fault("too-long", f"the page reads searches of up to {LONGEST:,} characters"),))
-        given = pairs(query_string)
+        given = _undecorated(pairs(query_string))
         asked = from_pairs(given, services.chains(), services.exchange)
         hits = await _found(request, asked)
         if hits.facets == {}:
@@ -105,6 +110,10 @@ async def _outcome(request: web.Request, query_string: str) -> tuple[Pairs, Outc
         return given, Outcome(asked, hits, ())
     except BadRequestError as problem:
         return given, Outcome(None, None, problem.faults)
+
+
+def _undecorated(given: Pairs) -> Pairs:
+    return [pair for pair in given if pair[0] not in _DECORATIONS and not pair[0].startswith("utm_")]
 
 
 async def _found(request: web.Request, asked: Asked) -> Hits:

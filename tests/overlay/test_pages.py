@@ -220,6 +220,14 @@ async def test_a_bad_search_says_inline_what_is_wrong(client: ClientSession) -> 
     await page(client, "/?q=%FF", 400)
 
 
+async def test_what_others_add_to_a_link_is_no_part_of_the_search(client: ClientSession) -> None:
+    found = await page(client, "/?utm_source=a&q=tower&fbclid=zq9&utm_campaign=zq9&ref=zq9")
+    assert TOWER in " ".join(found.links())
+    assert not [value for _, each in found.tags for value in each.values() if "zq9" in (value or "")]
+    async with client.get("/v1/search?q=tower&utm_source=a") as response:
+        assert response.status == 400
+
+
 @pytest.mark.parametrize(
     ("accept", "json_wanted"),
     [
