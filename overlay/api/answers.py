@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -28,6 +29,9 @@ WATCHED: web.AppKey[Watched] = web.AppKey("watched", Watched)
 OPENAPI: web.AppKey[dict[str, Any]] = web.AppKey("openapi", dict)
 JSON_TYPE = "application/json; charset=utf-8"
 REVALIDATE = "public, max-age=0, must-revalidate"
+BODY_SECONDS = 30.0
+"""How long a body may take to arrive."""
+
 _TAGS = re.compile(r'(?:W/)?"[^"]*"|\*')
 
 
@@ -82,14 +86,24 @@ def not_modified(headers: Mapping[str, str]) -> web.Response:
 
 
 async def body(request: web.Request, limit: int) -> bytes:
-    """The request's body, at most `limit` bytes after decompression; a 413 problem before reading more than that."""
+    """The request's body, at most `limit` bytes; a 413 problem before reading more than that, 415 for one that is
+    compressed, 408 for one that takes longer than BODY_SECONDS."""
+    coding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
+    if coding.strip().lower() not in ("identity", ""):
+        detail = f"the body is compressed ({coding[:40]!a}): send it as it is"
+        raise ProblemError(415, detail, headers={"Connection": "close", "Accept-Encoding": "identity"})
     if (request.content_length or 0) > limit:
         raise _too_large(limit)
     received = bytearray()
-    async for chunk in request.content.iter_any():
-        received += chunk
-        if len(received) > limit:
-            raise _too_large(limit)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.content.iter_any():
+                received += chunk
+                if len(received) > limit:
+                    raise _too_large(limit)
+    except TimeoutError:
+        detail = f"the body was not whole after {BODY_SECONDS:g} s"
+        raise ProblemError(408, detail, headers={"Connection": "close"}) from None
     return bytes(received)
 
 

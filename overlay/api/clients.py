@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
@@ -14,6 +15,7 @@ NOWHERE = "unknown"
 _MOST_FORWARDED = 16
 """Addresses of X-Forwarded-For that are looked at, from the end."""
 
+_WITH_PORT = re.compile(r"\[([^\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 _Address = IPv4Address | IPv6Address
 
 
@@ -26,9 +28,13 @@ class Clients:
     def of(self, request: web.Request) -> str:
         """The client of a request."""
         peer = request.remote or ""
-        if self._trusted and self._trusts(_address(peer)):
+        if self.trusts(peer):
             return self._forwarded(request, peer)
         return client(peer)
+
+    def trusts(self, peer: str) -> bool:
+        """Whether a connection from this address is a trusted proxy's."""
+        return bool(self._trusted) and self._trusts(_address(peer))
 
     def _trusts(self, address: _Address | None) -> bool:
         return address is not None and any(address in network for network in self._trusted)
@@ -37,13 +43,20 @@ class Clients:
         """The last address of X-Forwarded-For that is no trusted proxy: what stands before it may be made up."""
         said = ",".join(request.headers.getall("X-Forwarded-For", ())).split(",")
         for text in said[: -_MOST_FORWARDED - 1 : -1]:
-            address = _address(text.strip())
+            said_so = _without_port(text.strip())
+            address = _address(said_so)
             if address is None:
                 break
-            peer = text.strip()
+            peer = said_so
             if not self._trusts(address):
                 break
         return client(peer)
+
+
+def _without_port(text: str) -> str:
+    """An address that a proxy told, which may stand in brackets, and have a port."""
+    found = _WITH_PORT.fullmatch(text)
+    return found[1] or found[2] if found else text
 
 
 def _address(text: str) -> _Address | None:

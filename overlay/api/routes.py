@@ -112,15 +112,15 @@ ROUTES = (
     ),
     Route(
         path="/v1/diagnose", method="POST", handler=publisher_api.diagnose_raw, tag="publishers", answer="Diagnosis",
-        body="RawTransaction", errors=(400, 413), limit="costly",
+        body="RawTransaction", errors=(400, 408, 413, 415), limit="costly",
     ),
     Route(
         path="/v1/check", method="POST", handler=publisher_api.check, tag="publishers", answer="Check",
-        parameters=CHECK.parameters, body="CardOrPrices", errors=(400, 413), limit="costly",
+        parameters=CHECK.parameters, body="CardOrPrices", errors=(400, 408, 413, 415), limit="costly",
     ),
     Route(
         path="/v1/ingest", method="POST", handler=ingest_api.ingest, tag="publishers", answer="Ingest",
-        body="WantedTransaction", errors=(400, 413), status=202, limit="ingest",
+        body="WantedTransaction", errors=(400, 408, 413, 415), status=202, limit="ingest",
     ),
     Route(
         path="/v1/changes", handler=changes_api.changes, tag="operation", answer="Changes",
@@ -156,7 +156,7 @@ ROUTES = (
     ),
     Route(
         path="/publish", method="POST", handler=pages.publish_pasted, tag="pages", answer="Diagnosis",
-        media=(HTML, JSON), errors=(400, 413, 429), limit="costly",
+        media=(HTML, JSON), errors=(400, 408, 413, 415, 429), limit="costly",
     ),
     Route(
         path="/logos/{digest}", handler=pages.logo, tag="pages", answer=None, media=(WEBP,), errors=(404,),

@@ -3,20 +3,45 @@ take, and an address to listen on."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
+from typing import Any
 
 from aiohttp import hdrs, web
 from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 from aiohttp.web_urldispatcher import Resource
 
-from overlay.api.answers import problem_answer
+from overlay.api.answers import EDGE, problem_answer
 from overlay.api.dress import dress
+from overlay.api.places import Places, room
 from overlay.api.problems import ProblemError
 from overlay.logs import REQUEST
 
 MAX_LINE = 64 * 1024  # a URL of 8 kB, aiohttp's own limit, is too small for 64 repeated percent-encoded filters
+
+IDLE_SECONDS = 75.0
+"""How long a connection may take for the next request, head and all. Proxies usually close theirs after 60 s."""
+
+LINGER_SECONDS = 2.0
+"""How long the rest of a body is read that nobody wants, so that the client sees the answer."""
+
+STUCK_SECONDS = 30.0
+"""How long a client may take nothing of an answer."""
+
+_FULL = (
+    b"\r\n".join(
+        (
+            b"HTTP/1.1 503 Service Unavailable",
+            b"Server: a2b",
+            b"Connection: close",
+            b"Retry-After: 5",
+            b"Content-Length: 0",
+        )
+    )
+    + b"\r\n\r\n"
+)
 
 
 class AddressError(Exception):
@@ -56,14 +81,72 @@ def _reason(error: Exception) -> str:
 
 
 def create_runner(app: web.Application) -> web.AppRunner:
-    """A runner for `app`: no access log, and problem details also for what is no HTTP request."""
-    return _Runner(app, access_log=None, max_line_size=MAX_LINE, max_field_size=16 * 1024)
+    """A runner for `app`: no access log, and problem details also for what is no HTTP request. Bodies arrive as they
+    were sent, since one that is thrown away unread would be inflated, too."""
+    return _Runner(
+        app,
+        access_log=None,
+        max_line_size=MAX_LINE,
+        max_field_size=16 * 1024,
+        auto_decompress=False,
+        keepalive_timeout=IDLE_SECONDS,
+        lingering_time=LINGER_SECONDS,
+    )
 
 
 class _Protocol(RequestHandler):
-    """A connection that answers malformed requests as the application answers bad ones."""
+    """A connection that answers malformed requests as the application answers bad ones, is refused where there are
+    too many, and given up when nothing of an answer is taken."""
 
-    __slots__ = ()
+    __slots__ = ("_place", "_places", "_stuck")
+
+    def __init__(self, places: Places, manager: web.Server, **given: Any) -> None:
+        super().__init__(manager, **given)
+        self._places, self._place = places, ""
+        self._stuck: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        peer = transport.get_extra_info("peername")
+        place = self._places.take(peer[0] if isinstance(peer, tuple) else "")
+        if place is not None:
+            self._place = place
+            super().connection_made(transport)
+        elif isinstance(transport, asyncio.Transport):
+            transport.write(_FULL)
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        if self._place:
+            super().data_received(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+        if self._place:
+            self._places.give_back(self._place)
+            super().connection_lost(exc)
+            self._place = ""
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._look_again()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+
+    def _look_again(self) -> None:
+        if self.transport is not None:
+            waiting = self.transport.get_write_buffer_size()
+            self._stuck = self._loop.call_later(STUCK_SECONDS, self._give_up_unless_fewer, waiting)
+
+    def _give_up_unless_fewer(self, waiting: int) -> None:
+        if self.transport is not None and self.transport.get_write_buffer_size() >= waiting:
+            self.transport.abort()
+        else:
+            self._look_again()
 
     def handle_error(
         self,
@@ -90,8 +173,10 @@ class _Protocol(RequestHandler):
 class _Server(web.Server):
     """A server whose connections are `_Protocol`s."""
 
+    places: Places
+
     def __call__(self) -> RequestHandler:
-        return _Protocol(self, loop=self._loop, **self._kwargs)
+        return _Protocol(self.places, self, loop=self._loop, **self._kwargs)
 
 
 class _Runner(web.AppRunner):
@@ -101,4 +186,6 @@ class _Runner(web.AppRunner):
 
     async def _make_server(self) -> web.Server:
         made = await super()._make_server()
-        return _Server(made.request_handler, request_factory=made.request_factory, loop=made._loop, **made._kwargs)  # noqa: SLF001 - aiohttp has no other place to say which protocol a server speaks
+        server = _Server(made.request_handler, request_factory=made.request_factory, loop=made._loop, **made._kwargs)  # noqa: SLF001 - aiohttp has no other place to say which protocol a server speaks
+        server.places = Places(self.app[EDGE].clients, room())
+        return server

@@ -8,10 +8,12 @@ from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from aiohttp import ClientSession
+from aiohttp.compression_utils import ZLibDecompressor
 
 from overlay.engines import Cursor
 from overlay.ports import Services
@@ -325,11 +327,37 @@ async def test_a_body_of_50_megabytes_is_refused_before_it_is_read(services: Ser
     assert b"application/problem+json" in announced
 
 
-async def test_a_body_that_inflates_beyond_the_limit_is_refused(client: ClientSession) -> None:
-    bomb = gzip.compress(b" " * (64 << 20))
-    assert len(bomb) < 100_000
-    async with client.post("/v1/check", data=bomb, headers={"Content-Encoding": "gzip"}) as response:
-        await problem(response, 413)
+@pytest.mark.parametrize("path", ["/v1/check", "/v1/diagnose", "/v1/ingest", "/publish"])
+@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "br", "zstd", "GZIP, identity"])
+async def test_a_compressed_body_is_refused_unread(client: ClientSession, path: str, coding: str) -> None:
+    for body in (gzip.compress(b" " * (64 << 20)), b"abcde"):
+        async with client.post(path, data=body, headers={"Content-Encoding": coding}) as response:
+            assert "send it as it is" in (await problem(response, 415))["detail"]
+            assert response.headers["Accept-Encoding"] == "identity"
+
+
+async def test_nothing_is_inflated_that_nobody_reads(client: ClientSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    inflating: list[object] = []
+    real = ZLibDecompressor.__init__
+
+    def noted(self: ZLibDecompressor, *given: Any, **more: Any) -> None:
+        inflating.append(self)
+        real(self, *given, **more)
+
+    monkeypatch.setattr(ZLibDecompressor, "__init__", noted)
+    headers = {"Content-Encoding": "gzip"}
+    async with client.post("/nope", data=gzip.compress(b" " * (1 << 20)), headers=headers) as response:
+        await problem(response, 404)
+    assert not inflating
+
+
+async def test_a_body_that_does_not_arrive_is_not_waited_for(
+    client: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("overlay.api.answers.BODY_SECONDS", 0.05)
+    got = await talk(client, b"POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{")
+    assert got.startswith(b"HTTP/1.1 408 ")
+    assert b"not whole after 0.05 s" in got
 
 
 # Operation
