@@ -1,4 +1,4 @@
-"""Which of the rates that feeds tell are believed: each is one voice, and so is what a feed told before. Pure."""
+"""Which of the rates that feeds tell are believed: each feed is one voice, and its own past speaks against it. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ def believed(told: Sequence[Rates | None], before: Sequence[Rates]) -> list[dict
     """The rates to believe of each table told now, by feed; the preferred feed first.
 
     `before` is what was believed of each feed and is not too old; it speaks for a feed that tells nothing now. A rate
-    is believed when more voices agree with it than contradict it, itself included. A tie goes to the feed that is
-    preferred, never against its own past: so a feed alone is not believed when it leaps, until what it told before is
-    too old to be used anyway.
+    is believed when more feeds agree with it, itself included, than contradict it, where its own past that contradicts
+    it counts as one more. A tie goes to a feed whose own past agrees with it, or that is preferred, never against its
+    own past: so a feed alone is not believed when it leaps, until what it told before is too old to be used anyway.
+    The past never outvotes another feed: who climbs by small steps would carry it along.
     """
     voices = [now or past for now, past in zip(told, before, strict=True)]
     return [_believed(number, voices, before[number]) if told[number] else {} for number in range(len(told))]
@@ -28,8 +29,8 @@ def _believed(number: int, voices: Sequence[Rates], past: Rates) -> dict[str, De
     others = [(at, voice) for at, voice in enumerate(voices) if at != number]
     found = {}
     for currency, rate in table.rates.items():
-        agree, against, preferred = 1, 0, True
-        for at, voice in [(-1, past), *others]:
+        agree, against, wins_ties = 1, 0, True
+        for at, voice in others:
             other = voice.rate(table.base, currency)
             if other is None:
                 continue
@@ -37,8 +38,12 @@ def _believed(number: int, voices: Sequence[Rates], past: Rates) -> dict[str, De
                 agree += 1
             else:
                 against += 1
-                preferred = preferred and number < at
-        if agree > against or (agree == against and preferred):
+                wins_ties = wins_ties and number < at
+        own = past.rate(table.base, currency)
+        if own is not None:
+            wins_ties = agrees(rate, own)
+            against += not wins_ties
+        if agree > against or (agree == against and wins_ties):
             found[currency] = rate
     return found
 

@@ -88,7 +88,7 @@ class Exchange:
 
     def stamp(self) -> tuple[object, ...]:
         """What tells the tables in use from any others."""
-        return tuple((each.source, each.base, each.at) for each in self.usable())
+        return tuple((each.source, each.at, version(each)) for each in self.usable())
 
     def told(self, table: Rates) -> dict[str, Any]:
         """A table as answers that used it tell of it."""

@@ -6,9 +6,9 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, NamedTuple
 
 from overlay.exchange import Exchange, timestamp
-from parsers.money import plain
+from parsers.money import MOST_EXPONENT, plain
 from parsers.offers import Offer
-from parsers.rates import Rates, converted
+from parsers.rates import Rates
 
 STAGES = ("deposit", "final", "full")
 SLIPPAGE = Decimal("0.01")
@@ -18,7 +18,10 @@ DECIMALS = {"BSV": 8, "BTC": 8, "BCH": 8, "LTC": 8, "DOGE": 8, "SOL": 9, "ETH": 
 """The decimal places of a coin's smallest unit: what is to be paid is rounded up to it."""
 
 _SATOSHIS = 8
-_WIDE = Context(prec=1_000, rounding=ROUND_CEILING)
+_WIDE = Context(prec=2_000, rounding=ROUND_CEILING)
+_FINEST = Decimal(1).scaleb(-MOST_EXPONENT)
+"""The least amount that there is (law 12): what is to be paid is not told more finely."""
+
 _ONE = Decimal(1)
 
 
@@ -54,7 +57,7 @@ def due(offer: Offer, stage: str, currency: str, exchange: Exchange) -> Due:
         detail = f"there is no exchange rate from {offer.currency!a} to {currency!a} that may be used"
         raise NoQuoteError(-32034, "CurrencyUnsupported", detail)
     slippage = SLIPPAGE if offer.slippage_pct is None else offer.slippage_pct
-    amount = _payable(converted(anchor, rate), currency)
+    amount = _payable(_WIDE.multiply(anchor, rate), currency)
     least = _payable(_WIDE.multiply(amount, _WIDE.subtract(_ONE, slippage)), currency)
     return Due(anchor, amount, least, rate, slippage, table)
 
@@ -65,13 +68,18 @@ def _staged(offer: Offer, stage: str) -> Decimal:
         return offer.amount
     if offer.deposit_pct is None:
         raise NoQuoteError(-32032, "StageMismatch", f"this price asks for no deposit, so there is no {stage} part")
-    deposit = _WIDE.multiply(offer.amount, offer.deposit_pct)
-    return deposit if stage == "deposit" else _WIDE.subtract(offer.amount, deposit)
+    deposit = min(offer.amount, _coarse(_WIDE.multiply(offer.amount, offer.deposit_pct)))
+    return deposit if stage == "deposit" else _coarse(_WIDE.subtract(offer.amount, deposit))
 
 
 def _payable(amount: Decimal, currency: str) -> Decimal:
     places = DECIMALS.get(currency)
-    return amount if places is None else amount.quantize(Decimal(1).scaleb(-places), context=_WIDE)
+    return _coarse(amount) if places is None else amount.quantize(Decimal(1).scaleb(-places), context=_WIDE)
+
+
+def _coarse(amount: Decimal) -> Decimal:
+    told = amount.as_tuple().exponent
+    return amount.quantize(_FINEST, context=_WIDE) if isinstance(told, int) and told < _FINEST.adjusted() else amount
 
 
 def told(found: Due, currency: str, exchange: Exchange) -> dict[str, Any]:

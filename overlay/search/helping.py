@@ -7,7 +7,7 @@ from itertools import islice, pairwise, product
 from typing import Any, NamedTuple
 
 from overlay.query import Query
-from overlay.search.asked_words import AskedWords
+from overlay.search.asked_words import AskedWords, read
 from overlay.search.text import Compound, asked, edits, is_spelt, stem
 from overlay.search.vocabulary import Vocabulary
 
@@ -87,15 +87,34 @@ class Proposal(NamedTuple):
 
 
 def proposals(query: Query, words: AskedWords, respelt: list[str], count: Count) -> list[Proposal]:
-    """What may have been meant: the words without operators, or spelt as in `respelt`. Only what finds anything."""
-    bare = _counting(query)
+    """What may have been meant: the words without what must be said or must not, or spelt as in `respelt`, with the
+    filters that stand among them. Only what finds anything, and is understood as it is counted."""
+    bare = _counting(query)._replace(operators=None)
     found: dict[str, Proposal] = {}
-    tries = [(text, bare._replace(text=text, operators=None)) for text in [words.text] if query.operators is not None]
-    tries += [(text, bare._replace(text=text, operators=None)) for text in respelt]
-    for text, other in tries[:_MOST_TRIED]:
-        if text.strip() and len(found) < MOST_PROPOSALS and (total := count(other)):
-            found.setdefault(text, Proposal(text, total))
+    tries = [*([words.text] if query.operators is not None else []), *respelt]
+    for text in tries[:_MOST_TRIED]:
+        said = " ".join([*text.split(), *_filters(words)])
+        if text.strip() and len(found) < MOST_PROPOSALS and said not in found and _means(said, text, words):
+            total = count(bare._replace(text=text))
+            found |= {said: Proposal(said, total)} if total else {}
     return list(found.values())
+
+
+_TYPED = ("tags", "owners", "skills")
+
+
+def _filters(words: AskedWords) -> Iterator[str]:
+    """The filters that stand among the words, as they are typed."""
+    for name in _TYPED:
+        for value in getattr(words, name):
+            yield f'{name[:-1]}:"{value}"' if any(letter.isspace() for letter in value) else f"{name[:-1]}:{value}"
+
+
+def _means(said: str, text: str, words: AskedWords) -> bool:
+    """Whether a text asks for these words with these filters, and nothing else."""
+    understood = read(said)
+    wanted = AskedWords(text=understood.text, **{name: getattr(words, name) for name in _TYPED})
+    return understood == wanted and understood.text.split() == text.split()
 
 
 def respelt(text: str, vocabulary: Vocabulary) -> list[str]:

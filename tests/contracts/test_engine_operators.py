@@ -112,6 +112,12 @@ def test_facets_of_an_empty_answer_show_what_their_filter_took_away(engine: Engi
     assert (hits.total, hits.facets) == (0, {"tag": ()})
 
 
+def test_a_facet_counts_what_is_found_also_where_that_says_nothing_of_it(engine: Engine) -> None:
+    put(engine, listing("1", "alpha beta"), listing("2", "alpha", tags=("x",)))
+    hits = ask(engine, "alpha beta", tags="none", facets=("tag", "type"))
+    assert (hits.total, hits.facets) == (0, {"tag": (), "type": ()})
+
+
 def test_facets_count_by_the_words_as_the_answer_took_them(engine: Engine) -> None:
     """Of two words all must be held, if that finds anything; with the tag only any of them can be."""
     put(

@@ -344,8 +344,13 @@ def table(rate: Decimal | None) -> Rates:
     return Rates(base="BSV", rates={} if rate is None else {"BSV": Decimal(1), "USD": rate}, source="", at=0, until=1)
 
 
-@given(st.lists(st.tuples(st.none() | rates, st.none() | rates), min_size=1, max_size=5))
-def test_a_majority_decides_and_the_preferred_feed_a_tie(feeds: list[tuple[Decimal | None, Decimal | None]]) -> None:
+few = st.sampled_from([Decimal(10), Decimal(14), Decimal(20), Decimal(28), Decimal(500)])
+
+
+@given(st.lists(st.tuples(st.none() | few, st.none() | few), min_size=1, max_size=5))
+def test_a_majority_of_feeds_decides_and_of_two_the_steady_and_then_the_preferred(
+    feeds: list[tuple[Decimal | None, Decimal | None]],
+) -> None:
     told = [None if now is None else table(now) for now, _ in feeds]
     found = believed(told, [table(past) for _, past in feeds])
     for number, (now, past) in enumerate(feeds):
@@ -353,11 +358,26 @@ def test_a_majority_decides_and_the_preferred_feed_a_tie(feeds: list[tuple[Decim
             assert found[number] == {}
             continue
         others = [(at, mine if mine is not None else was) for at, (mine, was) in enumerate(feeds) if at != number]
-        voices = [(at, voice) for at, voice in others if voice is not None] + ([(-1, past)] if past is not None else [])
+        voices = [(at, voice) for at, voice in others if voice is not None]
         for_it = 1 + sum(agrees(now, voice) for _, voice in voices)
         against = [at for at, voice in voices if not agrees(now, voice)]
-        expected = for_it > len(against) or (for_it == len(against) and min(against) > number)
+        leaps = past is not None and not agrees(now, past)
+        steady = past is not None and agrees(now, past)
+        lead = for_it - len(against) - leaps
+        expected = lead > 0 or (lead == 0 and not leaps and (steady or min(against) > number))
         assert ("USD" in found[number]) == expected
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_who_climbs_by_small_steps_is_left_behind_by_two_that_agree(place: int) -> None:
+    before = [table(Decimal(50))] * 3
+    for step in range(1, 20):
+        told = [table(Decimal(50) * Decimal("1.45") ** step if at == place else Decimal(50)) for at in range(3)]
+        found = believed(told, before)
+        assert [at for at, each in enumerate(found) if "USD" in each] == [
+            at for at in range(3) if at != place or step == 1
+        ]
+        before = [now if "USD" in each else was for now, each, was in zip(told, found, before, strict=True)]
 
 
 @given(rates, rates)

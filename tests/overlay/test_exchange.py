@@ -42,6 +42,12 @@ def exchange(*tables: Rates) -> Exchange:
     return found
 
 
+def test_other_rates_of_the_same_moment_are_told_from_the_first() -> None:
+    other = replace(FIRST, rates={**FIRST.rates, "EUR": Decimal(60)})
+    assert other.at == FIRST.at
+    assert exchange(other).stamp() != exchange(FIRST).stamp() == exchange(replace(FIRST)).stamp()
+
+
 FIRST = table("https://a.example", "BSV", USD="50", EUR="40")
 SECOND = table("https://b.example", "USD", BSV="0.02", JPY="150")
 

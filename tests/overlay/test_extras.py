@@ -207,6 +207,12 @@ def test_the_filter_that_emptied_an_answer_is_named(engine: Engine) -> None:
         ("towersecurity", "tower security"),
         ('"security tower"', "security tower"),
         ("tower -tower", "tower"),
+        ("scurtiy tag:lightning", "security tag:lightning"),
+        (
+            '"security tower" tag:"fraud-prevention" skill:watchChannels',
+            "security tower tag:fraud-prevention skill:watchChannels",
+        ),
+        ("tower -tower -tag:lightning tag:security", "tower tag:security"),
     ],
 )
 def test_what_may_have_been_meant_is_proposed_when_it_finds_something(engine: Engine, q: str, meant: str) -> None:
@@ -232,12 +238,14 @@ odd = st.lists(
 @given(odd.map("".join))
 def test_every_text_has_an_answer(engine: Engine, text: str) -> None:
     try:
-        found, _ = told(engine, ("q", text), ("highlight", "true"), ("explain", "true"))
+        found, more = told(engine, ("q", text), ("highlight", "true"), ("explain", "true"))
     except BadRequestError:  # more than 512 bytes or 32 words
         return
     for item in found:
         for each in item["highlights"]:
             assert all(0 <= start < end for start, end in each["ranges"])
+    for each in more.get("didYouMean", ()):
+        assert engine.search(from_pairs([("q", each["q"])], {}).query).total == each["total"] > 0
 
 
 async def test_highlights_and_help_are_served(client: ClientSession) -> None:

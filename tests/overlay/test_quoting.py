@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from overlay.compact import encode
 from overlay.exchange import Exchange
 from overlay.ports import Services
 from overlay.quoting import DECIMALS, NoQuoteError, due, told
 from parsers import cards
 from parsers.cards import AgentCard, Kind
+from parsers.money import plain
 from parsers.offers import Offer
 from parsers.rates import Rates
 from tests.overlay.calls import TOWER, get, problem
@@ -104,6 +106,41 @@ def test_amounts_are_rounded_up_to_the_smallest_unit_and_the_least_is_within_sli
         floor = Fraction(part.amount) * (1 - Fraction(slippage))
         assert floor <= Fraction(part.least) <= floor + unit
         assert part.least <= part.amount
+
+
+def numeral(digits: int, exponent: int) -> str:
+    return f"{digits}e{exponent}"
+
+
+exponents = st.integers(-400, 400)
+numerals = st.builds(numeral, st.integers(0, 10**99), exponents) | st.builds(numeral, st.just(1), exponents)
+
+
+@example("1e300", "1e-250", "0", "1e30", "USD")
+@example("1e-400", "1e-400", "1e-400", "1e-30", "EUR")
+@example("1e400", "1e-400", "0.99999", "1", "USD")
+@given(
+    numerals, numerals, numerals, st.sampled_from(["1e-30", "1", "3.7", "1e30"]), st.sampled_from(["USD", "BSV", "EUR"])
+)
+def test_whatever_a_card_holds_is_quoted(amount: str, deposit: str, slippage: str, rate: str, currency: str) -> None:
+    price = offer(
+        amount=amount,
+        currency="USD",
+        depositPct=deposit,
+        slippagePct=slippage,
+        acceptedCurrencies=["USD", "BSV", "EUR"],
+    )
+    table = Rates(base="USD", rates={"USD": Decimal(1), "BSV": Decimal(rate), "EUR": Decimal(rate)}, source="", at=0,
+                  until=10**11)  # fmt: skip
+    rates = exchange(table)
+    stages = ("deposit", "final", "full") if price.deposit_pct is not None else ("full",)
+    parts = {stage: due(price, stage, currency, rates) for stage in stages}
+    for part in parts.values():
+        found = json.loads(encode(told(part, currency, rates)))
+        assert 0 <= Decimal(found["least"]) <= Decimal(found["amount"])
+        assert Decimal(plain(part.anchor)) == part.anchor <= price.amount
+    if len(parts) > 1:
+        assert Fraction(parts["deposit"].anchor) + Fraction(parts["final"].anchor) >= Fraction(price.amount)
 
 
 def test_the_vectors_of_the_protocol_are_quoted_as_they_are_paid(shared: Path) -> None:

@@ -234,8 +234,9 @@ def _facets(
         counts |= _counted(connection, state, narrow, found)
     for name, wide in widened.items():
         if wide is not query:
-            each = (_counted(connection, state, [name], way.found(state, wide))[name] for way in tried)
-            counts[name] = next(filter(None, each), ())
+            ways = (way.found(state, wide) for way in tried)
+            first = next((each for each in ways if _count(connection, each, 1)), None)
+            counts[name] = _counted(connection, state, [name], first)[name] if first else ()
     return counts
 
 
