@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import threading
 import time
 
@@ -23,7 +24,27 @@ STOP_SECONDS = DRAIN_SECONDS + CLEAN_SECONDS + PATIENCE_SECONDS + 0.5
 
 
 class WorkerError(Exception):
-    """A process of the group ended by itself: the message says how."""
+    """A process of the group ended by itself, or it has no address to serve on: the message says how, or why."""
+
+
+def _how(code: int) -> str:
+    """How a worker ended, by its exit code, which is negative for a signal."""
+    if code < 0:
+        return f"a worker was ended by {signal.Signals(-code).name}"
+    return f"a worker ended with code {code}, see above" if code else "a worker was told to end"
+
+
+def refuse_taken(host: str, port: int) -> None:
+    """Raise WorkerError when somebody serves on an address already: processes that share a port are not told so."""
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            with socket.socket(family, kind, protocol) as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                tried.bind(address)
+    except OSError as error:
+        raise WorkerError(f"cannot serve on {host} port {port}: {error.strerror}") from None
 
 
 class Workers:
@@ -63,7 +84,7 @@ class Workers:
                 pid, status = os.waitpid(child, os.WNOHANG)
                 if pid:
                     self.children.remove(child)
-                    raise WorkerError(f"a worker ended with code {os.waitstatus_to_exitcode(status)}; see above")
+                    raise WorkerError(f"{_how(os.waitstatus_to_exitcode(status))}, so all of them end")
 
     def tell(self) -> None:
         """Ask the others to end; returns at once."""

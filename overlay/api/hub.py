@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 
+from indexer.store import StoreUnavailableError
 from overlay.api.changes_api import feed, sent
 from overlay.api.problems import ProblemError
 from overlay.counters import Counters
@@ -71,6 +72,7 @@ class Hub:
 
     async def run(self) -> None:
         """Read what is new as long as anybody listens, until cancelled."""
+        away = False
         with self._news.listen() as woken:
             while True:
                 if not self._needed.is_set():
@@ -79,8 +81,14 @@ class Hub:
                 woken.clear()
                 try:
                     await self._read()
+                except StoreUnavailableError as error:
+                    if not away:  # told once, and again when it was there meanwhile
+                        log.warning("the change feed waits for the database: %s", error)
+                    away = True
                 except Exception:
                     log.exception("the change feed cannot be read; trying again")
+                else:
+                    away = False
                 with suppress(TimeoutError):
                     async with asyncio.timeout(POLL_SECONDS):
                         await woken.wait()

@@ -77,8 +77,10 @@ def _run(told: Settings, *, follow: bool, serve: bool, workers: int = 1) -> int:
     as_json = "json" in told.log or ("text" not in told.log and not is_terminal())
     log_lines(as_json=as_json)
     from overlay.counters import Counters
-    from overlay.workers import Workers
+    from overlay.workers import Workers, refuse_taken
 
+    if workers > 1:
+        refuse_taken(told.host, told.port)
     counters = Counters(workers)
     group = Workers(workers)
     counters.take(group.number)

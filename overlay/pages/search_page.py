@@ -76,10 +76,13 @@ class Outcome:
 
 async def search(request: web.Request) -> web.Response:
     """The search page, or the page of items as JSON when Accept prefers that."""
+    query_string = request.rel_url.raw_query_string
+    if (plain := _undecorated(query_string)) != query_string:
+        target = f"/?{plain}" if plain else "/"
+        return web.Response(status=302, headers={"Location": target, "Cache-Control": "no-store"})
     if wants_json(request):
         return await search_api.search(request)
     services = request.app[SERVICES]
-    query_string = request.rel_url.raw_query_string
     heights = services.heights()
     seen = services.exchange.stamp(), services.logos.stamp()
     index = await search_api.cursor(services)
@@ -102,7 +105,7 @@ async def _outcome(request: web.Request, query_string: str) -> tuple[Pairs, Outc
     try:
         if len(query_string) > LONGEST:
             raise BadRequestError((Fault("too-long", f"the page reads searches of up to {LONGEST:,} characters"),))
-        given = _undecorated(pairs(query_string))
+        given = pairs(query_string)
         asked = from_pairs(given, services.chains(), services.exchange)
         hits = await _found(request, asked)
         if hits.facets == {}:
@@ -112,8 +115,9 @@ async def _outcome(request: web.Request, query_string: str) -> tuple[Pairs, Outc
         return given, Outcome(None, None, problem.faults)
 
 
-def _undecorated(given: Pairs) -> Pairs:
-    return [pair for pair in given if pair[0] not in _DECORATIONS and not pair[0].startswith("utm_")]
+def _undecorated(query_string: str) -> str:
+    said = (each for each in query_string.split("&") if not each.startswith("utm_"))
+    return "&".join(each for each in said if each.partition("=")[0] not in _DECORATIONS)
 
 
 async def _found(request: web.Request, asked: Asked) -> Hits:

@@ -36,10 +36,16 @@ async def test_axe_finds_nothing_to_object_to(world: World, tab: Open, axe: str)
     everything = {"resultTypes": ["violations"]}
     colours = {**everything, "runOnly": ["color-contrast"]}
     dark = ["/?q=stories", world.page("story"), "/publish", "/status"]
-    for scheme, options, looked_at in (("light", everything, paths(world)), ("dark", colours, dark)):
-        opened = await tab(color_scheme=scheme, expected=REFUSED)
+    wide = {"width": 1280, "height": 800}
+    for scheme, size, options, looked_at in (
+        ("light", wide, everything, paths(world)),
+        ("light", PHONE, everything, ["/", world.page("story"), world.page("tool"), "/docs"]),
+        ("dark", wide, colours, dark),
+    ):
+        opened = await tab(color_scheme=scheme, viewport=size, expected=REFUSED)
         for path in looked_at:
             page = await opened.go(path, status(path))
+            await page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
             await page.evaluate(axe)
             found = await page.evaluate("(options) => axe.run(document, options)", options)
             told = [
@@ -47,12 +53,13 @@ async def test_axe_finds_nothing_to_object_to(world: World, tab: Open, axe: str)
                 for each in found["violations"]
                 for node in each["nodes"]
             ]
-            assert told == [], f"{path} in {scheme}"
+            assert told == [], f"{path} in {scheme}, {size['width']} pixels"
 
 
 async def test_no_page_is_wider_than_a_phone(world: World, tab: Open) -> None:
     opened = await tab(viewport=PHONE, expected=REFUSED)
-    for path in [*paths(world), *(world.page(name) for name in world.ids if name.endswith((" 0", " 4")))]:
+    odd = [world.page(name) for name in world.ids if name.endswith((" 0", " 4")) or name.startswith("wide")]
+    for path in [*paths(world), *odd, "/?limit=100"]:
         page = await opened.go(path, status(path))
         widths = await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert widths[0] <= widths[1] == PHONE["width"], path

@@ -44,6 +44,10 @@ ATTACKS = (
 """What a stranger may write into a card or ask for: markup in every context, schemes that run, templates, direction."""
 
 
+WIDE = f"a {50 * chr(0x3000)}x"
+"""Spaces between which no line may end."""
+
+
 def attack_agent(text: str) -> dict[str, Any]:
     """An agent's card that says the same everywhere."""
     return {
@@ -94,6 +98,8 @@ class World:
         for number, text in enumerate(ATTACKS):
             self.ids[f"agent {number}"] = self.kit.inscribe(attack_agent(text), owner="mallory")
             self.ids[f"tool {number}"] = self.kit.inscribe(attack_tool(text), "a2b-mcp", owner="mallory")
+        self.ids["wide agent"] = self.kit.inscribe(attack_agent(WIDE), owner="mallory")
+        self.ids["wide tool"] = self.kit.inscribe(attack_tool(WIDE), "a2b-mcp", owner="mallory")
         self.kit.mine(*list(self.ids.values()))
         self.ids["story"] = story = self.kit.inscribe(_story(1, "0.002"))
         self.kit.mine(story)

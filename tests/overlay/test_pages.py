@@ -22,7 +22,7 @@ from overlay.pages.search_page import LONGEST
 from overlay.ports import Services
 from overlay.query import Hits
 from overlay.visible import one_line, visible
-from tests.overlay.calls import engine_of
+from tests.overlay.calls import engine_of, raw
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import FakeEngine, FakeStore, with_listing
 
@@ -220,10 +220,15 @@ async def test_a_bad_search_says_inline_what_is_wrong(client: ClientSession) -> 
     await page(client, "/?q=%FF", 400)
 
 
-async def test_what_others_add_to_a_link_is_no_part_of_the_search(client: ClientSession) -> None:
-    found = await page(client, "/?utm_source=a&q=tower&fbclid=zq9&utm_campaign=zq9&ref=zq9")
-    assert TOWER in " ".join(found.links())
-    assert not [value for _, each in found.tags for value in each.values() if "zq9" in (value or "")]
+@pytest.mark.parametrize("accept", [BROWSER["Accept"], "application/json"])
+async def test_what_others_add_to_a_link_is_no_part_of_the_search(client: ClientSession, accept: str) -> None:
+    headers = {"Accept": accept}
+    decorated = "/?utm_source=a&q=tower%26&fbclid=zq9&type=agent&utm_campaign=zq9&ref=zq9"
+    async with client.get(decorated, headers=headers, allow_redirects=False) as response:
+        assert (response.status, response.headers["Location"]) == (302, "/?q=tower%26&type=agent")
+    for path, plain in ((decorated, "/?q=tower%26&type=agent"), ("/?fbclid=zq9", "/")):
+        async with client.get(raw(path), headers=headers) as one, client.get(raw(plain), headers=headers) as other:
+            assert (one.status, await one.read()) == (other.status, await other.read()) == (200, await other.read())
     async with client.get("/v1/search?q=tower&utm_source=a") as response:
         assert response.status == 400
 

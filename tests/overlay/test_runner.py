@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -33,7 +34,7 @@ from overlay.services import (
     writing_index,
 )
 from overlay.standing import Standing
-from overlay.workers import WorkerError, Workers
+from overlay.workers import WorkerError, Workers, refuse_taken
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
@@ -501,11 +502,24 @@ async def test_others_are_told_of_a_signal_at_once_and_left_behind_by_nobody(
     assert told == ["ending", "leaving", "exit 0"]
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+def test_workers_do_not_join_those_of_somebody_else(host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        taken.bind((host, 0))
+        port = taken.getsockname()[1]
+        taken.listen()
+        with pytest.raises(WorkerError, match=f"cannot serve on {host} port {port}: Address already in use"):
+            refuse_taken(host, port)
+    refuse_taken(host, port)
+
+
 async def test_a_worker_that_dies_ends_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
     group = Workers(1)
     group.children = [4242]
     monkeypatch.setattr("overlay.workers.os.waitpid", lambda pid, _: (pid, 9))
-    with pytest.raises(WorkerError, match="a worker ended with code -9"):
+    with pytest.raises(WorkerError, match="a worker was ended by SIGKILL, so all of them end"):
         await group.watch()
     assert group.children == []
 

@@ -8,11 +8,12 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import pytest
 from aiohttp import ClientSession, ClientTimeout
 
+from indexer.store import StoreUnavailableError
 from overlay.api import hub, stream_api
 from overlay.api.answers import HUB
 from overlay.api.app import create_app
@@ -316,6 +317,31 @@ async def test_a_feed_that_cannot_be_read_ends_the_stream_and_not_the_server(
         outbox.write(1)
         streaming.news.tell()
         assert seqs(await reader.read(1)) == [4]
+
+
+async def test_a_database_that_is_away_is_told_of_once(
+    serve: Serve, streaming: Services, outbox: Outbox, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await serve(streaming)
+    async with reading(client) as reader:
+        await reader.read(3)
+        tried: list[int] = []
+
+        def away(*_: object) -> NoReturn:
+            tried.append(1)
+            raise StoreUnavailableError("the server is gone")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(outbox, "changes", away)
+            for number in (1, 2, 3):
+                streaming.news.tell()
+                await until(lambda number=number: len(tried) >= number)
+        outbox.write(1)
+        streaming.news.tell()
+        assert seqs(await reader.read(1)) == [4]
+    told = [each for each in caplog.records if each.name == "overlay.api.hub"]
+    assert [(each.levelname, each.exc_info) for each in told] == [("WARNING", None)]
+    assert "waits for the database: the server is gone" in told[0].getMessage()
 
 
 async def test_a_database_that_was_restored_meanwhile_resets_its_readers(
