@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from overlay.engines import Suggestion
 from overlay.search.facts import tags
-from overlay.search.text import asked, words
+from overlay.search.text import asked, stem, words
 
 if TYPE_CHECKING:
     from overlay.document import Document
@@ -43,7 +43,10 @@ class Hinting(Protocol):
 
 
 def hints(document: Document) -> Iterator[str]:
-    """Every skill name and tag under each of its words: the word, `skill` or `tag` and the text, joined by NUL."""
+    """Every skill name and tag under each of its words: the word, `skill` or `tag` and the text, joined by NUL. None of
+    who is one of a crowd: what is completed is not to be had by saying it often."""
+    if document.crowded:
+        return
     texts = {("skill", skill.name or skill.id) for skill in document.skills} | {("tag", tag) for tag in tags(document)}
     for kind, text in sorted(texts):
         shown = text[:_LONGEST].replace("\0", "")
@@ -52,8 +55,11 @@ def hints(document: Document) -> Iterator[str]:
 
 
 def name_words(document: Document) -> list[str]:
-    """The words of a name, each once."""
-    return list(dict.fromkeys(words(document.name)))
+    """The words of a name by which it is completed, each once: none of who is one of a crowd, nor those that many names
+    had before."""
+    if document.crowded:
+        return []
+    return [word for word in dict.fromkeys(words(document.name)) if stem(word) not in document.quiet]
 
 
 def suggest(index: Hinting, text: str, limit: int) -> list[Suggestion]:

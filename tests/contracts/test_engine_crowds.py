@@ -19,6 +19,7 @@ from overlay.copies.voices import Voice, spoken
 from overlay.document import Document
 from overlay.engines import Cursor, Engine, open_engine
 from overlay.search.ranking import texts
+from parsers.cards import Skill
 from tests.contracts.listed import EPOCH, ask, ids, listing
 from tests.databases import new_index
 
@@ -116,6 +117,25 @@ def crowd(filled: Filled, made: Crowd) -> None:
         page = filled.page(question)
         assert {each.id for each in HONEST} <= set(page), question
         assert sum(id_.startswith("s") for id_ in page[: len(HONEST) + NAMED]) <= NAMED
+    for typed in ("payment g", "gat", "pay"):
+        completed = {each.id or "" for each in filled.engine.suggest(typed, 40)}
+        assert sum(id_.startswith("s") for id_ in completed) <= NAMED, typed
+        assert "h0" in completed
+
+
+def test_what_a_crowd_does_and_calls_itself_is_completed_only_as_often_as_it_is_heard(filled: Filled) -> None:
+    skill = Skill("p", name="Payment at example")
+    shops = [
+        told(f"k{at}", f"Shop {at * 'y'}", f"Sells {at * 'z'} things", 50 + at, f"k{at}") for at in range(ALIKE + 1)
+    ]
+    filled.put([replace(each, tags=("payments",)) for each in shops])
+    same = [told(f"s{at}", f"Payment gateway {at}", SAID, 1_000 + at, f"n{at}") for at in range(60)]
+    filled.put([replace(each, tags=("payment scam",), skills=(skill,)) for each in same])
+    first, *more = filled.engine.suggest("pay", 8)
+    assert (first.text, first.kind) == ("payments", "tag")
+    assert {each.text for each in more} >= {"Payment at example", "payment scam"}, "of those that are heard"
+    assert sum((each.id or "").startswith("s") for each in more) == ALIKE
+    assert sum((each.id or "").startswith("s") for each in filled.engine.suggest("payment g", 40)) == ALIKE
 
 
 def test_cards_that_differ_in_numbers_leave_page_one_to_others(filled: Filled) -> None:
