@@ -13,8 +13,7 @@ from overlay.api.edge import Edge
 from overlay.api.hub import Hub
 from overlay.api.middleware import edge
 from overlay.api.openapi import document
-from overlay.api.params import NONE, pairs, read
-from overlay.api.problems import BadRequestError
+from overlay.api.params import NONE, taken
 from overlay.api.reading import READERS, Readers
 from overlay.api.routes import ROUTES, STREAM, Handler
 from overlay.api.server import refuse_others
@@ -53,9 +52,7 @@ def create_app(services: Services) -> web.Application:
 def _without_parameters(handler: Handler) -> Handler:
     async def refuse_or_answer(request: web.Request) -> web.StreamResponse:
         if request.rel_url.raw_query_string:
-            _, faults = read(pairs(request.rel_url.raw_query_string), NONE)
-            if faults:
-                raise BadRequestError(faults)
+            taken(request.rel_url.raw_query_string, NONE)
         return await handler(request)
 
     return refuse_or_answer

@@ -8,17 +8,14 @@ from typing import Any
 from aiohttp import web
 
 from overlay.api.answers import SERVICES, json_answer
-from overlay.api.params import CHANGES, pairs, read
-from overlay.api.problems import BadRequestError
+from overlay.api.params import CHANGES, taken
 from overlay.compact import encode
 from overlay.ports import Change, Changes, Store
 
 
 async def changes(request: web.Request) -> web.Response:
     """The change feed after a sequence number, in order, without gaps."""
-    given, faults = read(pairs(request.rel_url.raw_query_string), CHANGES)
-    if faults:
-        raise BadRequestError(faults)
+    given = taken(request.rel_url.raw_query_string, CHANGES)
     store, since, limit = request.app[SERVICES].store, given.get("since", 0), given.get("limit", 100)
     return json_answer(await to_thread(feed, store, since, limit, given.get("epoch")))
 

@@ -34,7 +34,7 @@ class Clients:
 
     def trusts(self, peer: str) -> bool:
         """Whether a connection from this address is a trusted proxy's."""
-        return bool(self._trusted) and self._trusts(_address(peer))
+        return bool(self._trusted) and self._trusts(address_of(peer))
 
     def _trusts(self, address: _Address | None) -> bool:
         return address is not None and any(address in network for network in self._trusted)
@@ -44,7 +44,7 @@ class Clients:
         said = ",".join(request.headers.getall("X-Forwarded-For", ())).split(",")
         for text in said[: -_MOST_FORWARDED - 1 : -1]:
             said_so = _without_port(text.strip())
-            address = _address(said_so)
+            address = address_of(said_so)
             if address is None:
                 break
             peer = said_so
@@ -59,7 +59,8 @@ def _without_port(text: str) -> str:
     return found[1] or found[2] if found else text
 
 
-def _address(text: str) -> _Address | None:
+def address_of(text: str) -> _Address | None:
+    """The address that a text says, IPv4 also where it is mapped into IPv6; None for what is none."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
@@ -71,7 +72,7 @@ def _address(text: str) -> _Address | None:
 @lru_cache(maxsize=10_000)
 def client(text: str) -> str:
     """The client that an address belongs to: the address itself (IPv4), or its /64 (IPv6)."""
-    address = _address(text)
+    address = address_of(text)
     if address is None:
         return NOWHERE
     if isinstance(address, IPv4Address):

@@ -248,6 +248,14 @@ def read(given: Iterable[tuple[str, str]], table: Table) -> tuple[dict[str, Any]
     return {name: value for name, value in found.items() if value is not None}, faults
 
 
+def taken(query_string: str, table: Table) -> dict[str, Any]:
+    """The values of a raw query string by `table`. Raises BadRequestError naming all that is wrong."""
+    found, faults = read(pairs(query_string), table)
+    if faults:
+        raise BadRequestError(faults)
+    return found
+
+
 def _value(parameter: Parameter, texts: list[str], faults: list[Fault]) -> Any:
     if len(texts) > 1:
         texts = list(dict.fromkeys(texts))

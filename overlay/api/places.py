@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import resource
 from collections import Counter
-from ipaddress import ip_address
 
-from overlay.api.clients import NOWHERE, Clients, client
+from overlay.api.clients import Clients, address_of, client
 
 MOST = 20_000
 """Connections to one process; an idle one costs it about 10 kB."""
@@ -40,7 +39,7 @@ class Places:
         """A place for a connection from this address, to be given back under the name that is told; None when there is
         none left."""
         name = client(peer)
-        if self._all >= self._most or (self._taken[name] >= self._most_of_one and not self._is_familiar(peer, name)):
+        if self._all >= self._most or (self._taken[name] >= self._most_of_one and not self._is_familiar(peer)):
             return None
         self._taken[name] += 1
         self._all += 1
@@ -53,5 +52,6 @@ class Places:
         if not self._taken[name]:
             del self._taken[name]
 
-    def _is_familiar(self, peer: str, name: str) -> bool:
-        return name == NOWHERE or self._clients.trusts(peer) or ip_address(peer.partition("%")[0]).is_loopback
+    def _is_familiar(self, peer: str) -> bool:
+        address = address_of(peer)
+        return address is None or address.is_loopback or self._clients.trusts(peer)

@@ -9,8 +9,8 @@ from aiohttp import web
 
 from overlay.api.answers import SERVICES, json_answer
 from overlay.api.listing_api import find, split
-from overlay.api.params import PROOF, pairs, read
-from overlay.api.problems import BadRequestError, NotFoundError, ProblemError
+from overlay.api.params import PROOF, taken
+from overlay.api.problems import NotFoundError, ProblemError
 from overlay.items import timestamp
 from overlay.ports import Services, Store
 from overlay.proofs import Evidence, NoProofError
@@ -21,9 +21,7 @@ MAX_HEADERS = 20_160
 
 async def proof(request: web.Request) -> web.Response:
     """What proves a listing: its transaction, the merkle path, and headers from a height on if asked for."""
-    given, faults = read(pairs(request.rel_url.raw_query_string), PROOF)
-    if faults:
-        raise BadRequestError(faults)
+    given = taken(request.rel_url.raw_query_string, PROOF)
     store, asked = request.app[SERVICES].store, request.match_info["id"]
     await _check_owner(request.app[SERVICES], asked)
     return json_answer(await to_thread(answer, store, asked, given.get("from")))

@@ -9,7 +9,7 @@ from aiohttp import web
 from overlay import check as checks
 from overlay.api import bodies
 from overlay.api.answers import SERVICES, body, json_answer
-from overlay.api.params import CHECK, pairs, read
+from overlay.api.params import CHECK, taken
 from overlay.api.problems import BadRequestError, Fault
 from parsers.errors import ParseError
 from parsers.tx import Outpoint
@@ -35,9 +35,7 @@ async def diagnose_raw(request: web.Request) -> web.Response:
 
 async def check(request: web.Request) -> web.Response:
     """Errors, warnings and a preview of a card, an MCP config or a price list. The body is the file itself."""
-    given, faults = read(pairs(request.rel_url.raw_query_string), CHECK)
-    if faults:
-        raise BadRequestError(faults)
+    given = taken(request.rel_url.raw_query_string, CHECK)
     document = await body(request, MAX_CHECK_BYTES)
     return json_answer(await to_thread(checks.check, document, given.get("type")))
 

@@ -23,8 +23,7 @@ from overlay.api.answers import (
 )
 from overlay.api.asked import Asked, from_pairs
 from overlay.api.page import page
-from overlay.api.params import SUGGEST, pairs, read
-from overlay.api.problems import BadRequestError
+from overlay.api.params import SUGGEST, pairs, taken
 from overlay.engines import Cursor
 from overlay.ports import Services
 from overlay.query import Hits
@@ -83,9 +82,7 @@ async def found(request: web.Request, asked: Asked) -> Hits:
 async def suggest(request: web.Request) -> web.Response:
     """Completions of what is being typed, the best first."""
     services = request.app[SERVICES]
-    given, faults = read(pairs(request.rel_url.raw_query_string), SUGGEST)
-    if faults:
-        raise BadRequestError(faults)
+    given = taken(request.rel_url.raw_query_string, SUGGEST)
     text, limit = asked_words.read(given.get("q", "")).text, given.get("limit", 8)
     if getattr(services.engine, "slow", False):
         completions = await to_thread(services.engine.suggest, text, limit)

@@ -15,8 +15,7 @@ from aiohttp import hdrs, web
 from overlay.api.answers import EDGE, HUB, SERVICES
 from overlay.api.changes_api import feed, sent
 from overlay.api.hub import BATCH, Hub
-from overlay.api.params import STREAM, pairs, read
-from overlay.api.problems import BadRequestError
+from overlay.api.params import STREAM, taken
 from overlay.ports import Store
 
 log = logging.getLogger(__name__)
@@ -48,9 +47,7 @@ async def stream(request: web.Request) -> web.StreamResponse:
 def _start(request: web.Request) -> tuple[str | None, int]:
     """The epoch and sequence number that a reader has reached. Last-Event-ID is newer than the URL, which a browser
     repeats as it was; one that was not given out here is of another epoch. Raises BadRequestError."""
-    given, faults = read(pairs(request.rel_url.raw_query_string), STREAM)
-    if faults:
-        raise BadRequestError(faults)
+    given = taken(request.rel_url.raw_query_string, STREAM)
     last = request.headers.get("Last-Event-ID", "").strip()
     if not last:
         return given.get("epoch"), given.get("since", 0)
