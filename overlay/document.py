@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from overlay.copies.claims import AT_HOME, UNCONFIRMED
 from parsers.cards import Skill
 from parsers.offers import Offer
 
@@ -57,3 +58,12 @@ class Document:
     crowded: bool = False
     quiet: tuple[str, ...] = ()
     item: bytes
+
+    @property
+    def said_since(self) -> int | None:
+        """Since when it has said what it says, in seconds since 1970; None while that is unconfirmed. What the domain
+        of its URL speaks for counts from its first record, whatever it said then."""
+        likeness = self.likeness
+        if likeness is None or likeness.rank == AT_HOME or likeness.since is None:
+            return self.created_time
+        return likeness.since if likeness.since != UNCONFIRMED else None

@@ -14,6 +14,7 @@ from overlay.compact import encode
 from overlay.search import asked_words, helping
 from overlay.search.explaining import explained, understood
 from overlay.search.highlighting import at, highlights, in_utf16
+from overlay.search.kept import is_kept
 from overlay.search.meaning import Meaning, meanings
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _told(hit: Hit, asked: Asked, words: tuple[Meaning, ...]) -> Hit:
     if asked.highlight:
         added["highlights"] = highlighted(item, words)
     if asked.explain:
-        added["explain"] = explained(item, words, hit.score)
+        added["explain"] = explained(item, words, hit.score, kept=is_kept(hit.sort_key))
     return hit._replace(item=hit.item[:-1] + b"," + encode(added)[1:])
 
 

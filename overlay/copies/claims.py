@@ -20,6 +20,9 @@ CARD, NAME, URL, ADDRESS = "card", "name", "url", "address"
 UNCONFIRMED = 2**62
 """The time of what is in no block yet: later than all that is."""
 
+AT_HOME = 0
+"""The rank of what the domain of its card's URL speaks for."""
+
 MOST_ADDRESSES = 16
 """Addresses of a card that are compared with those of others."""
 
@@ -41,9 +44,9 @@ class Claim(NamedTuple):
 
 
 class Likeness(NamedTuple):
-    """All that is claimed for a listing. `rank` is 0 where the domain of the card's URL speaks for it, 1 where it is
-    verified otherwise, 2 where it is not; `named`: a domain names its very id, so that it is no copy (law 11). `voices`
-    are what it says with others, and `answers` is who answers for its name."""
+    """All that is claimed for a listing. `rank` is `AT_HOME`, 1 where it is verified otherwise, 2 where it is not;
+    `named`: a domain names its very id, so that it is no copy (law 11). `voices` are what it says with others, and
+    `answers` is who answers for its name."""
 
     claims: tuple[Claim, ...]
     rank: int = 2
@@ -51,6 +54,12 @@ class Likeness(NamedTuple):
     owner: str = ""
     voices: tuple[Voice, ...] = ()
     answers: str = ""
+
+    @property
+    def since(self) -> int | None:
+        """When it last began to say something that it says now: seconds since 1970, `UNCONFIRMED` for what is in no
+        block yet; None where it says nothing."""
+        return max((first.time for first, values in self.voices if not voices.are_of_owner(values)), default=None)
 
 
 NOTHING = Likeness(())
@@ -100,7 +109,7 @@ def rank(subject: Subject) -> int:
     if not subject.verified:
         return 2
     at_home = subject.host and f".{url_host(subject.card.url)}".endswith(f".{subject.host}")
-    return 0 if at_home else 1
+    return AT_HOME if at_home else 1
 
 
 def claimed(subject: Subject) -> Iterator[tuple[str, bytes]]:

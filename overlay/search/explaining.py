@@ -23,17 +23,19 @@ def understood(asked: Sequence[Meaning]) -> list[dict[str, Any]]:
     ]
 
 
-def explained(item: Mapping[str, Any], asked: Sequence[Meaning], score: float) -> dict[str, Any]:
+def explained(item: Mapping[str, Any], asked: Sequence[Meaning], score: float, *, kept: bool) -> dict[str, Any]:
     """The points that an item makes, word by word, as JSON; `best` is what a listing could make at most. What a `score`
-    holds beyond is for words that stand close together. `standing` says how loudly it is heard, and why."""
+    holds beyond is for words that stand close together, or, where it is `kept`, for having said so for long. `standing`
+    says how loudly it is heard, and why."""
     listed = document(item)
     levels, _ = weigh(listed)
     held = [(fields_here.pointer, fields_here.weight, Counter(map(stem, words(fields_here.text))))
             for fields_here in fields(item)]  # fmt: skip
     told = [_word(word, levels, held) for word in asked]
     points = sum(each["points"] for each in told)
-    closeness = max(0, round(score * BEST) - points) if asked else 0
-    made = {"points": points + closeness, "best": BEST, "words": told, "closeness": closeness}
+    more = max(0, round(score * BEST) - points) if asked else 0
+    made = {"points": points + more, "best": BEST, "words": told}
+    made |= {"closeness": 0, "seniority": more} if kept else {"closeness": more, "seniority": 0}
     return made | {"standing": _standing(listed)}
 
 

@@ -29,7 +29,7 @@ U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 _HEAD = Struct("<8sQ")  # what follows, and its size in bytes
-_MAGIC = b"a2blist1"
+_MAGIC = b"a2blist2"
 _KEYS_CACHED = 100_000
 FACT = 0  # the level of a key that is no word
 BATCH = 4_096  # documents of one block
@@ -38,13 +38,14 @@ OFFERS = 64  # of a listing that are looked at (law 12)
 
 class Block(NamedTuple):
     """What one stretch of a log says. `gone` are places of documents that left before the others came; the others have
-    places, numbers that put the latest first, ids (`id_bytes` up to `id_ends`), keys with their levels up to
-    `key_ends`, and offers up to `offer_ends`, which have amounts (`prices.amount_key`) and keys of their own up to
-    `fact_ends`."""
+    places, numbers that put the latest and the most senior first (`sorting`), ids (`id_bytes` up to `id_ends`), keys
+    with their levels up to `key_ends`, and offers up to `offer_ends`, which have amounts (`prices.amount_key`) and keys
+    of their own up to `fact_ends`."""
 
     gone: U64
     places: U64
     newest: U64
+    seniority: U64
     amounts: U64
     keys: U64
     offer_keys: U64
@@ -72,7 +73,7 @@ class Gathering:
 
     def __init__(self) -> None:
         self._gone = array("Q")
-        self._wide = {name: array("Q") for name in ("places", "newest", "amounts", "keys", "offer_keys")}
+        self._wide = {name: array("Q") for name in ("places", "newest", "seniority", "amounts", "keys", "offer_keys")}
         self._ends = {name: array("I") for name in _NARROW}
         self._levels, self._ids = bytearray(), bytearray()
 
@@ -88,11 +89,12 @@ class Gathering:
         """A document leaves."""
         self._gone.append(place)
 
-    def come(self, place: int, newest: int, document: Document, levels: Mapping[str, int]) -> None:
+    def come(self, place: int, newest: int, seniority: int, document: Document, levels: Mapping[str, int]) -> None:
         """A listed document comes, with the levels of its terms (`ranking.weigh`)."""
         wide, ends = self._wide, self._ends
         wide["places"].append(place)
         wide["newest"].append(newest)
+        wide["seniority"].append(seniority)
         self._ids += document.id.encode()
         ends["id_ends"].append(len(self._ids))
         wide["keys"].extend(map(key, levels))
@@ -152,7 +154,7 @@ def pack(block: Block) -> bytes:
 
 def unpack(data: bytes) -> Block:
     """From what follows a head. Raises ValueError when it does not hold what its sizes say."""
-    kinds = [np.dtype("<u8")] * 6 + [np.dtype("<u4")] * 4 + [np.dtype("u1")] * 2
+    kinds = [np.dtype("<u8")] * 7 + [np.dtype("<u4")] * 4 + [np.dtype("u1")] * 2
     sizes = np.frombuffer(data, "<u8", len(kinds)).tolist()
     at = 8 * len(kinds)
     columns: list[Any] = []

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlay.search import scoring
+from overlay.search.kept import KEPT
 from overlay.search.listed import U64
 from overlay.search.ranking import LEVELS
 from overlay.search.scoring import COLUMNS
@@ -27,8 +28,8 @@ _USUAL = 64  # hits that a search asks for at most, nearly always
 def latest(segment: Segment, mask: Mask | None, number: int) -> tuple[int, U64]:
     """What `Segment.latest` tells."""
     out = np.empty((3, number), np.uint64)
-    masked = mask is not None
-    return scoring.latest(segment.newest, segment.places, masked, _ANY if mask is None else mask, number, out), out
+    by_time, newest, places = segment.by_time, segment.newest, segment.places
+    return scoring.latest(by_time, newest, places, mask is not None, _ANY if mask is None else mask, number, out), out
 
 
 class Marks:
@@ -69,9 +70,15 @@ class Marks:
             asked[2 * at], asked[2 * at + 1], units[at] = known.address, known.terms, unit
         held = segment.held
         total = scoring.best(
-            held.keys, held.starts, held.rows, segment.levels, segment.newest, segment.places, *self._views, len(words),
-            self._lines, every, mask is not None, _ANY if mask is None else mask, self._base, self._counts, self._found,
-            self._spans, self._points, number, out,
+            held.keys, held.starts, held.rows, segment.levels, segment.seniority, segment.places, *self._views,
+            len(words), self._lines, every, mask is not None, _ANY if mask is None else mask, self._base,
+            self._counts, self._found, self._spans, self._points, number, out,
         )  # fmt: skip
         self._base += most
         return total, out.copy() if out is self._out else out
+
+    def senior(self, segment: Segment, total: int, least: int) -> tuple[int, U64]:
+        """What `Segment.senior` tells of the `total` rows that `best` found last."""
+        out = np.empty((3, KEPT), np.uint64)
+        counts, found, seniority = self._counts, self._found, segment.seniority
+        return scoring.senior(found, total, counts, least, seniority, segment.places, out), out

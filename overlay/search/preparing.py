@@ -9,6 +9,7 @@ from overlay.search.gathering import gathered
 from overlay.search.lexicon import empty
 from overlay.search.matching import Gain, Known, Word
 from overlay.search.records import Record
+from overlay.search.scoring import keep
 from overlay.search.segment import Flat, Segment
 
 
@@ -21,6 +22,8 @@ def prepare() -> None:
     data = np.frombuffer(Record("", 0, True, "", b"", b"{}", b"").pack(), np.uint8)
     gathered(data, np.zeros((3, 1), np.uint64), 0, 1, ANY)
     keys, rows, levels = np.zeros(1, np.uint64), np.zeros(1, np.uint32), np.ones(1, np.uint8)
-    one = Segment.build(Flat(keys, keys, [b""], keys, rows, levels, keys[:0], rows[:0], keys[:0], rows[:0]))
+    one = Segment.build(Flat(keys, keys, keys, [b""], keys, rows, levels, keys[:0], rows[:0], keys[:0], rows[:0]))
     one.latest(None, 1)
-    one.best([Word(Known([(("a",), Gain(1.0))]), 1.0)], None, 1, every=False)
+    marks = one.taken()
+    total, columns = one.best(marks, [Word(Known([(("a",), Gain(1.0))]), 1.0)], None, 1, every=False)
+    keep(columns, 1, one.senior(marks, total, 0)[1], 0, 1, np.empty((3, 1), np.uint64))

@@ -30,7 +30,7 @@ QUARTERS = 4
 QUIET = 2
 """The highest level of a word of a name that many earlier listings have."""
 BEST = 2000
-"""Points of a listing that says every word as loudly as can be; `recency` of the Tantivy engine says why so few."""
+"""Points of a listing that says every word as loudly as can be; `bonus` of the Tantivy engine says why so few."""
 NAME, TAG, SKILL, WORD, DESCRIPTION, EXAMPLE = 6, 3, 3, 3, 2, 1
 NAMING = "="
 """Before a term that stands in a listing's name: counted among the words that it is written with."""

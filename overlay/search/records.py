@@ -37,13 +37,13 @@ _Bytes = bytes | mmap.mmap
 
 
 class Record(NamedTuple):
-    """One document as it is kept. `newest` is the number that puts the latest first, `listed` says whether a plain
+    """One document as it is kept. `seniority` is from `sorting`, `listed` says whether a plain
     search finds it; `cheapest` is what holds without filters: its members joined by NUL, or empty; `offers` is from
     `prices.pack`; `words` are the folded words of a listed one, each once, joined by spaces; `said` is from
     `closeness.said`; `ages` says whether the item holds warnings that are told for a time only."""
 
     id: str
-    newest: int
+    seniority: int
     listed: bool
     cheapest: str
     offers: bytes
@@ -59,7 +59,7 @@ class Record(NamedTuple):
         id_, usual, told = self.id.encode(), self.cheapest.encode(), cheapest(read_usual(self.cheapest))
         parts = (id_, usual, self.offers, self.item[:-1], told, choices(self.offers), self.words)
         ends = accumulate(map(len, parts), initial=_HEAD.size)
-        head = _HEAD.pack(*list(ends)[1:], self.newest, self.listed, self.ages)
+        head = _HEAD.pack(*list(ends)[1:], self.seniority, self.listed, self.ages)
         data = b"".join((head, *parts, self.said))
         if len(data) > LARGEST:
             raise ValueError(f"the document of {self.id} takes {len(data):,} bytes, more than an index holds")
@@ -68,10 +68,10 @@ class Record(NamedTuple):
     @classmethod
     def unpack(cls, data: _Bytes, at: int = 0, end: int | None = None) -> Record:
         """From bytes that `pack` made, which stand in `data` from `at` to `end`."""
-        a, b, c, d, _, chosen, e, newest, listed, ages = _ends(data, at)
+        a, b, c, d, _, chosen, e, seniority, listed, ages = _ends(data, at)
         id_, usual = data[at + _START : (a := at + a)].decode(), data[a : (b := at + b)].decode()
         offers, item = data[b : (c := at + c)], data[c : at + d] + _END
-        return cls(id_, newest, listed, usual, offers, item, data[at + chosen : (e := at + e)], data[e:end], ages)
+        return cls(id_, seniority, listed, usual, offers, item, data[at + chosen : (e := at + e)], data[e:end], ages)
 
 
 Shown = tuple[str, str, bytes, bytes, bool]

@@ -189,30 +189,83 @@ def _still(found: U32, total: int, marks: U16, here: int) -> int:
 
 
 @kernel
-def latest(newest: U64, places: U64, masked: bool, mask: Mask, number: int, out: U64) -> int:
-    """How many rows there are, where `masked` those that `mask` says yes to; of the first `number` of them 0, `newest`
-    and `places` in `out`."""
-    found, row = 0, 0
-    while found < number and row < len(places):
+def senior(found: U32, total: int, counts: U16, least: int, seniority: U64, places: U64, out: U64) -> int:
+    """Of what `best` found last the rows that come first and make so many points at least: their points, `seniority`
+    and `places`, for as many as `out` has columns; how many these are."""
+    made, most = counts[1], out.shape[1]
+    size, last = 0, np.uint64(_LOW)
+    for at in range(total):
+        row = np.uint64(found[at])
+        if row >= last or made[row] < least:
+            continue
+        to = size if size < most else most - 1
+        while to > 0 and out[2, to - 1] > row:
+            out[2, to] = out[2, to - 1]
+            to -= 1
+        out[2, to] = row
+        size += size < most
+        if size == most:
+            last = out[2, most - 1]
+    for at in range(size):
+        row = out[2, at]
+        out[0, at], out[1, at], out[2, at] = made[row], seniority[row], places[row]
+    return size
+
+
+@kernel
+def keep(columns: U64, number: int, senior: U64, several: int, ahead: int, out: U64) -> int:
+    """Into `out` the first `ahead` of a number of columns, behind them those of the `several` that are `senior` and not
+    among them, with the points and the seniority of the last of these, then the others; how many stand between."""
+    moved = 0
+    for at in range(several):
+        place, known = senior[2, at], False
+        for before in range(ahead):
+            known |= columns[2, before] == place
+        if not known:
+            senior[2, moved] = place
+            moved += 1
+    to = 0
+    for at in range(number):
+        if at == ahead:
+            for one in range(min(moved, out.shape[1] - to)):
+                out[0, to], out[1, to], out[2, to] = columns[0, at - 1], columns[1, at - 1], senior[2, one]
+                to += 1
+        is_moved = False
+        for one in range(moved):
+            is_moved |= columns[2, at] == senior[2, one]
+        if not is_moved and to < out.shape[1]:
+            out[0, to], out[1, to], out[2, to] = columns[0, at], columns[1, at], columns[2, at]
+            to += 1
+    return moved
+
+
+@kernel
+def latest(by_time: U32, newest: U64, places: U64, masked: bool, mask: Mask, number: int, out: U64) -> int:
+    """How many rows there are, where `masked` those that `mask` says yes to; of the first `number` of them in the order
+    `by_time` 0, `newest` and `places` in `out`."""
+    found, at = 0, 0
+    while found < number and at < len(by_time):
+        row = by_time[at]
         if not masked or mask[row]:
             out[0, found], out[1, found], out[2, found] = 0, newest[row], places[row]
             found += 1
-        row += 1
+        at += 1
     if not masked:
         return len(places)
-    for after in mask[row:].view(np.uint8):  # which becomes vector code, unlike numbers of rows
-        found += after
-    return found
+    total = 0
+    for allowed in mask.view(np.uint8):  # which becomes vector code, unlike numbers of rows
+        total += allowed
+    return total
 
 
 @kernel
 def best(
-    keys: U64, starts: I64, rows: U32, levels: U8, newest: U64, places: U64, asked: I64, units: F64, words: int,
+    keys: U64, starts: I64, rows: U32, levels: U8, seniority: U64, places: U64, asked: I64, units: F64, words: int,
     lines: U64, every: bool, masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64,
     points: I64, number: int, out: U64,
 ) -> int:  # fmt: skip
-    """How many rows hold `every` word, or any, of one or more; of the first `number` of them points, `newest` and
-    `places` in `out`.
+    """How many rows hold `every` word, or any, of one or more; of the first `number` of them points, `seniority`
+    and `places` in `out`.
 
     `rows[starts[n]:starts[n + 1]]` ascend and hold the term `keys[n]` at `levels`. The address of the terms of
     each of the `words` and their number stand in `asked`, what they count for in `units`. Where `masked`, only those
@@ -246,5 +299,5 @@ def best(
     heap = out[3].view(np.int64)
     for at in range(_first(found, total, counts[1], heap, number)):
         row = _LOW - (heap[at] & _LOW)
-        out[0, at], out[1, at], out[2, at] = heap[at] >> 32, newest[row], places[row]
+        out[0, at], out[1, at], out[2, at] = heap[at] >> 32, seniority[row], places[row]
     return total

@@ -2,7 +2,7 @@
 
 A search engine's library, asked from Python, takes most of its time for what it has to be told and for counting
 exactly; here, a question of two words over 50,000 listings costs 60 µs with its exact total. Documents are numbered in
-the order that ties are shown in (the latest first, then by id), so the first of those that tie are the ones to show.
+the order that ties are shown in (the most senior first, then by id), so the first that tie are the ones to show.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Flat(NamedTuple):
     """Documents in any order and what is said of each, in columns that name it by its number."""
 
     newest: U64
+    seniority: U64
     places: U64
     ids: list[bytes]
     keys: U64
@@ -66,7 +67,8 @@ class Flat(NamedTuple):
         offer_number = np.cumsum(offering, dtype=np.uint32) - np.uint32(1)
         offered = offering[self.offers]
         return Flat(
-            self.newest[alive], self.places[alive], [self.ids[at] for at in alive.nonzero()[0].tolist()],
+            self.newest[alive], self.seniority[alive], self.places[alive],
+            [self.ids[at] for at in alive.nonzero()[0].tolist()],
             self.keys[held], number[self.holders[held]], self.levels[held],
             self.amounts[offering], number[self.owners[offering]],
             self.offer_keys[offered], offer_number[self.offers[offered]],
@@ -120,6 +122,7 @@ class Segment:
     not change but for what it remembers of questions; `without` gives another."""
 
     newest: U64
+    seniority: U64
     places: U64
     ids: list[bytes]
     held: Table
@@ -128,6 +131,7 @@ class Segment:
     owners: U32
     offered: Table
     by_place: I64
+    by_time: U32
     alive: Mask | None = None
     count: int = 0
     _masks: dict[tuple[str, ...] | tuple[Offered, ...], Mask] = field(default_factory=dict)
@@ -136,7 +140,8 @@ class Segment:
     @classmethod
     def build(cls, flat: Flat) -> Segment:
         """Of documents in any order."""
-        order = _in_order(flat.newest, flat.ids)
+        order = _in_order(flat.seniority, flat.ids)
+        ids, newest = [flat.ids[at] for at in order.tolist()], flat.newest[order]
         row = np.empty(len(order), np.uint32)
         row[order] = np.arange(len(order), dtype=np.uint32)
         held, by_key = Table.build(flat.keys, row[flat.holders])
@@ -146,16 +151,16 @@ class Segment:
         offered, _ = Table.build(flat.offer_keys, number[flat.offers])
         places = flat.places[order]
         return cls(
-            newest=flat.newest[order], places=places, ids=[flat.ids[at] for at in order.tolist()],
+            newest=newest, seniority=flat.seniority[order], places=places, ids=ids,
             held=held, levels=flat.levels[by_key],
             amounts=flat.amounts[by_amount], owners=row[flat.owners[by_amount]], offered=offered,
-            by_place=np.argsort(places), count=len(order),
+            by_place=np.argsort(places), by_time=_in_order(newest, ids).astype(np.uint32), count=len(order),
         )  # fmt: skip
 
     def flat(self) -> Flat:
         """What is listed of it, to be built anew with other things."""
         whole = Flat(
-            self.newest, self.places, self.ids, self.held.key_of_each(), self.held.rows, self.levels,
+            self.newest, self.seniority, self.places, self.ids, self.held.key_of_each(), self.held.rows, self.levels,
             self.amounts, self.owners, self.offered.key_of_each(), self.offered.rows,
         )  # fmt: skip
         return whole if self.alive is None else whole.of(self.alive)
@@ -176,25 +181,40 @@ class Segment:
         if count == self.count:
             return self
         return Segment(
-            newest=self.newest, places=self.places, ids=self.ids, held=self.held, levels=self.levels,
+            newest=self.newest, seniority=self.seniority, places=self.places, ids=self.ids,
+            held=self.held, levels=self.levels,
             amounts=self.amounts, owners=self.owners, offered=self.offered, by_place=self.by_place,
+            by_time=self.by_time,
             alive=alive, count=count, _masks=self._masks, _marks=self._marks,
         )  # fmt: skip
 
-    def best(self, words: Sequence[Word], mask: Mask | None, number: int, *, every: bool) -> tuple[int, U64]:
-        """How many rows hold the terms of `every` word, or of any, of one or more, and are in `mask`; and, in the first
-        three lines, the points, the number that puts the latest first and the place of each of the `number` with the
-        most points, the first of those that tie. What stands behind and below says nothing."""
+    def taken(self) -> Marks:
+        """Room to count in, for one search at a time, to be `given` back."""
         try:
-            marks = self._marks.pop()
+            return self._marks.pop()
         except IndexError:  # not asked before: another search may take the last at any moment
-            marks = _marks(len(self.places))
-        found = marks.best(self, words, mask, number, every=every)
+            return _marks(len(self.places))
+
+    def given(self, marks: Marks) -> None:
+        """Take back what was `taken`."""
         self._marks.append(marks)
-        return found
+
+    def best(
+        self, marks: Marks, words: Sequence[Word], mask: Mask | None, number: int, *, every: bool
+    ) -> tuple[int, U64]:
+        """How many rows hold the terms of `every` word, or of any, of one or more, and are in `mask`; and, in the first
+        three lines, the points, the seniority and the place of each of the `number` with the
+        most points, the first of those that tie. What stands behind and below says nothing."""
+        return marks.best(self, words, mask, number, every=every)
+
+    def senior(self, marks: Marks, total: int, least: int) -> tuple[int, U64]:
+        """Of the `total` rows that `best` found last with the same marks the most senior that make so many points at
+        least, `kept.KEPT` at most: how many, and columns as `best` gives them."""
+        return marks.senior(self, total, least)
 
     def latest(self, mask: Mask | None, number: int) -> tuple[int, U64]:
-        """How many rows are in `mask`, and what `best` tells of the first `number` of them, which have no points."""
+        """How many rows are in `mask`, and, as `best` does, of the `number` latest of them, which have no
+        points, the number that puts these first and the place."""
         from overlay.search.marks import latest  # with Numba, which only those who hold postings need
 
         return latest(self, mask, number)
@@ -249,7 +269,7 @@ def flattened(block: Block) -> Flat:
     ends = block.id_ends.tolist()
     starts = [0, *ends[:-1]]
     return Flat(
-        block.newest, block.places, [ids[start:end] for start, end in zip(starts, ends, strict=True)],
+        block.newest, block.seniority, block.places, [ids[start:end] for start, end in zip(starts, ends, strict=True)],
         block.keys, _of_each(block.key_ends), block.levels,
         block.amounts, _of_each(block.offer_ends), block.offer_keys, _of_each(block.fact_ends),
     )  # fmt: skip
@@ -269,7 +289,7 @@ def joined(flats: Sequence[Flat]) -> Flat:
         return np.concatenate([of(each) + np.uint32(base) for each, base in zip(flats, before, strict=False)])
 
     return Flat(
-        column(lambda each: each.newest), column(lambda each: each.places),
+        column(lambda each: each.newest), column(lambda each: each.seniority), column(lambda each: each.places),
         [id_ for each in flats for id_ in each.ids],
         column(lambda each: each.keys), numbers(lambda each: each.holders, documents), column(lambda each: each.levels),
         column(lambda each: each.amounts), numbers(lambda each: each.owners, documents),
@@ -277,10 +297,10 @@ def joined(flats: Sequence[Flat]) -> Flat:
     )  # fmt: skip
 
 
-def _in_order(newest: U64, ids: list[bytes]) -> I64:
-    """The latest first, then by id."""
-    order = np.argsort(~newest, kind="stable")
-    ordered = newest[order]
+def _in_order(numbers: U64, ids: list[bytes]) -> I64:
+    """The largest first, then by id."""
+    order = np.argsort(~numbers, kind="stable")
+    ordered = numbers[order]
     edges = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] + np.uint64(1), append=ordered[-1:] + np.uint64(1)))
     for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         if end - start > 1:

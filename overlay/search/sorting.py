@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from overlay.query import Query
 
 _HEIGHT_BITS = 30
+_HEIGHT_MOST = (1 << _HEIGHT_BITS) - 1
 _TIME_MOST = 2**33 - 1
+_LARGEST = 2**63 - 1
 _NAME = 100
 
 
@@ -26,12 +28,22 @@ def made(document: Document) -> int:
     return _moment(document.created_time, document.created_height, document.id)
 
 
+def seniority(document: Document) -> int:
+    """Larger for those who have said longer what they say; the least for what is unconfirmed."""
+    since = document.said_since
+    return _by_id(document.id) if since is None else _LARGEST - (min(max(since, 0), _TIME_MOST - 1) << _HEIGHT_BITS)
+
+
 def _moment(time: int | None, height: int | None, id_: str) -> int:
     """Less than 2^63. Without a time, ids that come first are larger, so that equal numbers stay rare."""
-    most = (1 << _HEIGHT_BITS) - 1
     if time is None:
-        return _TIME_MOST << _HEIGHT_BITS | most - (int.from_bytes(id_.encode()[:4].ljust(4, b"\0")) >> 2)
-    return min(max(time, 0), _TIME_MOST - 1) << _HEIGHT_BITS | min(height or 0, most)
+        return _TIME_MOST << _HEIGHT_BITS | _by_id(id_)
+    return min(max(time, 0), _TIME_MOST - 1) << _HEIGHT_BITS | min(height or 0, _HEIGHT_MOST)
+
+
+def _by_id(id_: str) -> int:
+    """Less than 2^30, and larger for ids that come first."""
+    return _HEIGHT_MOST - (int.from_bytes(id_.encode()[:4].ljust(4, b"\0")) >> 2)
 
 
 def name_key(document: Document) -> str:

@@ -18,6 +18,7 @@ from overlay.copies.marks import marked_document
 from overlay.copies.voices import Voice, spoken
 from overlay.document import Document
 from overlay.engines import Cursor, Engine, open_engine
+from overlay.search.kept import KEPT
 from overlay.search.ranking import texts
 from parsers.cards import Skill
 from tests.contracts.listed import EPOCH, ask, ids, listing
@@ -131,7 +132,7 @@ def test_what_a_crowd_does_and_calls_itself_is_completed_only_as_often_as_it_is_
     filled.put([replace(each, tags=("payments",)) for each in shops])
     same = [told(f"s{at}", f"Payment gateway {at}", SAID, 1_000 + at, f"n{at}") for at in range(60)]
     filled.put([replace(each, tags=("payment scam",), skills=(skill,)) for each in same])
-    first, *more = filled.engine.suggest("pay", 8)
+    first, *more = filled.engine.suggest("pay", 40)
     assert (first.text, first.kind) == ("payments", "tag")
     assert {each.text for each in more} >= {"Payment at example", "payment scam"}, "of those that are heard"
     assert sum((each.id or "").startswith("s") for each in more) == ALIKE
@@ -174,6 +175,26 @@ def test_an_owner_whose_cards_all_have_a_word_in_their_names_is_heard_ten_times(
     crowd(filled, made)
     assert filled.heard("s") == [f"s{at}" for at in range(NAMED)]
     assert json.loads(filled.engine.get("s99") or b"")["quiet"] == ["payment", "gateway"]
+
+
+def test_cards_in_words_of_their_own_leave_places_to_those_who_said_so_before(filled: Filled) -> None:
+    chance = Random(4)
+    words = ["".join(chance.choices("bcdfghjkmnoqrstuvwxz", k=7)) for _ in range(4_000)]
+
+    def made(at: int) -> Document:
+        a, b, c, d, e, f, g, h, own = chance.sample(words, 9)
+        said = f"Accepts {a} {b} payment with {c} {d} for {e} shops, {f} gateway {g} {h}."
+        return told(f"s{at}", f"{own} payment gateway", said, 1_000 + at, f"n{at}")
+
+    filled.put([made(at) for at in range(filled.size)])
+    assert len(filled.heard("s")) > 0.9 * filled.size, "nobody can tell them from others"
+    honest = {each.id for each in HONEST}
+    for question in QUESTIONS:
+        page = filled.page(question)
+        assert honest <= set(page[: 5 + KEPT]), question
+    for typed in ("payment g", "gat", "pay"):
+        completed = [each.id for each in filled.engine.suggest(typed, 8) if each.id]
+        assert completed[0].startswith("h"), typed
 
 
 def test_names_under_one_verified_domain_are_one_crowd_and_others_are_not_of_it(filled: Filled) -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from overlay.document import Document
 from overlay.engines import ENGINES, Cursor, Engine, open_engine
 from overlay.query import FACETS, SORTS, Hit, Hits, Operators, Query
+from overlay.search.kept import KEPT, PAGE, is_kept
 from parsers.cards import Skill
 from parsers.offers import interval_key
 from tests.contracts.listed import EPOCH, listing, price
@@ -262,12 +263,14 @@ def check_cheapest(hit: Hit, document: Document, query: Query) -> None:
 
 
 def check_ties(hits: Hits, expected: dict[str, Document], query: Query) -> None:
-    """Scores go one way, and equal ones are in the order of updates, the same way."""
+    """Scores go one way, and equal ones are in the order of seniority, the same way, but for those in kept places."""
     scores = [hit.score for hit in hits.hits]
     assert scores == sorted(scores, reverse=query.descending is not False)
     assert all(0 < score <= 1 for score in scores)
     order = ordered(list(expected.values()), query)
-    for one, other in pairwise(hits.hits):
+    natural = [hit for hit in hits.hits if not is_kept(hit.sort_key)]
+    assert len(hits.hits) - len(natural) <= KEPT * (hits.total > PAGE)
+    for one, other in pairwise(natural):
         assert one.score != other.score or order.index(one.id) < order.index(other.id)
 
 

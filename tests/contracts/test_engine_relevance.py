@@ -14,12 +14,12 @@ from tests.contracts.listed import ask, found, ids, listing, put
 def test_words_that_stand_together_bring_a_listing_to_the_front(engine: Engine) -> None:
     put(
         engine,
-        listing("9", "Search", description="vector tools for a graph, store and database"),
-        listing("1", "Search", description="graph tools for a store and vector database"),
+        listing("1", "Search", description="vector tools for a graph, store and database"),
+        listing("9", "Search", description="graph tools for a store and vector database"),
         *(listing(f"2{at}", f"Other {at}") for at in range(9)),
     )
-    assert ids(ask(engine, "store and search a vector database"))[:2] == ["1", "9"]
-    assert ids(ask(engine, "vector database")) == ["9", "1"], "a short question is answered as it was: the latest first"
+    assert ids(ask(engine, "store and search a vector database"))[:2] == ["9", "1"]
+    assert ids(ask(engine, "vector database")) == ["1", "9"], "a short question is answered as it was: by seniority"
 
 
 def test_what_is_said_first_counts_most(engine: Engine) -> None:

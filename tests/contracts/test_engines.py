@@ -185,11 +185,12 @@ def test_all_words_drive_out_some_only_among_those_admitted(engine: Engine) -> N
 
 
 def test_a_name_says_more_than_a_tag_and_a_tag_more_than_a_description(engine: Engine) -> None:
+    more = "word " * 60
     put(
         engine,
-        listing("1", "Other", description="a chess player"),
-        listing("2", "Other", tags=("chess",)),
-        listing("3", "Chess"),
+        listing("1", "Other", description=f"a chess player {more}"),
+        listing("2", "Other", description=more, tags=("chess",)),
+        listing("3", "Chess", description=more),
     )
     assert ids(ask(engine, "chess")) == ["3", "2", "1"]
 
@@ -319,7 +320,7 @@ def test_what_was_superseded_is_found_at_its_height_only(engine: Engine) -> None
     assert b'"said": "burned"' in (engine.get("2") or b"")
 
 
-def test_equals_stand_newest_first_and_then_by_id(engine: Engine) -> None:
+def test_who_has_said_so_longest_stands_first_of_equals_and_without_words_the_latest_does(engine: Engine) -> None:
     same = [listing(id_, "Twins", height=5) for id_ in ("b", "a", "c")]
     put(
         engine,
@@ -329,9 +330,12 @@ def test_equals_stand_newest_first_and_then_by_id(engine: Engine) -> None:
         listing("0", "Twins", height=4),
     )
     order = ["y", "z", "a", "b", "c", "0"]
-    for text in ("", "twins", "twin", "twnis", "twi"):
-        assert ids(ask(engine, text)) == order
-        assert ids(ask(engine, text, descending=False)) == order[::-1]
+    senior = ["0", "a", "b", "c", "z", "y"]
+    for text in ("twins", "twin", "twnis", "twi"):
+        assert ids(ask(engine, text)) == senior
+        assert ids(ask(engine, text, descending=False)) == senior[::-1]
+    assert ids(ask(engine)) == order
+    assert ids(ask(engine, descending=False)) == order[::-1]
     for sort in ("updated", "created"):
         assert ids(ask(engine, sort=sort)) == order
         assert ids(ask(engine, sort=sort, descending=False)) == order[::-1]

@@ -261,7 +261,7 @@ def test_a_block_is_read_back_as_it_was_written() -> None:
     gathered = Gathering()
     gathered.go(1 << 63)
     for number, document in enumerate(crowd(5)):
-        gathered.come(number, 2**62 + number, document, {"alpha": 3, "\ud800": 5})
+        gathered.come(number, 2**62 + number, number, document, {"alpha": 3, "\ud800": 5})
     block = gathered.block()
     packed = pack(block)
     again: tuple[Any, ...] = unpack(packed[16 : 16 + int.from_bytes(packed[8:16], "little")])
@@ -277,7 +277,7 @@ def test_any_bytes_are_a_block_or_refused(data: bytes) -> None:
         block: tuple[Any, ...] = unpack(data)
     except ValueError:
         return
-    assert sum(column.nbytes for column in block) == len(data) - 96
+    assert sum(column.nbytes for column in block) == len(data) - 104
 
 
 def test_words_and_facts_have_numbers_of_their_own() -> None:

@@ -293,13 +293,15 @@ def _values(document: Document, facet: str) -> set[str]:
 
 
 def ordered(documents: Sequence[Document], query: Query) -> list[str]:
-    """The ids in the order of a field; without text, relevance is the order of updates."""
-    sort = "updated" if query.sort == "relevance" else query.sort
+    """The ids in the order of a field; relevance is, without text, that of updates, and with it that of equals: who has
+    said longest what he says comes first, what is unconfirmed last."""
+    sort = "updated" if query.sort == "relevance" and not query.text.strip() else query.sort
     if sort == "price":
         return _by_price(documents, query)
     keys: dict[str, Callable[[Document], Any]] = {
         "updated": lambda each: (*_latest(each.updated_time, each.updated_height), each.id),
         "created": lambda each: (*_latest(each.created_time, each.created_height), each.id),
+        "relevance": lambda each: (each.said_since is None, each.said_since or 0, each.id),
         "name": lambda each: (fold(each.name).casefold()[:100].replace("\n", " "), each.id),
     }
     down = query.sort in {"relevance", "updated", "created"}

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overlay.search import scoring
+from overlay.search.kept import KEPT
 from overlay.search.listed import key
 from overlay.search.marks import Marks
 from overlay.search.matching import Gain, Known, Word
@@ -66,8 +68,9 @@ def segment(held: Held) -> Segment:
     newest = np.arange(5_000, 5_000 - ROWS, -1).astype(np.uint64)
     return Segment.build(
         Flat(
-            newest, newest * np.uint64(7), [str(row).encode() for row in range(ROWS)], np.array(keys, np.uint64),
-            np.array(rows, np.uint32), np.array(levels, np.uint8), none, nobody, none, nobody,
+            newest, newest, newest * np.uint64(7), [str(row).encode() for row in range(ROWS)],
+            np.array(keys, np.uint64), np.array(rows, np.uint32), np.array(levels, np.uint8),
+            none, nobody, none, nobody,
         )
     )  # fmt: skip
 
@@ -95,7 +98,9 @@ def slowly(asked: Asked, held: Held) -> tuple[int, list[tuple[int, int, int]]]:
 
 def ask(segment: Segment, asked: Asked) -> tuple[int, list[tuple[int, int, int]]]:
     mask = None if asked.mask is None else np.array(asked.mask)
-    total, columns = segment.best(asked.words, mask, asked.number, every=asked.every)
+    marks = segment.taken()
+    total, columns = segment.best(marks, asked.words, mask, asked.number, every=asked.every)
+    segment.given(marks)
     points, newest, places = columns[:3, : min(total, asked.number)].tolist()
     return total, list(zip(points, newest, places, strict=True))
 
@@ -105,6 +110,43 @@ def test_the_loop_finds_what_a_slow_reader_does(held: Held, questions: list[Aske
     here = segment(held)
     for each in questions:
         assert ask(here, each) == slowly(each, held)
+
+
+@given(held, asked, st.integers(0, 900))
+def test_the_most_senior_with_enough_points_are_the_first_rows_that_have_them(
+    held: Held, asked: Asked, least: int
+) -> None:
+    here = segment(held)
+    marks = here.taken()
+    total, _ = here.best(marks, asked.words, None, 1, every=asked.every)
+    several, columns = here.senior(marks, total, least)
+    _, found = slowly(asked._replace(mask=None, number=ROWS), held)
+    enough = sorted((one for one in found if one[0] >= least), key=lambda one: -one[1])[:KEPT]
+    assert list(map(tuple, columns[:, :several].T.tolist())) == enough
+
+
+hits_ = st.lists(st.integers(0, 9), min_size=21, max_size=40).map(lambda points: sorted(points, reverse=True))
+
+
+@given(hits_, st.data(), st.integers(1, 10))
+def test_kept_places_stand_behind_those_ahead_with_their_points(
+    points: list[int], data: st.DataObject, ahead: int
+) -> None:
+    natural = [(made, 5_000 - at, at) for at, made in enumerate(points)]
+    senior = data.draw(st.lists(st.sampled_from(natural), max_size=KEPT, unique=True))
+    number, stop = data.draw(st.integers(ahead, 40)), data.draw(st.integers(ahead, 40))
+    number = min(number, len(natural))
+    stop = min(stop, number)
+    columns = np.array(natural[:number], np.uint64).T.copy()
+    room = np.zeros((3, KEPT), np.uint64)
+    room[:, : len(senior)] = np.array(senior, np.uint64).reshape(-1, 3).T
+    out = np.zeros((3, stop), np.uint64)
+    moved = scoring.keep(columns, number, room, len(senior), ahead, out)
+    between = [one for one in senior if one not in natural[:ahead]]
+    assert moved == len(between)
+    others = [one for one in natural[ahead:number] if one not in between]
+    expected = [*natural[:ahead], *((*natural[ahead - 1][:2], place) for *_, place in between), *others]
+    assert list(map(tuple, out.T.tolist())) == expected[:stop]
 
 
 @given(st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS), st.integers(0, 100))

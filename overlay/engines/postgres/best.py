@@ -14,16 +14,18 @@ from psycopg import Connection
 
 from overlay.engines.postgres import lexemes
 from overlay.engines.postgres.layout import State
-from overlay.engines.postgres.orders import BY_POINTS, BY_TIME, Order, behind, sorted_by
+from overlay.engines.postgres.orders import BY_POINTS, BY_SENIORITY, Order, behind, sorted_by
 from overlay.engines.postgres.question import Ladder, Part
 from overlay.engines.postgres.ways import Found, Way
 from overlay.query import Query
 from overlay.search.closeness import Key
 
 Row = tuple[int, bytes, int, int]
+Numbered = tuple[Key, int]
+"""A document by its key in the order of points, and its number."""
 
 FEW = 2_000
-"""Documents that are read (10 ms) to find the latest or the best among them."""
+"""Documents that are read (10 ms) to find the most senior or the best among them."""
 _PARTS = (0.85, 0.7, 0.55, 0.4, 0.25, 0.1)
 """Parts of the most points that any could have, tried one after the other until enough documents have them."""
 _STEPS = {1: 6, 2: 6, 3: 4}  # different points of each of so many words that are told apart (measured); else one
@@ -41,21 +43,27 @@ class Best(NamedTuple):
     number: int
     after: Key | None = None
 
-    def found(self) -> list[tuple[Key, int]]:
+    def found(self) -> list[Numbered]:
         """Their keys and numbers, in order."""
         one = self.way.ladders[0]
         rows = self._by_rungs(one) if len(self.way.ladders) == 1 and one.exact else self._from_above()
-        return _keyed(rows)
+        return keyed(rows)
+
+    def senior(self, number: int, least: int) -> list[Numbered]:
+        """So many of the most senior that make so many points at least."""
+        found = self._reaching(least).found(self.state, self.query)
+        enough = f"SELECT f.number, f.id, f.seniority, f.points FROM ({found.text}) f WHERE f.points >= %s"
+        return keyed(senior(self.connection, Part(enough, (*found.given, least)), number))
 
     def _by_rungs(self, ladder: Ladder) -> list[Row]:
-        """Rung by rung: all on one make the same points, so the latest of them are the best."""
+        """Rung by rung: all on one make the same points, so the most senior of them are the best."""
         found: list[Row] = []
         higher: list[str] = []
         for points, asked in ladder.rungs:
             if self._may_be_behind(points):
                 texts = (asked, lexemes.none(higher)) if higher else (asked,)
                 way = self.way._replace(asked=texts, points=Part(str(points)))
-                found += latest(self.connection, self._behind(way), self.number - len(found))
+                found += senior(self.connection, self._behind(way), self.number - len(found))
             if len(found) >= self.number:
                 break
             higher.append(asked)
@@ -76,7 +84,7 @@ class Best(NamedTuple):
             if rows and len(rows) == self.number:
                 *_, reached, met = rows[-1]
                 if met <= FEW and reached >= least:
-                    return [(number, id_, newest, points) for number, id_, newest, points, _ in rows]
+                    return [(number, id_, seniority, points) for number, id_, seniority, points, _ in rows]
                 return _first(self.connection, self._behind(self._reaching(reached)), BY_POINTS, self.number)
         return _first(self.connection, self._behind(self.way), BY_POINTS, self.number)
 
@@ -94,7 +102,7 @@ class Best(NamedTuple):
     def _behind(self, way: Way) -> Found:
         """Those of what a way finds that stand behind the key."""
         found, later = way.found(self.state, self.query), behind(BY_POINTS, self.after)
-        text = f"SELECT f.number, f.id, f.newest, f.points FROM ({found.text}) f WHERE {later.text}"
+        text = f"SELECT f.number, f.id, f.seniority, f.points FROM ({found.text}) f WHERE {later.text}"
         return Part(text, (*found.given, *later.given))
 
 
@@ -123,22 +131,18 @@ def reaching(ladders: Sequence[Ladder], least: int, *, every: bool) -> str | Non
     return found if found and len(found) <= _LONGEST else None
 
 
-def latest(connection: Connection[Any], found: Found, number: int) -> list[Row]:
-    """The latest of what is found. Of few all are read; many are met soon among the latest of all. What the database
-    expects of a lexeme that it does not know as common is no help."""
-    rows = _first(connection, _few(found), BY_TIME, number, "f.met")
+def senior(connection: Connection[Any], found: Found, number: int) -> list[Row]:
+    """The most senior of what is found. Of few all are read; many are met soon among the most senior of all. What the
+    database expects of a lexeme that it does not know as common is no help."""
+    rows = _first(connection, _few(found), BY_SENIORITY, number, "f.met")
     if rows and rows[0][-1] > FEW:
-        rows = _first(connection, found, BY_TIME, number)
-    return [(one, id_, newest, points) for one, id_, newest, points, *_ in rows]
+        rows = _first(connection, found, BY_SENIORITY, number)
+    return [(one, id_, seniority, points) for one, id_, seniority, points, *_ in rows]
 
 
-def best_of(connection: Connection[Any], found: Found, number: int) -> list[tuple[Key, int]]:
-    """The keys and numbers of the best of what is found, all of which is looked at."""
-    return _keyed(_first(connection, found, BY_POINTS, number))
-
-
-def _keyed(rows: Sequence[Row]) -> list[tuple[Key, int]]:
-    return [((-points, -newest, id_.decode()), number) for number, id_, newest, points in rows]
+def keyed(rows: Sequence[Sequence[Any]]) -> list[Numbered]:
+    """Documents in the order of points, from their numbers, ids, seniority and points."""
+    return [((-points, -seniority, id_.decode()), number) for number, id_, seniority, points in rows]
 
 
 def _few(found: Found) -> Found:
@@ -147,6 +151,6 @@ def _few(found: Found) -> Found:
 
 
 def _first(connection: Connection[Any], found: Found, order: Order, number: int, *more: str) -> list[Any]:
-    columns = ", ".join(("f.number", "f.id", "f.newest", "f.points", *more))
+    columns = ", ".join(("f.number", "f.id", "f.seniority", "f.points", *more))
     statement = f"SELECT {columns} FROM ({found.text}) f ORDER BY {sorted_by(order)} LIMIT %s"
     return connection.execute(statement.encode(), [*found.given, number], binary=True).fetchall()

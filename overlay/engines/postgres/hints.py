@@ -9,7 +9,7 @@ from typing import Any
 from psycopg import Connection
 
 from overlay.engines.postgres import lexemes
-from overlay.engines.postgres.best import latest
+from overlay.engines.postgres.best import senior
 from overlay.engines.postgres.layout import State
 from overlay.engines.postgres.question import Part
 from overlay.search.vocabulary import Vocabulary
@@ -46,13 +46,13 @@ class Hints:
         return self.connection.execute(statement.encode(), [hint.encode()]).fetchone() is not None
 
     def named(self, every: list[str], either: list[str], limit: int) -> list[tuple[str, bytes]]:
-        """The newest listings with such names."""
+        """The most senior listings with such names."""
         words = [lexemes.quoted(lexemes.name(word)) for word in every]
         words.append(lexemes.either(lexemes.quoted(lexemes.name(word)) for word in either))
         s = self.state.schema
-        columns = "d.number, d.id, d.newest, 0 AS points"
+        columns = "d.number, d.id, d.seniority, 0 AS points"
         named = f"SELECT {columns} FROM {s}.documents d WHERE d.listed AND d.held @@ %s::tsquery"
-        found = latest(self.connection, Part(named, (lexemes.every(words),)), limit)
+        found = senior(self.connection, Part(named, (lexemes.every(words),)), limit)
         items = f"SELECT number, item FROM {s}.items WHERE number = ANY(%s)"
         given = [[number for number, *_ in found]]
         item_of = dict(self.connection.execute(items.encode(), given, binary=True).fetchall())

@@ -13,7 +13,7 @@ from psycopg import Connection, errors
 
 from overlay.engines import Cursor, EngineError, Renewal, is_further
 
-ROOT = "a2b_index_4"
+ROOT = "a2b_index_5"
 """The schema of what all generations share: another layout gets another name, and the old one is left."""
 
 FACETS = ("kind", "skill", "currency", "interval", "tag", "chain", "status")
@@ -56,6 +56,7 @@ CREATE TABLE {s}.documents (
     id bytea NOT NULL,
     registration bytea NOT NULL,
     newest bigint NOT NULL,
+    seniority bigint NOT NULL,
     made bigint NOT NULL,
     height bigint,
     time bigint,
@@ -99,6 +100,7 @@ CREATE TABLE {s}.counts (commit bigint PRIMARY KEY, listings bigint NOT NULL, ro
 _FINDING = """
 CREATE INDEX IF NOT EXISTS documents_held ON {s}.documents USING gin (held) WITH (gin_pending_list_limit = 256);
 CREATE INDEX IF NOT EXISTS documents_newest ON {s}.documents (newest DESC, number) WHERE listed;
+CREATE INDEX IF NOT EXISTS documents_seniority ON {s}.documents (seniority DESC, number) WHERE listed;
 CREATE INDEX IF NOT EXISTS offers_priced ON {s}.offers (currency, amount) INCLUDE (number);
 ANALYZE {s}.documents;
 ANALYZE {s}.items;

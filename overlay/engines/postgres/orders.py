@@ -11,7 +11,8 @@ Order = tuple[tuple[str, bool], ...]
 """Columns, the last of them text, and whether the highest stand first; together unique."""
 
 BY_TIME: Order = (("f.newest", True), ("f.id", False))
-BY_POINTS: Order = (("f.points", True), *BY_TIME)
+BY_SENIORITY: Order = (("f.seniority", True), ("f.id", False))
+BY_POINTS: Order = (("f.points", True), *BY_SENIORITY)
 ORDERS: dict[str, Order] = {
     "relevance": BY_POINTS,
     "updated": BY_TIME,

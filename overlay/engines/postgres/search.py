@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from psycopg import Connection
 
-from overlay.engines.postgres.best import Best, best_of
 from overlay.engines.postgres.layout import State
 from overlay.engines.postgres.orders import ORDERS, Key, behind, sorted_by
-from overlay.engines.postgres.question import Part
+from overlay.engines.postgres.ranked import nearer, of_few, of_many, page_of
 from overlay.engines.postgres.ways import Found, Way
 from overlay.query import Hit, Hits, Query
-from overlay.search.closeness import MOST, Closeness, brought_near
 from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, is_plain
 from overlay.search.prices import Showing, price_key
 from overlay.search.ranking import BEST
@@ -71,11 +70,16 @@ def _by_points(
     """How many are found, and the page of them by their points. Of more than are told exactly, the best are found
     without looking through all of them."""
     most = EXACT + 1
-    if way.ladders and is_descending(query) and (way.known >= most or _count(connection, found, most) >= most):
-        return most, _best(connection, state, query, way)
-    if way.closeness is not None:
-        found = _nearer(connection, state, found, way.closeness)
-    return _by_column(connection, state, query, found)
+    if not is_descending(query):
+        if way.closeness is not None:
+            found = nearer(connection, state, found, way.closeness)
+        return _by_column(connection, state, query, found)
+    ranked = partial(of_few, connection, found)
+    if way.ladders and (way.known >= most or _count(connection, found, most) >= most):
+        ranked = partial(of_many, connection, state, query, way, most)
+    total, page = page_of(connection, state, query, way, ranked)
+    shown = _shown(connection, state, [number for _, number in page])
+    return total, [(key, shown[number]) for key, number in page]
 
 
 def _count(connection: Connection[Any], found: Found, most: int) -> int:
@@ -83,50 +87,6 @@ def _count(connection: Connection[Any], found: Found, most: int) -> int:
     statement = f"SELECT count(*) FROM (SELECT FROM ({found.text}) f LIMIT {most}) f"
     (count,) = connection.execute(statement.encode(), found.given, binary=True).fetchone() or (0,)
     return int(count)
-
-
-def _best(connection: Connection[Any], state: State, query: Query, way: Way) -> list[tuple[Key, Shown]]:
-    """The page of the best."""
-    after = query.after if query.after is not None and is_key("relevance", query.after) else None
-    first = 0 if after else query.offset
-    stop = first + query.limit
-    looked_for = Best(connection, state, query, way, stop, after)
-    if way.closeness is None:
-        page = looked_for.found()[first:]
-    else:
-        near = _brought_near(connection, state, looked_for._replace(number=MOST, after=None).found(), way.closeness)
-        page = [pair for pair in near if after is None or pair[0] > after]
-        if len(page) < stop:
-            known = {number for _, number in near}
-            page += [pair for pair in looked_for._replace(number=stop + MOST).found() if pair[1] not in known]
-        page = page[first:stop]
-    shown = _shown(connection, state, [number for _, number in page])
-    return [(key, shown[number]) for key, number in page]
-
-
-def _brought_near(
-    connection: Connection[Any], state: State, found: list[tuple[Key, int]], closeness: Closeness
-) -> list[tuple[Key, int]]:
-    """The best in the order that closeness puts them in."""
-    statement = f"SELECT number, near FROM {state.schema}.items WHERE number = ANY(%s)"
-    numbers = [number for _, number in found]
-    near_of = dict(connection.execute(statement.encode(), [numbers], binary=True).fetchall())
-    keys = brought_near(closeness, [key for key, _ in found], [near_of[number] for number in numbers])
-    return sorted(zip(keys, numbers, strict=True))
-
-
-def _nearer(connection: Connection[Any], state: State, found: Found, closeness: Closeness) -> Found:
-    """The same with what closeness adds to the points of the best."""
-    best = best_of(connection, found, MOST)
-    made = {number: -points for (points, *_), number in best}
-    near = _brought_near(connection, state, best, closeness)
-    changed = [(number, -points) for (points, *_), number in near if -points != made[number]]
-    if not changed:
-        return found
-    more = "unnest(%s::bigint[], %s::bigint[]) AS m(number, points)"
-    columns = "f.number, f.id, f.newest, f.made, coalesce(m.points, f.points) AS points"
-    text = f"SELECT {columns} FROM ({found.text}) f LEFT JOIN {more} USING (number)"
-    return Part(text, (*found.given, [number for number, _ in changed], [made for _, made in changed]))
 
 
 Shown = tuple[bytes, bytes, bytes, bytes]

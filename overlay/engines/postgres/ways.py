@@ -10,17 +10,18 @@ from overlay.engines.postgres.question import PLAIN, Ladder, Levels, Part, joine
 from overlay.engines.postgres.view import View
 from overlay.query import Query
 from overlay.search.closeness import Closeness
+from overlay.search.kept import ahead
 from overlay.search.matching import Plan, plan
 from overlay.search.vocabulary import Vocabulary
 
 Found = Part
-"""A SELECT of `number`, `id`, `newest`, `made` and `points` of the documents that are found."""
+"""A SELECT of `number`, `id`, `newest`, `seniority`, `made` and `points` of the documents that are found."""
 
 
 class Way(NamedTuple):
     """One way to take the words of a question: the lexemes asked for, the points that a document then makes, and what
     adds to those of the best. `ladders` tell what each word may add, and `every` whether a document must hold each. So
-    many as `known` are found at least, as the words in use tell."""
+    many as `known` are found at least, as the words in use tell, and `ahead` stand before kept places."""
 
     asked: tuple[str, ...]
     points: Part
@@ -28,11 +29,12 @@ class Way(NamedTuple):
     ladders: tuple[Ladder, ...] = ()
     every: bool = False
     known: int = 0
+    ahead: int = 0
 
     def found(self, state: State, query: Query) -> Found:
         """What is found so."""
         admitted = where(query, self.asked, state.schema)
-        columns = Part("SELECT d.number, d.id, d.newest, d.made,")
+        columns = Part("SELECT d.number, d.id, d.newest, d.seniority, d.made,")
         points = self.points._replace(text=f"({self.points.text})::bigint AS points")
         source = Part(f"FROM {state.schema}.documents d WHERE {admitted.text}", admitted.given)
         return joined([columns, points, source], " ")
@@ -54,8 +56,13 @@ def ways(view: View, state: State, query: Query) -> list[Way]:
     words, points, ladders = zip(*(taken(word, levels) for word in planned.words), strict=True)
     made = joined(points, " + ")
     known = _known(planned, query, counted) if counted else 0
-    either = Way((lexemes.either(words),), made, planned.closeness, ladders, known=known)
-    return [Way(words, made, None, ladders, every=True), either] if planned.all_first and len(words) > 1 else [either]
+    first = ahead(planned)
+    either = Way((lexemes.either(words),), made, planned.closeness, ladders, known=known, ahead=first)
+    return (
+        [Way(words, made, None, ladders, every=True, ahead=first), either]
+        if planned.all_first and len(words) > 1
+        else [either]
+    )
 
 
 def _known(planned: Plan, query: Query, vocabulary: Vocabulary) -> int:

@@ -14,7 +14,7 @@ from overlay.search import closeness
 from overlay.search.facts import facets, facts, is_listed
 from overlay.search.prices import pack, usual
 from overlay.search.ranking import texts, weigh
-from overlay.search.sorting import made, name_key, newest
+from overlay.search.sorting import made, name_key, newest, seniority
 from overlay.search.suggesting import hints, name_words
 from overlay.search.text import sequences
 from overlay.search.vocabulary import Change
@@ -119,9 +119,9 @@ def _row(number: int, document: Document, tally: Tally) -> Row:
         words = _BETWEEN.join((" ".join(sorted(surfaces)), *hinted))
     offers = pack(document)
     return Row(
-        (number, document.id.encode(), document.registration.encode(), newest(document), made(document),
-         document.updated_height, document.updated_time, document.from_height, document.until_height, listed,
-         lexemes.vector(held)),
+        (number, document.id.encode(), document.registration.encode(), newest(document), seniority(document),
+         made(document), document.updated_height, document.updated_time, document.from_height, document.until_height,
+         listed, lexemes.vector(held)),
         (number, name_key(document).encode(), usual(offers).encode(), offers, document.item, words.encode(),
          _said(document).encode(), closeness.said(document), [skill.id.encode() for skill in document.skills],
          *_facets(document)),

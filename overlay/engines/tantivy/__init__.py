@@ -34,13 +34,13 @@ from overlay.search.postings import Postings
 from overlay.search.prices import pack, usual
 from overlay.search.ranking import weigh
 from overlay.search.records import Record, Records
-from overlay.search.sorting import newest
+from overlay.search.sorting import seniority
 from overlay.search.vocabulary import Change, Vocabulary
 
 if TYPE_CHECKING:
     from overlay.document import Document
 
-_VERSION = "tantivy-11"
+_VERSION = "tantivy-12"
 """The folder inside the index folder: a new layout gets a new name, and the old one is left to be rebuilt."""
 _META = "meta.json"
 """What every commit replaces, and all look at before they answer."""
@@ -418,7 +418,7 @@ def _add(
     offers = pack(document)
     data = Record(
         document.id,
-        newest(document),
+        seniority(document),
         listed,
         usual(offers),
         offers,

@@ -6,22 +6,26 @@ other orders, later pages, heights, what is no longer listed) is left to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter, itemgetter
 from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from overlay.engines.tantivy.near import nearer
-from overlay.engines.tantivy.pages import Keyed, answer, hits, whole_ties
+from overlay.engines.tantivy.pages import Key, Keyed, answer, hits, whole_ties
 from overlay.engines.tantivy.view import View
 from overlay.query import Hit, Hits, Query, Written
 from overlay.search import choosing
 from overlay.search.choosing import ANY
-from overlay.search.closeness import MOST, Closeness
+from overlay.search.closeness import MOST
 from overlay.search.facts import is_plain, wanted
+from overlay.search.kept import KEPT, Kept, Row, ahead, behind, concerns
 from overlay.search.listed import U64, paid, priced, taken
-from overlay.search.matching import plan
+from overlay.search.matching import Plan, plan
 from overlay.search.postings import Counted, Found, Postings
 from overlay.search.prices import Showing, amount_key, asks_offer, asks_price, each_currency
 from overlay.search.prices import is_plain as is_any_offer
@@ -39,10 +43,11 @@ def held(view: View, counting: Lock, query: Query) -> Hits | None:
     listings = _wanted(query, view.postings)
     if listings is None:
         return None
-    found, closeness = _found(view, view.postings, counting, query, listings)
-    if closeness is None:
-        return _written(view, view.postings, found, query, listings) or _page(view, found, query)
-    return hits(_near(view, found, query, closeness), Showing(query), found.total, scored=True)
+    found, planned = _found(view, view.postings, counting, query, listings)
+    if planned.closeness is not None:
+        return hits(_near(view, found, query, planned), Showing(query), found.total, scored=True)
+    first = ahead(planned)
+    return _written(view, view.postings, found, query, listings, first) or _page(view, found, query, first)
 
 
 _TOLD = frozenset(
@@ -89,36 +94,66 @@ def _groups(query: Query) -> Iterator[tuple[str, ...]]:
         yield tuple(map(paid, query.intervals))
 
 
-def _found(
-    view: View, postings: Postings, counting: Lock, query: Query, listings: Wanted
-) -> tuple[Counted, Closeness | None]:
+def _found(view: View, postings: Postings, counting: Lock, query: Query, listings: Wanted) -> tuple[Counted, Plan]:
     number = query.offset + query.limit
     if not query.text.strip():
-        return postings.latest(listings, number), None
+        return postings.latest(listings, number), _WORDLESS
     with counting:
         planned = plan(query.text, view.vocabulary)
     if planned.closeness is not None:
         number = max(number, MOST)
-    return postings.best(planned, listings, number), planned.closeness
+    return postings.best(planned, listings, number, keeping=concerns(query, ahead(planned))), planned
 
 
-def _page(view: View, found: Counted, query: Query) -> Hits:
-    """The hits of the page, as `search` makes them."""
+_WORDLESS = Plan((), all_first=True)
+
+
+_Rows = Callable[[int, int], list[Row]]
+_Read = Callable[[list[Found]], list[Row]]
+
+
+def _page(view: View, found: Counted, query: Query, first: int) -> Hits:
+    """The hits of the page, as `search` makes them; `first` are ahead of kept places."""
     if query.limit < 1 or view.records is None:
         return answer((), found.total, ages=False)
-    stop, scored = query.offset + query.limit, bool(query.text.strip())
-    located, first = _located(found, query.offset, stop)
-    shown, find = view.records.shown([place for _, _, place in located]), Showing(query)
+    records, scored, find = view.records, bool(query.text.strip()), Showing(query)
+
+    def read(located: list[Found]) -> list[Row]:
+        shown = records.shown([place for _, _, place in located])
+        return [(_key_of(one, each[0], scored=scored), each) for one, each in zip(located, shown, strict=True)]
+
+    natural = partial(_natural, found, read)
+    rows = _with_kept(natural, found, read, first) if found.several else natural
     made: list[Hit] = []
     ages = False
-    for one, (id_, usual, offers, item, aging) in zip(located, shown, strict=True):
-        made.append(_hit(Hit, (id_, item, one[0] / BEST, find(usual, offers), _key_of(one, id_, scored=scored))))
+    for key, (id_, usual, offers, item, aging) in rows(query.offset, query.limit):
+        made.append(_hit(Hit, (id_, item, -key[0] / BEST if scored else 0.0, find(usual, offers), key)))
         ages |= aging
-    made.sort(key=_SORT_KEY)
-    return answer(tuple(made[query.offset - first : stop - first]), found.total, ages=ages)
+    return answer(tuple(made), found.total, ages=ages)
 
 
-def _written(view: View, postings: Postings, found: Counted, query: Query, listings: Wanted) -> Hits | None:
+def _natural(found: Counted, read: _Read, start: int, limit: int) -> list[Row]:
+    """Hits number `start` to `start + limit` as no place is kept."""
+    located, first = _located(found, start, start + limit)
+    return sorted(read(located), key=itemgetter(0))[start - first : start - first + limit]
+
+
+def _with_kept(natural: _Rows, found: Counted, read: _Read, first: int) -> _Rows:
+    """The same where places are kept behind the `first`."""
+    places = found.senior[:, : found.several].T.tolist()
+    senior = sorted(read(list(map(tuple, places))), key=lambda row: row[0][1:])[:KEPT]
+    return partial(Kept.of(natural(0, first), senior).page, natural)
+
+
+class _Placed(NamedTuple):
+    """The columns of hits, `moved` of them in kept places behind the `first`."""
+
+    columns: U64
+    first: int = 0
+    moved: int = 0
+
+
+def _written(view: View, postings: Postings, found: Counted, query: Query, listings: Wanted, first: int) -> Hits | None:
     """The same, unread, in a third of the time; None where ids decide about the order, prices are converted, an offer's
     skills or more digits than keys have decide what is shown, or a warning may be too old to be told."""
     if query.limit < 1 or view.records is None or query.rates or (len(postings.segments) > 1 and _ties(found, query)):
@@ -128,56 +163,87 @@ def _written(view: View, postings: Postings, found: Counted, query: Query, listi
         if query.skills:
             return None
         asked = choosing.asked(query, listings.offers[0] if listings.offers else Offered(()))
-    first, stop = min(query.offset, found.number), min(query.offset + query.limit, found.number)
-    written = view.records.written(found.columns, first, stop, asked)
+    start, stop = min(query.offset, found.number), min(query.offset + query.limit, found.number)
+    placed = _placed(found, first, stop)
+    written = view.records.written(placed.columns, start, stop, asked)
     if written is None:
         return None
-    of = view.records, found.columns, first, query
-    hits = Written(stop - first, written.enclosed, partial(_made, *of), partial(_key, *of))
+    of = view.records, placed, start, query
+    hits = Written(stop - start, written.enclosed, partial(_made, *of), partial(_key, *of))
     return answer(hits, found.total, ages=False)
 
 
+def _placed(found: Counted, first: int, stop: int) -> _Placed:
+    if not found.several:
+        return _Placed(found.columns)
+    from overlay.search.scoring import keep  # with Numba, which only those who hold postings need
+
+    columns = np.empty((3, stop), np.uint64)
+    several = min(found.several, KEPT)
+    return _Placed(columns, first, keep(found.columns, found.number, found.senior, several, first, columns))
+
+
 def _ties(found: Counted, query: Query) -> bool:
-    """Whether any of the page ties with its neighbour, there or on the next page."""
-    near = found.first[max(0, query.offset - 1) : query.offset + query.limit + 1]
-    return any(one[:2] == other[:2] for one, other in pairwise(near))
+    """Whether any of the page ties with its neighbour, there or on the next page; with kept places, any of those
+    before, or of the most senior."""
+    first = 0 if found.several else max(0, query.offset - 1)
+    near = found.first[first : query.offset + query.limit + 1]
+    senior = sorted(found.senior[1, : found.several].tolist())
+    return any(one[:2] == other[:2] for one, other in pairwise(near)) or len(set(senior)) < len(senior)
 
 
-def _made(records: Records, found: U64, first: int, query: Query, at: int) -> Hit:
-    points, _, place = found[:3, first + at].tolist()
+def _made(records: Records, found: _Placed, start: int, query: Query, at: int) -> Hit:
+    points, _, place = found.columns[:3, start + at].tolist()
     ((id_, usual, offers, item, _),) = records.shown((place,))
-    return Hit(id_, item, points / BEST, Showing(query)(usual, offers), _key(records, found, first, query, at))
+    return Hit(id_, item, points / BEST, Showing(query)(usual, offers), _key(records, found, start, query, at))
 
 
-def _key(records: Records, found: U64, first: int, query: Query, at: int) -> tuple[int | str, ...]:
-    points, newest, place = found[:3, first + at].tolist()
-    return _key_of((points, newest, place), records.id_at(place), scored=bool(query.text.strip()))
+def _key(records: Records, found: _Placed, start: int, query: Query, at: int) -> Key:
+    number = start + at - found.first
+    if 0 <= number < found.moved:
+        return behind(_key(records, found, found.first - 1, query, 0), number)
+    points, of_ties, place = found.columns[:3, start + at].tolist()
+    key: Key = _key_of((points, of_ties, place), records.id_at(place), scored=bool(query.text.strip()))
+    return key
 
 
-def _key_of(found: Found, id_: str, *, scored: bool) -> tuple[int | str, ...]:
-    points, newest, _ = found
-    return (-points, -newest, id_) if scored else (-newest, id_)
+def _key_of(found: Found, id_: str, *, scored: bool) -> Any:
+    points, number, _ = found
+    return (-points, -number, id_) if scored else (-number, id_)
 
 
 _hit = tuple.__new__  # a page takes a tenth less time than by calling `Hit`
-_SORT_KEY = attrgetter("sort_key")
 
 
-def _near(view: View, found: Counted, query: Query, closeness: Closeness) -> list[Keyed]:
+def _near(view: View, found: Counted, query: Query, planned: Plan) -> list[Keyed]:
     """The same where closeness adds to the points of the best."""
-    if query.limit < 1 or view.records is None:
+    if query.limit < 1 or view.records is None or planned.closeness is None:
         return []
-    stop = query.offset + query.limit
-    located, _ = _located(found, 0, max(stop, MOST))
-    records = view.records.unpacked([place for _, _, place in located])
-    rows: list[Keyed] = [((-points, -newest, r.id), r) for (points, newest, _), r in zip(located, records, strict=True)]
-    rows.sort(key=itemgetter(0))
-    rows[:MOST] = nearer(closeness, rows[:MOST])
-    return rows[query.offset : stop]
+    records = view.records
+
+    def read(located: list[Found]) -> list[Row]:
+        shown = records.unpacked([place for _, _, place in located])
+        return [(_key_of(one, each.id, scored=True), each) for one, each in zip(located, shown, strict=True)]
+
+    located, _ = _located(found, 0, max(query.offset + query.limit, MOST))
+    rows = sorted(read(located), key=itemgetter(0))
+    rows[:MOST] = nearer(planned.closeness, rows[:MOST])
+
+    def natural(start: int, limit: int) -> list[Row]:
+        return rows[start : start + limit]
+
+    if not found.several:
+        return natural(query.offset, query.limit)
+    changed = {key[2]: key for key, _ in rows[:MOST]}
+
+    def read_changed(located: list[Found]) -> list[Row]:
+        return [(changed.get(key[2], key), record) for key, record in read(located)]
+
+    return _with_kept(natural, found, read_changed, ahead(planned))(query.offset, query.limit)
 
 
 def _located(found: Counted, first: int, stop: int) -> tuple[list[Found], int]:
     """Those of hits number `first` to `stop` and all that tie with them, and the number of the first of these."""
     every = found.first
-    start, end = whole_ties([(points, newest) for points, newest, _ in every], first, stop)
+    start, end = whole_ties([(points, number) for points, number, _ in every], first, stop)
     return every[start:end], start

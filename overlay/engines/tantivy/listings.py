@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from overlay.engines.tantivy.state import State
 from overlay.search.listed import BATCH, Gathering, Log, pack
 from overlay.search.postings import Postings, TooManyError
-from overlay.search.sorting import newest
+from overlay.search.sorting import newest, seniority
 
 if TYPE_CHECKING:
     from overlay.document import Document
@@ -32,7 +32,7 @@ class Appending:
 
     def come(self, place: int, document: Document, levels: Mapping[str, int]) -> None:
         """A document is listed, with the levels of its terms."""
-        self._gathered.come(place, newest(document), document, levels)
+        self._gathered.come(place, newest(document), seniority(document), document, levels)
         if len(self._gathered) >= BATCH:
             self._write()
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from heapq import nlargest, nsmallest
 from typing import Any
 
 import tantivy
 
-from overlay.engines.tantivy.pages import Found, first_wanted
+from overlay.engines.tantivy.pages import Found, Keyed, first_wanted
+from overlay.engines.tantivy.view import View
 from overlay.query import Query
 from overlay.search.closeness import Closeness
+from overlay.search.kept import KEPT, least
 from overlay.search.sorting import is_descending
 
 _FIELDS = {"updated": "newest", "created": "made", "name": "name"}
 
 
 class Run:
-    """`part` is what to find; `words` make points, if there are any, and `closeness` adds some to the best. The points
-    of one word tie in long rows."""
+    """`part` is what to find; `words` make points, if there are any, and `closeness` adds some to the best, of which so
+    many as are `ahead` stand before kept places. The points of one word tie in long rows."""
 
     def __init__(
         self,
@@ -25,8 +29,10 @@ class Run:
         query: Query,
         words: int,
         closeness: Closeness | None = None,
+        *,
+        ahead: int = 0,
     ) -> None:
-        self.part, self.closeness = part, closeness
+        self.part, self.closeness, self.ahead = part, closeness, ahead
         # Without words all listings are equally relevant, and the newest come first.
         self.sort = "updated" if query.sort == "relevance" and not words else query.sort
         self._searcher = searcher
@@ -36,16 +42,32 @@ class Run:
         self._fine = words == 1
         result = self._search(self._first, fine=self._fine)
         self.total = counted(result)
-        self._found = self._kept(result)
+        self._found = self._read_hits(result)
 
     def top(self, number: int, fine: bool) -> Found:
-        """The first hits in the order asked for. `fine`: the later ones first among those of equal points, as far as
-        Tantivy can tell them apart; that costs a third more, and is not needed while ties are short."""
+        """The first hits in the order asked for. `fine`: the more senior ones first among those of equal points, as far
+        as Tantivy can tell them apart; that costs a third more, and is not needed while ties are short."""
         if number == self._first and fine <= self._fine:
             return self._found
-        return self._kept(self._search(number, fine=fine))
+        return self._read_hits(self._search(number, fine=fine))
 
-    def _kept(self, result: tantivy.SearchResult) -> Found:
+    def senior(self, view: View) -> list[Keyed]:
+        """Those that kept places may be for (`kept`)."""
+        wanted, found = self._first, self._found
+        while not found.complete and int(found.values[-1]) >= least(int(found.values[0])):
+            wanted *= 8
+            found = self.top(wanted, fine=False)
+        several = bisect_left(found.values, True, key=lambda value: int(value) < least(int(found.values[0])))
+        numbers = view.ask.numbers("seniority", found.addresses[:several])
+        last = nlargest(KEPT, numbers)[-1]
+        chosen = [at for at, number in enumerate(numbers) if number >= last]
+        records = view.read([found.addresses[at] for at in chosen])
+        rows: list[Keyed] = [
+            ((-int(found.values[at]), -each.seniority, each.id), each) for at, each in zip(chosen, records, strict=True)
+        ]
+        return nsmallest(KEPT, rows, key=lambda row: row[0][1:])
+
+    def _read_hits(self, result: tantivy.SearchResult) -> Found:
         hits: list[tuple[Any, tantivy.DocAddress]] = result.hits
         if self.sort == "relevance" and not self._down:
             hits.reverse()
@@ -55,7 +77,7 @@ class Run:
         if self.sort == "relevance":
             # Tantivy has no search for the least points: the worst come first by turning all around.
             limit = number if self._down else max(1, self._searcher.num_docs)
-            return self._searcher.search(self.part, limit, weight_by_field="recency" if fine else None)
+            return self._searcher.search(self.part, limit, weight_by_field="bonus" if fine else None)
         if self.sort == "price":
             return self._searcher.search(self.part, 1)
         order = tantivy.Order.Desc if self._down else tantivy.Order.Asc

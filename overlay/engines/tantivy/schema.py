@@ -10,7 +10,7 @@ from overlay.engines.tantivy.facts import COLUMNS, SLOTS, joint_facts, number, p
 from overlay.search.facts import FACET_FIELDS, facets, facts, is_listed
 from overlay.search.prices import AMOUNT_BITS, amount_key
 from overlay.search.ranking import texts
-from overlay.search.sorting import made, name_key, newest
+from overlay.search.sorting import made, name_key, newest, seniority
 from overlay.search.suggesting import hints, name_words
 from overlay.search.text import sequences
 
@@ -47,14 +47,14 @@ def schema() -> tantivy.Schema:
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
     for name in (*FACET_FIELDS.values(), "name"):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic", fast=True)
-    for name in ("place", "newest", "made", "height", "time", "since", "until"):
+    for name in ("place", "newest", "seniority", "made", "height", "time", "since", "until"):
         builder.add_unsigned_field(name, fast=True)
     for slot in range(FIRST):
         builder.add_unsigned_field(f"price{slot}", fast=True)
         builder.add_unsigned_field(f"anchor{slot}", fast=True)
     for name in ("numbered", *(f"cost{at}" for at in range(COLUMNS))):
         builder.add_unsigned_field(name, indexed=True)
-    builder.add_float_field("recency", fast=True)
+    builder.add_float_field("bonus", fast=True)
     builder.add_bytes_field("body", stored=True)
     return builder.build()
 
@@ -87,21 +87,22 @@ def to_fields(document: Document, levels: dict[str, int], place: int) -> tantivy
     return found
 
 
-def recency(time: int | None) -> float:
-    """How much later a listing comes first among those of equal points: see `run.Run`.
+def bonus(since: int | None) -> float:
+    """How much who has said so longer comes first among those of equal points: see `run.Run`.
 
     Tantivy multiplies points by log2(2 + this), in 32-bit floats. 1,023 steps of 11 days from 2008 make a factor of at
     most 1.00036, so points up to 2,000 keep their whole part, and every step can be told apart.
     """
-    return _STEP * (1023 if time is None else min(1023, max(0, (time - 1_230_000_000) // 1_000_000)))
+    return _STEP * (0 if since is None else 1023 - min(1023, max(0, (since - 1_230_000_000) // 1_000_000)))
 
 
 def _add_numbers(found: tantivy.Document, document: Document, place: int) -> None:
     found.add_unsigned("place", place)
     found.add_unsigned("newest", newest(document))
+    found.add_unsigned("seniority", seniority(document))
     found.add_unsigned("made", made(document))
     found.add_text("name", name_key(document))
-    found.add_float("recency", recency(document.updated_time))
+    found.add_float("bonus", bonus(document.said_since))
     if document.updated_height is not None:
         found.add_unsigned("height", document.updated_height)
     if document.updated_time is not None:

@@ -20,6 +20,7 @@ from overlay.engines.tantivy.tiers import Tier, Tiers, joined
 from overlay.engines.tantivy.view import View
 from overlay.query import Cheapest, Hits, Query
 from overlay.search.facts import is_plain
+from overlay.search.kept import Kept, ahead, are_kept, concerns
 from overlay.search.matching import Plan, Word, plan
 from overlay.search.prices import Showing
 from overlay.search.records import Record
@@ -52,16 +53,18 @@ def _runs(view: View, counting: Lock, query: Query) -> Iterator[Run | Tiers]:
         planned = plan(query.text, view.vocabulary)
         best = _tiers(view, planned, query)
     filters = admitted(view, query, scored=True)
-    tiers = Tiers(searcher, every([*map(view.ask.held, planned.words), *filters]), best, filters) if best else None
+    part = every([*map(view.ask.held, planned.words), *filters]) if best else None
+    tiers = Tiers(searcher, part, best, filters, ahead(planned)) if part else None
     if tiers and (tiers.total >= FEW or len(planned.words) == 1):
         yield tiers
         return
+    first = ahead(planned)
     with counting:
         words = view.ask.words(planned, view.vocabulary, query)
     if len(words) > 1 and planned.all_first and not (tiers and not tiers.total):
-        yield Run(searcher, every([*words, *filters]), query, len(words))
+        yield Run(searcher, every([*words, *filters]), query, len(words), ahead=first)
     if words:
-        yield Run(searcher, every([either(words), *filters]), query, len(words), planned.closeness)
+        yield Run(searcher, every([either(words), *filters]), query, len(words), planned.closeness, ahead=first)
 
 
 def _tiers(view: View, planned: Plan, query: Query) -> list[Tier]:
@@ -88,22 +91,38 @@ def _answer(view: View, counting: Lock, run: Run | Tiers, query: Query) -> Hits:
 
 
 def _rows(view: View, run: Run | Tiers, query: Query, find: Showing) -> list[Keyed]:
-    if isinstance(run, Tiers):
-        return page(Order(run.top, _first_of_tier, _key_of_tier, False, None), view.read, query.offset, query.limit)
     after = query.after if query.after is not None and is_key(run.sort, query.after) else None
+    if run.sort == "relevance":
+        return _relevant(view, run, query, after)
     reverse = is_descending(query) != (run.sort in _DOWNWARD)
     if run.sort == "price":
         lowest = partial(_lowest, find)
         prices = ByPrice(view, query, run.part, run.total, lowest, reverse=reverse)
         return prices.page(query.offset, query.limit) if after is None else prices.after(after, query.limit)
-    ties = partial(view.ask.numbers, "newest") if run.sort == "relevance" else None
-    order = Order(run.top, *_KEYS[run.sort], reverse, ties)
-    if run.closeness is not None and run.sort == "relevance":
-        near = Near.of(order, view.read, run.total, run.closeness)
-        return near.page(query.offset, query.limit) if after is None else near.after(after, query.limit)
+    order = Order(run.top, *_KEYS[run.sort], reverse, None)
     if after is None:
         return page(order, view.read, query.offset, query.limit)
     return page_after(order, view.read, after, query.limit)
+
+
+def _relevant(view: View, run: Run | Tiers, query: Query, after: Key | None) -> list[Keyed]:
+    """The page in the order of points, with places kept where more is found than one page shows."""
+    changed: dict[str, Key] = {}
+    if isinstance(run, Tiers):
+        order = Order(run.top, _first_of_tier, _key_of_tier, False, None)
+    else:
+        order = Order(run.top, *_KEYS[run.sort], not is_descending(query), partial(view.ask.numbers, "seniority"))
+    if run.closeness is not None:
+        near = Near.of(order, view.read, run.total, run.closeness)
+        natural, natural_after = near.page, near.after
+        changed = {record.id: key for key, record in near.best}
+    else:
+        natural, natural_after = partial(page, order, view.read), partial(page_after, order, view.read)
+    if are_kept(run.total) and concerns(query, run.ahead):
+        senior = [(changed.get(record.id, key), record) for key, record in run.senior(view)]
+        kept = Kept.of(natural(0, run.ahead), senior)
+        natural, natural_after = partial(kept.page, natural), partial(kept.after, natural_after)
+    return natural(query.offset, query.limit) if after is None else natural_after(after, query.limit)
 
 
 def _lowest(find: Showing, record: Record) -> Cheapest | None:
@@ -122,7 +141,7 @@ def _first_of_text(value: str) -> str:
 
 
 def _key_of_points(value: float, record: Record) -> Key:
-    return -int(value), -record.newest, record.id
+    return -int(value), -record.seniority, record.id
 
 
 def _first_of_tier(value: tuple[int, int]) -> int:

@@ -40,20 +40,20 @@ class Hints:
         return bool(self.view.ask.searcher.search(self.view.ask.term("hint", hint), 1, count=False).hits)
 
     def named(self, every: list[str], either: list[str], limit: int) -> list[tuple[str, bytes]]:
-        """The newest listings with such names."""
-        order = Order(self._newest(every, either), lambda newest: -newest, _key, reverse=False, ties=None)
+        """The most senior listings with such names."""
+        order = Order(self._senior(every, either), lambda seniority: -seniority, _key, reverse=False, ties=None)
         return [(record.id, record.item) for _, record in page(order, self.view.read, 0, limit)]
 
-    def _newest(self, words: list[str], last: list[str]) -> Callable[[int, bool], Found]:
+    def _senior(self, words: list[str], last: list[str]) -> Callable[[int, bool], Found]:
         ask = self.view.ask
         part = every([*(ask.term("names", word) for word in words), ask.any_of("names", last)])
 
         def top(number: int, _: bool) -> Found:
-            hits = ask.searcher.search(part, number, count=False, order_by_field="newest").hits
+            hits = ask.searcher.search(part, number, count=False, order_by_field="seniority").hits
             return Found([value for value, _ in hits], [address for _, address in hits], len(hits) < number)
 
         return top
 
 
-def _key(newest: int, record: Record) -> Key:
-    return -newest, record.id
+def _key(seniority: int, record: Record) -> Key:
+    return -seniority, record.id

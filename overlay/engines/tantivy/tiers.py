@@ -1,18 +1,21 @@
 """The best hits of one word or two, tier by tier: words make few different points, and so thousands of hits tie.
 
-Scoring them all, to find the latest among those that tie, costs two or three times what counting them does. Asking
-instead for the latest hits of the best tier, then of the next, touches few of them, and their order is exact.
+Scoring them all, to find the first among those that tie, costs two or three times what counting them does. Asking
+instead for the most senior hits of the best tier, then of the next, touches few of them, and their order is exact.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from heapq import nsmallest
 
 import tantivy
 
-from overlay.engines.tantivy.pages import Address, Found
+from overlay.engines.tantivy.pages import Address, Found, Keyed, Order, page
 from overlay.engines.tantivy.queries import Part, either, every
 from overlay.engines.tantivy.run import counted
+from overlay.engines.tantivy.view import View
+from overlay.search.kept import KEPT, least
 
 Tier = tuple[int, list[tuple[Part, ...]]]
 """Points, and the ways to make so many: what the documents that make them, or more, have in common."""
@@ -33,13 +36,15 @@ def joined(words: list[list[tuple[int, Part]]]) -> list[Tier]:
 @dataclass(slots=True)
 class Tiers:
     """`best` are the tiers, the most points first; a document that is in several counts in the first. Its total is that
-    of `part`."""
+    of `part`, and `ahead` of them stand before kept places."""
 
     searcher: tantivy.Searcher
     part: Part
     best: list[Tier]
     admitted: list[Part]
+    ahead: int
     sort: str = "relevance"
+    closeness: None = None
     total: int = field(init=False)
     _seen: set[tuple[int, int]] = field(default_factory=set)
 
@@ -47,7 +52,7 @@ class Tiers:
         self.total = counted(self.searcher.search(tantivy.Query.const_score_query(self.part, 1.0), 1))
 
     def top(self, number: int, _fine: bool) -> Found:
-        """The first hits by points and time, which are the values."""
+        """The first hits by points and seniority, which are the values."""
         values: list[tuple[int, int]] = []
         addresses: list[Address] = []
         self._seen.clear()
@@ -57,11 +62,28 @@ class Tiers:
                 break
             tier = every([*ways[0], *self.admitted]) if len(ways) == 1 else self._either(ways)
             limit = wanted + len(self._seen)
-            hits = self.searcher.search(tier, limit, count=False, order_by_field="newest").hits
-            for newest, address in filter(self._is_new, hits):
-                values.append((points, newest))
+            hits = self.searcher.search(tier, limit, count=False, order_by_field="seniority").hits
+            for seniority, address in filter(self._is_new, hits):
+                values.append((points, seniority))
                 addresses.append(address)
         return Found(values, addresses, len(values) >= self.total)
+
+    def senior(self, view: View) -> list[Keyed]:
+        """Those that kept places may be for (`kept`): of each tier, those that are more senior than all its others."""
+        ((best, _),) = self.top(1, False).values
+        found: dict[str, Keyed] = {}
+        for points, ways in self.best:
+            if best >= points >= least(best):
+                for (number, id_), record in page(self._by_seniority(ways), view.read, 0, KEPT):
+                    found.setdefault(id_, ((-points, number, id_), record))
+        return nsmallest(KEPT, found.values(), key=lambda row: row[0][1:])
+
+    def _by_seniority(self, ways: list[tuple[Part, ...]]) -> Order:
+        def top(number: int, _fine: bool) -> Found:
+            hits = self.searcher.search(self._either(ways), number, count=False, order_by_field="seniority").hits
+            return Found([value for value, _ in hits], [address for _, address in hits], len(hits) < number)
+
+        return Order(top, lambda seniority: -seniority, lambda value, each: (-value, each.id), False, None)
 
     def _either(self, ways: list[tuple[Part, ...]]) -> Part:
         return every([either([every(list(parts)) for parts in ways]), *self.admitted])

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlay.search.facts import facets, facts, is_listed
 from overlay.search.prices import pack, usual
-from overlay.search.sorting import made, name_key, newest
+from overlay.search.sorting import made, name_key, newest, seniority
 
 if TYPE_CHECKING:
     from overlay.document import Document
 
 
 class Row(NamedTuple):
-    """One document. `newest`, `made` and `name` are from `search.sorting`, `facts` and `facets` from `search.facts`,
-    `usual` and `offers` from `search.prices`; `since` and `until` are the heights it holds for."""
+    """One document. `newest`, `seniority`, `made` and `name` are from `search.sorting`, `facts` and `facets` from
+    `search.facts`, `usual` and `offers` from `search.prices`; `since` and `until` are the heights it holds for."""
 
     id: str
     newest: int
+    seniority: int
     made: int
     name: str
     height: int | None
@@ -37,6 +38,7 @@ class Row(NamedTuple):
         return cls(
             id=document.id,
             newest=newest(document),
+            seniority=seniority(document),
             made=made(document),
             name=name_key(document),
             height=document.updated_height,

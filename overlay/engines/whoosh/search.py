@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from heapq import nsmallest
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from overlay.engines.whoosh.row import Row
@@ -13,7 +14,8 @@ from overlay.engines.whoosh.view import View
 from overlay.query import Hit, Hits, Query
 from overlay.search.closeness import MOST, Closeness, brought_near
 from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, standing, unwanted, wanted
-from overlay.search.matching import Choice, Word, plan
+from overlay.search.kept import KEPT, Kept, ahead, are_kept, concerns, least
+from overlay.search.matching import Choice, Plan, Word, plan
 from overlay.search.prices import Showing, asks_offer, meets, price_key
 from overlay.search.ranking import BEST
 from overlay.search.sorting import is_descending, is_key
@@ -36,32 +38,29 @@ class Found(NamedTuple):
 def search(view: View, query: Query) -> Hits:
     """Answer a query."""
     tried: list[Points] = []
-    for points, scored, closeness in _attempts(view, query):
+    for points, planned in _attempts(view, query):
         tried.append(points)
         found = list(_admitted(view, query, points))
         if found:
-            if closeness is not None and query.sort == "relevance":
-                found = _nearer(view, closeness, found)
-            return _answer(view, query, found, points, scored=scored)
+            return _answer(view, query, found, points, planned)
     return Hits((), 0, facets=_facets(view, query, [], tried) or None)
 
 
-def _attempts(view: View, query: Query) -> Iterator[tuple[Points, bool, Closeness | None]]:
-    """The documents to look at until some are admitted, whether they have points, and what adds to them: all words,
-    then any."""
+def _attempts(view: View, query: Query) -> Iterator[tuple[Points, Plan | None]]:
+    """The documents to look at until some are admitted, and what gave them points: all words, then any."""
     if not query.text.strip():
-        yield dict.fromkeys(view.documents(), 0), False, None
+        yield dict.fromkeys(view.documents(), 0), None
         return
     planned = plan(query.text, view.vocabulary)
     words = [_word(view, word) for word in planned.words]
     if planned.all_first and len(words) > 1:
         every = set(words[0]).intersection(*words[1:])
-        yield {document: sum(points[document] for points in words) for document in every}, True, None
+        yield {document: sum(points[document] for points in words) for document in every}, planned
     together: Points = {}
     for points in words:
         for document, more in points.items():
             together[document] = together.get(document, 0) + more
-    yield together, True, planned.closeness
+    yield together, planned
 
 
 def _word(view: View, word: Word) -> Points:
@@ -101,17 +100,25 @@ def _admitted(view: View, query: Query, points: Points) -> Iterator[Found]:
         yield Found(document, row, made)
 
 
-def _nearer(view: View, closeness: Closeness, found: list[Found]) -> list[Found]:
+def _nearer(view: View, closeness: Closeness, keyed: list[tuple[Key, Found]]) -> list[tuple[Key, Found]]:
     """The same with what closeness adds to the points of the best."""
-    best = nsmallest(MOST, found, key=_relevance)
+    best = [each for _, each in nsmallest(MOST, keyed, key=itemgetter(0))]
     said = [view.stored(each.document)["order"] for each in best]
     keys = brought_near(closeness, list(map(_relevance, best)), said)
-    made = {each.document: -key[0] for each, key in zip(best, keys, strict=True)}
-    return [each._replace(points=made.get(each.document, each.points)) for each in found]
+    made = {each.document: key for each, key in zip(best, keys, strict=True)}
+    return [(made.get(each.document, key), each) for key, each in keyed]
+
+
+def _with_kept(keyed: list[tuple[Key, Found]], ahead: int) -> list[tuple[Key, Found]]:
+    """The same, in order, with kept places."""
+    points = least(max(each.points for _, each in keyed))
+    enough = (pair for pair in keyed if pair[1].points >= points)
+    senior = nsmallest(KEPT, enough, key=lambda pair: (-pair[1].row.seniority, pair[1].row.id))
+    return Kept.of(keyed[:ahead], senior).page(lambda start, limit: keyed[start : start + limit], 0, len(keyed))
 
 
 def _relevance(each: Found) -> tuple[int, int, str]:
-    return -each.points, -each.row.newest, each.row.id
+    return -each.points, -each.row.seniority, each.row.id
 
 
 def _tests(query: Query) -> Iterator[Callable[[Row], bool]]:
@@ -135,10 +142,10 @@ def _between(value: int, low: int | None, high: int | None) -> bool:
     return (low is None or value >= low) and (high is None or value <= high)
 
 
-def _answer(view: View, query: Query, found: list[Found], points: Points, *, scored: bool) -> Hits:
+def _answer(view: View, query: Query, found: list[Found], points: Points, planned: Plan | None) -> Hits:
     find = Showing(query)
-    page = _page(found, query, find, scored=scored) if query.limit > 0 else []
-    ranked = scored and query.sort == "relevance"
+    page = _page(view, found, query, find, planned) if query.limit > 0 else []
+    ranked = planned is not None and query.sort == "relevance"
     return Hits(
         tuple(_hit(view, each, key, find, -key[0] / BEST if ranked else 0.0) for key, each in page),
         min(len(found), EXACT),
@@ -161,11 +168,15 @@ def _facets(view: View, query: Query, found: list[Found], tried: list[Points]) -
     return counts
 
 
-def _page(found: list[Found], query: Query, find: Showing, *, scored: bool) -> list[tuple[Key, Found]]:
-    sort = "updated" if query.sort == "relevance" and not scored else query.sort
+def _page(view: View, found: list[Found], query: Query, find: Showing, planned: Plan | None) -> list[tuple[Key, Found]]:
+    sort = "updated" if query.sort == "relevance" and planned is None else query.sort
     reverse = is_descending(query) != (sort in _DOWNWARD)
     keyed = [(_KEYS[sort](each, find), each) for each in found]
+    if sort == "relevance" and planned is not None and planned.closeness is not None:
+        keyed = _nearer(view, planned.closeness, keyed)
     keyed.sort(key=lambda pair: pair[0], reverse=reverse)
+    if planned is not None and are_kept(len(found)) and concerns(query, ahead(planned)):
+        keyed = _with_kept(keyed, ahead(planned))
     if sort == "price":
         keyed.sort(key=lambda pair: pair[0][0] == 1)  # without a price: last, in either direction
     after = query.after

@@ -27,10 +27,10 @@ class Hints:
         return next(self.view.postings("hints", hint), None) is not None
 
     def named(self, every: list[str], either: list[str], limit: int) -> list[tuple[str, bytes]]:
-        """The newest listings with such names."""
+        """The most senior listings with such names."""
         view = self.view
         found = {document for word in either for document, _ in view.postings("names", word)}
         for word in every:
             found &= {document for document, _ in view.postings("names", word)}
-        newest = sorted(found, key=lambda document: (-view.row(document).newest, view.row(document).id))[:limit]
-        return [(view.row(document).id, view.stored(document)["item"]) for document in newest]
+        senior = sorted(found, key=lambda document: (-view.row(document).seniority, view.row(document).id))[:limit]
+        return [(view.row(document).id, view.stored(document)["item"]) for document in senior]

@@ -1,0 +1,140 @@
+"""Places on page one for those who have said longest what they say, on every engine, and pages of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
+from importlib import import_module
+from random import Random
+from typing import Any
+
+import pytest
+
+from overlay.document import Document
+from overlay.engines import Engine, open_engine
+from overlay.engines.postgres import best
+from overlay.engines.tantivy import TantivyEngine
+from overlay.query import Hit, Query
+from overlay.search import kept
+from overlay.search.ranking import BEST
+from tests.contracts.listed import ask, ids, listing, put
+from tests.contracts.test_engine_laws import tier_by_tier
+from tests.databases import new_index
+
+SAID = ("alpha", "beta", "gamma", "delta", "web", "search")
+LONG = "we seek a web search for alpha with gamma and some delta"
+
+
+def documents() -> list[Document]:
+    """Listings that say a few words at all levels, many of them since the same moment; some are in no block, or are
+    told of as they were."""
+    chance = Random(8)
+
+    def some(most: int) -> str:
+        return " ".join(chance.choices(SAID, k=chance.randrange(most)))
+
+    return [
+        listing(f"{at * 7919 % 1000:03}", some(3) or "Nameless", description=some(30), tags=tuple(set(some(2).split())),
+                height=None if at % 17 == 0 else 400 - at // 4, kind="tool" if at % 3 else "agent")
+        for at in range(400)
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Engine]]:
+    """Every kind, and one that answers from memory, in several segments: the first is Tantivy with its files."""
+    with ExitStack() as stack:
+        made: list[Engine] = []
+        for name in ("tantivy", "whoosh", "postgres", "tantivy"):
+            made.append(open_engine(new_index(name, request, tmp_path_factory.mktemp(name), kept=len(made) < 3)))
+            stack.callback(made[-1].close)
+        assert isinstance(made[-1], TantivyEngine)
+        made[-1].hold()
+        every = documents()
+        for engine in made:
+            for seq, at in enumerate((0, 290, 380), 1):
+                put(engine, *every[at : (290, 380, 400)[seq - 1]], seq=seq)
+        yield made
+
+
+def naturally(engine: Engine, query: Query) -> list[Hit]:
+    """All hits where no place is kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kept, "PAGE", 10_000)
+        return list(engine.search(query._replace(limit=1_000)).hits)
+
+
+def placed(hits: list[Hit], before: list[Hit], ahead: int) -> list[tuple[str, int]]:
+    """The ids and points as the law says: `before` are the hits by their words alone, which tell who makes enough."""
+    if len(hits) <= 20:
+        return [(hit.id, points(hit)) for hit in hits]
+    made = {hit.id: points(hit) for hit in before}
+    since = {document.id: (document.created_time or 2**40, document.id) for document in documents()}
+    enough = sorted((id_ for id_ in made if 2 * made[id_] >= max(made.values())), key=since.__getitem__)[:10]
+    first, rest = hits[:ahead], hits[ahead:]
+    moved = [(id_, points(first[-1])) for id_ in enough if id_ not in {hit.id for hit in first}]
+    others = [(hit.id, points(hit)) for hit in rest if hit.id not in enough]
+    return [*((hit.id, points(hit)) for hit in first), *moved, *others]
+
+
+def points(hit: Hit) -> int:
+    return round(hit.score * BEST)
+
+
+@pytest.mark.parametrize("narrow", [{}, {"kind": "tool"}, {"facets": ("type",)}, {"statuses": ("live",)}],
+                         ids=["all", "tools", "facets", "live"])  # fmt: skip
+@pytest.mark.parametrize("text", ["alpha", "alhpa", "web_search", "beta gamma", "alpha beta gamma", "alpha zzzz", LONG])
+def test_the_most_senior_that_make_half_the_points_stand_behind_the_first(
+    engines: list[Engine], text: str, narrow: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(text=text, **narrow)
+    files, *_ = engines
+    natural = naturally(files, query)
+    before = natural
+    if text == LONG:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("overlay.search.closeness._WORTH", 0.0)
+            before = naturally(files, query)
+    whole = list(files.search(query._replace(limit=1_000)).hits)
+    assert [(hit.id, points(hit)) for hit in whole] == placed(natural, before, 10 if text == LONG else 5)
+    assert [hit.sort_key for hit in whole] == sorted(hit.sort_key for hit in whole)
+    assert any(kept.is_kept(hit.sort_key) for hit in whole) == (
+        [hit.id for hit in whole] != [hit.id for hit in natural]
+    )
+    for engine, how in [*((engine, nullcontext()) for engine in engines), (files, tier_by_tier())]:
+        with how:
+            assert naturally(engine, query) == natural
+            assert list(engine.search(query._replace(limit=1_000)).hits) == whole
+            for start in (0, 3, 4, 5, 9, 10, 14, 15, 19, 20, 27, len(whole) - 4):
+                for limit in (1, 6, 20):
+                    part = query._replace(limit=limit, offset=max(0, start))
+                    assert list(engine.search(part).hits) == whole[part.offset : part.offset + limit], (start, limit)
+                after = query._replace(limit=7, after=whole[max(0, start)].sort_key)
+                assert list(engine.search(after).hits) == whole[max(0, start) + 1 :][:7]
+    with monkeypatch.context() as patch:
+        patch.setattr(import_module("overlay.engines.postgres.search"), "EXACT", 25)
+        patch.setattr(best, "FEW", 4)
+        assert list(engines[2].search(query._replace(limit=30)).hits) == whole[:30]
+        assert list(engines[2].search(query._replace(limit=7, after=whole[8].sort_key)).hits) == whole[9:16]
+
+
+def test_no_place_is_kept_where_page_one_shows_all_that_is_found(engine: Engine) -> None:
+    put(engine, *(listing(f"1{at:02}", "Alpha beta" if at else "Alpha", height=at) for at in range(20)))
+    assert ids(ask(engine, "alpha beta", limit=30))[-1] != "100"
+    assert not any(kept.is_kept(hit.sort_key) for hit in ask(engine, "alpha", limit=30).hits)
+    assert not any(kept.is_kept(hit.sort_key) for hit in ask(engine, limit=30).hits)
+    assert ids(ask(engine, "alpha", descending=False, limit=30))[-1] == "100"
+
+
+def test_what_is_shown_in_a_kept_place_has_the_points_of_the_hit_before(engine: Engine) -> None:
+    more = "word " * 30
+    put(
+        engine,
+        listing("1", "Other", description=f"Says alpha {more}", height=1),
+        *(listing(f"2{at:02}", "Alpha", description="alpha", height=10 + at) for at in range(30)),
+    )
+    hits = ask(engine, "alpha").hits
+    assert [hit.id for hit in hits[:7]] == ["200", "201", "202", "203", "204", "1", "205"]
+    assert hits[4].score == hits[5].score == hits[6].score
+    assert kept.is_kept(hits[5].sort_key)
+    assert next(iter(ask(engine, "alpha", descending=False, limit=50).hits)).id == "1"

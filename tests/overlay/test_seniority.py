@@ -1,0 +1,85 @@
+"""Since when a listing has said what it says: what keeps that moment, and what makes it begin anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from overlay.api.asked import from_pairs
+from overlay.api.extras import extras
+from tests.overlay.test_copies import Registry, again, inscribed, named, opened
+from tests.pointing import card
+
+SAID = "Takes payment by card, coin or {} transfer"
+
+
+def pays(name: str, what: str = "bank", **more: Any) -> bytes:
+    return card(name, url=f"https://{name.lower()}.example/", description=SAID.format(what), **more)
+
+
+@pytest.fixture(params=["tantivy", "whoosh"])
+def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
+    with opened(request.param, tmp_path) as made:
+        yield made
+
+
+def order(registry: Registry, text: str = "payment") -> list[str]:
+    return [named(hit.id) for hit in registry.ask(text=text).hits]
+
+
+def test_who_says_something_else_has_said_it_since_then(registry: Registry) -> None:
+    first, second, third = (pays(name) for name in ("Alpha", "Beta", "Gamma"))
+    for label, (id_, body) in enumerate((("a", first), ("b", second), ("c", third)), 1):
+        registry.block(str(label), inscribed(id_, body, height=label), bodies=(body,))
+    assert order(registry) == ["a", "b", "c"]
+    dearer = pays("Alpha", **{"x-payment-config": [{"id": "o", "name": "O", "amount": "9", "currency": "USD"}]})
+    registry.block("4", again("a", dearer, 4), bodies=(dearer,))
+    assert order(registry) == ["a", "b", "c"], "a price is nothing that it says"
+    better = pays("Alpha", "quick")
+    registry.block("5", again("a", better, 5), bodies=(better,))
+    assert order(registry) == ["b", "c", "a"]
+    renamed = pays("Delta")
+    registry.block("6", again("b", renamed, 6), bodies=(renamed,))
+    assert order(registry) == ["c", "a", "b"]
+    before = order(registry)
+    registry.feed.rebuild()
+    assert order(registry) == before
+    registry.writer.forget("demo", 5)
+    registry._prev["demo"] = "5"
+    assert order(registry) == ["b", "c", "a"]
+
+
+def test_what_a_domain_speaks_for_counts_from_its_first_record(registry: Registry) -> None:
+    bodies = [pays(name) for name in ("Alpha", "Beta")]
+    for label, (id_, body) in enumerate(zip("ab", bodies, strict=True), 1):
+        registry.block(str(label), inscribed(id_, body, height=label), bodies=(body,))
+        registry.badge(id_, f"{('alpha', 'beta')[label - 1]}.example", body)
+    newer = pays("Alpha", "quick")
+    registry.block("3", again("a", newer, 3), bodies=(newer,))
+    assert order(registry) == ["a", "b"]
+
+
+def test_a_kept_place_is_explained(registry: Registry) -> None:
+    chance = Random(6)
+    words = ["".join(chance.choices("bcdfghjkmnoqrstuvwxz", k=7)) for _ in range(900)]
+    old = card("Alpha", description=f"A payment by {' '.join(words[:20])}", url="https://alpha.example/")
+    registry.block("1", inscribed("old", old), bodies=(old,))
+    loud = [card(f"Payment {one}", description=f"Payment {other} {one[::-1]}", url=f"https://{one}.example/")
+            for one, other in zip(words[100:130], words[200:230], strict=True)]  # fmt: skip
+    said = (inscribed(f"n{at}", body, owner=f"o{at}", height=2) for at, body in enumerate(loud))
+    registry.block("2", *said, bodies=tuple(loud))
+    registry.feed.run()
+    asked = from_pairs((("q", "payment"), ("explain", "1")), {"demo": "demo:regtest"})
+    hits, _ = extras(registry.engine, asked, registry.engine.search(asked.query))
+    items = [json.loads(hit.item) for hit in hits.hits]
+    assert [named(each["id"]) for each in items].index("old") == 5
+    told = [each["explain"] for each in items[:7]]
+    assert [each["seniority"] > 0 for each in told] == [False] * 5 + [True, False]
+    assert {each["points"] for each in told} == {told[0]["points"]}
+    for each in told:
+        assert each["points"] == sum(word["points"] for word in each["words"]) + each["seniority"] + each["closeness"]
