@@ -152,6 +152,23 @@ def meets(packed: bytes, query: Query) -> bool:
     return bool(_meeting(packed, query, _judging(query)))
 
 
+def said_together(packed: bytes, query: Query, facet: str) -> frozenset[str]:
+    """What the offers that meet all filters say for a facet of offers (`widening.OF_OFFERS`), of the listing that was
+    packed."""
+    if facet == "skillId":
+        return frozenset(_skills(packed, _judging(query)))
+    met = _meeting(packed, query, _judging(query))
+    return frozenset(row[3] for row in met) if facet == "interval" else frozenset().union(*(row[4] for row in met))
+
+
+def _skills(packed: bytes, judge: Judge) -> Iterator[str]:
+    offers, _, skills = packed.partition(b"\n")
+    own, names, named = json.loads(skills)
+    for row, places in zip(json.loads(offers), named, strict=True):
+        if judge(row):
+            yield from names[:own] if places is None else (names[at] for at in places)
+
+
 def _meeting(packed: bytes, query: Query, judge: Judge) -> list[Row]:
     """The offers that meet all filters, in card order."""
     offers, _, skills = packed.partition(b"\n")

@@ -1,11 +1,15 @@
-"""Disjunctive facets: what a facet counts is not narrowed by its own filter, so that it shows what else there is."""
+"""Disjunctive facets: what a facet counts is not narrowed by its own filter, so that it shows what else there is; and
+what it counts for a value is what choosing the value finds."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from overlay.query import Query
-from overlay.search.facts import LISTED
+from overlay.search.facts import LISTED, MOST_VALUES
+from overlay.search.prices import asks_offer
 
 _OWN: dict[str, tuple[str, Any]] = {
     "type": ("kind", None),
@@ -27,3 +31,34 @@ def without_own(query: Query, facet: str) -> Query:
     if given == nothing or (name == "statuses" and frozenset(given) == LISTED):
         return query
     return query._replace(**{name: nothing})
+
+
+OF_OFFERS = frozenset(("skillId", "acceptedCurrency", "interval"))
+"""The facets of what offers say."""
+
+Counts = tuple[tuple[str, int], ...]
+
+
+def choosing(query: Query, facet: str, value: str) -> Query:
+    """What is asked once a value of a facet `OF_OFFERS` is chosen in place of all others."""
+    chosen: dict[str, Any] = {_OWN[facet][0]: (value,)}
+    return query._replace(**chosen)
+
+
+def is_joint(query: Query, facet: str) -> bool:
+    """Whether an offer that says a value of a facet, which is not filtered by, must meet other filters, too."""
+    return facet in OF_OFFERS and (asks_offer(query) or (bool(query.skills) and facet != "skillId"))
+
+
+def merged(ways: Iterable[Iterable[tuple[str, int]]], most: int = MOST_VALUES) -> Counts:
+    """The commonest values, `most` at most, counted by each way to take the words of a question: the first that finds a
+    value tells how many choosing it finds."""
+    counts: Counter[str] = Counter()
+    for way in ways:
+        counts.update({value: listings for value, listings in way if value not in counts})
+    return commonest(counts, most)
+
+
+def commonest(counts: Counter[str], most: int = MOST_VALUES) -> Counts:
+    """The values that most listings have, of equally common ones the first by value."""
+    return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:most])

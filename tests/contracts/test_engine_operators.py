@@ -112,10 +112,46 @@ def test_facets_of_an_empty_answer_show_what_their_filter_took_away(engine: Engi
     assert (hits.total, hits.facets) == (0, {"tag": ()})
 
 
-def test_a_facet_counts_what_is_found_also_where_that_says_nothing_of_it(engine: Engine) -> None:
+def test_a_facet_counts_what_a_value_finds_also_where_only_some_of_the_words_are_held_then(engine: Engine) -> None:
     put(engine, listing("1", "alpha beta"), listing("2", "alpha", tags=("x",)))
     hits = ask(engine, "alpha beta", tags="none", facets=("tag", "type"))
-    assert (hits.total, hits.facets) == (0, {"tag": (), "type": ()})
+    assert (hits.total, hits.facets) == (0, {"tag": (("x", 1),), "type": ()})
+    assert found(engine, "alpha beta", tags="x") == {"2"}
+    put(engine, listing("3", "alpha beta", tags=("y",)), listing("4", "beta", tags=("y",)), seq=2)
+    hits = ask(engine, "alpha beta", tags="x", facets=("tag",))
+    assert (hits.total, hits.facets) == (1, {"tag": (("x", 1), ("y", 1))})
+    assert found(engine, "alpha beta", tags="y") == {"3"}
+
+
+def test_a_facet_of_offers_counts_those_whose_one_offer_meets_all(engine: Engine) -> None:
+    both = [price("5", "USD", "month", "EUR", skills=["a"]), price("100", "USD", "year", "BSV", skills=["b"])]
+    put(
+        engine,
+        listing("1", "Pay", skills=("a", "b", "c"), offers=both),
+        listing("2", "Pay", skills=("a", "d"), offers=[price("7", "USD", "year")]),
+        listing("3", "Pay", skills=("e",)),
+    )
+    facets = ("interval", "acceptedCurrency", "skillId")
+    asked = ask(engine, "pay", max_price="10", price_currency="USD", facets=facets)
+    assert (asked.total, asked.facets) == (2, {
+        "interval": (("P1M", 1), ("P1Y", 1)),
+        "acceptedCurrency": (("USD", 2), ("EUR", 1)),
+        "skillId": (("a", 2), ("d", 1)),
+    })  # fmt: skip
+    for interval, id_ in (("P1M", "1"), ("P1Y", "2")):
+        assert found(engine, "pay", max_price="10", price_currency="USD", intervals=interval) == {id_}
+    asked = ask(engine, "", skills="b", facets=facets)
+    assert (asked.total, asked.facets) == (1, {
+        "interval": (("P1Y", 1),),
+        "acceptedCurrency": (("BSV", 1), ("USD", 1)),
+        "skillId": (("a", 2), ("b", 1), ("c", 1), ("d", 1), ("e", 1)),
+    })  # fmt: skip
+    asked = ask(engine, "", intervals="P1Y", currencies="BSV", facets=facets)
+    assert (asked.total, asked.facets) == (1, {
+        "interval": (("P1Y", 1),),
+        "acceptedCurrency": (("USD", 2), ("BSV", 1)),
+        "skillId": (("b", 1),),
+    })  # fmt: skip
 
 
 def test_facets_count_by_the_words_as_the_answer_took_them(engine: Engine) -> None:

@@ -342,6 +342,19 @@ def _without(query: Query, facet: str) -> Query:
     }[facet]
 
 
+def _choosing(query: Query, facet: str, value: str) -> Query:
+    """The query with one value of a facet chosen."""
+    return {
+        "type": query._replace(kind=value),
+        "skillId": query._replace(skills=(value,)),
+        "acceptedCurrency": query._replace(currencies=(value,)),
+        "interval": query._replace(intervals=(value,)),
+        "tag": query._replace(tags=(value,)),
+        "chain": query._replace(chains=(value,)),
+        "status": query._replace(statuses=(value,)),
+    }[facet]
+
+
 @dataclass
 class Oracle:
     """Documents in a list."""
@@ -365,16 +378,19 @@ class Oracle:
         return _ways([each for each in self.documents if _is_admitted(each, query)], meant, few=few)
 
     def facets(self, query: Query) -> dict[str, tuple[tuple[str, int], ...]] | None:
-        """The fifty commonest values of each facet asked for, of equally common ones the first by value. What a facet
-        is filtered by does not narrow it, and the words hold as they do in the answer."""
+        """The fifty commonest values of each facet asked for, of equally common ones the first by value: what is found
+        once a value is chosen in place of all others of its facet, among what the answer's words find without any."""
         meant = self._meant(query)
-        ways = self._found(query, meant)
+        tried = next((at for at, way in enumerate(self._found(query, meant), 1) if way), None)
         counts = {}
         for name in query.facets:
             wide = _without(query, name)
-            wider = ways if wide == query else self._found(wide, meant)
-            held = [wide for way, wide in zip(ways, wider, strict=True) if way] or wider
-            found = next(filter(None, held), [])
-            counts[name] = Counter(value for each in found for value in _values(each, name))
+            ways = self._found(wide, meant)[:tried]
+            values = {value for way in ways for each in way for value in _values(each, name)}
+            if wide == query:
+                values = {value for way in ways[-1:] for each in way for value in _values(each, name)}
+            chosen = {value: self._found(_choosing(wide, name, value), meant)[:tried] for value in values}
+            found = {value: len(next(filter(None, each), [])) for value, each in chosen.items()}
+            counts[name] = {value: number for value, number in found.items() if number}
         order = {name: sorted(each.items(), key=lambda pair: (-pair[1], pair[0])) for name, each in counts.items()}
         return {name: tuple(pairs[:50]) for name, pairs in order.items()} or None

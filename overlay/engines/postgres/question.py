@@ -204,7 +204,13 @@ def _is_told_by_a_fact(query: Query) -> bool:
 
 def _offers(query: Query, schema: str) -> Part:
     """One offer meets all that is asked of offers (law 14)."""
-    met = [Part("o.number = d.number")]
+    meets = meeting(query, schema)
+    return Part(f"EXISTS (SELECT FROM {schema}.offers o WHERE o.number = d.number AND {meets.text})", meets.given)
+
+
+def meeting(query: Query, schema: str) -> Part:
+    """What an offer `o` of a document `d` must be."""
+    met: list[Part] = []
     # an offer is always accepted in the currency that it is stated in
     stated = query.price_currency if asks_price(query) and not query.rates else None
     if query.currencies and stated not in query.currencies:
@@ -217,8 +223,7 @@ def _offers(query: Query, schema: str) -> Part:
         met.append(Part(f"coalesce(o.skills, {own}) && %s::bytea[]", (_raw(query.skills),)))
     if asks_price(query):
         met.append(_priced(query))
-    meets = joined(met, " AND ")
-    return Part(f"EXISTS (SELECT FROM {schema}.offers o WHERE {meets.text})", meets.given)
+    return joined(met, " AND ") if met else Part("true")
 
 
 def _priced(query: Query) -> Part:

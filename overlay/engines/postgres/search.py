@@ -10,6 +10,7 @@ from psycopg import Connection
 
 from overlay.engines.postgres.layout import State
 from overlay.engines.postgres.orders import ORDERS, Key, behind, sorted_by
+from overlay.engines.postgres.question import meeting
 from overlay.engines.postgres.ranked import nearer, of_few, of_many, page_of
 from overlay.engines.postgres.ways import Found, Way
 from overlay.query import Hit, Hits, Query
@@ -17,15 +18,13 @@ from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, is_plain
 from overlay.search.prices import Showing, price_key
 from overlay.search.ranking import BEST
 from overlay.search.sorting import is_descending, is_key
-from overlay.search.widening import without_own
-
-Counts = tuple[tuple[str, int], ...]
+from overlay.search.widening import Counts, is_joint, merged, without_own
 
 
 def answer(connection: Connection[Any], state: State, query: Query, tried: list[Way]) -> Hits:
     """What the first way finds that finds anything."""
-    for way in tried:
-        hits = _answer(connection, state, query, way)
+    for number, way in enumerate(tried, 1):
+        hits = _answer(connection, state, query, way, tried[:number])
         if hits.total:
             return hits
     return replace(nothing(query), facets=_facets(connection, state, query, None, tried) or None)
@@ -46,7 +45,7 @@ def current_item(connection: Connection[Any], state: State, id_: str) -> bytes |
     return found[0] if found else None
 
 
-def _answer(connection: Connection[Any], state: State, query: Query, way: Way) -> Hits:
+def _answer(connection: Connection[Any], state: State, query: Query, way: Way, tried: list[Way]) -> Hits:
     found = way.found(state, query)
     ranked = bool(query.text.strip()) and query.sort == "relevance"
     if query.sort == "price":
@@ -60,7 +59,7 @@ def _answer(connection: Connection[Any], state: State, query: Query, way: Way) -
         tuple(_hit(key, row, find, ranked=ranked) for key, row in rows),
         min(total, EXACT),
         at_least=total > EXACT,
-        facets=(_facets(connection, state, query, found, [way]) if total else {}) or None,
+        facets=(_facets(connection, state, query, found, tried) if total else {}) or None,
     )
 
 
@@ -186,21 +185,46 @@ def _facets(
     connection: Connection[Any], state: State, query: Query, found: Found | None, tried: list[Way]
 ) -> dict[str, Counts]:
     """What is counted: of all that was found, or, of a facet that is filtered by, of all that its own filter would
-    leave of the first way that leaves any."""
+    leave, by the ways that were tried."""
     widened = {name: without_own(query, name) for name in query.facets}
-    narrow = [name for name, wide in widened.items() if wide is query]
+    narrow = [name for name, wide in widened.items() if wide is query and not is_joint(query, name)]
     counts: dict[str, Counts] = dict.fromkeys(query.facets, ())
     if found is not None and narrow:
-        counts |= _counted(connection, state, narrow, found)
+        told = _counted(connection, state, narrow, found, MOST_VALUES)
+        counts |= {name: merged([values]) for name, values in told.items()}
     for name, wide in widened.items():
-        if wide is not query:
-            ways = (way.found(state, wide) for way in tried)
-            first = next((each for each in ways if _count(connection, each, 1)), None)
-            counts[name] = _counted(connection, state, [name], first)[name] if first else ()
+        if name not in narrow and not (wide is query and found is None):
+            ways = [way.found(state, wide) for way in (tried[-1:] if wide is query else tried)]
+            most = MOST_VALUES if len(ways) == 1 else _MOST_TRIED
+            if is_joint(wide, name):
+                counts[name] = merged(_joint(connection, state, wide, name, each, most) for each in ways)
+            else:
+                counts[name] = merged(_counted(connection, state, [name], each, most)[name] for each in ways)
     return counts
 
 
-def _counted(connection: Connection[Any], state: State, names: list[str], found: Found) -> dict[str, Counts]:
+_MOST_TRIED = 1_000
+"""Values of a facet that are looked at where several ways to take the words tell of them."""
+_SAID = {"skillId": "coalesce(o.skills, i.own)", "acceptedCurrency": "o.accepted", "interval": "ARRAY[o.interval]"}
+
+
+def _joint(
+    connection: Connection[Any], state: State, query: Query, name: str, found: Found, most: int
+) -> list[tuple[str, int]]:
+    """The commonest values that offers say which meet all that is asked of offers; each listing counts once."""
+    met, s = meeting(query, state.schema), state.schema
+    statement = f"""
+        SELECT value, count(DISTINCT d.number) FROM ({found.text}) d JOIN {s}.items i USING (number)
+        JOIN {s}.offers o USING (number), unnest({_SAID[name]}) AS value WHERE {met.text}
+        GROUP BY value ORDER BY 2 DESC, 1 LIMIT {most}
+    """
+    rows = connection.execute(statement.encode(), [*found.given, *met.given], binary=True)
+    return [(value.decode(), listings) for value, listings in rows]
+
+
+def _counted(
+    connection: Connection[Any], state: State, names: list[str], found: Found, most: int
+) -> dict[str, list[tuple[str, int]]]:
     """The commonest values; each listing counts once."""
     wanted = {FACET_FIELDS[name]: name for name in names}
     columns = ", ".join(f"('{field}', i.\"{field}\")" for field in wanted)
@@ -211,9 +235,9 @@ def _counted(connection: Connection[Any], state: State, names: list[str], found:
             FROM ({found.text}) f JOIN {state.schema}.items i USING (number),
                 LATERAL (VALUES {columns}) AS c(facet, given), unnest(given) AS value
             GROUP BY facet, value
-        ) AS counted WHERE place <= {MOST_VALUES} ORDER BY facet, place
+        ) AS counted WHERE place <= {most} ORDER BY facet, place
     """
     counted: dict[str, list[tuple[str, int]]] = {name: [] for name in names}
     for facet, value, listings in connection.execute(statement.encode(), found.given, binary=True):
         counted[wanted[facet]].append((value.decode(), listings))
-    return {name: tuple(values) for name, values in counted.items()}
+    return counted

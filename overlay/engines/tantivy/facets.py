@@ -1,8 +1,10 @@
-"""What is counted over all that was found; a facet that is filtered by, over all that its own filter would leave."""
+"""What is counted over all that was found; a facet that is filtered by, over all that its own filter would leave. A
+value counts what choosing it finds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
 from threading import Lock
 
 import tantivy
@@ -14,30 +16,38 @@ from overlay.engines.tantivy.view import View
 from overlay.query import Query
 from overlay.search.facts import FACET_FIELDS, MOST_VALUES, is_plain
 from overlay.search.matching import plan
-from overlay.search.widening import without_own
+from overlay.search.widening import Counts, choosing, commonest, is_joint, merged, without_own
 
 _SEGMENT_VALUES = 65_000
-
-Counts = tuple[tuple[str, int], ...]
+_MOST_TRIED = 1_000
+"""Values of a facet that are looked at where some of them count less than is found with them."""
+_MOST_CHOSEN = 200
+"""Values that are chosen, one after the other, to see what that finds (0.1 to 1 ms each)."""
 
 
 def facets(view: View, counting: Lock, query: Query, found: Part | None) -> dict[str, Counts]:
     """The facets of a query, of which `found` is the answer; None when there is none. Filters of other facets hold, and
     the words as in the answer: all of them or any, as it came to; `counting` is held while the vocabulary is read."""
     widened = {name: without_own(query, name) for name in query.facets}
-    tries = list(_tries(view, counting, query, found)) if any(each is not query for each in widened.values()) else []
+    wider = any(wide is not query or is_joint(wide, name) for name, wide in widened.items())
+    tries = _tries(view, counting, query, found) if wider else []
     counts: dict[str, Counts] = {}
     for name, wide in widened.items():
-        part = found if wide is query else _first(view, wide, tries)
-        counts[name] = () if part is None else _counted(view, part, name)
+        if wide is query and found is None:
+            counts[name] = ()
+        elif is_joint(wide, name):
+            counts[name] = _joint(view, wide, name, tries[-1:] if wide is query else tries)
+        elif wide is query and found is not None:
+            counts[name] = commonest(Counter(_counted(view, found, name, MOST_VALUES)))
+        else:
+            counts[name] = merged(_counted(view, part, name, _MOST_TRIED).items() for part in _parts(view, wide, tries))
     return counts
 
 
-def _tries(view: View, counting: Lock, query: Query, found: Part | None) -> Iterator[list[Part]]:
-    """What the words ask for: as the answer came to, or, where there is none, all of them and then any."""
+def _tries(view: View, counting: Lock, query: Query, found: Part | None) -> list[list[Part]]:
+    """What the words ask for, all of them and then any, up to what the answer came to; all ways where there is none."""
     if not query.text.strip():
-        yield []
-        return
+        return [[]]
     with counting:
         planned = plan(query.text, view.vocabulary)
         plain = is_plain(query)
@@ -45,24 +55,39 @@ def _tries(view: View, counting: Lock, query: Query, found: Part | None) -> Iter
     ways = [words] if len(words) > 1 and planned.all_first else []
     if words:
         ways.append([either(words)])
-    if found is not None:
-        ways = [way for way in ways if _is_found(view, [*way, *admitted(view, query, scored=False)])][:1]
-    yield from ways
+    if found is not None and len(ways) > 1 and _count(view, [*ways[0], *admitted(view, query, scored=False)]):
+        return ways[:1]
+    return ways
 
 
-def _first(view: View, wide: Query, tries: list[list[Part]]) -> Part | None:
-    """What is found by the first of several ways to take the words that finds anything."""
-    filters = admitted(view, wide, scored=False)
-    return next((every([*way, *filters]) for way in tries if _is_found(view, [*way, *filters])), None)
+def _parts(view: View, query: Query, tries: list[list[Part]]) -> list[Part]:
+    """What each way to take the words finds."""
+    filters = admitted(view, query, scored=False)
+    return [every([*way, *filters]) for way in tries]
 
 
-def _is_found(view: View, parts: list[Part]) -> bool:
-    return counted(view.ask.searcher.search(tantivy.Query.const_score_query(every(parts), 1.0), 1)) > 0
+def _joint(view: View, query: Query, name: str, tries: list[list[Part]]) -> Counts:
+    """The commonest values, each chosen to see what that finds: one offer must meet all that is asked of offers. A
+    listing with some offer that says a value may not be found with it, so that one is never found more often than it
+    counts without."""
+    parts = _parts(view, query, tries)
+    most = merged((_counted(view, part, name, _MOST_TRIED).items() for part in parts), _MOST_CHOSEN)
+    counts: Counter[str] = Counter()
+    for value, at_most in most:
+        if len(counts) >= MOST_VALUES and sorted(counts.values())[-MOST_VALUES] > at_most:
+            break
+        chosen = admitted(view, choosing(query, name, value), scored=False)
+        if number := next(filter(None, (_count(view, [*way, *chosen]) for way in tries)), 0):
+            counts[value] = number
+    return commonest(counts)
 
 
-def _counted(view: View, part: Part, name: str) -> Counts:
+def _count(view: View, parts: list[Part]) -> int:
+    return counted(view.ask.searcher.search(tantivy.Query.const_score_query(every(parts), 1.0), 1))
+
+
+def _counted(view: View, part: Part, name: str, most: int) -> dict[str, int]:
     """The commonest values of a facet. Asked for one at a time: Tantivy limits the values of one aggregation."""
-    terms = {"field": FACET_FIELDS[name], "size": MOST_VALUES, "segment_size": _SEGMENT_VALUES}
+    terms = {"field": FACET_FIELDS[name], "size": most, "segment_size": _SEGMENT_VALUES}
     found = view.ask.searcher.aggregate(part, {"values": {"terms": terms}})["values"]["buckets"]
-    pairs = [(str(each["key"]), int(each["doc_count"])) for each in found]
-    return tuple(sorted(pairs, key=lambda pair: (-pair[1], pair[0])))
+    return {str(each["key"]): int(each["doc_count"]) for each in found}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import nsmallest
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -13,18 +13,17 @@ from overlay.engines.whoosh.saying import narrowed
 from overlay.engines.whoosh.view import View
 from overlay.query import Hit, Hits, Query
 from overlay.search.closeness import MOST, Closeness, brought_near
-from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, standing, unwanted, wanted
+from overlay.search.facts import EXACT, FACET_FIELDS, standing, unwanted, wanted
 from overlay.search.kept import KEPT, Kept, ahead, are_kept, concerns, least
 from overlay.search.matching import Choice, Plan, Word, plan
-from overlay.search.prices import Showing, asks_offer, meets, price_key
+from overlay.search.prices import Showing, asks_offer, meets, price_key, said_together
 from overlay.search.ranking import BEST
 from overlay.search.sorting import is_descending, is_key
-from overlay.search.widening import without_own
+from overlay.search.widening import Counts, is_joint, merged, without_own
 
 Key = tuple[Any, ...]
 Points = dict[int, int]
 """Documents, and how many points they make."""
-Counts = tuple[tuple[str, int], ...]
 
 
 class Found(NamedTuple):
@@ -42,7 +41,7 @@ def search(view: View, query: Query) -> Hits:
         tried.append(points)
         found = list(_admitted(view, query, points))
         if found:
-            return _answer(view, query, found, points, planned)
+            return _answer(view, query, found, tried, planned)
     return Hits((), 0, facets=_facets(view, query, [], tried) or None)
 
 
@@ -142,7 +141,7 @@ def _between(value: int, low: int | None, high: int | None) -> bool:
     return (low is None or value >= low) and (high is None or value <= high)
 
 
-def _answer(view: View, query: Query, found: list[Found], points: Points, planned: Plan | None) -> Hits:
+def _answer(view: View, query: Query, found: list[Found], tried: list[Points], planned: Plan | None) -> Hits:
     find = Showing(query)
     page = _page(view, found, query, find, planned) if query.limit > 0 else []
     ranked = planned is not None and query.sort == "relevance"
@@ -150,21 +149,18 @@ def _answer(view: View, query: Query, found: list[Found], points: Points, planne
         tuple(_hit(view, each, key, find, -key[0] / BEST if ranked else 0.0) for key, each in page),
         min(len(found), EXACT),
         at_least=len(found) > EXACT,
-        facets=_facets(view, query, found, [points]) or None,
+        facets=_facets(view, query, found, tried) or None,
     )
 
 
 def _facets(view: View, query: Query, found: list[Found], tried: list[Points]) -> dict[str, Counts]:
     """What is counted: of all that was found, or, of a facet that is filtered by, of all that its own filter would
-    leave of the first of `tried` that leaves any."""
+    leave of what was `tried`."""
     counts: dict[str, Counts] = {}
     for name in query.facets:
         wide = without_own(query, name)
-        if wide is query:
-            counts[name] = _facet(found, FACET_FIELDS[name])
-        else:
-            wider = (list(_admitted(view, wide, points)) for points in tried)
-            counts[name] = _facet(next(filter(None, wider), []), FACET_FIELDS[name])
+        wider = [found] if wide is query else (_admitted(view, wide, points) for points in tried)
+        counts[name] = merged(_facet(each, wide, name).items() for each in wider)
     return counts
 
 
@@ -208,7 +204,8 @@ def _hit(view: View, each: Found, key: Key, find: Showing, score: float) -> Hit:
     return Hit(each.row.id, item, score, find(each.row.usual, each.row.offers), key)
 
 
-def _facet(found: list[Found], name: str) -> Counts:
-    """The commonest values; each listing counts once."""
-    counts = Counter(value for each in found for value in each.row.facets[name])
-    return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_VALUES])
+def _facet(found: Iterable[Found], query: Query, name: str) -> Counter[str]:
+    """How many listings each value finds."""
+    if is_joint(query, name):
+        return Counter(value for each in found for value in said_together(each.row.offers, query, name))
+    return Counter(value for each in found for value in each.row.facets[FACET_FIELDS[name]])
