@@ -14,6 +14,7 @@ from overlay.search.kept import KEPT
 from overlay.search.listed import U64
 from overlay.search.ranking import LEVELS
 from overlay.search.scoring import COLUMNS
+from overlay.search.segment import Counted
 
 if TYPE_CHECKING:
     from overlay.search.matching import Word
@@ -55,8 +56,8 @@ class Marks:
         self._points = np.zeros((most, LEVELS + 1), np.int64)
 
     def best(
-        self, segment: Segment, words: Sequence[Word], mask: Mask | None, number: int, *, every: bool
-    ) -> tuple[int, U64]:
+        self, segment: Segment, words: Sequence[Word], mask: Mask | None, number: int, enough: int, *, every: bool
+    ) -> Counted:
         """What `Segment.best` tells."""
         most = len(words) + sum([known.terms for known, _ in words])
         if self._base + most > _MOST:
@@ -69,13 +70,14 @@ class Marks:
         for at, (known, unit) in enumerate(words):
             asked[2 * at], asked[2 * at + 1], units[at] = known.address, known.terms, unit
         held = segment.held
-        total = scoring.best(
+        first = np.empty((3, KEPT), np.uint64)
+        total, several = scoring.best(
             held.keys, held.starts, held.rows, segment.levels, segment.seniority, segment.places, *self._views,
             len(words), self._lines, every, mask is not None, _ANY if mask is None else mask, self._base,
-            self._counts, self._found, self._spans, self._points, number, out,
+            self._counts, self._found, self._spans, self._points, number, out, enough, first,
         )  # fmt: skip
         self._base += most
-        return total, out.copy() if out is self._out else out
+        return Counted(total, out.copy() if out is self._out else out, min(total, number), several, first)
 
     def senior(self, segment: Segment, total: int, least: int) -> tuple[int, U64]:
         """What `Segment.senior` tells of the `total` rows that `best` found last."""

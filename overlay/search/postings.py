@@ -8,48 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from overlay.search.kept import are_kept, least
+from overlay.search import kept
 from overlay.search.listed import U64, Block, fact_key
 from overlay.search.matching import Plan
-from overlay.search.segment import Flat, Segment, Wanted, flattened, joined
+from overlay.search.segment import ANY_NUMBER, NONE, Counted, Flat, Segment, Wanted, flattened, joined
 
 MOST = 64_000_000
 """Postings that are kept in memory, five bytes each: those of half a million listings of the usual size."""
 _RATIO = 3  # a segment at most so many times as large as the next one is built into one with it
 _LARGEST = 16_000_000  # postings of a segment that is still built into another: it takes seconds, and 500 MB meanwhile
 _FULL = 2_000_000  # postings that are gathered while a log is read
-
-Found = tuple[int, int, int]
-"""Points, the number that puts it first of those that tie, and the place of a document."""
-
-
-class Counted(NamedTuple):
-    """How many documents were found, and the first of them: at least so many as were asked for, or all. Of those that
-    tie in points and number, all of one segment are in order, and so are all that are here once their ids are compared.
-    The lines of `columns` are their points, the numbers that put those first that tie (their
-    seniority; where there are no words, how late they are), and their places; `number` of its
-    columns say something. `several` columns of `senior` tell the same of those that kept places may be for: the most
-    senior that make enough points (`kept`), and those of other segments that may be as senior."""
-
-    total: int
-    columns: U64
-    number: int
-    senior: U64
-    several: int
-
-    @property
-    def first(self) -> list[Found]:
-        """The first of them, one by one."""
-        points, numbers, places = self.columns[:3, : self.number].tolist()
-        return list(zip(points, numbers, places, strict=True))
-
-
-_NOBODY = np.empty((3, 0), np.uint64)
-NONE = Counted(0, _NOBODY, 0, _NOBODY, 0)
 
 
 class TooManyError(Exception):
@@ -109,18 +80,19 @@ class Postings:
         best come first, of those that tie the most senior. `keeping`: tell who kept places may be for."""
         if not plan.words:
             return NONE
-        words, masked = plan.words, [each.allowed(wanted) for each in self.segments]
+        enough = kept.PAGE if keeping else ANY_NUMBER
+        masks = [each.allowed(wanted) for each in self.segments]
         marks = [each.taken() for each in self.segments]
-        for every in (True, False) if plan.all_first and len(words) > 1 else (False,):
+        for every in (True, False) if plan.all_first and len(plan.words) > 1 else (False,):
             parts = [
-                _counted(*each.best(room, words, mask, number, every=every), number)
-                for each, room, mask in zip(self.segments, marks, masked, strict=True)
+                each.best(room, plan.words, mask, number, enough, every=every)
+                for each, room, mask in zip(self.segments, marks, masks, strict=True)
             ]
             found = _together(parts)
             if found.total:
                 break
-        if keeping and are_kept(found.total):
-            points = least(int(found.columns[0, 0]))
+        if len(parts) > 1 and found.total > enough:
+            points = kept.least(int(found.columns[0, 0]))
             asked = zip(self.segments, marks, parts, strict=True)
             several, senior = _senior([each.senior(room, part.total, points) for each, room, part in asked])
             found = found._replace(senior=senior, several=several)
@@ -158,20 +130,17 @@ def _together(found: list[Counted]) -> Counted:
     columns = np.concatenate([part.columns[:3, : part.number] for part in found], axis=1)
     points, numbers, _ = columns
     order = np.lexsort((~numbers, ~points))
-    return Counted(sum(part.total for part in found), columns.take(order, axis=1), len(order), _NOBODY, 0)
+    return NONE._replace(
+        total=sum(part.total for part in found), columns=columns.take(order, axis=1), number=len(order)
+    )
 
 
 def _senior(found: list[tuple[int, U64]]) -> tuple[int, U64]:
-    if len(found) < 2:
-        return found[0]
     columns = np.concatenate([columns[:, :several] for several, columns in found], axis=1)
     order = np.argsort(~columns[1], kind="stable")
     return len(order), columns.take(order, axis=1)
 
 
 def _latest(segment: Segment, wanted: Wanted, number: int) -> Counted:
-    return _counted(*segment.latest(segment.allowed(wanted), number), number)
-
-
-def _counted(total: int, columns: U64, number: int) -> Counted:
-    return Counted(total, columns, min(total, number), _NOBODY, 0)
+    total, columns = segment.latest(segment.allowed(wanted), number)
+    return NONE._replace(total=total, columns=columns, number=min(total, number))

@@ -188,11 +188,11 @@ def _still(found: U32, total: int, marks: U16, here: int) -> int:
     return kept
 
 
-@kernel
-def senior(found: U32, total: int, counts: U16, least: int, seniority: U64, places: U64, out: U64) -> int:
-    """Of what `best` found last the rows that come first and make so many points at least: their points, `seniority`
-    and `places`, for as many as `out` has columns; how many these are."""
-    made, most = counts[1], out.shape[1]
+@compiled
+def _senior(found: U32, total: int, made: U16, least: int, seniority: U64, places: U64, out: U64) -> int:
+    """Of the rows that are found those that come first and make so many points at least: their points, `seniority` and
+    `places`, for as many as `out` has columns; how many these are."""
+    most = out.shape[1]
     size, last = 0, np.uint64(_LOW)
     for at in range(total):
         row = np.uint64(found[at])
@@ -210,6 +210,12 @@ def senior(found: U32, total: int, counts: U16, least: int, seniority: U64, plac
         row = out[2, at]
         out[0, at], out[1, at], out[2, at] = made[row], seniority[row], places[row]
     return size
+
+
+@kernel
+def senior(found: U32, total: int, counts: U16, least: int, seniority: U64, places: U64, out: U64) -> int:
+    """The most senior of what `best` found last: see `_senior`."""
+    return _senior(found, total, counts[1], least, seniority, places, out)
 
 
 @kernel
@@ -262,10 +268,11 @@ def latest(by_time: U32, newest: U64, places: U64, masked: bool, mask: Mask, num
 def best(
     keys: U64, starts: I64, rows: U32, levels: U8, seniority: U64, places: U64, asked: I64, units: F64, words: int,
     lines: U64, every: bool, masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64,
-    points: I64, number: int, out: U64,
-) -> int:  # fmt: skip
+    points: I64, number: int, out: U64, enough: int, first: U64,
+) -> tuple[int, int]:  # fmt: skip
     """How many rows hold `every` word, or any, of one or more; of the first `number` of them points, `seniority`
-    and `places` in `out`.
+    and `places` in `out`. Where they are more than `enough`, the same of the most senior that make half the points of
+    the best (`kept`) in `first`, and how many these are.
 
     `rows[starts[n]:starts[n + 1]]` ascend and hold the term `keys[n]` at `levels`. The address of the terms of
     each of the `words` and their number stand in `asked`, what they count for in `units`. Where `masked`, only those
@@ -280,7 +287,7 @@ def best(
     for word in range(words):
         order[word] = word
     if every and not _rarest_first(terms, spans, words, order, sizes):
-        return 0
+        return 0, 0
     total = 0
     part_base = np.int64(base)
     for turn in range(words):
@@ -300,4 +307,6 @@ def best(
     for at in range(_first(found, total, counts[1], heap, number)):
         row = _LOW - (heap[at] & _LOW)
         out[0, at], out[1, at], out[2, at] = heap[at] >> 32, seniority[row], places[row]
-    return total
+    if total <= enough:
+        return total, 0
+    return total, _senior(found, total, counts[1], ((heap[0] >> 32) + 1) >> 1, seniority, places, first)

@@ -45,6 +45,36 @@ class Wanted(NamedTuple):
     offers: tuple[Offered, ...] = ()
 
 
+Found = tuple[int, int, int]
+"""Points, the number that puts it first of those that tie, and the place of a document."""
+
+
+class Counted(NamedTuple):
+    """How many documents were found, and the first of them: at least so many as were asked for, or all. Of those that
+    tie in points and number, all of one segment are in order, and so are all that are here once their ids are compared.
+    The lines of `columns` are their points, the numbers that put those first that tie (their seniority; where there are
+    no words, how late they are), and their places; `number` of its columns say something. `several` columns of `senior`
+    tell the same of those that kept places may be for: the most senior that make enough points (`kept`), and those of
+    other segments that may be as senior."""
+
+    total: int
+    columns: U64
+    number: int
+    several: int
+    senior: U64
+
+    @property
+    def first(self) -> list[Found]:
+        """The first of them, one by one."""
+        points, numbers, places = self.columns[:3, : self.number].tolist()
+        return list(zip(points, numbers, places, strict=True))
+
+
+NONE = Counted(0, np.empty((3, 0), np.uint64), 0, 0, np.empty((3, 0), np.uint64))
+ANY_NUMBER = 1 << 40
+"""More rows than there can be."""
+
+
 class Flat(NamedTuple):
     """Documents in any order and what is said of each, in columns that name it by its number."""
 
@@ -200,12 +230,11 @@ class Segment:
         self._marks.append(marks)
 
     def best(
-        self, marks: Marks, words: Sequence[Word], mask: Mask | None, number: int, *, every: bool
-    ) -> tuple[int, U64]:
-        """How many rows hold the terms of `every` word, or of any, of one or more, and are in `mask`; and, in the first
-        three lines, the points, the seniority and the place of each of the `number` with the
-        most points, the first of those that tie. What stands behind and below says nothing."""
-        return marks.best(self, words, mask, number, every=every)
+        self, marks: Marks, words: Sequence[Word], mask: Mask | None, number: int, enough: int, *, every: bool
+    ) -> Counted:
+        """The rows that hold the terms of `every` word, or of any, of one or more, and are in `mask`; of more than
+        `enough` also the most senior that make half the points of the best."""
+        return marks.best(self, words, mask, number, enough, every=every)
 
     def senior(self, marks: Marks, total: int, least: int) -> tuple[int, U64]:
         """Of the `total` rows that `best` found last with the same marks the most senior that make so many points at

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.search import scoring
+from overlay.search import kept, scoring
 from overlay.search.kept import KEPT
 from overlay.search.listed import key
 from overlay.search.marks import Marks
 from overlay.search.matching import Gain, Known, Word
 from overlay.search.ranking import LEVELS
-from overlay.search.segment import Flat, Segment
+from overlay.search.segment import ANY_NUMBER, Flat, Segment
 
 ROWS = 90
 TERMS = ("rare", "few", "some", "many", "nowhere")
@@ -99,10 +99,10 @@ def slowly(asked: Asked, held: Held) -> tuple[int, list[tuple[int, int, int]]]:
 def ask(segment: Segment, asked: Asked) -> tuple[int, list[tuple[int, int, int]]]:
     mask = None if asked.mask is None else np.array(asked.mask)
     marks = segment.taken()
-    total, columns = segment.best(marks, asked.words, mask, asked.number, every=asked.every)
+    found = segment.best(marks, asked.words, mask, asked.number, ANY_NUMBER, every=asked.every)
     segment.given(marks)
-    points, newest, places = columns[:3, : min(total, asked.number)].tolist()
-    return total, list(zip(points, newest, places, strict=True))
+    assert found.number == min(found.total, asked.number)
+    return found.total, found.first
 
 
 @given(held, st.lists(asked, min_size=1, max_size=6))
@@ -118,11 +118,12 @@ def test_the_most_senior_with_enough_points_are_the_first_rows_that_have_them(
 ) -> None:
     here = segment(held)
     marks = here.taken()
-    total, _ = here.best(marks, asked.words, None, 1, every=asked.every)
-    several, columns = here.senior(marks, total, least)
+    best = here.best(marks, asked.words, None, 1, 0, every=asked.every)
     _, found = slowly(asked._replace(mask=None, number=ROWS), held)
-    enough = sorted((one for one in found if one[0] >= least), key=lambda one: -one[1])[:KEPT]
-    assert list(map(tuple, columns[:, :several].T.tolist())) == enough
+    half = kept.least(max((points for points, *_ in found), default=0))
+    for points, (several, columns) in ((half, best[3:]), (least, here.senior(marks, best.total, least))):
+        enough = sorted((one for one in found if one[0] >= points), key=lambda one: -one[1])[:KEPT]
+        assert list(map(tuple, columns[:, :several].T.tolist())) == enough
 
 
 hits_ = st.lists(st.integers(0, 9), min_size=21, max_size=40).map(lambda points: sorted(points, reverse=True))

@@ -26,12 +26,12 @@ from overlay.search.facts import is_plain, wanted
 from overlay.search.kept import KEPT, Kept, Row, ahead, behind, concerns
 from overlay.search.listed import U64, paid, priced, taken
 from overlay.search.matching import Plan, plan
-from overlay.search.postings import Counted, Found, Postings
+from overlay.search.postings import Postings
 from overlay.search.prices import Showing, amount_key, asks_offer, asks_price, each_currency
 from overlay.search.prices import is_plain as is_any_offer
 from overlay.search.ranking import BEST
 from overlay.search.records import Records
-from overlay.search.segment import Offered, Wanted
+from overlay.search.segment import Counted, Found, Offered, Wanted
 
 _LAST = 1_000  # a page that ends beyond is looked for elsewhere
 
