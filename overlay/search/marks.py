@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from overlay.search import scoring
-from overlay.search.kept import KEPT
 from overlay.search.listed import U64
 from overlay.search.ranking import LEVELS
-from overlay.search.scoring import COLUMNS
-from overlay.search.segment import Counted
+from overlay.search.scoring import COLUMNS, KEPT, LINES
+from overlay.search.segment import Counted, Found
 
 if TYPE_CHECKING:
     from overlay.search.matching import Word
@@ -43,7 +42,7 @@ class Marks:
         self._counts = np.zeros((5, rows), np.uint16)
         self._found = np.zeros(rows, np.uint32)
         self._base = 0
-        self._out = np.zeros((4, _USUAL), np.uint64)
+        self._out = np.zeros((LINES, _USUAL), np.uint64)
         self._make_room(64)
 
     def _make_room(self, most: int) -> None:
@@ -56,7 +55,15 @@ class Marks:
         self._points = np.zeros((most, LEVELS + 1), np.int64)
 
     def best(
-        self, segment: Segment, words: Sequence[Word], mask: Mask | None, number: int, enough: int, *, every: bool
+        self,
+        segment: Segment,
+        words: Sequence[Word],
+        mask: Mask | None,
+        number: int,
+        enough: int,
+        ahead: int,
+        *,
+        every: bool,
     ) -> Counted:
         """What `Segment.best` tells."""
         most = len(words) + sum([known.terms for known, _ in words])
@@ -65,22 +72,21 @@ class Marks:
             self._base = 0
         if most > len(self._spans):
             self._make_room(most)
-        out = self._out if number <= _USUAL else np.empty((4, number), np.uint64)
+        out = self._out if number <= _USUAL else np.empty((LINES, number), np.uint64)
         asked, units = self._asked, self._units
         for at, (known, unit) in enumerate(words):
             asked[2 * at], asked[2 * at + 1], units[at] = known.address, known.terms, unit
         held = segment.held
-        first = np.empty((3, KEPT), np.uint64)
-        total, several = scoring.best(
+        total, several, moved = scoring.best(
             held.keys, held.starts, held.rows, segment.levels, segment.seniority, segment.places, *self._views,
             len(words), self._lines, every, mask is not None, _ANY if mask is None else mask, self._base,
-            self._counts, self._found, self._spans, self._points, number, out, enough, first,
+            self._counts, self._found, self._spans, self._points, number, out, enough, ahead,
         )  # fmt: skip
         self._base += most
-        return Counted(total, out.copy() if out is self._out else out, min(total, number), several, first)
+        return Counted(total, out.copy() if out is self._out else out, min(total, number), several, moved)
 
-    def senior(self, segment: Segment, total: int, least: int) -> tuple[int, U64]:
+    def senior(self, segment: Segment, total: int, least: int) -> list[Found]:
         """What `Segment.senior` tells of the `total` rows that `best` found last."""
-        out = np.empty((3, KEPT), np.uint64)
-        counts, found, seniority = self._counts, self._found, segment.seniority
-        return scoring.senior(found, total, counts, least, seniority, segment.places, out), out
+        out = np.empty((LINES, KEPT), np.uint64)
+        several = scoring.senior(self._found, total, self._counts, least, segment.seniority, segment.places, out)
+        return Counted(total, out, 0, several).senior

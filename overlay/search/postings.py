@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from overlay.search import kept
-from overlay.search.listed import U64, Block, fact_key
-from overlay.search.matching import Plan
-from overlay.search.segment import ANY_NUMBER, NONE, Counted, Flat, Segment, Wanted, flattened, joined
+from overlay.search.listed import Block, fact_key
+from overlay.search.matching import Plan, Word
+from overlay.search.segment import ANY_NUMBER, LINES, NONE, Counted, Flat, Found, Segment, Wanted, flattened, joined
 
 MOST = 64_000_000
 """Postings that are kept in memory, five bytes each: those of half a million listings of the usual size."""
@@ -75,27 +75,44 @@ class Postings:
         """The latest of what is wanted."""
         return _together([_latest(each, wanted, number) for each in self.segments])
 
-    def best(self, plan: Plan, wanted: Wanted, number: int, *, keeping: bool = False) -> Counted:
+    def best(self, plan: Plan, wanted: Wanted, number: int, ahead: int = 0) -> Counted:
         """What is wanted and says all words of a question, if they are few and anything does; else any of them. The
-        best come first, of those that tie the most senior. `keeping`: tell who kept places may be for."""
+        best come first, of those that tie the most senior. Where so many as are `ahead` are fewer than is asked for,
+        places are kept behind these."""
         if not plan.words:
             return NONE
-        enough = kept.PAGE if keeping else ANY_NUMBER
+        enough = kept.PAGE if 0 < ahead < number else ANY_NUMBER
+        attempts = (True, False) if plan.all_first and len(plan.words) > 1 else (False,)
+        if len(self.segments) > 1:
+            return self._best(plan.words, wanted, number, enough, ahead, attempts)
+        found = NONE
+        for segment in self.segments:
+            mask, marks = segment.allowed(wanted), segment.taken()
+            for every in attempts:
+                found = segment.best(marks, plan.words, mask, number, enough, ahead, every=every)
+                if found.total:
+                    break
+            segment.given(marks)
+        return found
+
+    def _best(
+        self, words: tuple[Word, ...], wanted: Wanted, number: int, enough: int, ahead: int, attempts: tuple[bool, ...]
+    ) -> Counted:
+        """The same of several segments."""
         masks = [each.allowed(wanted) for each in self.segments]
         marks = [each.taken() for each in self.segments]
-        for every in (True, False) if plan.all_first and len(plan.words) > 1 else (False,):
+        for every in attempts:
             parts = [
-                each.best(room, plan.words, mask, number, enough, every=every)
+                each.best(room, words, mask, number, ANY_NUMBER, ahead, every=every)
                 for each, room, mask in zip(self.segments, marks, masks, strict=True)
             ]
             found = _together(parts)
             if found.total:
                 break
-        if len(parts) > 1 and found.total > enough:
+        if found.total > enough:
             points = kept.least(int(found.columns[0, 0]))
             asked = zip(self.segments, marks, parts, strict=True)
-            several, senior = _senior([each.senior(room, part.total, points) for each, room, part in asked])
-            found = found._replace(senior=senior, several=several)
+            found = _placed(found, [each.senior(room, part.total, points) for each, room, part in asked], ahead)
         for each, room in zip(self.segments, marks, strict=True):
             each.given(room)
         return found
@@ -130,17 +147,22 @@ def _together(found: list[Counted]) -> Counted:
     columns = np.concatenate([part.columns[:3, : part.number] for part in found], axis=1)
     points, numbers, _ = columns
     order = np.lexsort((~numbers, ~points))
-    return NONE._replace(
-        total=sum(part.total for part in found), columns=columns.take(order, axis=1), number=len(order)
-    )
+    return Counted(sum(part.total for part in found), columns.take(order, axis=1), len(order))
 
 
-def _senior(found: list[tuple[int, U64]]) -> tuple[int, U64]:
-    columns = np.concatenate([columns[:, :several] for several, columns in found], axis=1)
-    order = np.argsort(~columns[1], kind="stable")
-    return len(order), columns.take(order, axis=1)
+def _placed(found: Counted, parts: list[list[Found]], ahead: int) -> Counted:
+    """With places kept for the most senior, of which all are told that may be of them: ids decide about those that
+    tie."""
+    from overlay.search.scoring import place  # with Numba, which only those who hold postings need
+
+    senior = sorted((each for part in parts for each in part), key=lambda each: -each[1])
+    columns = np.zeros((LINES, max(found.number, len(senior))), np.uint64)
+    columns[:3, : found.number] = found.columns
+    columns[-3:, : len(senior)] = np.array(senior, np.uint64).T
+    moved = place(columns, found.number, min(len(senior), kept.KEPT), ahead)
+    return Counted(found.total, columns, found.number, len(senior), moved)
 
 
 def _latest(segment: Segment, wanted: Wanted, number: int) -> Counted:
     total, columns = segment.latest(segment.allowed(wanted), number)
-    return NONE._replace(total=total, columns=columns, number=min(total, number))
+    return Counted(total, columns, min(total, number))

@@ -9,8 +9,8 @@ from overlay.search.gathering import gathered
 from overlay.search.lexicon import empty
 from overlay.search.matching import Gain, Known, Word
 from overlay.search.records import Record
-from overlay.search.scoring import keep
-from overlay.search.segment import ANY_NUMBER, Flat, Segment
+from overlay.search.scoring import place
+from overlay.search.segment import Flat, Segment
 
 
 def prepare() -> None:
@@ -25,6 +25,6 @@ def prepare() -> None:
     one = Segment.build(Flat(keys, keys, keys, [b""], keys, rows, levels, keys[:0], rows[:0], keys[:0], rows[:0]))
     one.latest(None, 1)
     marks = one.taken()
-    found = one.best(marks, [Word(Known([(("a",), Gain(1.0))]), 1.0)], None, 1, ANY_NUMBER, every=False)
-    several, senior = one.senior(marks, found.total, 0)
-    keep(found.columns, 1, senior, several, 1, np.empty((3, 1), np.uint64))
+    found = one.best(marks, [Word(Known([(("a",), Gain(1.0))]), 1.0)], None, 1, 0, 1, every=False)
+    one.senior(marks, found.total, 0)
+    place(found.columns, 1, 0, 1)

@@ -26,6 +26,12 @@ KEY, WORD, STEP, STEPS, FLAT, WORTH = range(COLUMNS)
 """Columns of the terms of a question, ascending by `WORD`. A term is number `STEP` of the `STEPS` that only count
 together, which is worth `WORTH`, the bits of a float; where it is `FLAT`, all levels make the same points."""
 
+KEPT = 10
+"""See `kept`: a number here, as what is compiled is kept until this file changes, whatever it imports."""
+WORK, PLACED, SENIOR, LINES = 3, 4, 7, 10
+"""Lines of what is found: points, seniority and places; some to work in; the same three where places are kept; and the
+same of the most senior."""
+
 _START, _END = 0, 1  # columns of spans
 _ADDRESS, _TERMS = 0, 1  # columns of the words that are asked for
 _SOUGHT = 32  # postings that are read in the time that one is sought
@@ -190,59 +196,66 @@ def _still(found: U32, total: int, marks: U16, here: int) -> int:
 
 @compiled
 def _senior(found: U32, total: int, made: U16, least: int, seniority: U64, places: U64, out: U64) -> int:
-    """Of the rows that are found those that come first and make so many points at least: their points, `seniority` and
-    `places`, for as many as `out` has columns; how many these are."""
-    most = out.shape[1]
+    """Of the rows that are found those that come first and make so many points at least, `KEPT` at most: points,
+    `seniority` and `places` in the lines of `out` from `SENIOR` on; how many these are."""
     size, last = 0, np.uint64(_LOW)
     for at in range(total):
         row = np.uint64(found[at])
         if row >= last or made[row] < least:
             continue
-        to = size if size < most else most - 1
-        while to > 0 and out[2, to - 1] > row:
-            out[2, to] = out[2, to - 1]
+        to = size if size < KEPT else KEPT - 1
+        while to > 0 and out[SENIOR + 2, to - 1] > row:
+            out[SENIOR + 2, to] = out[SENIOR + 2, to - 1]
             to -= 1
-        out[2, to] = row
-        size += size < most
-        if size == most:
-            last = out[2, most - 1]
+        out[SENIOR + 2, to] = row
+        size += size < KEPT
+        if size == KEPT:
+            last = out[SENIOR + 2, KEPT - 1]
     for at in range(size):
-        row = out[2, at]
-        out[0, at], out[1, at], out[2, at] = made[row], seniority[row], places[row]
+        row = out[SENIOR + 2, at]
+        out[SENIOR, at], out[SENIOR + 1, at], out[SENIOR + 2, at] = made[row], seniority[row], places[row]
     return size
 
 
-@kernel
-def senior(found: U32, total: int, counts: U16, least: int, seniority: U64, places: U64, out: U64) -> int:
-    """The most senior of what `best` found last: see `_senior`."""
-    return _senior(found, total, counts[1], least, seniority, places, out)
-
-
-@kernel
-def keep(columns: U64, number: int, senior: U64, several: int, ahead: int, out: U64) -> int:
-    """Into `out` the first `ahead` of a number of columns, behind them those of the `several` that are `senior` and not
-    among them, with the points and the seniority of the last of these, then the others; how many stand between."""
+@compiled
+def _place(out: U64, number: int, several: int, ahead: int) -> int:
+    """From line `PLACED` on the first `ahead` of a number of columns, behind them the `several` most senior that are
+    not among these, with the points and the seniority of the last of these, then the others, so many in all; how many
+    stand between."""
     moved = 0
     for at in range(several):
-        place, known = senior[2, at], False
+        place, known = out[SENIOR + 2, at], False
         for before in range(ahead):
-            known |= columns[2, before] == place
+            known |= out[2, before] == place
         if not known:
-            senior[2, moved] = place
+            out[WORK, moved] = place
             moved += 1
     to = 0
     for at in range(number):
         if at == ahead:
-            for one in range(min(moved, out.shape[1] - to)):
-                out[0, to], out[1, to], out[2, to] = columns[0, at - 1], columns[1, at - 1], senior[2, one]
+            for one in range(min(moved, number - to)):
+                out[PLACED, to], out[PLACED + 1, to] = out[0, at - 1], out[1, at - 1]
+                out[PLACED + 2, to] = out[WORK, one]
                 to += 1
         is_moved = False
         for one in range(moved):
-            is_moved |= columns[2, at] == senior[2, one]
-        if not is_moved and to < out.shape[1]:
-            out[0, to], out[1, to], out[2, to] = columns[0, at], columns[1, at], columns[2, at]
+            is_moved |= out[2, at] == out[WORK, one]
+        if not is_moved and to < number:
+            out[PLACED, to], out[PLACED + 1, to], out[PLACED + 2, to] = out[0, at], out[1, at], out[2, at]
             to += 1
     return moved
+
+
+@kernel
+def senior(found: U32, total: int, counts: U16, least: int, seniority: U64, places: U64, out: U64) -> int:
+    """The most senior of what `best` found last that make so many points at least: see `_senior`."""
+    return _senior(found, total, counts[1], least, seniority, places, out)
+
+
+@kernel
+def place(out: U64, number: int, several: int, ahead: int) -> int:
+    """Keep places: see `_place`."""
+    return _place(out, number, several, ahead)
 
 
 @kernel
@@ -268,17 +281,18 @@ def latest(by_time: U32, newest: U64, places: U64, masked: bool, mask: Mask, num
 def best(
     keys: U64, starts: I64, rows: U32, levels: U8, seniority: U64, places: U64, asked: I64, units: F64, words: int,
     lines: U64, every: bool, masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64,
-    points: I64, number: int, out: U64, enough: int, first: U64,
-) -> tuple[int, int]:  # fmt: skip
+    points: I64, number: int, out: U64, enough: int, ahead: int,
+) -> tuple[int, int, int]:  # fmt: skip
     """How many rows hold `every` word, or any, of one or more; of the first `number` of them points, `seniority`
-    and `places` in `out`. Where they are more than `enough`, the same of the most senior that make half the points of
-    the best (`kept`) in `first`, and how many these are.
+    and `places` in `out`. Where they are more than `enough`, also the most senior that make half the points of the best
+    (`kept`), and how all of them stand where these have places behind so many as are `ahead`; how many are most senior,
+    and how many were moved for it.
 
     `rows[starts[n]:starts[n + 1]]` ascend and hold the term `keys[n]` at `levels`. The address of the terms of
     each of the `words` and their number stand in `asked`, what they count for in `units`. Where `masked`, only those
     count that `mask` says yes to. In the first and the fourth line of `counts` nothing is above `base`, and it can grow
     by one for every term and word. `lines`, `spans` and `points` have as many lines as terms and words, `found` and the
-    lines of `counts` as there are rows, `out` three lines and a fourth to work in.
+    lines of `counts` as there are rows, `out` has `LINES`.
     """
     terms = lines[: _copy_terms(asked, words, lines)]
     _make_points(terms, lines.view(np.float64), units, points)
@@ -287,7 +301,7 @@ def best(
     for word in range(words):
         order[word] = word
     if every and not _rarest_first(terms, spans, words, order, sizes):
-        return 0, 0
+        return 0, 0, 0
     total = 0
     part_base = np.int64(base)
     for turn in range(words):
@@ -303,10 +317,12 @@ def best(
                 part_base += np.int64(terms[term, STEPS])
         if later:
             total = _still(found, total, counts[0], here)
-    heap = out[3].view(np.int64)
+    heap = out[WORK].view(np.int64)
     for at in range(_first(found, total, counts[1], heap, number)):
         row = _LOW - (heap[at] & _LOW)
         out[0, at], out[1, at], out[2, at] = heap[at] >> 32, seniority[row], places[row]
     if total <= enough:
-        return total, 0
-    return total, _senior(found, total, counts[1], ((heap[0] >> 32) + 1) >> 1, seniority, places, first)
+        return total, 0, 0
+    least = (int(out[0, 0]) + 1) >> 1
+    several = _senior(found, total, counts[1], least, seniority, places, out)
+    return total, several, _place(out, min(total, number), several, ahead)

@@ -45,6 +45,8 @@ class Wanted(NamedTuple):
     offers: tuple[Offered, ...] = ()
 
 
+_PLACED, _SENIOR, LINES = 4, 7, 10  # lines of columns, as in `scoring`
+
 Found = tuple[int, int, int]
 """Points, the number that puts it first of those that tie, and the place of a document."""
 
@@ -52,25 +54,40 @@ Found = tuple[int, int, int]
 class Counted(NamedTuple):
     """How many documents were found, and the first of them: at least so many as were asked for, or all. Of those that
     tie in points and number, all of one segment are in order, and so are all that are here once their ids are compared.
-    The lines of `columns` are their points, the numbers that put those first that tie (their seniority; where there are
-    no words, how late they are), and their places; `number` of its columns say something. `several` columns of `senior`
-    tell the same of those that kept places may be for: the most senior that make enough points (`kept`), and those of
-    other segments that may be as senior."""
+
+    The first lines of `columns` are their points, the numbers that put those first that tie (their seniority; where
+    there are no words, how late they are), and their places; `number` of its columns say something. Where places are
+    kept (`kept`), the next lines tell the same of the `several` that are the most senior, and of how all stand where
+    so many of these as are `moved` have places of their own."""
 
     total: int
     columns: U64
     number: int
-    several: int
-    senior: U64
+    several: int = 0
+    moved: int = 0
 
     @property
     def first(self) -> list[Found]:
         """The first of them, one by one."""
-        points, numbers, places = self.columns[:3, : self.number].tolist()
-        return list(zip(points, numbers, places, strict=True))
+        return _one_by_one(self.columns[:3, : self.number])
+
+    @property
+    def senior(self) -> list[Found]:
+        """The most senior."""
+        return _one_by_one(self.columns[_SENIOR : _SENIOR + 3, : self.several]) if self.several else []
+
+    @property
+    def placed(self) -> U64:
+        """How they stand where places are kept."""
+        return self.columns[_PLACED : _PLACED + 3] if self.several else self.columns
 
 
-NONE = Counted(0, np.empty((3, 0), np.uint64), 0, 0, np.empty((3, 0), np.uint64))
+def _one_by_one(columns: U64) -> list[Found]:
+    points, numbers, places = columns.tolist()
+    return list(zip(points, numbers, places, strict=True))
+
+
+NONE = Counted(0, np.empty((3, 0), np.uint64), 0)
 ANY_NUMBER = 1 << 40
 """More rows than there can be."""
 
@@ -230,15 +247,23 @@ class Segment:
         self._marks.append(marks)
 
     def best(
-        self, marks: Marks, words: Sequence[Word], mask: Mask | None, number: int, enough: int, *, every: bool
+        self,
+        marks: Marks,
+        words: Sequence[Word],
+        mask: Mask | None,
+        number: int,
+        enough: int,
+        ahead: int,
+        *,
+        every: bool,
     ) -> Counted:
         """The rows that hold the terms of `every` word, or of any, of one or more, and are in `mask`; of more than
-        `enough` also the most senior that make half the points of the best."""
-        return marks.best(self, words, mask, number, enough, every=every)
+        `enough` also the most senior that make half the points of the best, placed behind those `ahead`."""
+        return marks.best(self, words, mask, number, enough, ahead, every=every)
 
-    def senior(self, marks: Marks, total: int, least: int) -> tuple[int, U64]:
+    def senior(self, marks: Marks, total: int, least: int) -> list[Found]:
         """Of the `total` rows that `best` found last with the same marks the most senior that make so many points at
-        least, `kept.KEPT` at most: how many, and columns as `best` gives them."""
+        least."""
         return marks.senior(self, total, least)
 
     def latest(self, mask: Mask | None, number: int) -> tuple[int, U64]:

@@ -15,7 +15,7 @@ from overlay.search.listed import key
 from overlay.search.marks import Marks
 from overlay.search.matching import Gain, Known, Word
 from overlay.search.ranking import LEVELS
-from overlay.search.segment import ANY_NUMBER, Flat, Segment
+from overlay.search.segment import ANY_NUMBER, LINES, Counted, Flat, Segment
 
 ROWS = 90
 TERMS = ("rare", "few", "some", "many", "nowhere")
@@ -99,7 +99,7 @@ def slowly(asked: Asked, held: Held) -> tuple[int, list[tuple[int, int, int]]]:
 def ask(segment: Segment, asked: Asked) -> tuple[int, list[tuple[int, int, int]]]:
     mask = None if asked.mask is None else np.array(asked.mask)
     marks = segment.taken()
-    found = segment.best(marks, asked.words, mask, asked.number, ANY_NUMBER, every=asked.every)
+    found = segment.best(marks, asked.words, mask, asked.number, ANY_NUMBER, 1, every=asked.every)
     segment.given(marks)
     assert found.number == min(found.total, asked.number)
     return found.total, found.first
@@ -118,12 +118,12 @@ def test_the_most_senior_with_enough_points_are_the_first_rows_that_have_them(
 ) -> None:
     here = segment(held)
     marks = here.taken()
-    best = here.best(marks, asked.words, None, 1, 0, every=asked.every)
+    best = here.best(marks, asked.words, None, 1, 0, 1, every=asked.every)
     _, found = slowly(asked._replace(mask=None, number=ROWS), held)
     half = kept.least(max((points for points, *_ in found), default=0))
-    for points, (several, columns) in ((half, best[3:]), (least, here.senior(marks, best.total, least))):
+    for points, several in ((half, best.senior), (least, here.senior(marks, best.total, least))):
         enough = sorted((one for one in found if one[0] >= points), key=lambda one: -one[1])[:KEPT]
-        assert list(map(tuple, columns[:, :several].T.tolist())) == enough
+        assert several == enough
 
 
 hits_ = st.lists(st.integers(0, 9), min_size=21, max_size=40).map(lambda points: sorted(points, reverse=True))
@@ -135,19 +135,22 @@ def test_kept_places_stand_behind_those_ahead_with_their_points(
 ) -> None:
     natural = [(made, 5_000 - at, at) for at, made in enumerate(points)]
     senior = data.draw(st.lists(st.sampled_from(natural), max_size=KEPT, unique=True))
-    number, stop = data.draw(st.integers(ahead, 40)), data.draw(st.integers(ahead, 40))
-    number = min(number, len(natural))
-    stop = min(stop, number)
-    columns = np.array(natural[:number], np.uint64).T.copy()
-    room = np.zeros((3, KEPT), np.uint64)
-    room[:, : len(senior)] = np.array(senior, np.uint64).reshape(-1, 3).T
-    out = np.zeros((3, stop), np.uint64)
-    moved = scoring.keep(columns, number, room, len(senior), ahead, out)
+    number = data.draw(st.integers(ahead, len(natural)))
+    columns = np.zeros((LINES, 40), np.uint64)
+    columns[:3, :number] = np.array(natural[:number], np.uint64).T
+    columns[-3:, : len(senior)] = np.array(senior, np.uint64).reshape(-1, 3).T
+    moved = scoring.place(columns, number, len(senior), ahead)
     between = [one for one in senior if one not in natural[:ahead]]
     assert moved == len(between)
+    found = Counted(number, columns, number, max(1, len(senior)), moved)
     others = [one for one in natural[ahead:number] if one not in between]
     expected = [*natural[:ahead], *((*natural[ahead - 1][:2], place) for *_, place in between), *others]
-    assert list(map(tuple, out.T.tolist())) == expected[:stop]
+    assert list(map(tuple, found.placed[:, :number].T.tolist())) == expected[:number]
+    assert found.senior[: len(senior)] == senior
+
+
+def test_numbers_that_loops_know_by_themselves_are_those_of_others() -> None:
+    assert (scoring.KEPT, scoring.LINES) == (kept.KEPT, LINES)
 
 
 @given(st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS), st.integers(0, 100))

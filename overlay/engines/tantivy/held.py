@@ -11,9 +11,7 @@ from functools import partial
 from itertools import pairwise
 from operator import attrgetter, itemgetter
 from threading import Lock
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from overlay.engines.tantivy.near import nearer
 from overlay.engines.tantivy.pages import Key, Keyed, answer, hits, whole_ties
@@ -23,8 +21,8 @@ from overlay.search import choosing
 from overlay.search.choosing import ANY
 from overlay.search.closeness import MOST
 from overlay.search.facts import is_plain, wanted
-from overlay.search.kept import KEPT, Kept, Row, ahead, behind, concerns
-from overlay.search.listed import U64, paid, priced, taken
+from overlay.search.kept import KEPT, Kept, Row, ahead, behind
+from overlay.search.listed import paid, priced, taken
 from overlay.search.matching import Plan, plan
 from overlay.search.postings import Postings
 from overlay.search.prices import Showing, amount_key, asks_offer, asks_price, each_currency
@@ -102,7 +100,7 @@ def _found(view: View, postings: Postings, counting: Lock, query: Query, listing
         planned = plan(query.text, view.vocabulary)
     if planned.closeness is not None:
         number = max(number, MOST)
-    return postings.best(planned, listings, number, keeping=concerns(query, ahead(planned))), planned
+    return postings.best(planned, listings, number, ahead(planned)), planned
 
 
 _WORDLESS = Plan((), all_first=True)
@@ -140,17 +138,8 @@ def _natural(found: Counted, read: _Read, start: int, limit: int) -> list[Row]:
 
 def _with_kept(natural: _Rows, found: Counted, read: _Read, first: int) -> _Rows:
     """The same where places are kept behind the `first`."""
-    places = found.senior[:, : found.several].T.tolist()
-    senior = sorted(read(list(map(tuple, places))), key=lambda row: row[0][1:])[:KEPT]
+    senior = sorted(read(found.senior), key=lambda row: row[0][1:])[:KEPT]
     return partial(Kept.of(natural(0, first), senior).page, natural)
-
-
-class _Placed(NamedTuple):
-    """The columns of hits, `moved` of them in kept places behind the `first`."""
-
-    columns: U64
-    first: int = 0
-    moved: int = 0
 
 
 def _written(view: View, postings: Postings, found: Counted, query: Query, listings: Wanted, first: int) -> Hits | None:
@@ -164,23 +153,12 @@ def _written(view: View, postings: Postings, found: Counted, query: Query, listi
             return None
         asked = choosing.asked(query, listings.offers[0] if listings.offers else Offered(()))
     start, stop = min(query.offset, found.number), min(query.offset + query.limit, found.number)
-    placed = _placed(found, first, stop)
-    written = view.records.written(placed.columns, start, stop, asked)
+    written = view.records.written(found.placed, start, stop, asked)
     if written is None:
         return None
-    of = view.records, placed, start, query
+    of = view.records, found, first, start, query
     hits = Written(stop - start, written.enclosed, partial(_made, *of), partial(_key, *of))
     return answer(hits, found.total, ages=False)
-
-
-def _placed(found: Counted, first: int, stop: int) -> _Placed:
-    if not found.several:
-        return _Placed(found.columns)
-    from overlay.search.scoring import keep  # with Numba, which only those who hold postings need
-
-    columns = np.empty((3, stop), np.uint64)
-    several = min(found.several, KEPT)
-    return _Placed(columns, first, keep(found.columns, found.number, found.senior, several, first, columns))
 
 
 def _ties(found: Counted, query: Query) -> bool:
@@ -188,21 +166,22 @@ def _ties(found: Counted, query: Query) -> bool:
     before, or of the most senior."""
     first = 0 if found.several else max(0, query.offset - 1)
     near = found.first[first : query.offset + query.limit + 1]
-    senior = sorted(found.senior[1, : found.several].tolist())
-    return any(one[:2] == other[:2] for one, other in pairwise(near)) or len(set(senior)) < len(senior)
+    senior = {number for _, number, _ in found.senior}
+    return any(one[:2] == other[:2] for one, other in pairwise(near)) or len(senior) < found.several
 
 
-def _made(records: Records, found: _Placed, start: int, query: Query, at: int) -> Hit:
-    points, _, place = found.columns[:3, start + at].tolist()
+def _made(records: Records, found: Counted, first: int, start: int, query: Query, at: int) -> Hit:
+    points, _, place = found.placed[:3, start + at].tolist()
     ((id_, usual, offers, item, _),) = records.shown((place,))
-    return Hit(id_, item, points / BEST, Showing(query)(usual, offers), _key(records, found, start, query, at))
+    key = _key(records, found, first, start, query, at)
+    return Hit(id_, item, points / BEST, Showing(query)(usual, offers), key)
 
 
-def _key(records: Records, found: _Placed, start: int, query: Query, at: int) -> Key:
-    number = start + at - found.first
+def _key(records: Records, found: Counted, first: int, start: int, query: Query, at: int) -> Key:
+    number = start + at - first
     if 0 <= number < found.moved:
-        return behind(_key(records, found, found.first - 1, query, 0), number)
-    points, of_ties, place = found.columns[:3, start + at].tolist()
+        return behind(_key(records, found, first, 0, query, first - 1), number)
+    points, of_ties, place = found.placed[:3, start + at].tolist()
     key: Key = _key_of((points, of_ties, place), records.id_at(place), scored=bool(query.text.strip()))
     return key
 
