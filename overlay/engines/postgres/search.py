@@ -196,7 +196,7 @@ def _facets(
         if name not in narrow and not (wide is query and found is None):
             ways = [way.found(state, wide) for way in (tried[-1:] if wide is query else tried)]
             most = MOST_VALUES if len(ways) == 1 else _MOST_TRIED
-            if is_joint(wide, name):
+            if is_joint(wide, name) and ways and _count(connection, ways[-1], EXACT + 1) <= EXACT:
                 counts[name] = merged(_joint(connection, state, wide, name, each, most) for each in ways)
             else:
                 counts[name] = merged(_counted(connection, state, [name], each, most)[name] for each in ways)

@@ -4,6 +4,7 @@ value counts what choosing it finds.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from threading import Lock
 
@@ -14,7 +15,7 @@ from overlay.engines.tantivy.queries import Part, either, every
 from overlay.engines.tantivy.run import counted
 from overlay.engines.tantivy.view import View
 from overlay.query import Query
-from overlay.search.facts import FACET_FIELDS, MOST_VALUES, is_plain
+from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, is_plain
 from overlay.search.matching import plan
 from overlay.search.widening import Counts, choosing, commonest, is_joint, merged, without_own
 
@@ -69,17 +70,19 @@ def _parts(view: View, query: Query, tries: list[list[Part]]) -> list[Part]:
 def _joint(view: View, query: Query, name: str, tries: list[list[Part]]) -> Counts:
     """The commonest values, each chosen to see what that finds: one offer must meet all that is asked of offers. A
     listing with some offer that says a value may not be found with it, so that one is never found more often than it
-    counts without."""
+    counts without; that is told where more is found than is counted exactly."""
     parts = _parts(view, query, tries)
+    if parts and _count(view, parts[-1:]) > EXACT:
+        return merged(_counted(view, part, name, MOST_VALUES).items() for part in parts)
     most = merged((_counted(view, part, name, _MOST_TRIED).items() for part in parts), _MOST_CHOSEN)
-    counts: Counter[str] = Counter()
+    counts: list[tuple[int, str]] = []
     for value, at_most in most:
-        if len(counts) >= MOST_VALUES and sorted(counts.values())[-MOST_VALUES] > at_most:
+        if len(counts) >= MOST_VALUES and counts[MOST_VALUES - 1] < (-at_most, value):
             break
         chosen = admitted(view, choosing(query, name, value), scored=False)
         if number := next(filter(None, (_count(view, [*way, *chosen]) for way in tries)), 0):
-            counts[value] = number
-    return commonest(counts)
+            insort(counts, (-number, value))
+    return tuple((value, -number) for number, value in counts[:MOST_VALUES])
 
 
 def _count(view: View, parts: list[Part]) -> int:

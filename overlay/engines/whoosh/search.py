@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from heapq import nsmallest
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -159,8 +159,9 @@ def _facets(view: View, query: Query, found: list[Found], tried: list[Points]) -
     counts: dict[str, Counts] = {}
     for name in query.facets:
         wide = without_own(query, name)
-        wider = [found] if wide is query else (_admitted(view, wide, points) for points in tried)
-        counts[name] = merged(_facet(each, wide, name).items() for each in wider)
+        wider = [found] if wide is query else [list(_admitted(view, wide, points)) for points in tried]
+        joint = is_joint(wide, name) and len(wider[-1]) <= EXACT
+        counts[name] = merged(_facet(each, wide, name, joint=joint).items() for each in wider)
     return counts
 
 
@@ -204,8 +205,8 @@ def _hit(view: View, each: Found, key: Key, find: Showing, score: float) -> Hit:
     return Hit(each.row.id, item, score, find(each.row.usual, each.row.offers), key)
 
 
-def _facet(found: Iterable[Found], query: Query, name: str) -> Counter[str]:
-    """How many listings each value finds."""
-    if is_joint(query, name):
+def _facet(found: list[Found], query: Query, name: str, *, joint: bool) -> Counter[str]:
+    """How many listings each value finds: where that is `joint`, by one offer that meets all."""
+    if joint:
         return Counter(value for each in found for value in said_together(each.row.offers, query, name))
     return Counter(value for each in found for value in each.row.facets[FACET_FIELDS[name]])
