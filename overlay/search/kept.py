@@ -2,9 +2,9 @@
 
 Who inscribes thousands of cards that say what is asked for as loudly as can be, each in words and under an owner of its
 own, cannot be told from as many honest publishers, but for coming later. So of more hits than page one shows, the
-`KEPT` most senior that make half the points of the best stand right behind the first few: with the points of the hit
-that they follow, so that points still go one way, and each page is a part of the whole. However many come later, they
-take none of these places.
+`KEPT` most senior that make `PART` of the points of the best stand right behind the first few: with the points of the
+hit that they follow, so that points still go one way, and each page is a part of the whole. However many come later,
+they take none of these places.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from overlay.search.sorting import is_descending
 PAGE = 20
 """Hits that page one shows; where there are no more, no place is kept."""
 KEPT = 10
+PART = 4, 7
+"""Four sevenths: three levels where the best has five, so that who says it in a long text is not shut out, and who only
+mentions it is."""
 _AHEAD, _AHEAD_IN_LONG = 5, 10  # a longer question describes what is sought: what answers it best stands out
 _NUMBER = re.compile(r"\0\d\d$")
 
@@ -41,7 +44,7 @@ def are_kept(total: int) -> bool:
 
 def least(best: int) -> int:
     """The points that a hit must make, where the best makes so many."""
-    return (best + 1) // 2
+    return PART[0] * best // PART[1]
 
 
 def concerns(query: Query, ahead: int) -> bool:

@@ -26,8 +26,8 @@ KEY, WORD, STEP, STEPS, FLAT, WORTH = range(COLUMNS)
 """Columns of the terms of a question, ascending by `WORD`. A term is number `STEP` of the `STEPS` that only count
 together, which is worth `WORTH`, the bits of a float; where it is `FLAT`, all levels make the same points."""
 
-KEPT = 10
-"""See `kept`: a number here, as what is compiled is kept until this file changes, whatever it imports."""
+KEPT, PART, PARTS = 10, 4, 7
+"""See `kept`: numbers here, as what is compiled is kept until this file changes, whatever it imports."""
 WORK, PLACED, SENIOR, LINES = 3, 4, 7, 10
 """Lines of what is found: points, seniority and places; some to work in; the same three where places are kept; and the
 same of the most senior."""
@@ -284,9 +284,8 @@ def best(
     points: I64, number: int, out: U64, enough: int, ahead: int,
 ) -> tuple[int, int, int]:  # fmt: skip
     """How many rows hold `every` word, or any, of one or more; of the first `number` of them points, `seniority`
-    and `places` in `out`. Where they are more than `enough`, also the most senior that make half the points of the best
-    (`kept`), and how all of them stand where these have places behind so many as are `ahead`; how many are most senior,
-    and how many were moved for it.
+    and `places` in `out`. Where they are more than `enough`, also the most senior that make enough points (`kept`), how
+    many these are, and how all stand where these have places behind so many as are `ahead`, and how many were moved.
 
     `rows[starts[n]:starts[n + 1]]` ascend and hold the term `keys[n]` at `levels`. The address of the terms of
     each of the `words` and their number stand in `asked`, what they count for in `units`. Where `masked`, only those
@@ -323,6 +322,6 @@ def best(
         out[0, at], out[1, at], out[2, at] = heap[at] >> 32, seniority[row], places[row]
     if total <= enough:
         return total, 0, 0
-    least = (int(out[0, 0]) + 1) >> 1
+    least = PART * int(out[0, 0]) // PARTS
     several = _senior(found, total, counts[1], least, seniority, places, out)
     return total, several, _place(out, min(total, number), several, ahead)

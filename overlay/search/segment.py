@@ -258,7 +258,7 @@ class Segment:
         every: bool,
     ) -> Counted:
         """The rows that hold the terms of `every` word, or of any, of one or more, and are in `mask`; of more than
-        `enough` also the most senior that make half the points of the best, placed behind those `ahead`."""
+        `enough` also the most senior that make enough points (`kept`), placed behind those `ahead`."""
         return marks.best(self, words, mask, number, enough, ahead, every=every)
 
     def senior(self, marks: Marks, total: int, least: int) -> list[Found]:

@@ -70,7 +70,7 @@ def placed(hits: list[Hit], before: list[Hit], ahead: int) -> list[tuple[str, in
         return [(hit.id, points(hit)) for hit in hits]
     made = {hit.id: points(hit) for hit in before}
     since = {document.id: (document.created_time or 2**40, document.id) for document in documents()}
-    enough = sorted((id_ for id_ in made if 2 * made[id_] >= max(made.values())), key=since.__getitem__)[:10]
+    enough = sorted((id_ for id_ in made if made[id_] >= 4 * max(made.values()) // 7), key=since.__getitem__)[:10]
     first, rest = hits[:ahead], hits[ahead:]
     moved = [(id_, points(first[-1])) for id_ in enough if id_ not in {hit.id for hit in first}]
     others = [(hit.id, points(hit)) for hit in rest if hit.id not in enough]
@@ -84,7 +84,7 @@ def points(hit: Hit) -> int:
 @pytest.mark.parametrize("narrow", [{}, {"kind": "tool"}, {"facets": ("type",)}, {"statuses": ("live",)}],
                          ids=["all", "tools", "facets", "live"])  # fmt: skip
 @pytest.mark.parametrize("text", ["alpha", "alhpa", "web_search", "beta gamma", "alpha beta gamma", "alpha zzzz", LONG])
-def test_the_most_senior_that_make_half_the_points_stand_behind_the_first(
+def test_the_most_senior_that_make_enough_points_stand_behind_the_first(
     engines: list[Engine], text: str, narrow: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = Query(text=text, **narrow)

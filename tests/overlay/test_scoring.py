@@ -150,7 +150,7 @@ def test_kept_places_stand_behind_those_ahead_with_their_points(
 
 
 def test_numbers_that_loops_know_by_themselves_are_those_of_others() -> None:
-    assert (scoring.KEPT, scoring.LINES) == (kept.KEPT, LINES)
+    assert (scoring.KEPT, (scoring.PART, scoring.PARTS), scoring.LINES) == (kept.KEPT, kept.PART, LINES)
 
 
 @given(st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS), st.integers(0, 100))

@@ -20,7 +20,7 @@ from overlay.engines.postgres.question import Part
 from overlay.engines.postgres.ways import Found, Way
 from overlay.query import Query
 from overlay.search.closeness import MOST, Closeness, Key, brought_near
-from overlay.search.kept import KEPT, Kept, are_kept, concerns, least
+from overlay.search.kept import KEPT, PART, Kept, are_kept, concerns, least
 from overlay.search.sorting import is_key
 
 
@@ -107,12 +107,12 @@ def of_many(connection: Connection[Any], state: State, query: Query, way: Way, t
 
 def of_few(connection: Connection[Any], found: Found, number: int) -> Ranked:
     """Of documents all of which are looked through."""
-    columns, most = "f.number, f.id, f.seniority, f.points", "(SELECT max(points) FROM found)"
+    columns, most = "f.number, f.id, f.seniority, f.points", f"(SELECT {PART[0]} * max(points) / {PART[1]} FROM found)"
     statement = f"""
         WITH found AS MATERIALIZED ({found.text}), total AS (SELECT count(*) AS total FROM found),
         first AS (SELECT {columns} FROM found f ORDER BY {sorted_by(BY_POINTS)} LIMIT %s),
         senior AS (
-            SELECT {columns} FROM found f WHERE 2 * f.points >= {most} ORDER BY {sorted_by(BY_SENIORITY)} LIMIT {KEPT}
+            SELECT {columns} FROM found f WHERE f.points >= {most} ORDER BY {sorted_by(BY_SENIORITY)} LIMIT {KEPT}
         )
         SELECT total, false, first.* FROM total, first UNION ALL SELECT total, true, senior.* FROM total, senior
     """
