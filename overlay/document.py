@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overlay.copies.claims import AT_HOME, UNCONFIRMED
+from overlay.copies.claims import UNCONFIRMED
 from parsers.cards import Skill
 from parsers.offers import Offer
 
@@ -61,9 +61,9 @@ class Document:
 
     @property
     def said_since(self) -> int | None:
-        """Since when it has said what it says, in seconds since 1970; None while that is unconfirmed. What the domain
-        of its URL speaks for counts from its first record, whatever it said then."""
-        likeness = self.likeness
-        if likeness is None or likeness.rank == AT_HOME or likeness.since is None:
+        """Since when it has said what it says, in seconds since 1970; None while that is unconfirmed. What is no longer
+        current counts from its first record."""
+        worded = self.likeness.worded if self.likeness else None
+        if worded is None:
             return self.created_time
-        return likeness.since if likeness.since != UNCONFIRMED else None
+        return worded.time if worded.time != UNCONFIRMED else None

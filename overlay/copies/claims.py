@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 from overlay.copies import voices
 from overlay.copies.voices import Voice
 from overlay.search.text import fold
-from parsers.cards import Server
+from overlay.texts import wording
+from parsers.cards import AgentCard, Server
 from parsers.hosts import url_host
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 CARD, NAME, URL, ADDRESS = "card", "name", "url", "address"
 UNCONFIRMED = 2**62
 """The time of what is in no block yet: later than all that is."""
-
-AT_HOME = 0
-"""The rank of what the domain of its card's URL speaks for."""
 
 MOST_ADDRESSES = 16
 """Addresses of a card that are compared with those of others."""
@@ -44,9 +42,10 @@ class Claim(NamedTuple):
 
 
 class Likeness(NamedTuple):
-    """All that is claimed for a listing. `rank` is `AT_HOME`, 1 where it is verified otherwise, 2 where it is not;
-    `named`: a domain names its very id, so that it is no copy (law 11). `voices` are what it says with others, and
-    `answers` is who answers for its name."""
+    """All that is claimed for a listing. `rank` is 0 where the domain of the card's URL speaks for it, 1 where it is
+    verified otherwise, 2 where it is not; `named`: a domain names its very id, so that it is no copy (law 11). `voices`
+    are what it says with others, and `answers` is who answers for its name. It has been `worded` as it is since then
+    (`texts.wording`)."""
 
     claims: tuple[Claim, ...]
     rank: int = 2
@@ -54,12 +53,7 @@ class Likeness(NamedTuple):
     owner: str = ""
     voices: tuple[Voice, ...] = ()
     answers: str = ""
-
-    @property
-    def since(self) -> int | None:
-        """When it last began to say something that it says now: seconds since 1970, `UNCONFIRMED` for what is in no
-        block yet; None where it says nothing."""
-        return max((first.time for first, values in self.voices if not voices.are_of_owner(values)), default=None)
+    worded: Since | None = None
 
 
 NOTHING = Likeness(())
@@ -81,11 +75,13 @@ class Tenure:
         self._now: dict[str, dict[tuple[str, bytes], Since]] = {}
         self._cards: dict[tuple[str, bytes], Since] = {}
         self._voices: dict[str, tuple[Voice, ...]] = {}
+        self._wordings: dict[str, tuple[AgentCard | Server, Since]] = {}
 
     def say(self, subjects: Iterable[Subject], since: Since) -> None:
         """These are its listings from then on."""
         now: dict[str, dict[tuple[str, bytes], Since]] = {}
         said: dict[str, tuple[Voice, ...]] = {}
+        wordings: dict[str, tuple[AgentCard | Server, Since]] = {}
         for subject in subjects:
             id_ = subject.id
             before, claims = self._now.get(id_, {}), now.setdefault(id_, {})
@@ -93,7 +89,10 @@ class Tenure:
                 is_card = key[0] == CARD
                 claims[key] = self._cards.setdefault((id_, key[1]), since) if is_card else before.get(key, since)
             said[id_] = voices.since(since, voices.said(subject), self._voices.get(id_, ()))
-        self._now, self._voices = now, said
+            card, worded = self._wordings.get(id_, (subject.card, since))
+            same = card is subject.card or wording(card) == wording(subject.card)
+            wordings[id_] = subject.card, worded if same else since
+        self._now, self._voices, self._wordings = now, said, wordings
 
     def likeness(self, subject: Subject) -> Likeness:
         """What one of its listings claims now."""
@@ -101,7 +100,8 @@ class Tenure:
         mine = tuple([Claim(kind, value, since) for (kind, value), since in self._now.get(id_, {}).items()])
         named = subject.badge is not None and subject.badge.by in ("name", "dns") and subject.verified
         answers = voices.answering(subject)
-        return Likeness(mine, rank(subject), named, subject.state.owner or "", self._voices.get(id_, ()), answers)
+        said, (_, worded) = self._voices.get(id_, ()), self._wordings.get(id_, (None, None))
+        return Likeness(mine, rank(subject), named, subject.state.owner or "", said, answers, worded)
 
 
 def rank(subject: Subject) -> int:
@@ -109,7 +109,7 @@ def rank(subject: Subject) -> int:
     if not subject.verified:
         return 2
     at_home = subject.host and f".{url_host(subject.card.url)}".endswith(f".{subject.host}")
-    return AT_HOME if at_home else 1
+    return 0 if at_home else 1
 
 
 def claimed(subject: Subject) -> Iterator[tuple[str, bytes]]:

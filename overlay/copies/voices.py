@@ -81,11 +81,6 @@ def since(moment: Since, values: Sequence[int], before: Sequence[Voice]) -> tupl
     return tuple(Voice(first, tuple(several)) for first, several in moments.items())
 
 
-def are_of_owner(values: Sequence[int]) -> bool:
-    """Whether all of these compare only with what else the same owner says, and so change with the owner."""
-    return all(value & 3 == WORD for value in values)
-
-
 def each(voices: Sequence[Voice]) -> Iterator[tuple[int, Since]]:
     """What is said, and since when."""
     for first, values in voices:

@@ -22,9 +22,8 @@ from overlay.search.sorting import is_descending
 PAGE = 20
 """Hits that page one shows; where there are no more, no place is kept."""
 KEPT = 10
-PART = 4, 7
-"""Four sevenths: three levels where the best has five, so that who says it in a long text is not shut out, and who only
-mentions it is."""
+PART = 2, 3
+"""Who says it nearly as loudly as the best: not long lists of words, which would have places for all of them."""
 _AHEAD, _AHEAD_IN_LONG = 5, 10  # a longer question describes what is sought: what answers it best stands out
 _NUMBER = re.compile(r"\0\d\d$")
 

@@ -26,7 +26,7 @@ KEY, WORD, STEP, STEPS, FLAT, WORTH = range(COLUMNS)
 """Columns of the terms of a question, ascending by `WORD`. A term is number `STEP` of the `STEPS` that only count
 together, which is worth `WORTH`, the bits of a float; where it is `FLAT`, all levels make the same points."""
 
-KEPT, PART, PARTS = 10, 4, 7
+KEPT, PART, PARTS = 10, 2, 3
 """See `kept`: numbers here, as what is compiled is kept until this file changes, whatever it imports."""
 WORK, PLACED, SENIOR, LINES = 3, 4, 7, 10
 """Lines of what is found: points, seniority and places; some to work in; the same three where places are kept; and the

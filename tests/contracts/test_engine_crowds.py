@@ -40,7 +40,8 @@ def told(id_: str, name: str, description: str, height: int, owner: str, domain:
     domain = ".".join(domain.split(".")[-2:])
     values = spoken(name, rest, domain, domain or owner)
     item = json.dumps({"id": id_, "name": name, "description": description, "status": "live", "warnings": []})
-    likeness = Likeness((Claim(NAME, digest(id_), since),), voices=(Voice(since, values),), answers=domain or owner)
+    claims = (Claim(NAME, digest(id_), since),)
+    likeness = Likeness(claims, voices=(Voice(since, values),), answers=domain or owner, worded=since)
     return replace(made, likeness=likeness, item=item.encode())
 
 

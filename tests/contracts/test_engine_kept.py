@@ -70,7 +70,7 @@ def placed(hits: list[Hit], before: list[Hit], ahead: int) -> list[tuple[str, in
         return [(hit.id, points(hit)) for hit in hits]
     made = {hit.id: points(hit) for hit in before}
     since = {document.id: (document.created_time or 2**40, document.id) for document in documents()}
-    enough = sorted((id_ for id_ in made if made[id_] >= 4 * max(made.values()) // 7), key=since.__getitem__)[:10]
+    enough = sorted((id_ for id_ in made if made[id_] >= 2 * max(made.values()) // 3), key=since.__getitem__)[:10]
     first, rest = hits[:ahead], hits[ahead:]
     moved = [(id_, points(first[-1])) for id_ in enough if id_ not in {hit.id for hit in first}]
     others = [(hit.id, points(hit)) for hit in rest if hit.id not in enough]
@@ -127,7 +127,7 @@ def test_no_place_is_kept_where_page_one_shows_all_that_is_found(engine: Engine)
 
 
 def test_what_is_shown_in_a_kept_place_has_the_points_of_the_hit_before(engine: Engine) -> None:
-    more = "word " * 30
+    more = "word " * 9
     put(
         engine,
         listing("1", "Other", description=f"Says alpha {more}", height=1),

@@ -12,6 +12,8 @@ import pytest
 
 from overlay.api.asked import from_pairs
 from overlay.api.extras import extras
+from overlay.catalogue import Catalogue
+from tests.facts import at as place
 from tests.overlay.test_copies import Registry, again, inscribed, named, opened
 from tests.pointing import card
 
@@ -54,20 +56,49 @@ def test_who_says_something_else_has_said_it_since_then(registry: Registry) -> N
     assert order(registry) == ["b", "c", "a"]
 
 
-def test_what_a_domain_speaks_for_counts_from_its_first_record(registry: Registry) -> None:
-    bodies = [pays(name) for name in ("Alpha", "Beta")]
-    for label, (id_, body) in enumerate(zip("ab", bodies, strict=True), 1):
+@pytest.mark.parametrize(
+    "more",
+    [{"description": "Takes payment by card, coin or bank transfer 1Gateway"},
+     {"description": "Takes payment by card, coin or p-a-y-o-u-t bank transfer"},
+     {"description": "Takes payment by card, coin or bank transfer for ai agents"},
+     {"description": "Takes payment by card, coin or k8s bank transfer"},
+     {"tags": ["payment"]}, {"tags": ["payments"]}, {"name": "Beta payment"}],
+    ids=["glued", "spelt", "common", "short form", "louder", "another form", "name"],
+)  # fmt: skip
+def test_no_word_is_added_without_beginning_anew_though_a_domain_speaks_for_it(
+    registry: Registry, more: dict[str, Any]
+) -> None:
+    bodies = [pays(name) for name in ("Alpha", "Beta", "Gamma")]
+    for label, (id_, body) in enumerate(zip("abc", bodies, strict=True), 1):
         registry.block(str(label), inscribed(id_, body, height=label), bodies=(body,))
-        registry.badge(id_, f"{('alpha', 'beta')[label - 1]}.example", body)
-    newer = pays("Alpha", "quick")
-    registry.block("3", again("a", newer, 3), bodies=(newer,))
-    assert order(registry) == ["a", "b"]
+    before = since(registry, "b")
+    newer = card("Beta", **{"url": "https://beta.example/", "description": SAID.format("bank"), **more})
+    registry.block("4", again("b", newer, 4), bodies=(newer,))
+    registry.badge("b", "beta.example", newer)
+    assert since(registry, "b") > before
+    assert since(registry, "a") < before < since(registry, "c")
+
+
+def test_order_and_punctuation_are_no_words(registry: Registry) -> None:
+    body = pays("Alpha")
+    registry.block("1", inscribed("a", body), bodies=(body,))
+    before = since(registry, "a")
+    newer = card("ALPHA", url="https://other.example/", description="By card -- coin, or bank transfer: takes payment!")
+    registry.block("2", again("a", newer, 2), bodies=(newer,))
+    assert since(registry, "a") == before
+
+
+def since(registry: Registry, id_: str) -> int:
+    documents = Catalogue(registry.store).documents([str(place(id_))])
+    (found,) = [each.said_since for each in documents if each.until_height is None]
+    assert found is not None
+    return found
 
 
 def test_a_kept_place_is_explained(registry: Registry) -> None:
     chance = Random(6)
     words = ["".join(chance.choices("bcdfghjkmnoqrstuvwxz", k=7)) for _ in range(900)]
-    old = card("Alpha", description=f"A payment by {' '.join(words[:20])}", url="https://alpha.example/")
+    old = card("Alpha", description=f"A payment by {' '.join(words[:8])}", url="https://alpha.example/")
     registry.block("1", inscribed("old", old), bodies=(old,))
     loud = [card(f"Payment {one}", description=f"Payment {other} {one[::-1]}", url=f"https://{one}.example/")
             for one, other in zip(words[100:130], words[200:230], strict=True)]  # fmt: skip
