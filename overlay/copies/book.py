@@ -22,7 +22,7 @@ from overlay.search.facts import LISTED
 if TYPE_CHECKING:
     from overlay.document import Document
 
-FILE = "copies-2.db"
+FILE = "copies-3.db"
 """A new layout gets a new name."""
 
 PASSING = f"{FILE}-new"

@@ -12,11 +12,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import pairwise
 
 import numpy as np
 
-from overlay.search.text import fold, pieces
+from overlay.search.text import words
 
 SAMPLES = 6
 SHARED = 2
@@ -26,8 +25,7 @@ _SIZES = (4, 6, 8, 12, 16)
 """Words of a sample: few sizes, so that a word more or less seldom changes it."""
 _PART = 5  # a sample holds every fifth word
 _SHIFT = np.uint64(64 - 47)
-_WORD = re.compile(r"\b[^\W\d_]{2,}\b")  # none within a word that has a digit
-_ASCII_WORD = re.compile(r"\b[a-z]{2,}\b")
+_DIGIT = re.compile(r"\d")
 _EVERYWHERE = frozenset((
     "a", "agent", "ai", "an", "and", "api", "as", "at", "by", "claude", "context", "enable", "enables", "enabling",
     "facilitates", "for", "from", "in", "integrates", "integration", "is", "it", "its", "llm", "llms", "mcp", "model",
@@ -55,17 +53,8 @@ def fingerprints(said: set[str]) -> list[int]:
 
 
 def _words(text: str) -> set[str]:
-    """The words to sample: those of one letter, and those with digits in them, tell nothing; of CJK every pair."""
-    folded = fold(text).casefold().replace("_", " ")
-    if folded.isascii():
-        return set(_ASCII_WORD.findall(folded))
-    return {part for word in set(_WORD.findall(folded)) for part in _apart(word)}
-
-
-def _apart(word: str) -> list[str]:
-    if word.isascii():
-        return [word]
-    return [part for run, cjk in pieces(word) for part in (map("".join, pairwise(run)) if cjk else (run,))]
+    """The words to sample, of those that are searched: what is of one letter, or has digits in it, tells nothing."""
+    return {word for word in words(text) if len(word) > 1 and (word.isalpha() or not _DIGIT.search(word))}
 
 
 @lru_cache(maxsize=16_384)

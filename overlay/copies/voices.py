@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 MOST_NAMES = 12
 """Words of a name that are counted; longer names say each of them quietly."""
 
-LEAST_WORDS = 4
-"""Words of a text beside the name; with fewer it says too little to be compared."""
-
 SAMPLE, REST, NAME, WORD = range(4)
 
 _BITS = 47
@@ -51,10 +48,11 @@ def spoken(name: str, rest: str, domain: str, answers: str) -> tuple[int, ...]:
     apart = _number(domain) if domain else 0
     others, terms = telling(rest), names(name)
     values = [(value + apart) % (1 << _BITS) << 2 | SAMPLE for value in fingerprints(others | telling(name))]
-    if len(others) >= LEAST_WORDS:
+    if others:
         values.append(_number(" ".join([domain, *sorted(others)])) << 2 | REST)
     if terms:
-        values.append(_number(" ".join([domain, *sorted(terms)])) << 2 | NAME)
+        parts = names(name, wholes=False) or terms  # however they are joined
+        values.append(_number(" ".join([domain, *sorted(parts)])) << 2 | NAME)
     if answers:
         values += [named(answers, term) for term in terms[:MOST_NAMES]]
     return tuple(dict.fromkeys(values))

@@ -96,9 +96,10 @@ def counted(document: Document) -> list[tuple[str, int]]:
     return made
 
 
-def names(name: str) -> list[str]:
-    """The terms of a name that tell it from others, each once: no digits, no single letters, no little words."""
-    said = " ".join(sequences(name)[:1]).split()
+def names(name: str, *, wholes: bool = True) -> list[str]:
+    """The terms of a name that tell it from others, each once: no digits, no single letters, no little words. Behind
+    them the `wholes` of compounds, as they are found by these, too."""
+    said = " ".join(sequences(name)[: None if wholes else 1]).split()
     return [term for term in dict.fromkeys(said) if term not in _LITTLE and (term.isalpha() or not _DIGIT.search(term))]
 
 

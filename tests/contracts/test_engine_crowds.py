@@ -153,6 +153,14 @@ def test_cards_with_one_text_under_names_made_at_random_leave_page_one_to_others
     assert ALIKE <= len(filled.heard("s")) <= NAMED
 
 
+@pytest.mark.parametrize("said", ["payment gateway", "1Payment 1Gateway", "p-a-y-m-e-n-t g-a-t-e-w-a-y"])
+def test_cards_with_a_short_text_under_names_made_at_random_leave_page_one_to_others(filled: Filled, said: str) -> None:
+    chance = Random(5)
+    names = ["".join(chance.choices("bcdfghjkmnoqrstuvwxz", k=9)) for _ in range(filled.size)]
+    crowd(filled, lambda at: told(f"s{at}", names[at], said, 1_000 + at, f"n{at}"))
+    assert ALIKE <= len(filled.heard("s")) <= NAMED
+
+
 def test_cards_with_one_name_over_changed_texts_leave_page_one_to_others(filled: Filled) -> None:
     chance = Random(2)
     words = ["".join(chance.choices("bcdfghjkmnoqrstuvwxz", k=7)) for _ in range(999)]
@@ -196,6 +204,21 @@ def test_cards_in_words_of_their_own_leave_places_to_those_who_said_so_before(fi
     for typed in ("payment g", "gat", "pay"):
         completed = [each.id for each in filled.engine.suggest(typed, 8) if each.id]
         assert completed[0].startswith("h"), typed
+
+
+def test_an_owner_who_spells_a_word_in_ever_other_parts_is_heard_ten_times(filled: Filled) -> None:
+    chance = Random(7)
+    words = ["".join(chance.choices("bcdfghjkmnoqrstuvwxz", k=7)) for _ in range(999)]
+    spelt = [f"{'payment'[:at]}{joint}{'payment'[at:]}" for at in range(1, 7) for joint in "-_."]
+
+    def made(at: int) -> Document:
+        said = " ".join(chance.sample(words, 14))
+        return told(f"s{at}", f"{spelt[at % len(spelt)]} {words[at % 999]}", said, 1_000 + at, "one")
+
+    filled.put([made(at) for at in range(filled.size)])
+    assert len(filled.heard("s")) <= NAMED
+    assert "payment" in json.loads(filled.engine.get("s99") or b"")["quiet"]
+    assert {each.id for each in HONEST} <= set(filled.page("payment"))
 
 
 def test_names_under_one_verified_domain_are_one_crowd_and_others_are_not_of_it(filled: Filled) -> None:

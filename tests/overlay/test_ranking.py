@@ -75,7 +75,8 @@ def test_quiet_words_of_a_name_count_less_and_others_as_before() -> None:
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("The Weather-Agents 2 of X", ["weather", "agent"]), ("Weather x8f3k2", ["weather"]),
+    [("The Weather-Agents 2 of X", ["weather", "agent", "weatherag"]), ("Weather x8f3k2", ["weather"]),
+     ("p-a-y 3", ["pay"]),
      ("天气", ["天", "气"]), ("1234", []), ("", []), ("weather WEATHER", ["weather"])],
 )  # fmt: skip
 def test_the_terms_that_tell_a_name_from_others(name: str, told: list[str]) -> None:
