@@ -158,7 +158,11 @@ def said_together(packed: bytes, query: Query, facet: str) -> frozenset[str]:
     if facet == "skillId":
         return frozenset(_skills(packed, _judging(query)))
     met = _meeting(packed, query, _judging(query))
-    return frozenset(row[3] for row in met) if facet == "interval" else frozenset().union(*(row[4] for row in met))
+    if facet == "interval":
+        return frozenset(row[3] for row in met)
+    if asks_price(query) and query.price_currency is None:  # bounds are in the currency that is chosen (law 15)
+        return frozenset(row[1] for row in met)
+    return frozenset().union(*(row[4] for row in met))
 
 
 def _skills(packed: bytes, judge: Judge) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from overlay.query import Query
 from overlay.search.facts import LISTED, MOST_VALUES
-from overlay.search.prices import asks_offer
+from overlay.search.prices import asks_offer, asks_price
 
 _OWN: dict[str, tuple[str, Any]] = {
     "type": ("kind", None),
@@ -42,7 +42,14 @@ Counts = tuple[tuple[str, int], ...]
 def choosing(query: Query, facet: str, value: str) -> Query:
     """What is asked once a value of a facet `OF_OFFERS` is chosen in place of all others."""
     chosen: dict[str, Any] = {_OWN[facet][0]: (value,)}
+    if prices_it(query, facet):
+        chosen["price_currency"] = value
     return query._replace(**chosen)
+
+
+def prices_it(query: Query, facet: str) -> bool:
+    """Whether the bounds of prices are in whichever currency is chosen (law 15)."""
+    return facet == "acceptedCurrency" and asks_price(query) and query.price_currency is None
 
 
 def is_joint(query: Query, facet: str) -> bool:

@@ -343,11 +343,13 @@ def _without(query: Query, facet: str) -> Query:
 
 
 def _choosing(query: Query, facet: str, value: str) -> Query:
-    """The query with one value of a facet chosen."""
+    """The query with one value of a facet chosen; bounds of prices without a currency are in the one that is chosen."""
+    prices = query.min_price is not None or query.max_price is not None
+    into = value if prices and query.price_currency is None else query.price_currency
     return {
         "type": query._replace(kind=value),
         "skillId": query._replace(skills=(value,)),
-        "acceptedCurrency": query._replace(currencies=(value,)),
+        "acceptedCurrency": query._replace(currencies=(value,), price_currency=into),
         "interval": query._replace(intervals=(value,)),
         "tag": query._replace(tags=(value,)),
         "chain": query._replace(chains=(value,)),

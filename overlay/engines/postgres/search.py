@@ -18,7 +18,7 @@ from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, is_plain
 from overlay.search.prices import Showing, price_key
 from overlay.search.ranking import BEST
 from overlay.search.sorting import is_descending, is_key
-from overlay.search.widening import Counts, is_joint, merged, without_own
+from overlay.search.widening import Counts, is_joint, merged, prices_it, without_own
 
 
 def answer(connection: Connection[Any], state: State, query: Query, tried: list[Way]) -> Hits:
@@ -213,9 +213,10 @@ def _joint(
 ) -> list[tuple[str, int]]:
     """The commonest values that offers say which meet all that is asked of offers; each listing counts once."""
     met, s = meeting(query, state.schema), state.schema
+    said = "ARRAY[o.currency]" if prices_it(query, name) else _SAID[name]
     statement = f"""
         SELECT value, count(DISTINCT d.number) FROM ({found.text}) d JOIN {s}.items i USING (number)
-        JOIN {s}.offers o USING (number), unnest({_SAID[name]}) AS value WHERE {met.text}
+        JOIN {s}.offers o USING (number), unnest({said}) AS value WHERE {met.text}
         GROUP BY value ORDER BY 2 DESC, 1 LIMIT {most}
     """
     rows = connection.execute(statement.encode(), [*found.given, *met.given], binary=True)
