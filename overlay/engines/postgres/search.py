@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from overlay.engines.postgres.layout import State
 from overlay.engines.postgres.orders import ORDERS, Key, behind, sorted_by
-from overlay.engines.postgres.question import meeting
+from overlay.engines.postgres.question import Part, meeting
 from overlay.engines.postgres.ranked import nearer, of_few, of_many, page_of
 from overlay.engines.postgres.ways import Found, Way
 from overlay.query import Hit, Hits, Query
@@ -185,21 +185,16 @@ def _facets(
     connection: Connection[Any], state: State, query: Query, found: Found | None, tried: list[Way]
 ) -> dict[str, Counts]:
     """What is counted: of all that was found, or, of a facet that is filtered by, of all that its own filter would
-    leave, by the ways that were tried."""
-    widened = {name: without_own(query, name) for name in query.facets}
-    narrow = [name for name, wide in widened.items() if wide is query and not is_joint(query, name)]
+    leave, by the ways that were tried. Those that count the same documents are counted together."""
+    together: dict[Query, list[str]] = {}
+    for name in query.facets:
+        together.setdefault(without_own(query, name), []).append(name)
     counts: dict[str, Counts] = dict.fromkeys(query.facets, ())
-    if found is not None and narrow:
-        told = _counted(connection, state, narrow, found, MOST_VALUES)
-        counts |= {name: merged([values]) for name, values in told.items()}
-    for name, wide in widened.items():
-        if name not in narrow and not (wide is query and found is None):
-            ways = [way.found(state, wide) for way in (tried[-1:] if wide is query else tried)]
-            most = MOST_VALUES if len(ways) == 1 else _MOST_TRIED
-            if is_joint(wide, name) and ways and _count(connection, ways[-1], EXACT + 1) <= EXACT:
-                counts[name] = merged(_joint(connection, state, wide, name, each, most) for each in ways)
-            else:
-                counts[name] = merged(_counted(connection, state, [name], each, most)[name] for each in ways)
+    for wide, names in together.items():
+        own = [] if found is None else [found]
+        ways = own if wide is query else [way.found(state, wide) for way in tried]
+        told = [_counted(connection, state, wide, names, each, len(ways)) for each in ways]
+        counts |= {name: merged(each[name] for each in told) for name in names}
     return counts
 
 
@@ -208,37 +203,43 @@ _MOST_TRIED = 1_000
 _SAID = {"skillId": "coalesce(o.skills, i.own)", "acceptedCurrency": "o.accepted", "interval": "ARRAY[o.interval]"}
 
 
-def _joint(
-    connection: Connection[Any], state: State, query: Query, name: str, found: Found, most: int
-) -> list[tuple[str, int]]:
-    """The commonest values that offers say which meet all that is asked of offers; each listing counts once."""
-    met, s = meeting(query, state.schema), state.schema
-    said = "ARRAY[o.currency]" if prices_it(query, name) else _SAID[name]
-    statement = f"""
-        SELECT value, count(DISTINCT d.number) FROM ({found.text}) d JOIN {s}.items i USING (number)
-        JOIN {s}.offers o USING (number), unnest({said}) AS value WHERE {met.text}
-        GROUP BY value ORDER BY 2 DESC, 1 LIMIT {most}
-    """
-    rows = connection.execute(statement.encode(), [*found.given, *met.given], binary=True)
-    return [(value.decode(), listings) for value, listings in rows]
-
-
 def _counted(
-    connection: Connection[Any], state: State, names: list[str], found: Found, most: int
+    connection: Connection[Any], state: State, query: Query, names: list[str], found: Found, ways: int
 ) -> dict[str, list[tuple[str, int]]]:
-    """The commonest values; each listing counts once."""
-    wanted = {FACET_FIELDS[name]: name for name in names}
-    columns = ", ".join(f"('{field}', i.\"{field}\")" for field in wanted)
+    """The commonest values; each listing counts once. Of what offers say, where one offer must meet other filters, too,
+    only those count that do."""
+    joint = [name for name in names if is_joint(query, name)]
+    if joint and _count(connection, found, EXACT + 1) > EXACT:
+        joint = []
+    most = MOST_VALUES if ways == 1 else _MOST_TRIED
+    columns = {name: f'i."{FACET_FIELDS[name]}"' for name in names if name not in joint}
+    counted = _values(connection, state, found, columns, Part("true"), most) if columns else {}
+    if joint:
+        said = {name: "ARRAY[o.currency]" if prices_it(query, name) else _SAID[name] for name in joint}
+        counted |= _values(connection, state, found, said, meeting(query, state.schema), most)
+    return counted
+
+
+def _values(
+    connection: Connection[Any], state: State, found: Found, columns: dict[str, str], met: Part, most: int
+) -> dict[str, list[tuple[str, int]]]:
+    """The commonest values in these columns of documents `d`, items `i` and offers `o`."""
+    s = state.schema
+    # a document has each value once, but several offers that say it
+    offers, listings = "", "count(*)"
+    if met.text != "true":
+        offers, listings = f"JOIN {s}.offers o USING (number)", "count(DISTINCT d.number)"
+    given = ", ".join(f"('{name}', {column})" for name, column in columns.items())
     statement = f"""
         SELECT facet, value, listings FROM (
-            SELECT facet, value, count(*) AS listings,
-                row_number() OVER (PARTITION BY facet ORDER BY count(*) DESC, value) AS place
-            FROM ({found.text}) f JOIN {state.schema}.items i USING (number),
-                LATERAL (VALUES {columns}) AS c(facet, given), unnest(given) AS value
-            GROUP BY facet, value
+            SELECT facet, value, {listings} AS listings,
+                row_number() OVER (PARTITION BY facet ORDER BY {listings} DESC, value) AS place
+            FROM ({found.text}) d JOIN {s}.items i USING (number) {offers},
+                LATERAL (VALUES {given}) AS c(facet, given), unnest(given) AS value
+            WHERE {met.text} GROUP BY facet, value
         ) AS counted WHERE place <= {most} ORDER BY facet, place
     """
-    counted: dict[str, list[tuple[str, int]]] = {name: [] for name in names}
-    for facet, value, listings in connection.execute(statement.encode(), found.given, binary=True):
-        counted[wanted[facet]].append((value.decode(), listings))
+    counted: dict[str, list[tuple[str, int]]] = {name: [] for name in columns}
+    for facet, value, listings in connection.execute(statement.encode(), [*found.given, *met.given], binary=True):
+        counted[facet].append((value.decode(), listings))
     return counted
