@@ -4,14 +4,14 @@ Engines only look up exact terms; whatever is forgiving happens here, once, so t
 
 * a compound (`web_search`) is found written together or as its parts;
 * a word that no listing holds is also sought as the words that are a typing error away (`text.edits`), at most
-  `MOST_NEAR`, the nearest and commonest first, each by its part of all that is said with these words;
+  `MOST_NEAR`, the nearest and commonest first, each by its part of all that is said with these words; and one that
+  hardly any holds, who may have mistyped it, as much commoner ones that are one error away;
 * the last word, which may not be finished, is also sought as the `MOST_COMPLETIONS` commonest words that begin with it
   (from three letters, or shorter when no listing holds it as it stands).
 
-Up to `SHORT` words, the listings that hold all words are the answer, if there are any; else those that hold any, and a
-word that some listing holds means itself. A longer question is a description. There two errors are only forgiven where
-one explains nothing; a word that hardly any listing holds is also sought as much commoner ones that are one error away;
-a compound with a part that no listing holds is taken apart; and what is said first counts most.
+Up to `SHORT` words, the listings that hold all words are the answer, if there are any; else those that hold any. A
+longer question is a description. There two errors are only forgiven where one explains nothing; a compound with a part
+that no listing holds is taken apart; and what is said first counts most.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _add_single(found: Gains, compound: Compound, vocabulary: Vocabulary, *, las
         _add_near(found, near[:_MOST_MEANT], vocabulary)
     elif not held:
         _add_near(found, _near(word, most, vocabulary), vocabulary)
-    elif long and held <= _FEW:
+    elif held <= _FEW:
         near = _near(word, min(most, 1), vocabulary)
         _add_near(
             found, [each for each in near if vocabulary.frequency(each[0]) >= _COMMONER * held], vocabulary, _HELD

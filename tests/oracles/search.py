@@ -112,21 +112,19 @@ def readings(compound: Compound, counts: Counts, *, last: bool, long: bool = Fal
     held = counts.terms[stem(word)]
     if last and (len(word) >= 3 or not held) and (is_spelt(word) or word.isascii()):
         found += [(stem(more),) for more in counts.begun(word)]
-    if not held and not long:
-        found += [(term,) for term in counts.near(word, edits(compound))]
-    if long:
-        found += [(term,) for term in _freely(compound, counts)]
+    if 0 < held <= 3:
+        near = counts.near(word, min(1, edits(compound)))
+        found += [(term,) for term in near if counts.terms[term] >= 20 * held]
+    elif not held:
+        found += [(term,) for term in (_freely(compound, counts) if long else counts.near(word, edits(compound)))]
     return found
 
 
 def _freely(compound: Compound, counts: Counts) -> list[str]:
-    """The three commonest words that a word of a long question may stand for, of those that one error explains, else
-    two; for a word that one to three listings hold, all that are twenty times commoner."""
+    """The three commonest words that a word of a long question which no listing holds may stand for, of those that one
+    error explains, else two."""
     (word,) = compound.parts
-    most, held = edits(compound), counts.terms[stem(word)]
-    if held:
-        near = counts.near(word, min(1, most)) if held <= 3 else []
-        return [term for term in near if counts.terms[term] >= 20 * held]
+    most = edits(compound)
     lost_one = len(word) == 4 and is_spelt(word) and not compound.written.isupper()
     near = counts.near(word, 1 if lost_one else min(1, most)) or counts.near(word, most)
     return sorted(near, key=lambda term: -counts.terms[term])[:3]
