@@ -140,11 +140,13 @@ class Catalogue:
     def _pointed(self, found: Listing) -> Iterator[Document]:
         """The documents of a listing that is pointed at, which may have had other cards before."""
         standing = found.pointing.standing if found.pointing else None
-        turns = pointed.turns(standing) if standing else []
-        bodies = self._store.cards({digest for digest, _ in turns[:-1]})
+        turns = pointed.turns(standing, found.pointing.fetching) if found.pointing and standing else []
+        bodies = self._store.cards({digest for digest, _ in turns[:-1] if digest})
         tenure = Tenure()
         for digest, since in turns[:-1]:
-            if digest in bodies:
+            if not digest:
+                tenure.say((), since)
+            elif digest in bodies:
                 before = replace(found, state=replace(found.state, card=digest), earlier=None)
                 tenure.say(items.subjects(before, _read(found.state.id, bodies[digest], found.state.kind)), since)
         yield from _current(found, tenure, turns[-1][1] if turns else unconfirmed(found.chain, found.state.id))

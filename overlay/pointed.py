@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from indexer.facts import State, Status
 from indexer.pointers import Anchor, Fact, Integrity, Standing
 from indexer.pointing import Pointing
+from indexer.store.fetched import Known
 from overlay.copies.claims import Since
 from overlay.ports import Listing
 from parsers import cards
@@ -81,9 +82,10 @@ def served_before(standing: Standing, served: Iterable[Fact]) -> tuple[bytes, in
     return (last.sha256, max(last.last_at, fact.first_at)) if last is not None else None
 
 
-def turns(standing: Standing) -> list[tuple[bytes, Since]]:
-    """The cards that a listing had, one after the other, and since when: the last is the one it has. A hash on chain
-    counts from its block on; a card without one from when it was first fetched."""
+def turns(standing: Standing, fetching: Known | None = None) -> list[tuple[bytes, Since]]:
+    """The cards that a listing had, one after the other, and since when: the last is the one it has, and b"" stands for
+    others that are not told. A hash on chain counts from its block on; a card without one from when it was first
+    fetched, and anew from when it is served again, by what is known of `fetching` it."""
     anchors: list[Anchor] = []
     for anchor, met in zip(standing.anchors, standing.met, strict=True):
         if met and anchor.digest is not None and (not anchors or anchors[-1].digest != anchor.digest):
@@ -95,7 +97,17 @@ def turns(standing: Standing) -> list[tuple[bytes, Since]]:
         own = standing.anchor
         time = own.time if standing.fact.by_cid else max(own.time, standing.fact.first_at // 1000)
         found.append((standing.card, Since(time, own.chain, own.place)))
+        again = _again(standing, fetching)
+        if again is not None and again > time:
+            found += [(each, Since(again, own.chain, own.place)) for each in (b"", standing.card)]
     return found
+
+
+def _again(standing: Standing, fetching: Known | None) -> int | None:
+    """Since when a card is served again (seconds since 1970) after others were; None where it always was."""
+    if fetching is None or fetching.serving != standing.card or fetching.serving_since is None:
+        return None
+    return fetching.serving_since // 1000 if fetching.serving_since > standing.fact.first_at else None
 
 
 def host(locator: str) -> str:

@@ -29,13 +29,14 @@ class Query(NamedTuple):
     """A search, every value validated and normalised; an empty tuple or None means no such filter.
 
     Tuples mean any of. `currencies` and `price_currency` are upper-case, `intervals` canonical keys
-    (`parsers.offers.interval_key`), `domains` lower-case A-labels, `tags` case-folded. `min_price` and `max_price` are
-    in `price_currency`; when that is None each offer is compared in its own anchor currency. `rates` are units of
+    (`parsers.offers.interval_key`), `domains` lower-case A-labels, `tags` case-folded. `min_price` and `max_price`
+    are in `price_currency`; when that is None each offer is compared in its own anchor currency. It is
+    `priced_by_filter` where nothing but the one of `currencies` says so (law 15). `rates` are units of
     `price_currency` for one unit of each currency quoted in it (law 15); empty without quotes. Heights are of
-    `height_chain` and inclusive; `updated_since` is in seconds since 1970. `as_of` asks for the registry as it stood
-    after that block of `height_chain`. `descending` is None for the natural direction of `sort`. `operators` is None
-    where the text asks for nothing but words. A facet's own filter does not narrow its counts. Its hash leaves out the
-    rates.
+    `height_chain` and inclusive; `updated_since` is in seconds since 1970. `as_of` asks for the registry as it
+    stood after that block of `height_chain`. `descending` is None for the natural direction of `sort`. `operators`
+    is None where the text asks for nothing but words. A facet's own filter does not narrow its counts. Its hash
+    leaves out the rates.
     """
 
     text: str = ""
@@ -46,6 +47,7 @@ class Query(NamedTuple):
     min_price: Decimal | None = None
     max_price: Decimal | None = None
     price_currency: str | None = None
+    priced_by_filter: bool = False
     rates: Mapping[str, Decimal] = MappingProxyType({})
     tags: tuple[str, ...] = ()
     chains: tuple[str, ...] = ()

@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
+from overlay.search.ranking import DESCRIPTION, NAME, TAG, WORD, weighed_skills
 from overlay.search.text import words
 from parsers.cards import AgentCard, Server
 
 
 def texts(card: AgentCard | Server) -> Iterator[str]:
     """All of them."""
-    yield from (text for _, text in _texts(card))
+    yield card.name
+    yield card.description
+    yield from card.tags
+    for skill in card.skills:
+        yield from (skill.id, skill.name, skill.description, *skill.tags, *skill.examples)
+    yield from more(card)
 
 
 def wording(card: AgentCard | Server) -> bytes:
-    """A digest of every index term of a card and of how often which kind of text says it: 128 bits of BLAKE2b. Order
-    and punctuation make no difference."""
-    said = sorted(f"{kind}\0{word}" for kind, text in _texts(card) for word in words(text))
+    """A digest of every index term of a card and of how often it is said in texts of which weight (`ranking.texts`):
+    128 bits of BLAKE2b. Order and punctuation make no difference."""
+    said = sorted(f"{weight} {word}" for weight, text in _weighed(card) for word in words(text))
     return blake2b("\n".join(said).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _texts(card: AgentCard | Server) -> Iterator[tuple[str, str]]:
-    """Each with its kind."""
-    yield "name", card.name
-    yield "description", card.description
-    yield from (("tag", tag) for tag in card.tags)
-    for skill in card.skills:
-        yield from (("skill", skill.id), ("skill name", skill.name), ("description", skill.description))
-        yield from (("skill tag", tag) for tag in skill.tags)
-        yield from (("example", example) for example in skill.examples)
-    yield from (("word", word) for word in more(card))
+def _weighed(card: AgentCard | Server) -> Iterator[tuple[int, str]]:
+    yield from (*((NAME, card.name), (DESCRIPTION, card.description)), *((TAG, tag) for tag in card.tags))
+    yield from weighed_skills(card.skills)
+    yield from ((WORD, word) for word in more(card))
 
 
 def more(card: AgentCard | Server) -> Iterable[str]:

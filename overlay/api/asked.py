@@ -74,7 +74,8 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exch
     if price_currency is not None:
         table = _table(exchange, price_currency, place)
         rates = exchange.crosses(table, price_currency) if table else {}
-        query = query._replace(price_currency=price_currency, rates=rates)
+        by_filter = "priceCurrency" not in found
+        query = query._replace(price_currency=price_currency, priced_by_filter=by_filter, rates=rates)
         notes += tuple(_on_prices(found, price_currency, table, exchange))
     if not _HEIGHTS.keys().isdisjoint(found):
         height_chain = next(iter(names or chains), None)

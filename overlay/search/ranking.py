@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from overlay.search.text import sequences, stem, words
 
 if TYPE_CHECKING:
     from overlay.document import Document
+    from parsers.cards import Skill
 
 LEVELS = 6
 _EACH = range(1, LEVELS + 1)
@@ -52,7 +53,14 @@ def texts(document: Document) -> Iterator[tuple[int, str]]:
     yield DESCRIPTION, document.description
     for tag in document.tags:
         yield TAG, tag
-    for skill in document.skills:
+    yield from weighed_skills(document.skills)
+    for word in document.words:
+        yield WORD, word
+
+
+def weighed_skills(skills: Iterable[Skill]) -> Iterator[tuple[int, str]]:
+    """Everything in skills that is searched, with its field weight."""
+    for skill in skills:
         yield SKILL, skill.name or skill.id
         if skill.name and skill.id != skill.name:
             yield EXAMPLE, skill.id
@@ -61,8 +69,6 @@ def texts(document: Document) -> Iterator[tuple[int, str]]:
             yield EXAMPLE, tag
         for example in skill.examples:
             yield EXAMPLE, example
-    for word in document.words:
-        yield WORD, word
 
 
 def standing(document: Document) -> int:

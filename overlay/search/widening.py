@@ -30,6 +30,8 @@ def without_own(query: Query, facet: str) -> Query:
     given = getattr(query, name)
     if given == nothing or (name == "statuses" and frozenset(given) == LISTED):
         return query
+    if facet == "acceptedCurrency" and query.priced_by_filter:
+        return query._replace(currencies=(), price_currency=None, priced_by_filter=False, rates={})
     return query._replace(**{name: nothing})
 
 

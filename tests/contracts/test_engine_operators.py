@@ -167,6 +167,35 @@ def test_facets_count_by_the_words_as_the_answer_took_them(engine: Engine) -> No
     assert (hits.total, hits.facets) == (2, {"tag": (("y", 2), ("x", 1), ("z", 1))})
 
 
+def test_a_currency_that_was_chosen_for_the_bounds_too_gives_way_to_others_with_them(engine: Engine) -> None:
+    put(
+        engine,
+        listing("1", "Pay", offers=[price("4", "USD"), price("9", "EUR")]),
+        listing("2", "Pay", offers=[price("3", "EUR")]),
+        listing("3", "Pay", offers=[price("2", "EUR"), price("2", "USD")]),
+    )
+    facets = ("acceptedCurrency",)
+    hits = ask(
+        engine, "pay", currencies="USD", max_price="5", price_currency="USD", priced_by_filter=True, facets=facets
+    )
+    assert (hits.total, hits.facets) == (2, {"acceptedCurrency": (("EUR", 2), ("USD", 2))})
+    assert found(engine, "pay", currencies="EUR", max_price="5", price_currency="EUR") == {"2", "3"}
+    hits = ask(engine, "pay", currencies="USD", max_price="5", price_currency="USD", facets=facets)
+    assert hits.facets == {"acceptedCurrency": (("USD", 2),)}, "where the bounds stay in USD"
+
+
+def test_values_that_choosing_does_not_find_hide_none_that_it_does(engine: Engine) -> None:
+    dear = [f"s{at:03}" for at in range(210)]
+    offers = [price("100", "USD", skills=dear), price("5", "USD", skills=["a"])]
+    put(
+        engine,
+        *(listing(f"1{at}", "Pay", skills=("a", *dear), offers=offers) for at in range(3)),
+        *(listing(f"2{at}", "Pay", skills=("zz",), offers=[price("5", "USD", skills=["zz"])]) for at in range(2)),
+    )
+    hits = ask(engine, "pay", max_price="10", price_currency="USD", facets=("skillId",))
+    assert (hits.total, hits.facets) == (5, {"skillId": (("a", 3), ("zz", 2))})
+
+
 def test_another_status_widens_its_facet_and_the_usual_ones_do_not(engine: Engine) -> None:
     put(engine, listing("1", "Pay"), listing("2", "Pay", status="burned"), listing("3", "Pay", status="pending"))
     usual = (("live", 1), ("pending", 1))

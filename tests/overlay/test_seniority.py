@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from indexer.store import FetchState
 from overlay.api.asked import from_pairs
 from overlay.api.extras import extras
 from overlay.catalogue import Catalogue
 from tests.facts import at as place
 from tests.overlay.test_copies import Registry, again, inscribed, named, opened
-from tests.pointing import card
+from tests.pointing import card, points, serves
 
 SAID = "Takes payment by card, coin or {} transfer"
 
@@ -88,8 +89,21 @@ def test_order_and_punctuation_are_no_words(registry: Registry) -> None:
     assert since(registry, "a") == before
 
 
+def test_a_card_that_is_served_again_has_been_said_since_then(registry: Registry) -> None:
+    first, other = pays("Alpha"), pays("Beta")
+    registry.block("1", points("pay.example"))
+    moments = []
+    for body in (first, first, other, first, first):
+        for _ in range(2_000):  # milliseconds
+            now = registry.clock.tick()
+        registry.writer.note_fetched("pay.example", serves(now, body, state=FetchState.UNHASHED))
+        moments.append(since(registry, "pay.example"))
+    one, again, two, three, still = moments
+    assert one == again < two < three == still
+
+
 def since(registry: Registry, id_: str) -> int:
-    documents = Catalogue(registry.store).documents([str(place(id_))])
+    documents = Catalogue(registry.store).documents([id_ if "." in id_ else str(place(id_))])
     (found,) = [each.said_since for each in documents if each.until_height is None]
     assert found is not None
     return found

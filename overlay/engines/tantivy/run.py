@@ -15,6 +15,7 @@ from overlay.search.closeness import Closeness
 from overlay.search.kept import KEPT, least
 from overlay.search.sorting import is_descending
 
+_AT_LEAST = 256  # hits, as `pages.first_wanted`
 _FIELDS = {"updated": "newest", "created": "made", "name": "name"}
 
 
@@ -53,7 +54,8 @@ class Run:
 
     def senior(self, view: View) -> list[Keyed]:
         """Those that kept places may be for (`kept`)."""
-        wanted, found = self._first, self._found
+        wanted = max(self._first, _AT_LEAST)
+        found = self.top(wanted, fine=False)
         while not found.complete and int(found.values[-1]) >= least(int(found.values[0])):
             wanted *= 8
             found = self.top(wanted, fine=False)
