@@ -316,6 +316,8 @@ class PostgresEngine:
                 self._renewer = None
                 fresh.close()
                 layout.sweep(connection)
+                # a server may hold the right of a connection that was closed for some milliseconds more
+                connection.execute(b"SELECT pg_advisory_unlock(%s)", [layout.RENEWING])
 
     def show(self, fresh: Engine, *, back: bool = False) -> bool:
         """Let an index that was made beside this one answer in its place."""
