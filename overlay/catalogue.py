@@ -139,8 +139,7 @@ class Catalogue:
 
     def _pointed(self, found: Listing) -> Iterator[Document]:
         """The documents of a listing that is pointed at, which may have had other cards before."""
-        standing = found.pointing.standing if found.pointing else None
-        turns = pointed.turns(standing, found.pointing.fetching) if found.pointing and standing else []
+        turns = pointed.turns(found.pointing) if found.pointing else []
         bodies = self._store.cards({digest for digest, _ in turns[:-1] if digest})
         tenure = Tenure()
         for digest, since in turns[:-1]:

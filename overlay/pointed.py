@@ -82,10 +82,13 @@ def served_before(standing: Standing, served: Iterable[Fact]) -> tuple[bytes, in
     return (last.sha256, max(last.last_at, fact.first_at)) if last is not None else None
 
 
-def turns(standing: Standing, fetching: Known | None = None) -> list[tuple[bytes, Since]]:
+def turns(pointing: Pointing) -> list[tuple[bytes, Since]]:
     """The cards that a listing had, one after the other, and since when: the last is the one it has, and b"" stands for
     others that are not told. A hash on chain counts from its block on; a card without one from when it was first
-    fetched, and anew from when it is served again, by what is known of `fetching` it."""
+    fetched, and anew from when it is served again. Empty while nothing is to be listed."""
+    standing = pointing.standing
+    if standing is None:
+        return []
     anchors: list[Anchor] = []
     for anchor, met in zip(standing.anchors, standing.met, strict=True):
         if met and anchor.digest is not None and (not anchors or anchors[-1].digest != anchor.digest):
@@ -97,7 +100,7 @@ def turns(standing: Standing, fetching: Known | None = None) -> list[tuple[bytes
         own = standing.anchor
         time = own.time if standing.fact.by_cid else max(own.time, standing.fact.first_at // 1000)
         found.append((standing.card, Since(time, own.chain, own.place)))
-        again = _again(standing, fetching)
+        again = _again(standing, pointing.fetching)
         if again is not None and again > time:
             found += [(each, Since(again, own.chain, own.place)) for each in (b"", standing.card)]
     return found

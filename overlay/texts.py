@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-from overlay.search.ranking import DESCRIPTION, NAME, TAG, WORD, weighed_skills
+from overlay.search.ranking import weighed
 from overlay.search.text import words
 from parsers.cards import AgentCard, Server
 
@@ -23,14 +23,8 @@ def texts(card: AgentCard | Server) -> Iterator[str]:
 def wording(card: AgentCard | Server) -> bytes:
     """A digest of every index term of a card and of how often it is said in texts of which weight (`ranking.texts`):
     128 bits of BLAKE2b. Order and punctuation make no difference."""
-    said = sorted(f"{weight} {word}" for weight, text in _weighed(card) for word in words(text))
+    said = sorted(f"{weight} {word}" for weight, text in weighed(card, more(card)) for word in words(text))
     return blake2b("\n".join(said).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _weighed(card: AgentCard | Server) -> Iterator[tuple[int, str]]:
-    yield from (*((NAME, card.name), (DESCRIPTION, card.description)), *((TAG, tag) for tag in card.tags))
-    yield from weighed_skills(card.skills)
-    yield from ((WORD, word) for word in more(card))
 
 
 def more(card: AgentCard | Server) -> Iterable[str]:

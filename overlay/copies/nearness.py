@@ -9,13 +9,12 @@ all of them made from one template, or published many times over.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
 
-from overlay.search.text import words
+from overlay.search.text import has_digit, words
 
 SAMPLES = 6
 SHARED = 2
@@ -25,7 +24,6 @@ _SIZES = (4, 6, 8, 12, 16)
 """Words of a sample: few sizes, so that a word more or less seldom changes it."""
 _PART = 5  # a sample holds every fifth word
 _SHIFT = np.uint64(64 - 47)
-_DIGIT = re.compile(r"\d")
 _EVERYWHERE = frozenset((
     "a", "agent", "ai", "an", "and", "api", "as", "at", "by", "claude", "context", "enable", "enables", "enabling",
     "facilitates", "for", "from", "in", "integrates", "integration", "is", "it", "its", "llm", "llms", "mcp", "model",
@@ -54,7 +52,7 @@ def fingerprints(said: set[str]) -> list[int]:
 
 def _words(text: str) -> set[str]:
     """The words to sample, of those that are searched: what is of one letter, or has digits in it, tells nothing."""
-    return {word for word in words(text) if len(word) > 1 and (word.isalpha() or not _DIGIT.search(word))}
+    return {word for word in words(text) if len(word) > 1 and not has_digit(word)}
 
 
 @lru_cache(maxsize=16_384)

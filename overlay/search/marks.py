@@ -65,7 +65,8 @@ class Marks:
         *,
         every: bool,
     ) -> Counted:
-        """What `Segment.best` tells."""
+        """The rows that hold the terms of `every` word, or of any, of one or more, and are in `mask`; of more than
+        `enough` also the most senior that make enough points (`kept`), placed behind those `ahead`."""
         most = len(words) + sum([known.terms for known, _ in words])
         if self._base + most > _MOST:
             self._counts[:] = 0
@@ -86,7 +87,7 @@ class Marks:
         return Counted(total, out.copy() if out is self._out else out, min(total, number), several, moved)
 
     def senior(self, segment: Segment, total: int, least: int) -> list[Found]:
-        """What `Segment.senior` tells of the `total` rows that `best` found last."""
+        """Of the `total` rows that `best` found last the most senior that make so many points at least."""
         out = np.empty((LINES, KEPT), np.uint64)
         several = scoring.senior(self._found, total, self._counts, least, segment.seniority, segment.places, out)
         return Counted(total, out, 0, several).senior

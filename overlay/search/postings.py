@@ -89,7 +89,7 @@ class Postings:
         for segment in self.segments:
             mask, marks = segment.allowed(wanted), segment.taken()
             for every in attempts:
-                found = segment.best(marks, plan.words, mask, number, enough, ahead, every=every)
+                found = marks.best(segment, plan.words, mask, number, enough, ahead, every=every)
                 if found.total:
                     break
             segment.given(marks)
@@ -103,7 +103,7 @@ class Postings:
         marks = [each.taken() for each in self.segments]
         for every in attempts:
             parts = [
-                each.best(room, words, mask, number, ANY_NUMBER, ahead, every=every)
+                room.best(each, words, mask, number, ANY_NUMBER, ahead, every=every)
                 for each, room, mask in zip(self.segments, marks, masks, strict=True)
             ]
             found = _together(parts)
@@ -112,7 +112,7 @@ class Postings:
         if found.total > enough:
             points = kept.least(int(found.columns[0, 0]))
             asked = zip(self.segments, marks, parts, strict=True)
-            found = _placed(found, [each.senior(room, part.total, points) for each, room, part in asked], ahead)
+            found = _placed(found, [room.senior(each, part.total, points) for each, room, part in asked], ahead)
         for each, room in zip(self.segments, marks, strict=True):
             each.given(room)
         return found

@@ -25,6 +25,6 @@ def prepare() -> None:
     one = Segment.build(Flat(keys, keys, keys, [b""], keys, rows, levels, keys[:0], rows[:0], keys[:0], rows[:0]))
     one.latest(None, 1)
     marks = one.taken()
-    found = one.best(marks, [Word(Known([(("a",), Gain(1.0))]), 1.0)], None, 1, 0, 1, every=False)
-    one.senior(marks, found.total, 0)
+    found = marks.best(one, [Word(Known([(("a",), Gain(1.0))]), 1.0)], None, 1, 0, 1, every=False)
+    marks.senior(one, found.total, 0)
     place(found.columns, 1, 0, 1)

@@ -14,15 +14,14 @@ have a word in all their names, only the first are heard (`copies.crowds`).
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from overlay.search.text import sequences, stem, words
+from overlay.search.text import has_digit, sequences, stem, words
 
 if TYPE_CHECKING:
     from overlay.document import Document
-    from parsers.cards import Skill
+    from parsers.cards import AgentCard, Server
 
 LEVELS = 6
 _EACH = range(1, LEVELS + 1)
@@ -43,24 +42,21 @@ _NAMES = 0.3  # the power of a word's part in names: what things are called tell
 _LITTLE = frozenset("abcdefghijklmnopqrstuvwxyz") | frozenset(
     ("an", "and", "by", "for", "from", "in", "mcp", "of", "on", "or", "server", "the", "to", "with", "your")
 )
-_DIGIT = re.compile(r"\d")
 _UNNAMED = 0.1  # that part for words that no name holds
 
 
 def texts(document: Document) -> Iterator[tuple[int, str]]:
     """Everything in a listing that is searched, with its field weight."""
-    yield NAME, document.name
-    yield DESCRIPTION, document.description
-    for tag in document.tags:
+    return weighed(document, document.words)
+
+
+def weighed(said: Document | AgentCard | Server, words: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """The same of a listing or its card, with the `words` beside name, description, tags and skills."""
+    yield NAME, said.name
+    yield DESCRIPTION, said.description
+    for tag in said.tags:
         yield TAG, tag
-    yield from weighed_skills(document.skills)
-    for word in document.words:
-        yield WORD, word
-
-
-def weighed_skills(skills: Iterable[Skill]) -> Iterator[tuple[int, str]]:
-    """Everything in skills that is searched, with its field weight."""
-    for skill in skills:
+    for skill in said.skills:
         yield SKILL, skill.name or skill.id
         if skill.name and skill.id != skill.name:
             yield EXAMPLE, skill.id
@@ -69,6 +65,8 @@ def weighed_skills(skills: Iterable[Skill]) -> Iterator[tuple[int, str]]:
             yield EXAMPLE, tag
         for example in skill.examples:
             yield EXAMPLE, example
+    for word in words:
+        yield WORD, word
 
 
 def standing(document: Document) -> int:
@@ -106,7 +104,7 @@ def names(name: str, *, wholes: bool = True) -> list[str]:
     """The terms of a name that tell it from others, each once: no digits, no single letters, no little words. Behind
     them the `wholes` of compounds, as they are found by these, too."""
     said = " ".join(sequences(name)[: None if wholes else 1]).split()
-    return [term for term in dict.fromkeys(said) if term not in _LITTLE and (term.isalpha() or not _DIGIT.search(term))]
+    return [term for term in dict.fromkeys(said) if term not in _LITTLE and not has_digit(term)]
 
 
 def weigh(document: Document) -> tuple[dict[str, int], set[str]]:

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from overlay.search.listed import U8, U32, U64, Block, fact_key
-from overlay.search.matching import Word
 
 if TYPE_CHECKING:
     from overlay.search.marks import Marks
@@ -245,26 +244,6 @@ class Segment:
     def given(self, marks: Marks) -> None:
         """Take back what was `taken`."""
         self._marks.append(marks)
-
-    def best(
-        self,
-        marks: Marks,
-        words: Sequence[Word],
-        mask: Mask | None,
-        number: int,
-        enough: int,
-        ahead: int,
-        *,
-        every: bool,
-    ) -> Counted:
-        """The rows that hold the terms of `every` word, or of any, of one or more, and are in `mask`; of more than
-        `enough` also the most senior that make enough points (`kept`), placed behind those `ahead`."""
-        return marks.best(self, words, mask, number, enough, ahead, every=every)
-
-    def senior(self, marks: Marks, total: int, least: int) -> list[Found]:
-        """Of the `total` rows that `best` found last with the same marks the most senior that make so many points at
-        least."""
-        return marks.senior(self, total, least)
 
     def latest(self, mask: Mask | None, number: int) -> tuple[int, U64]:
         """How many rows are in `mask`, and, as `best` does, of the `number` latest of them, which have no

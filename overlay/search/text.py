@@ -34,6 +34,7 @@ JOINER = re.compile(r"[-_.\u2010\u2011·]")
 """What stands between the segments of a compound."""
 _RUN = re.compile(f"([{_CJK}]+)")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s\b)[a-z])")
+_DIGIT = re.compile(r"\d")
 _LONGEST_CAMEL = 40
 _SHORTEST_ID = 16
 _LONGEST_PLAIN = 24
@@ -78,6 +79,11 @@ def _words_of(compound: str) -> tuple[str, ...]:
     if 1 < len(parts) <= MAX_PARTS:
         found.append("".join(parts)[:MAX_WORD])
     return tuple(found)
+
+
+def has_digit(word: str) -> bool:
+    """Whether a word has a digit of any script in it."""
+    return not word.isalpha() and bool(_DIGIT.search(word))
 
 
 def sequences(text: str) -> list[str]:

@@ -40,6 +40,9 @@ OF_OFFERS = frozenset(("skillId", "acceptedCurrency", "interval"))
 
 Counts = tuple[tuple[str, int], ...]
 
+MOST_TRIED = 1_000
+"""Values of a facet that are looked at where some of them count less than is found with them."""
+
 
 def choosing(query: Query, facet: str, value: str) -> Query:
     """What is asked once a value of a facet `OF_OFFERS` is chosen in place of all others."""

@@ -99,7 +99,7 @@ def slowly(asked: Asked, held: Held) -> tuple[int, list[tuple[int, int, int]]]:
 def ask(segment: Segment, asked: Asked) -> tuple[int, list[tuple[int, int, int]]]:
     mask = None if asked.mask is None else np.array(asked.mask)
     marks = segment.taken()
-    found = segment.best(marks, asked.words, mask, asked.number, ANY_NUMBER, 1, every=asked.every)
+    found = marks.best(segment, asked.words, mask, asked.number, ANY_NUMBER, 1, every=asked.every)
     segment.given(marks)
     assert found.number == min(found.total, asked.number)
     return found.total, found.first
@@ -118,10 +118,10 @@ def test_the_most_senior_with_enough_points_are_the_first_rows_that_have_them(
 ) -> None:
     here = segment(held)
     marks = here.taken()
-    best = here.best(marks, asked.words, None, 1, 0, 1, every=asked.every)
+    best = marks.best(here, asked.words, None, 1, 0, 1, every=asked.every)
     _, found = slowly(asked._replace(mask=None, number=ROWS), held)
     half = kept.least(max((points for points, *_ in found), default=0))
-    for points, several in ((half, best.senior), (least, here.senior(marks, best.total, least))):
+    for points, several in ((half, best.senior), (least, marks.senior(here, best.total, least))):
         enough = sorted((one for one in found if one[0] >= points), key=lambda one: -one[1])[:KEPT]
         assert several == enough
 

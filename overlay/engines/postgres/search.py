@@ -18,7 +18,7 @@ from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, is_plain
 from overlay.search.prices import Showing, price_key
 from overlay.search.ranking import BEST
 from overlay.search.sorting import is_descending, is_key
-from overlay.search.widening import Counts, is_joint, merged, prices_it, without_own
+from overlay.search.widening import MOST_TRIED, Counts, is_joint, merged, prices_it, without_own
 
 
 def answer(connection: Connection[Any], state: State, query: Query, tried: list[Way]) -> Hits:
@@ -198,8 +198,6 @@ def _facets(
     return counts
 
 
-_MOST_TRIED = 1_000
-"""Values of a facet that are looked at where several ways to take the words tell of them."""
 _SAID = {"skillId": "coalesce(o.skills, i.own)", "acceptedCurrency": "o.accepted", "interval": "ARRAY[o.interval]"}
 
 
@@ -211,7 +209,7 @@ def _counted(
     joint = [name for name in names if is_joint(query, name)]
     if joint and _count(connection, found, EXACT + 1) > EXACT:
         joint = []
-    most = MOST_VALUES if ways == 1 else _MOST_TRIED
+    most = MOST_VALUES if ways == 1 else MOST_TRIED
     columns = {name: f'i."{FACET_FIELDS[name]}"' for name in names if name not in joint}
     counted = _values(connection, state, found, columns, Part("true"), most) if columns else {}
     if joint:

@@ -17,12 +17,9 @@ from overlay.engines.tantivy.view import View
 from overlay.query import Query
 from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, is_plain
 from overlay.search.matching import plan
-from overlay.search.widening import Counts, choosing, commonest, is_joint, merged, without_own
+from overlay.search.widening import MOST_TRIED, Counts, choosing, commonest, is_joint, merged, without_own
 
 _SEGMENT_VALUES = 65_000
-_MOST_TRIED = 1_000
-"""Values of a facet that are looked at where some of them count less than is found with them: there they are chosen,
-one after the other, to see what that finds (0.1 to 1 ms each), until fifty are surely the commonest."""
 
 
 def facets(view: View, counting: Lock, query: Query, found: Part | None) -> dict[str, Counts]:
@@ -33,14 +30,15 @@ def facets(view: View, counting: Lock, query: Query, found: Part | None) -> dict
     tries = _tries(view, counting, query, found) if wider else []
     counts: dict[str, Counts] = {}
     for name, wide in widened.items():
-        if wide is query and found is None:
-            counts[name] = ()
-        elif is_joint(wide, name):
-            counts[name] = _joint(view, wide, name, tries[-1:] if wide is query else tries)
-        elif wide is query and found is not None:
-            counts[name] = commonest(Counter(_counted(view, found, name, MOST_VALUES)))
+        if wide is query:
+            ways, parts = tries[-1:], [] if found is None else [found]
         else:
-            counts[name] = merged(_counted(view, part, name, _MOST_TRIED).items() for part in _parts(view, wide, tries))
+            ways, parts = tries, _parts(view, wide, tries)
+        if parts and is_joint(wide, name):
+            counts[name] = _joint(view, wide, name, ways, parts)
+        else:
+            most = MOST_VALUES if len(parts) < 2 else MOST_TRIED
+            counts[name] = merged(_counted(view, part, name, most).items() for part in parts)
     return counts
 
 
@@ -66,18 +64,18 @@ def _parts(view: View, query: Query, tries: list[list[Part]]) -> list[Part]:
     return [every([*way, *filters]) for way in tries]
 
 
-def _joint(view: View, query: Query, name: str, tries: list[list[Part]]) -> Counts:
-    """The commonest values, each chosen to see what that finds: one offer must meet all that is asked of offers. A
+def _joint(view: View, query: Query, name: str, tries: list[list[Part]], parts: list[Part]) -> Counts:
+    """The commonest values of what is found by each way, each chosen, one after the other, to see what that finds (0.1
+    to 1 ms each), until fifty are surely the commonest: one offer must meet all that is asked of offers. A
     listing with some offer that says a value may not be found with it, so that one is never found more often than it
     counts without; that is told where more is found than is counted exactly."""
-    parts = _parts(view, query, tries)
-    if parts and _count(view, parts[-1:]) > EXACT:
+    if _count(view, parts[-1:]) > EXACT:
         return merged(_counted(view, part, name, MOST_VALUES).items() for part in parts)
     most: Counter[str] = Counter()
     for part in parts:
-        most |= Counter(_counted(view, part, name, _MOST_TRIED))
+        most |= Counter(_counted(view, part, name, MOST_TRIED))
     counts: list[tuple[int, str]] = []
-    for value, at_most in commonest(most, _MOST_TRIED):
+    for value, at_most in commonest(most, MOST_TRIED):
         if len(counts) >= MOST_VALUES and counts[MOST_VALUES - 1] < (-at_most, value):
             break
         chosen = admitted(view, choosing(query, name, value), scored=False)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
 from overlay.engines import Suggestion
-from overlay.engines.tantivy.pages import Found, Key, Order, page
-from overlay.engines.tantivy.queries import every
+from overlay.engines.tantivy import queries
+from overlay.engines.tantivy.pages import by_seniority, page
 from overlay.engines.tantivy.view import View
-from overlay.search.records import Record
 from overlay.search.suggesting import suggest as complete
 
 
@@ -41,19 +39,7 @@ class Hints:
 
     def named(self, every: list[str], either: list[str], limit: int) -> list[tuple[str, bytes]]:
         """The most senior listings with such names."""
-        order = Order(self._senior(every, either), lambda seniority: -seniority, _key, reverse=False, ties=None)
-        return [(record.id, record.item) for _, record in page(order, self.view.read, 0, limit)]
-
-    def _senior(self, words: list[str], last: list[str]) -> Callable[[int, bool], Found]:
         ask = self.view.ask
-        part = every([*(ask.term("names", word) for word in words), ask.any_of("names", last)])
-
-        def top(number: int, _: bool) -> Found:
-            hits = ask.searcher.search(part, number, count=False, order_by_field="seniority").hits
-            return Found([value for value, _ in hits], [address for _, address in hits], len(hits) < number)
-
-        return top
-
-
-def _key(seniority: int, record: Record) -> Key:
-    return -seniority, record.id
+        part = queries.every([*(ask.term("names", word) for word in every), ask.any_of("names", either)])
+        rows = page(by_seniority(ask.searcher, part), self.view.read, 0, limit)
+        return [(record.id, record.item) for _, record in rows]

@@ -11,7 +11,7 @@ from heapq import nsmallest
 
 import tantivy
 
-from overlay.engines.tantivy.pages import Address, Found, Keyed, Order, page
+from overlay.engines.tantivy.pages import Address, Found, Keyed, by_seniority, page
 from overlay.engines.tantivy.queries import Part, either, every
 from overlay.engines.tantivy.run import counted
 from overlay.engines.tantivy.view import View
@@ -74,16 +74,9 @@ class Tiers:
         found: dict[str, Keyed] = {}
         for points, ways in self.best:
             if best >= points >= least(best):
-                for (number, id_), record in page(self._by_seniority(ways), view.read, 0, KEPT):
+                for (number, id_), record in page(by_seniority(self.searcher, self._either(ways)), view.read, 0, KEPT):
                     found.setdefault(id_, ((-points, number, id_), record))
         return nsmallest(KEPT, found.values(), key=lambda row: row[0][1:])
-
-    def _by_seniority(self, ways: list[tuple[Part, ...]]) -> Order:
-        def top(number: int, _fine: bool) -> Found:
-            hits = self.searcher.search(self._either(ways), number, count=False, order_by_field="seniority").hits
-            return Found([value for value, _ in hits], [address for _, address in hits], len(hits) < number)
-
-        return Order(top, lambda seniority: -seniority, lambda value, each: (-value, each.id), False, None)
 
     def _either(self, ways: list[tuple[Part, ...]]) -> Part:
         return every([either([every(list(parts)) for parts in ways]), *self.admitted])
