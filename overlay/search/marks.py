@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from overlay.search import scoring
-from overlay.search.listed import U64
+from overlay.search.coverage import COVERED
+from overlay.search.listed import U32, U64
 from overlay.search.ranking import LEVELS
 from overlay.search.scoring import COLUMNS, KEPT, LINES
-from overlay.search.segment import Counted, Found
+from overlay.search.segment import NOBODY, Counted, Found
 
 if TYPE_CHECKING:
     from overlay.search.matching import Word
@@ -36,12 +37,13 @@ class Marks:
     """Room to count in for a number of rows: 14 bytes each. It is not cleared between searches: they count on, until
     the numbers end (`scoring`)."""
 
-    __slots__ = ("_asked", "_base", "_counts", "_found", "_lines", "_out", "_points", "_spans", "_units", "_views")
+    __slots__ = ("_asked", "_base", "_counts", "_found", "_lines", "_out", "_points", "_spans",
+                 "_total", "_units", "_views")  # fmt: skip
 
     def __init__(self, rows: int) -> None:
         self._counts = np.zeros((5, rows), np.uint16)
         self._found = np.zeros(rows, np.uint32)
-        self._base = 0
+        self._base = self._total = 0
         self._out = np.zeros((LINES, _USUAL), np.uint64)
         self._make_room(64)
 
@@ -62,11 +64,13 @@ class Marks:
         number: int,
         enough: int,
         ahead: int,
+        covering: U32 = NOBODY,
         *,
         every: bool,
     ) -> Counted:
         """The rows that hold the terms of `every` word, or of any, of one or more, and are in `mask`; of more than
-        `enough` also the most senior that make enough points (`kept`), placed behind those `ahead`."""
+        `enough` also the most senior that make enough points (`kept`), placed behind those `ahead`. Rows that are
+        `covering` make more (`coverage`); they hold any word."""
         most = len(words) + sum([known.terms for known, _ in words])
         if self._base + most > _MOST:
             self._counts[:] = 0
@@ -81,13 +85,20 @@ class Marks:
         total, several, moved = scoring.best(
             held.keys, held.starts, held.rows, segment.levels, segment.seniority, segment.places, *self._views,
             len(words), self._lines, every, mask is not None, _ANY if mask is None else mask, self._base,
-            self._counts, self._found, self._spans, self._points, number, out, enough, ahead,
+            self._counts, self._found, self._spans, self._points, covering, COVERED, number, out, enough,
+            ahead,
         )  # fmt: skip
         self._base += most
+        self._total = total
         return Counted(total, out.copy() if out is self._out else out, min(total, number), several, moved)
 
-    def senior(self, segment: Segment, total: int, least: int) -> list[Found]:
-        """Of the `total` rows that `best` found last the most senior that make so many points at least."""
+    def rows(self) -> U32:
+        """The rows that `best` found last, in no order."""
+        return self._found[: self._total].copy()
+
+    def senior(self, segment: Segment, least: int) -> list[Found]:
+        """Of the rows that `best` found last the most senior that make so many points at least."""
         out = np.empty((LINES, KEPT), np.uint64)
-        several = scoring.senior(self._found, total, self._counts, least, segment.seniority, segment.places, out)
-        return Counted(total, out, 0, several).senior
+        seniority, places = segment.seniority, segment.places
+        several = scoring.senior(self._found, self._total, self._counts, least, seniority, places, out)
+        return Counted(self._total, out, 0, several).senior

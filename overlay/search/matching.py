@@ -9,9 +9,9 @@ Engines only look up exact terms; whatever is forgiving happens here, once, so t
 * the last word, which may not be finished, is also sought as the `MOST_COMPLETIONS` commonest words that begin with it
   (from three letters, or shorter when no listing holds it as it stands).
 
-Up to `SHORT` words, the listings that hold all words are the answer, if there are any; else those that hold any. A
-longer question is a description. There two errors are only forgiven where one explains nothing; a compound with a part
-that no listing holds is taken apart; and what is said first counts most.
+Up to `SHORT` words, the listings that hold all words are the answer, if there are any that mean them (`coverage`); else
+those that hold any. A longer question is a description. There two errors are only forgiven where one explains nothing;
+a compound with a part that no listing holds is taken apart; and what is said first counts most.
 """
 
 from __future__ import annotations
@@ -101,12 +101,17 @@ class Word(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A question as an engine looks for it. `all_first`: listings that hold every word drive out the others. In a long
-    question, `closeness` is worth points to the best."""
+    """A question as an engine looks for it. `all_first`: it is short, and listings that hold every word may drive out
+    the others (`coverage`). In a long question, `closeness` is worth points to the best."""
 
     words: tuple[Word, ...]
     all_first: bool
     closeness: Closeness | None = None
+
+    @property
+    def covers(self) -> bool:
+        """Whether to hold every word is more than to hold some."""
+        return self.all_first and len(self.words) > 1
 
 
 def plan(text: str, vocabulary: Vocabulary) -> Plan:

@@ -6,15 +6,34 @@ is built in again a few times only (a log-structured merge).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from overlay.search import kept
-from overlay.search.listed import Block, fact_key
+from overlay.search.coverage import drive_out
+from overlay.search.listed import U32, Block, fact_key
 from overlay.search.matching import Plan, Word
-from overlay.search.segment import ANY_NUMBER, LINES, NONE, Counted, Flat, Found, Segment, Wanted, flattened, joined
+from overlay.search.segment import (
+    ANY_NUMBER,
+    LINES,
+    NOBODY,
+    NONE,
+    Counted,
+    Flat,
+    Found,
+    Mask,
+    Segment,
+    Wanted,
+    flattened,
+    joined,
+)
+
+if TYPE_CHECKING:
+    from overlay.search.marks import Marks
 
 MOST = 64_000_000
 """Postings that are kept in memory, five bytes each: those of half a million listings of the usual size."""
@@ -76,46 +95,72 @@ class Postings:
         return _together([_latest(each, wanted, number) for each in self.segments])
 
     def best(self, plan: Plan, wanted: Wanted, number: int, ahead: int = 0) -> Counted:
-        """What is wanted and says all words of a question, if they are few and anything does; else any of them. The
-        best come first, of those that tie the most senior. Where so many as are `ahead` are fewer than is asked for,
-        places are kept behind these."""
+        """What is wanted and says all words of a question, if they are few and anything does that is not too quiet
+        (`coverage`); else any of them. The best come first, of those that tie the most senior. Where so many as are
+        `ahead` are fewer than is asked for, places are kept behind these."""
         if not plan.words:
             return NONE
         enough = kept.PAGE if 0 < ahead < number else ANY_NUMBER
-        attempts = (True, False) if plan.all_first and len(plan.words) > 1 else (False,)
-        if len(self.segments) > 1:
-            return self._best(plan.words, wanted, number, enough, ahead, attempts)
-        found = NONE
-        for segment in self.segments:
-            mask, marks = segment.allowed(wanted), segment.taken()
-            for every in attempts:
-                found = marks.best(segment, plan.words, mask, number, enough, ahead, every=every)
-                if found.total:
-                    break
+        rooms = [_Room(each, each.taken(), each.allowed(wanted)) for each in self.segments]
+        found = _asked(rooms, plan, wanted, max(1, number), enough, ahead)
+        for segment, marks, _ in rooms:
             segment.given(marks)
         return found
 
-    def _best(
-        self, words: tuple[Word, ...], wanted: Wanted, number: int, enough: int, ahead: int, attempts: tuple[bool, ...]
-    ) -> Counted:
-        """The same of several segments."""
-        masks = [each.allowed(wanted) for each in self.segments]
-        marks = [each.taken() for each in self.segments]
-        for every in attempts:
-            parts = [
-                room.best(each, words, mask, number, ANY_NUMBER, ahead, every=every)
-                for each, room, mask in zip(self.segments, marks, masks, strict=True)
-            ]
-            found = _together(parts)
-            if found.total:
-                break
-        if found.total > enough:
-            points = kept.least(int(found.columns[0, 0]))
-            asked = zip(self.segments, marks, parts, strict=True)
-            found = _placed(found, [room.senior(each, part.total, points) for each, room, part in asked], ahead)
-        for each, room in zip(self.segments, marks, strict=True):
-            each.given(room)
+
+class _Room(NamedTuple):
+    """A segment, where a search counts in it, and the rows that it looks at: None for all."""
+
+    segment: Segment
+    marks: Marks
+    mask: Mask | None
+
+
+def _asked(rooms: list[_Room], plan: Plan, wanted: Wanted, number: int, enough: int, ahead: int) -> Counted:
+    some = partial(_best, rooms, plan.words, number, enough, ahead)
+    if not plan.covers:
+        return some()
+    found = _best(rooms, plan.words, number, enough, ahead, every=True)
+    if not found.total:
+        return some()
+    if drive_out(found.most):
         return found
+    covering = [marks.rows() for _, marks, _ in rooms]
+    if wanted != _ALL:
+        listed = [room._replace(mask=room.segment.allowed(_ALL)) for room in rooms]
+        if drive_out(_best(listed, plan.words, 1, every=True).most):
+            return found
+    return some(covering=covering)
+
+
+_ALL = Wanted()
+
+
+def _best(
+    rooms: list[_Room],
+    words: tuple[Word, ...],
+    number: int,
+    enough: int = ANY_NUMBER,
+    ahead: int = 0,
+    covering: Sequence[U32] = (),
+    *,
+    every: bool = False,
+) -> Counted:
+    """What holds `every` word, or any; `covering` are those rows of each segment that hold all, where that counts."""
+    more = covering or [NOBODY] * len(rooms)
+    if len(rooms) == 1:
+        ((segment, marks, mask),) = rooms
+        return marks.best(segment, words, mask, number, enough, ahead, more[0], every=every)
+    found = _together(
+        [
+            marks.best(segment, words, mask, number, ANY_NUMBER, ahead, rows, every=every)
+            for (segment, marks, mask), rows in zip(rooms, more, strict=True)
+        ]
+    )
+    if found.total <= enough:
+        return found
+    least = kept.least(found.most)
+    return _placed(found, [marks.senior(segment, least) for segment, marks, _ in rooms], ahead)
 
 
 def _coming(blocks: list[Block]) -> Segment | None:

@@ -281,11 +281,12 @@ def latest(by_time: U32, newest: U64, places: U64, masked: bool, mask: Mask, num
 def best(
     keys: U64, starts: I64, rows: U32, levels: U8, seniority: U64, places: U64, asked: I64, units: F64, words: int,
     lines: U64, every: bool, masked: bool, mask: Mask, base: int, counts: U16, found: U32, spans: I64,
-    points: I64, number: int, out: U64, enough: int, ahead: int,
+    points: I64, covering: U32, more: int, number: int, out: U64, enough: int, ahead: int,
 ) -> tuple[int, int, int]:  # fmt: skip
     """How many rows hold `every` word, or any, of one or more; of the first `number` of them points, `seniority`
     and `places` in `out`. Where they are more than `enough`, also the most senior that make enough points (`kept`), how
     many these are, and how all stand where these have places behind so many as are `ahead`, and how many were moved.
+    Rows that are `covering` make so many points `more`.
 
     `rows[starts[n]:starts[n + 1]]` ascend and hold the term `keys[n]` at `levels`. The address of the terms of
     each of the `words` and their number stand in `asked`, what they count for in `units`. Where `masked`, only those
@@ -316,6 +317,8 @@ def best(
                 part_base += np.int64(terms[term, STEPS])
         if later:
             total = _still(found, total, counts[0], here)
+    for row in covering:
+        counts[1, row] += np.uint16(more)
     heap = out[WORK].view(np.int64)
     for at in range(_first(found, total, counts[1], heap, number)):
         row = _LOW - (heap[at] & _LOW)

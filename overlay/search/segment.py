@@ -66,6 +66,11 @@ class Counted(NamedTuple):
     moved: int = 0
 
     @property
+    def most(self) -> int:
+        """The points of the best; 0 where there is none."""
+        return int(self.columns[0, 0]) if self.number else 0
+
+    @property
     def first(self) -> list[Found]:
         """The first of them, one by one."""
         return _one_by_one(self.columns[:3, : self.number])
@@ -87,6 +92,8 @@ def _one_by_one(columns: U64) -> list[Found]:
 
 
 NONE = Counted(0, np.empty((3, 0), np.uint64), 0)
+NOBODY: U32 = np.empty(0, np.uint32)
+"""No rows."""
 ANY_NUMBER = 1 << 40
 """More rows than there can be."""
 

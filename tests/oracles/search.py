@@ -10,11 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from overlay.document import Document
 from overlay.query import Operators, Query
+from overlay.search.matching import Plan, plan
+from overlay.search.ranking import BEST, weigh
 from overlay.search.text import Compound, asked, edits, fold, is_spelt, sequences, stem, words
+from overlay.search.vocabulary import Change, Vocabulary
 from parsers.matching import Filter
 from parsers.offers import Offer
 from tests.oracles.prices import Row, row_meets, row_price, rows
@@ -156,14 +160,29 @@ def _holds(document: Document, alternatives: Readings) -> bool:
 
 
 def _ways(documents: list[Document], meant: list[Readings] | None, *, few: bool) -> list[list[Document]]:
-    """What may be meant by a text, the first of these that is not empty: those that hold all words of up to three;
-    those that hold any."""
+    """What may be meant by a text, the first of these that is not empty: where there are `few` words, those that hold
+    all; those that hold any."""
     if meant is None:
         return [documents]
     some = [document for document in documents if any(_holds(document, each) for each in meant)]
     if not few:
         return [some]
-    return [[document for document in some if all(_holds(document, each) for each in meant)], some]
+    return [_covering(documents, meant), some]
+
+
+def _covering(documents: list[Document], meant: list[Readings]) -> list[Document]:
+    return [document for document in documents if all(_holds(document, each) for each in meant)]
+
+
+def points(document: Document, planned: Plan) -> int:
+    """What a document makes for the words of a plan: of each, the most of all that stands for it."""
+    levels, _ = weigh(document)
+    made = [
+        [sum(choice.points[levels[term] - 1] for term in choice.terms) for choice in word.choices
+         if levels.keys() >= set(choice.terms)]
+        for word in planned.words
+    ]  # fmt: skip
+    return sum(max(each, default=0) for each in made)
 
 
 def _says(document: Document, sequence: str) -> bool:
@@ -368,29 +387,48 @@ class Oracle:
 
     def found(self, query: Query) -> list[Document]:
         """The documents that are the answer, in no special order."""
-        return next(filter(None, self._found(query, self._meant(query))), [])
+        meant = self._meant(query)
+        return next(filter(None, self._found(query, meant, few=self._are_driven_out(query, meant))), [])
 
     def _meant(self, query: Query) -> list[Readings] | None:
         return _meant_by(query.text, Counts(self.documents))
 
-    def _found(self, query: Query, meant: list[Readings] | None) -> list[list[Document]]:
-        few = 0 < len(asked(query.text)) <= 3
+    def _found(self, query: Query, meant: list[Readings] | None, *, few: bool) -> list[list[Document]]:
         return _ways([each for each in self.documents if _is_admitted(each, query)], meant, few=few)
+
+    def _are_driven_out(self, query: Query, meant: list[Readings] | None) -> bool:
+        """Whether those that do not hold all of two or three words are no answer while any holds all: where one of
+        those makes two fifths of the points that any could make, filters or not."""
+        if meant is None or not 1 < len(meant) <= 3:
+            return False
+        everybody = Query(statuses=query.statuses, as_of=query.as_of, height_chain=query.height_chain)
+        listed = [each for each in self.documents if _is_admitted(each, everybody)]
+        planned = plan(query.text, self._vocabulary())
+        return any(5 * points(each, planned) >= 2 * BEST for each in _covering(listed, meant))
+
+    def _vocabulary(self) -> Vocabulary:
+        change, vocabulary = Change(), Vocabulary()
+        for document in filter(is_shown, self.documents):
+            levels, surfaces = weigh(document)
+            change.come(surfaces, levels)
+        vocabulary.apply(change.listings, change.rows())
+        return vocabulary
 
     def facets(self, query: Query) -> dict[str, tuple[tuple[str, int], ...]] | None:
         """The fifty commonest values of each facet asked for, of equally common ones the first by value: what is found
         once a value is chosen in place of all others of its facet, among what the answer's words find without any."""
         meant = self._meant(query)
-        tried = next((at for at, way in enumerate(self._found(query, meant), 1) if way), None)
+        found = partial(self._found, meant=meant, few=self._are_driven_out(query, meant))
+        tried = next((at for at, way in enumerate(found(query), 1) if way), None)
         counts = {}
         for name in query.facets:
             wide = _without(query, name)
-            ways = self._found(wide, meant)[:tried]
+            ways = found(wide)[:tried]
             values = {value for way in ways for each in way for value in _values(each, name)}
             if wide == query:
                 values = {value for way in ways[-1:] for each in way for value in _values(each, name)}
-            chosen = {value: self._found(_choosing(wide, name, value), meant)[:tried] for value in values}
-            found = {value: len(next(filter(None, each), [])) for value, each in chosen.items()}
-            counts[name] = {value: number for value, number in found.items() if number}
+            chosen = {value: found(_choosing(wide, name, value))[:tried] for value in values}
+            numbers = {value: len(next(filter(None, each), [])) for value, each in chosen.items()}
+            counts[name] = {value: number for value, number in numbers.items() if number}
         order = {name: sorted(each.items(), key=lambda pair: (-pair[1], pair[0])) for name, each in counts.items()}
         return {name: tuple(pairs[:50]) for name, pairs in order.items()} or None

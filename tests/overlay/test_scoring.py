@@ -121,7 +121,7 @@ def test_the_most_senior_with_enough_points_are_the_first_rows_that_have_them(
     best = marks.best(here, asked.words, None, 1, 0, 1, every=asked.every)
     _, found = slowly(asked._replace(mask=None, number=ROWS), held)
     half = kept.least(max((points for points, *_ in found), default=0))
-    for points, several in ((half, best.senior), (least, marks.senior(here, best.total, least))):
+    for points, several in ((half, best.senior), (least, marks.senior(here, least))):
         enough = sorted((one for one in found if one[0] >= points), key=lambda one: -one[1])[:KEPT]
         assert several == enough
 

@@ -51,9 +51,18 @@ class Best(NamedTuple):
 
     def senior(self, number: int, least: int) -> list[Numbered]:
         """So many of the most senior that make so many points at least."""
+        return keyed(senior(self.connection, self._making(least), number))
+
+    def is_any(self, least: int) -> bool:
+        """Whether any makes so many points."""
+        found = self._making(least)
+        statement = f"SELECT FROM ({found.text}) f LIMIT 1"
+        return bool(self.connection.execute(statement.encode(), found.given, binary=True).fetchall())
+
+    def _making(self, least: int) -> Found:
         found = self._reaching(least).found(self.state, self.query)
-        enough = f"SELECT f.number, f.id, f.seniority, f.points FROM ({found.text}) f WHERE f.points >= %s"
-        return keyed(senior(self.connection, Part(enough, (*found.given, least)), number))
+        text = f"SELECT f.number, f.id, f.seniority, f.points FROM ({found.text}) f WHERE f.points >= %s"
+        return Part(text, (*found.given, least))
 
     def _by_rungs(self, ladder: Ladder) -> list[Row]:
         """Rung by rung: all on one make the same points, so the most senior of them are the best."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from psycopg import Connection
 
+from overlay.engines.postgres.coverage import taken
 from overlay.engines.postgres.layout import State
 from overlay.engines.postgres.orders import ORDERS, Key, behind, sorted_by
 from overlay.engines.postgres.question import Part, meeting
@@ -23,6 +24,7 @@ from overlay.search.widening import MOST_TRIED, Counts, is_joint, merged, prices
 
 def answer(connection: Connection[Any], state: State, query: Query, tried: list[Way]) -> Hits:
     """What the first way finds that finds anything."""
+    tried = taken(connection, state, query, tried)
     for number, way in enumerate(tried, 1):
         hits = _answer(connection, state, query, way, tried[:number])
         if hits.total:

@@ -19,17 +19,26 @@ Found = Part
 
 
 class Way(NamedTuple):
-    """One way to take the words of a question: the lexemes asked for, the points that a document then makes, and what
-    adds to those of the best. `ladders` tell what each word may add, and `every` whether a document must hold each. So
-    many as `known` are found at least, as the words in use tell, and `ahead` stand before kept places."""
+    """One way to take the words of a question, as they are planned: the lexemes asked for, and the points that a
+    document then makes. `ladders` tell what each word may add, and `every` whether a document must hold each. So many
+    as `known` are found at least, as the words in use tell."""
 
     asked: tuple[str, ...]
     points: Part
-    closeness: Closeness | None = None
+    plan: Plan | None = None
     ladders: tuple[Ladder, ...] = ()
     every: bool = False
     known: int = 0
-    ahead: int = 0
+
+    @property
+    def closeness(self) -> Closeness | None:
+        """What adds to the points of the best."""
+        return self.plan.closeness if self.plan else None
+
+    @property
+    def ahead(self) -> int:
+        """How many stand before kept places."""
+        return ahead(self.plan) if self.plan else 0
 
     def found(self, state: State, query: Query) -> Found:
         """What is found so."""
@@ -54,15 +63,9 @@ def ways(view: View, state: State, query: Query) -> list[Way]:
     counted = view.vocabulary if view.is_of(state) else None
     levels = Levels(counted, query)
     words, points, ladders = zip(*(taken(word, levels) for word in planned.words), strict=True)
-    made = joined(points, " + ")
     known = _known(planned, query, counted) if counted else 0
-    first = ahead(planned)
-    either = Way((lexemes.either(words),), made, planned.closeness, ladders, known=known, ahead=first)
-    return (
-        [Way(words, made, None, ladders, every=True, ahead=first), either]
-        if planned.all_first and len(words) > 1
-        else [either]
-    )
+    either = Way((lexemes.either(words),), joined(points, " + "), planned, ladders, known=known)
+    return [either._replace(asked=words, every=True, known=0), either] if planned.covers else [either]
 
 
 def _known(planned: Plan, query: Query, vocabulary: Vocabulary) -> int:

@@ -10,6 +10,7 @@ from threading import Lock
 
 import tantivy
 
+from overlay.engines.tantivy.coverage import driven_out
 from overlay.engines.tantivy.filters import admitted
 from overlay.engines.tantivy.queries import Part, either, every
 from overlay.engines.tantivy.run import counted
@@ -48,11 +49,11 @@ def _tries(view: View, counting: Lock, query: Query, found: Part | None) -> list
         return [[]]
     with counting:
         planned = plan(query.text, view.vocabulary)
-        plain = is_plain(query)
-        words = list(map(view.ask.held, planned.words)) if plain else view.ask.words(planned, view.vocabulary, query)
-    ways = [words] if len(words) > 1 and planned.all_first else []
+        words = view.ask.words(planned, view.vocabulary, query)
+        held = list(map(view.ask.held, planned.words)) if is_plain(query) else words
+    ways = [held] if planned.covers and driven_out(view, words, query) else []
     if words:
-        ways.append([either(words)])
+        ways.append([either(held)])
     if found is not None and len(ways) > 1 and _count(view, [*ways[0], *admitted(view, query, scored=False)]):
         return ways[:1]
     return ways

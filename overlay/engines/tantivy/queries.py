@@ -31,13 +31,15 @@ _MOST_BEGUN = 8_192  # beginnings of hints: 250 bytes each, 5 kB where all words
 @dataclass(slots=True)
 class Translator:
     """Builds queries against one state of the index; remembers which slots a currency, interval or skill stands in,
-    which hints begin alike, and what listings cost under the last questions (`prices`)."""
+    which hints begin alike, what listings cost under the last questions (`prices`), and how questions were taken
+    (`coverage`)."""
 
     schema: tantivy.Schema
     searcher: tantivy.Searcher
     _slots: dict[str, tuple[int, ...]] = field(default_factory=dict)
     _begun: dict[tuple[str, int], list[tuple[str, int]]] = field(default_factory=dict)
     priced: dict[Query, Priced] = field(default_factory=dict)
+    driven_out: dict[Query, bool] = field(default_factory=dict)
 
     def term(self, name: str, value: str) -> Part:
         """Documents with exactly this value in a field; every one counts 1."""

@@ -45,6 +45,11 @@ class Run:
         self.total = counted(result)
         self._found = self._read_hits(result)
 
+    @property
+    def most(self) -> int:
+        """The points of the best, if they are known; else 0."""
+        return int(self._found.values[0]) if self.sort == "relevance" and self._down and self._found.values else 0
+
     def top(self, number: int, fine: bool) -> Found:
         """The first hits in the order asked for. `fine`: the more senior ones first among those of equal points, as far
         as Tantivy can tell them apart; that costs a third more, and is not needed while ties are short."""

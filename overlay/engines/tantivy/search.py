@@ -8,6 +8,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
+from overlay.engines.tantivy.coverage import covering, driven_out
 from overlay.engines.tantivy.facets import facets
 from overlay.engines.tantivy.filters import admitted
 from overlay.engines.tantivy.held import held
@@ -19,6 +20,7 @@ from overlay.engines.tantivy.run import Run
 from overlay.engines.tantivy.tiers import Tier, Tiers, joined
 from overlay.engines.tantivy.view import View
 from overlay.query import Cheapest, Hits, Query
+from overlay.search.coverage import drive_out
 from overlay.search.facts import is_plain
 from overlay.search.kept import Kept, ahead, are_kept, concerns
 from overlay.search.matching import Plan, Word, plan
@@ -55,16 +57,20 @@ def _runs(view: View, counting: Lock, query: Query) -> Iterator[Run | Tiers]:
     filters = admitted(view, query, scored=True)
     part = every([*map(view.ask.held, planned.words), *filters]) if best else None
     tiers = Tiers(searcher, part, best, filters, ahead(planned)) if part else None
-    if tiers and (tiers.total >= FEW or len(planned.words) == 1):
+    if tiers and (len(planned.words) == 1 or (tiers.total >= FEW and drive_out(tiers.most))):
         yield tiers
         return
-    first = ahead(planned)
     with counting:
         words = view.ask.words(planned, view.vocabulary, query)
-    if len(words) > 1 and planned.all_first and not (tiers and not tiers.total):
-        yield Run(searcher, every([*words, *filters]), query, len(words), ahead=first)
+    run = partial(Run, searcher, query=query, words=len(words), ahead=ahead(planned))
+    if planned.covers and not (tiers and not tiers.total):
+        found = run(every([*words, *filters]))
+        if found.total and (drive_out(found.most) or driven_out(view, words, query)):
+            yield found
+            return
     if words:
-        yield Run(searcher, every([either(words), *filters]), query, len(words), planned.closeness, ahead=first)
+        any_of_them = covering(words) if planned.covers else either(words)
+        yield run(every([any_of_them, *filters]), closeness=planned.closeness)
 
 
 def _tiers(view: View, planned: Plan, query: Query) -> list[Tier]:

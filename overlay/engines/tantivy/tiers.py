@@ -68,9 +68,15 @@ class Tiers:
                 addresses.append(address)
         return Found(values, addresses, len(values) >= self.total)
 
+    @property
+    def most(self) -> int:
+        """The points of the best, if there is any."""
+        ((best, _),) = self.top(1, False).values
+        return int(best)
+
     def senior(self, view: View) -> list[Keyed]:
         """Those that kept places may be for (`kept`): of each tier, those that are more senior than all its others."""
-        ((best, _),) = self.top(1, False).values
+        best = self.most
         found: dict[str, Keyed] = {}
         for points, ways in self.best:
             if best >= points >= least(best):

@@ -13,6 +13,7 @@ from overlay.engines.whoosh.saying import narrowed
 from overlay.engines.whoosh.view import View
 from overlay.query import Hit, Hits, Query
 from overlay.search.closeness import MOST, Closeness, brought_near
+from overlay.search.coverage import COVERED, among, drive_out
 from overlay.search.facts import EXACT, FACET_FIELDS, standing, unwanted, wanted
 from overlay.search.kept import KEPT, Kept, ahead, are_kept, concerns, least
 from overlay.search.matching import Choice, Plan, Word, plan
@@ -52,13 +53,16 @@ def _attempts(view: View, query: Query) -> Iterator[tuple[Points, Plan | None]]:
         return
     planned = plan(query.text, view.vocabulary)
     words = [_word(view, word) for word in planned.words]
-    if planned.all_first and len(words) > 1:
-        every = set(words[0]).intersection(*words[1:])
-        yield {document: sum(points[document] for points in words) for document in every}, planned
     together: Points = {}
     for points in words:
         for document, more in points.items():
             together[document] = together.get(document, 0) + more
+    if planned.covers:
+        covering = {document: together[document] for document in set(words[0]).intersection(*words[1:])}
+        if drive_out(max((each.points for each in _admitted(view, among(query), covering)), default=0)):
+            yield covering, planned
+        else:
+            together |= {document: points + COVERED for document, points in covering.items()}
     yield together, planned
 
 
