@@ -124,6 +124,7 @@ _ON_DEMAND: dict[str, Schema] = {
         {
             "points": COUNT,
             "closeness": COUNT | {"description": "Points for words that stand close together, as asked."},
+            "coverage": COUNT | {"description": "Points for holding all of two or three words where others hold some."},
             "seniority": COUNT | {"description": "Points for being one of those that have said so longest."},
             "best": COUNT | {"description": "The most that a listing could make; score = points / best."},
             "words": several(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from overlay.search.matching import SHORT
 from overlay.search.meaning import Meaning, Reading
 from overlay.search.ranking import BEST, LEVELS, QUARTERS, QUIET, counted, standing, weigh
 from overlay.search.said import document, fields
@@ -25,8 +26,8 @@ def understood(asked: Sequence[Meaning]) -> list[dict[str, Any]]:
 
 def explained(item: Mapping[str, Any], asked: Sequence[Meaning], score: float, *, kept: bool) -> dict[str, Any]:
     """The points that an item makes, word by word, as JSON; `best` is what a listing could make at most. What a `score`
-    holds beyond is for words that stand close together, or, where it is `kept`, for having said so for long. `standing`
-    says how loudly it is heard, and why."""
+    holds beyond is for words that stand close together in a long question, for holding all of a short one, or, where
+    it is `kept`, for having said so for long. `standing` says how loudly it is heard, and why."""
     listed = document(item)
     levels, _ = weigh(listed)
     held = [(fields_here.pointer, fields_here.weight, Counter(map(stem, words(fields_here.text))))
@@ -34,8 +35,8 @@ def explained(item: Mapping[str, Any], asked: Sequence[Meaning], score: float, *
     told = [_word(word, levels, held) for word in asked]
     points = sum(each["points"] for each in told)
     more = max(0, round(score * BEST) - points) if asked else 0
-    made = {"points": points + more, "best": BEST, "words": told}
-    made |= {"closeness": 0, "seniority": more} if kept else {"closeness": more, "seniority": 0}
+    made = {"points": points + more, "best": BEST, "words": told, "closeness": 0, "coverage": 0, "seniority": 0}
+    made["seniority" if kept else "coverage" if len(asked) <= SHORT else "closeness"] = more
     return made | {"standing": _standing(listed)}
 
 

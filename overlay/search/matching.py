@@ -169,7 +169,16 @@ def _gains(compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool
         _add_parts(found, compound, vocabulary, last=last)
     else:
         _add_single(found, compound, vocabulary, last=last, long=long)
-    return found
+    return _known_first(found, vocabulary)
+
+
+def _known_first(found: Gains, vocabulary: Vocabulary) -> Gains:
+    """The same, where nothing that no listing holds is worth more than what some do, though all of them may."""
+    held = [gain.worth for terms, gain in found.items() if all(map(vocabulary.frequency, terms))]
+    if not held or len(held) == len(found):
+        return found
+    most = max(held)
+    return {terms: gain._replace(worth=min(gain.worth, most)) for terms, gain in found.items()}
 
 
 def _add_single(found: Gains, compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from importlib import import_module
 from random import Random
 from typing import Any
@@ -40,20 +40,28 @@ def documents() -> list[Document]:
     ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Engine]]:
-    """Every kind, and one that answers from memory, in several segments: the first is Tantivy with its files."""
+@contextmanager
+def every_kind(
+    documents: list[Document], request: pytest.FixtureRequest, paths: pytest.TempPathFactory
+) -> Iterator[list[Engine]]:
+    """Engines that hold these, of every kind, and one that answers from memory, in several segments: the first is
+    Tantivy with its files."""
     with ExitStack() as stack:
         made: list[Engine] = []
         for name in ("tantivy", "whoosh", "postgres", "tantivy"):
-            made.append(open_engine(new_index(name, request, tmp_path_factory.mktemp(name), kept=len(made) < 3)))
+            made.append(open_engine(new_index(name, request, paths.mktemp(name), kept=len(made) < 3)))
             stack.callback(made[-1].close)
         assert isinstance(made[-1], TantivyEngine)
         made[-1].hold()
-        every = documents()
         for engine in made:
             for seq, turns in enumerate((range(14), range(14, 19), (19,)), 1):  # who tie stand in several segments
-                put(engine, *(each for at, each in enumerate(every) if at % 20 in turns), seq=seq)
+                put(engine, *(each for at, each in enumerate(documents) if at % 20 in turns), seq=seq)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Engine]]:
+    with every_kind(documents(), request, tmp_path_factory) as made:
         yield made
 
 

@@ -69,6 +69,18 @@ def test_cards_that_list_all_words_come_behind_those_that_say_a_few(flood: Calla
     assert [first(engine, question) for question in QUESTIONS] == ["honest"] * 3
 
 
+@pytest.mark.parametrize(("length", "places"), [(12, 10), (20, 20)])
+def test_cards_that_list_all_words_do_not_hide_those_that_mean_two_of_three(
+    flood: Callable[..., Engine], length: int, places: int
+) -> None:
+    every = " ".join(f"card coin bank transfer take cards coins keyword{at}" for at in range(length))
+    meant = [honest(f"honest{at}") for at in range(20)]
+    engine = flood(lambda at: card(at, f"Number {at}", description=f"payment stripe {every} gateway"), *meant)
+    for question in ("payment gateway stripe", "stripe paymnet gatewya"):
+        page = ids(ask(engine, question, limit=20))
+        assert len({each.id for each in meant}.intersection(page)) == places
+
+
 def test_cards_that_no_block_holds_come_behind_one_that_is_mined(flood: Callable[..., Engine]) -> None:
     def spam(at: int) -> Document:
         return card(at, "Payment gateway", description=HONEST, status="pending", height=None)

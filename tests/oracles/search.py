@@ -406,6 +406,13 @@ class Oracle:
         planned = plan(query.text, self._vocabulary())
         return any(5 * points(each, planned) >= 2 * BEST for each in _covering(listed, meant))
 
+    def made(self, document: Document, query: Query) -> int:
+        """The points of a document that is found: what it makes for the words, and 450 for all of two or three where
+        those that hold some are found, too."""
+        meant = self._meant(query) or []
+        covers = 1 < len(meant) <= 3 and not self._are_driven_out(query, meant) and _covering([document], meant)
+        return points(document, plan(query.text, self._vocabulary())) + (450 if covers else 0)
+
     def _vocabulary(self) -> Vocabulary:
         change, vocabulary = Change(), Vocabulary()
         for document in filter(is_shown, self.documents):

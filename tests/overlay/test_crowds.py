@@ -124,7 +124,7 @@ def test_of_an_owners_names_ten_say_a_word_as_loudly_as_others_and_explain_says_
         "level": LEVELS - 1, "of": LEVELS, "counted": [{"what": "confirmed", "levels": LEVELS - 1}],
         "quiet": {"words": ["acm"], "level": QUIET},
     }  # fmt: skip
-    assert made["points"] == sum(each["points"] for each in made["words"]) + made["closeness"]
+    assert made["points"] == sum(each["points"] for each in made["words"])
 
 
 def test_names_of_a_domain_are_a_crowd_of_their_own(registry: Registry) -> None:

@@ -20,6 +20,7 @@ from overlay.api.extras import extras
 from overlay.api.problems import BadRequestError
 from overlay.engines import Cursor, Engine, open_engine
 from overlay.items import subjects
+from overlay.search.coverage import COVERED
 from overlay.search.highlighting import MOST_RANGES, at, highlights, in_utf16
 from overlay.search.matching import SHORT
 from overlay.search.meaning import Meaning, Reading, meanings
@@ -145,8 +146,9 @@ def test_points_add_up_to_the_score_word_by_word(engine: Engine, q: str) -> None
         explain = item["explain"]
         assert explain["best"] == BEST
         made = sum(word["points"] for word in explain["words"])
-        assert made + explain["closeness"] == explain["points"] == round(item["score"] * BEST)
+        assert made + explain["closeness"] + explain["coverage"] == explain["points"] == round(item["score"] * BEST)
         assert explain["closeness"] == 0 or len(explain["words"]) > SHORT
+        assert explain["coverage"] in (0, COVERED)
         for word in explain["words"]:
             assert (word["points"] > 0) == bool(word["fields"]) == (word["match"] is not None)
             for field in word["fields"]:

@@ -14,6 +14,7 @@ from indexer.store import FetchState
 from overlay.api.asked import from_pairs
 from overlay.api.extras import extras
 from overlay.catalogue import Catalogue
+from overlay.search.coverage import COVERED
 from tests.facts import at as place
 from tests.overlay.test_copies import Registry, again, inscribed, named, opened
 from tests.pointing import card, points, serves
@@ -127,4 +128,20 @@ def test_a_kept_place_is_explained(registry: Registry) -> None:
     assert [each["seniority"] > 0 for each in told] == [False] * 5 + [True, False]
     assert {each["points"] for each in told} == {told[0]["points"]}
     for each in told:
-        assert each["points"] == sum(word["points"] for word in each["words"]) + each["seniority"] + each["closeness"]
+        assert each["points"] == sum(word["points"] for word in each["words"]) + each["seniority"]
+        assert each["closeness"] == each["coverage"] == 0
+
+
+def test_to_hold_all_words_where_nobody_means_them_is_explained(registry: Registry) -> None:
+    bodies = [card(f"Payment gateway {at}", url=f"https://g{at}.example/") for at in range(3)]
+    bodies.append(card("Zork", description=" ".join(["stripe payment", *map(hex, range(200)), "gateway"])))
+    said = (inscribed(f"n{at}", body, owner=f"o{at}", height=1) for at, body in enumerate(bodies))
+    registry.block("1", *said, bodies=tuple(bodies))
+    registry.feed.run()
+    asked = from_pairs((("q", "payment gateway stripe"), ("explain", "1")), {"demo": "demo:regtest"})
+    hits, _ = extras(registry.engine, asked, registry.engine.search(asked.query))
+    told = {item["name"]: item["explain"] for item in (json.loads(hit.item) for hit in hits.hits)}
+    assert {name: each["coverage"] for name, each in told.items() if each["coverage"]} == {"Zork": COVERED}
+    assert len(told) == 4
+    for each in told.values():
+        assert each["points"] == sum(word["points"] for word in each["words"]) + each["coverage"]

@@ -1,0 +1,134 @@
+"""Listings that hold all words of a short question drive out the others where one of them means it, on every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from importlib import import_module
+from random import Random
+from typing import Any
+
+import pytest
+
+from overlay.document import Document
+from overlay.engines import Engine
+from overlay.engines.postgres import best
+from overlay.query import FACETS, Hit, Query
+from overlay.search.ranking import BEST
+from tests.contracts.listed import ask, found, ids, listing, put
+from tests.contracts.test_engine_kept import every_kind, naturally
+from tests.contracts.test_engine_laws import check, tier_by_tier
+from tests.oracles.search import Oracle, ordered
+
+LIST = " ".join(f"other{at}" for at in range(120))
+"""Words enough to say each quietly."""
+
+
+def documents() -> list[Document]:
+    """Listings of which many say a word loudly, or alpha and gamma, and a few say all quietly: tools in long lists, one
+    agent in a hundred words."""
+    chance = Random(3)
+    made = []
+    for at in range(300):
+        loud = chance.choice(("", "alpha", "beta", "gamma", "alpha gamma"))
+        said = loud * chance.randrange(2) + " and more" * chance.randrange(9)
+        if at % 31 == 0:
+            loud, said = "Nameless", f"gamma beta {LIST} alpha"
+        elif at == 9:
+            loud, said = "Honest", f"gamma beta {LIST[:600]} alpha"
+        kind = "tool" if at % 2 or at % 31 == 0 else "agent"
+        height = None if at % 17 == 0 else 400 - at // 4
+        made.append(listing(f"{at * 7919 % 1000:03}", loud or "None", description=said, kind=kind, height=height))
+    return made
+
+
+@pytest.fixture(scope="module")
+def engines(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Engine]]:
+    with every_kind(documents(), request, tmp_path_factory) as made:
+        yield made
+
+
+NARROW: list[dict[str, Any]] = [
+    {}, {"kind": "agent"}, {"kind": "tool"}, {"owners": ("eve",)}, {"facets": FACETS}, {"statuses": ("live",)},
+    {"to_height": 350, "height_chain": "bsv"}, {"facets": FACETS, "kind": "agent"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("narrow", NARROW, ids=str)
+@pytest.mark.parametrize("text", ["alpha beta", "beta alpha gamma", "alhpa beta", "alpha gamma", "alpha zzzz beta"])
+def test_where_nobody_means_all_words_those_that_hold_some_are_found_behind_those_that_hold_all(
+    engines: list[Engine], text: str, narrow: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, oracle = Query(text=text, limit=1_000, **narrow), Oracle(documents())
+    files, *_ = engines
+    natural = naturally(files, query)
+    expected = {each.id: each for each in oracle.found(query)}
+    made = {id_: oracle.made(each, query) for id_, each in expected.items()}
+    senior = ordered(list(expected.values()), query)
+    assert [(hit.id, points(hit)) for hit in natural] == sorted(
+        made.items(), key=lambda row: (-row[1], senior.index(row[0]))
+    )
+    whole = files.search(query)
+    for engine, how in [*((engine, nullcontext()) for engine in engines), (files, tier_by_tier())]:
+        with how:
+            assert naturally(engine, query) == natural
+            assert engine.search(query) == whole
+            for sort in ("updated", "price"):
+                check(engine.search(query._replace(sort=sort)), query._replace(sort=sort), oracle)
+            for start in (0, 3, 5, 14, 20, 40):
+                part = query._replace(limit=7, offset=start)
+                assert list(engine.search(part).hits) == list(whole.hits[start : start + 7]), start
+                if start < len(whole.hits):
+                    after = query._replace(limit=7, after=whole.hits[start].sort_key)
+                    assert list(engine.search(after).hits) == list(whole.hits[start + 1 :][:7])
+    with monkeypatch.context() as patch:
+        patch.setattr(import_module("overlay.engines.postgres.search"), "EXACT", 25)
+        patch.setattr(best, "FEW", 4)
+        assert list(engines[2].search(query._replace(limit=30, facets=())).hits) == list(whole.hits[:30])
+
+
+def points(hit: Hit) -> int:
+    return round(hit.score * BEST)
+
+
+@pytest.fixture
+def gateways(engine: Engine) -> Engine:
+    """Thirty that say two words of three, and one list of words that has the third, too."""
+    honest = (listing(f"1{at:02}", f"Payment gateway {at}", description="Refunds for shops") for at in range(30))
+    put(engine, *honest, listing("900", "Zork", description=f"stripe {LIST} gateway payment", kind="tool"))
+    return engine
+
+
+@pytest.mark.parametrize("sort", ["relevance", "updated", "name", "price"])
+def test_a_list_of_words_does_not_hide_those_that_mean_some_of_them(gateways: Engine, sort: str) -> None:
+    assert len(found(gateways, "payment gateway stripe", sort=sort)) == 31
+    assert len(found(gateways, "paymnet gatewya stripe", sort=sort)) == 31
+    assert found(gateways, "payment gateway stripe", sort=sort, kind="tool") == {"900"}
+    assert len(found(gateways, "payment gateway stripe", sort=sort, kind="agent")) == 30
+
+
+def test_one_that_means_all_words_hides_the_others(gateways: Engine) -> None:
+    put(gateways, listing("901", "Stripe", description="A payment gateway", kind="tool"), seq=2)
+    assert ids(ask(gateways, "payment gateway stripe")) == ["901", "900"]
+    facets = ask(gateways, "payment gateway stripe", facets=("type",)).facets
+    assert facets == {"type": (("tool", 2),)}
+
+
+def test_what_is_listed_decides_and_not_what_a_filter_leaves(gateways: Engine) -> None:
+    put(gateways, listing("901", "Stripe payment gateway", chain="ltc", caip2="bip122:12a7"), seq=2)
+    assert found(gateways, "payment gateway stripe", chains="bsv") == {"900"}
+    assert len(found(gateways, "payment gateway stripe", chains="bsv", kind="agent")) == 30
+    put(gateways, listing("901", "Stripe payment gateway", status="burned"), seq=3)
+    assert len(found(gateways, "payment gateway stripe")) == 31
+    assert found(gateways, "payment gateway stripe", statuses="burned") == {"901"}
+
+
+def test_one_that_holds_all_in_a_long_text_comes_before_those_that_say_two_of_three_loudly(engine: Engine) -> None:
+    words = ["payment gateway", "payment stripe", "gateway stripe"]
+    put(
+        engine,
+        *(listing(f"1{at:02}", f"The {words[at % 3]}", description="Refunds for shops") for at in range(60)),
+        listing("900", "Zork", description=f"stripe {LIST[:600]} gateway payment"),
+    )
+    first, *others = ask(engine, "payment gateway stripe", limit=100).hits
+    assert (first.id, len(others)) == ("900", 60)
