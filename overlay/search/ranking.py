@@ -6,9 +6,10 @@ is) comes from the vocabulary when it is asked. Sums of whole numbers are exact 
 index and its rebuilt copy, put the same listings in the same order.
 
 Nobody gets to the first page by writing more: a word said fifty times counts no more than one that stands in a name
-and a description, and it makes the listing longer, so that all of its words count less. What cannot be had for a few
-satoshis raises a listing instead, by one level of six at most (`counted`); and of those who say nearly the same, or
-have a word in all their names, only the first are heard (`copies.crowds`).
+and a description, and it makes the listing longer, so that all of its words count less; a name that is a list of words,
+or many tags, share among them what a usual one weighs. What cannot be had for a few satoshis raises a listing instead,
+by one level of six at most (`counted`); and of those who say nearly the same, or have a word in all their names, only
+the first are heard (`copies.crowds`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ QUIET = 2
 BEST = 2000
 """Points of a listing that says every word as loudly as can be; `bonus` of the Tantivy engine says why so few."""
 NAME, TAG, SKILL, WORD, DESCRIPTION, EXAMPLE = 6, 3, 3, 3, 2, 1
+USUAL_NAME = 10
+"""Words of a name that weigh all that a name can: of 18,000 servers in public lists 10 have more."""
+USUAL_TAGS = 36
+"""The same for all tags of a listing: 150 have more, and so have 6 of 232 agents."""
 NAMING = "="
 """Before a term that stands in a listing's name: counted among the words that it is written with."""
 _ENOUGH = NAME + 2 * DESCRIPTION + EXAMPLE  # weight of a word of one listing
@@ -52,10 +57,11 @@ def texts(document: Document) -> Iterator[tuple[int, str]]:
 
 def weighed(said: Document | AgentCard | Server, words: Iterable[str]) -> Iterator[tuple[int, str]]:
     """The same of a listing or its card, with the `words` beside name, description, tags and skills."""
-    yield NAME, said.name
+    yield _shared(NAME, USUAL_NAME, (said.name,)), said.name
     yield DESCRIPTION, said.description
+    each_tag = _shared(TAG, USUAL_TAGS, said.tags)
     for tag in said.tags:
-        yield TAG, tag
+        yield each_tag, tag
     for skill in said.skills:
         yield SKILL, skill.name or skill.id
         if skill.name and skill.id != skill.name:
@@ -67,6 +73,13 @@ def weighed(said: Document | AgentCard | Server, words: Iterable[str]) -> Iterat
             yield EXAMPLE, example
     for word in words:
         yield WORD, word
+
+
+def _shared(weight: int, usual: int, said: Iterable[str]) -> int:
+    """A field's weight for each word of its texts: where they have more than the usual ones, these share what those
+    weigh, in whole numbers, down to that of an example. Wholes of compounds and pairs of CJK are not counted."""
+    length = sum(len(order.split()) for text in said for order in sequences(text)[:1])
+    return weight if length <= usual else max(EXAMPLE, weight * usual // length)
 
 
 def standing(document: Document) -> int:

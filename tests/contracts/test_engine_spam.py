@@ -36,7 +36,7 @@ def flood(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[.
 
 def honest(id_: str = "honest", **more: object) -> Document:
     """A listing that is what people look for."""
-    return listing(id_, "Payment gateway", **{"description": HONEST, "height": 1, **more})
+    return listing(id_, **{"name": "Payment gateway", "description": HONEST, "height": 1, **more})
 
 
 def card(at: int, name: str, **more: object) -> Document:
@@ -79,6 +79,18 @@ def test_cards_that_list_all_words_do_not_hide_those_that_mean_two_of_three(
     for question in ("payment gateway stripe", "stripe paymnet gatewya"):
         page = ids(ask(engine, question, limit=20))
         assert len({each.id for each in meant}.intersection(page)) == places
+
+
+def test_cards_whose_name_or_tags_list_all_words_come_behind_one_that_describes_them(
+    flood: Callable[..., Engine],
+) -> None:
+    every = ("payment", "gateway", "card", "coin", "bank", "transfer", "take", *(f"keyword{at}" for at in range(57)))
+
+    def spam(at: int) -> Document:
+        return card(at, " ".join(every)) if at % 2 else card(at, f"Number {at}", tags=every)
+
+    engine = flood(spam, honest(name="Acme", description=f"A payment gateway. {HONEST}"))
+    assert [first(engine, question) for question in QUESTIONS] == ["honest"] * 3
 
 
 def test_cards_that_no_block_holds_come_behind_one_that_is_mined(flood: Callable[..., Engine]) -> None:

@@ -273,7 +273,8 @@ def test_no_text_is_a_query_language(engine: Engine, text: str) -> None:
 
 def test_thirty_two_words_are_looked_for(engine: Engine) -> None:
     words = [f"word{chr(97 + at // 6)}{chr(97 + at % 6)}" for at in range(32)]
-    put(engine, *(listing(f"{at:02}", " ".join(words[: at + 1])) for at in range(32)), listing("99", "none of them"))
+    several = [listing(f"{at:02}", description=" ".join(words[: at + 1])) for at in range(32)]
+    put(engine, *several, listing("99", "none of them"))
     hits = ids(ask(engine, " ".join(words), limit=100))
     assert hits[0] == "31"
     assert sorted(hits) == [f"{at:02}" for at in range(32)]

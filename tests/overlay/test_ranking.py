@@ -6,7 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.search.ranking import BEST, LEVELS, NAMING, QUARTERS, QUIET, names, points, rarity, standing, unit, weigh
+from overlay.document import Document
+from overlay.search.ranking import (
+    BEST,
+    DESCRIPTION,
+    EXAMPLE,
+    LEVELS,
+    NAME,
+    NAMING,
+    QUARTERS,
+    QUIET,
+    TAG,
+    USUAL_NAME,
+    USUAL_TAGS,
+    names,
+    points,
+    rarity,
+    standing,
+    texts,
+    unit,
+    weigh,
+)
 from overlay.search.text import stem
 from tests.contracts.listed import listing
 
@@ -29,6 +49,49 @@ def test_who_lists_all_words_says_each_of_them_quietly() -> None:
     assert level("keyword7", "Great", description=every) == 1
     assert level("keyword7", "Keyword7", description=every) <= 2
     assert level("keyword7", "Keyword7 services", description="About keyword7") == LEVELS - 1
+
+
+TRADE = tuple(f"trade{at}" for at in range(90))
+
+
+@pytest.mark.parametrize("more", [{}, {"verified": True}, {"age": 2, "signed": True}], ids=["new", "verified", "old"])
+@pytest.mark.parametrize(
+    "said",
+    [{"name": " ".join(TRADE[:60])}, {"name": "-".join(TRADE[:60])}, {"tags": TRADE[:60]},
+     {"tags": (" ".join(TRADE[:60]),)}, {"tags": tuple(map(" ".join, zip(TRADE[:30], TRADE[30:60], strict=True)))},
+     {"name": " ".join(TRADE[:60]), "tags": TRADE[:60]}],
+    ids=["name", "compound", "tags", "one tag", "tags of two", "both"],
+)  # fmt: skip
+def test_a_name_or_tags_that_list_all_words_say_each_of_them_quietly(
+    said: dict[str, object], more: dict[str, object]
+) -> None:
+    levels, _ = weigh(listing("1", **{"name": "Great", **said}, **more))
+    assert {levels[word] for word in TRADE[:60]} <= set(range(1, QUIET + 1))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Weather", " ".join(TRADE[:USUAL_NAME]), "@weather-agents/get_weather-server mcpForAll", "物理模拟实验室小程序"],
+)  # fmt: skip
+def test_names_and_tags_of_a_usual_length_weigh_all_that_they_can(name: str) -> None:
+    found = list(texts(listing("1", name, description="Tells the weather", tags=TRADE[:USUAL_TAGS])))
+    assert [weight for weight, _ in found] == [NAME, DESCRIPTION, *[TAG] * USUAL_TAGS]
+
+
+@given(st.integers(1, 80), st.integers(1, 80), st.sampled_from(["name", "tags", "one tag"]))
+def test_more_words_in_a_name_or_in_tags_never_make_another_louder_nor_weigh_more_than_usual_ones(
+    some: int, more: int, where: str
+) -> None:
+    def said(count: int) -> Document:
+        every = TRADE[:count]
+        placed = {"name": {"name": " ".join(every)}, "tags": {"tags": every}, "one tag": {"tags": (" ".join(every),)}}
+        return listing("1", **placed[where])
+
+    fewer, several = (weigh(said(min(count, len(TRADE))))[0] for count in (some, some + more))
+    assert all(several[word] <= fewer[word] for word in TRADE[:some])
+    best = NAME * USUAL_NAME if where == "name" else TAG * USUAL_TAGS
+    weighed = [weight for weight, text in texts(said(some)) for word in text.split() if word in TRADE]
+    assert sum(weighed) <= max(best, EXAMPLE * some)
 
 
 @given(st.integers(1, 60), st.integers(0, 80))

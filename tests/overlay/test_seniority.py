@@ -81,6 +81,18 @@ def test_no_word_is_added_without_beginning_anew_though_a_domain_speaks_for_it(
     assert since(registry, "a") < before < since(registry, "c")
 
 
+def test_words_that_leave_a_long_list_of_tags_begin_anew_as_they_get_louder(registry: Registry) -> None:
+    every = [f"trade{at}" for at in range(60)]
+    before, after = (
+        pays("Alpha", skills=[{"id": "pay"}, *({"id": word} for word in every[tags:])], tags=every[:tags])
+        for tags in (60, 30)
+    )
+    registry.block("1", inscribed("a", before), bodies=(before,))
+    first = since(registry, "a")
+    registry.block("2", again("a", after, 2), bodies=(after,))
+    assert since(registry, "a") > first
+
+
 def test_order_and_punctuation_are_no_words(registry: Registry) -> None:
     body = pays("Alpha")
     registry.block("1", inscribed("a", body), bodies=(body,))
