@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from overlay.search import kept
-from overlay.search.coverage import drive_out
+from overlay.search.coverage import ENOUGH, drive_out
 from overlay.search.listed import U32, Block, fact_key
 from overlay.search.matching import Plan, Word
 from overlay.search.segment import (
@@ -123,13 +123,13 @@ def _asked(rooms: list[_Room], plan: Plan, wanted: Wanted, number: int, enough: 
     found = _best(rooms, plan.words, number, enough, ahead, every=True)
     if not found.total:
         return some()
-    if drive_out(found.most):
+    if found.most >= ENOUGH:
         return found
     covering = [marks.rows() for _, marks, _ in rooms]
-    if wanted != _ALL:
-        listed = [room._replace(mask=room.segment.allowed(_ALL)) for room in rooms]
-        if drive_out(_best(listed, plan.words, 1, every=True).most):
-            return found
+    listed = [room._replace(mask=room.segment.allowed(_ALL)) for room in rooms]
+    best = partial(_best, listed, plan.words, 1)
+    if drive_out(found.most if wanted == _ALL else best(every=True).most, lambda points: best().most > points):
+        return found
     return some(covering=covering)
 
 

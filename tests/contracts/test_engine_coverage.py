@@ -20,7 +20,7 @@ from tests.contracts.test_engine_kept import every_kind, naturally
 from tests.contracts.test_engine_laws import check, tier_by_tier
 from tests.oracles.search import Oracle, ordered
 
-LIST = " ".join(f"other{at}" for at in range(120))
+LIST = " ".join(f"other{at}" for at in range(240))
 """Words enough to say each quietly."""
 
 

@@ -53,6 +53,10 @@ class Best(NamedTuple):
         """So many of the most senior that make so many points at least."""
         return keyed(senior(self.connection, self._making(least), number))
 
+    def most(self) -> int:
+        """The points of the first of them; 0 for nothing."""
+        return next((-points for (points, *_), _ in self.found()), 0)
+
     def is_any(self, least: int) -> bool:
         """Whether any makes so many points."""
         found = self._making(least)

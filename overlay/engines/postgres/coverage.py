@@ -12,7 +12,7 @@ from overlay.engines.postgres.layout import State
 from overlay.engines.postgres.question import Ladder, Part, joined
 from overlay.engines.postgres.ways import Way
 from overlay.query import Query
-from overlay.search.coverage import COVERED, ENOUGH, among
+from overlay.search.coverage import COVERED, ENOUGH, among, drive_out
 
 
 def taken(connection: Connection[Any], state: State, query: Query, tried: list[Way]) -> list[Way]:
@@ -20,7 +20,9 @@ def taken(connection: Connection[Any], state: State, query: Query, tried: list[W
     if len(tried) < 2:
         return tried
     every, some = tried
-    if Best(connection, state, among(query), every, 1).is_any(ENOUGH):
+    covering, best = (Best(connection, state, among(query), way, 1) for way in tried)
+    most = ENOUGH if covering.is_any(ENOUGH) else covering.most()
+    if drive_out(most, lambda points: best.is_any(points + 1)):
         return tried
     return [_covering(some, lexemes.every(every.asked))]
 

@@ -19,10 +19,16 @@ def driven_out(view: View, words: list[Part], query: Query) -> bool:
     if asked not in known:
         if len(known) >= _MOST_REMEMBERED:
             known.clear()
-        part = every([*words, *admitted(view, asked, scored=True)])
-        hits = view.ask.searcher.search(part, 1, count=False).hits
-        known[asked] = bool(hits) and drive_out(int(hits[0][0]))
+        filters = admitted(view, asked, scored=True)
+        all_of_them, any_of_them = (every([part, *filters]) for part in (every(words), either(words)))
+        known[asked] = drive_out(_most(view, all_of_them), lambda points: _most(view, any_of_them) > points)
     return known[asked]
+
+
+def _most(view: View, part: Part) -> int:
+    """The points of the best of what is found; 0 for nothing."""
+    hits = view.ask.searcher.search(part, 1, count=False).hits
+    return int(hits[0][0]) if hits else 0
 
 
 def covering(words: list[Part]) -> Part:

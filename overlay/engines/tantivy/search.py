@@ -20,7 +20,7 @@ from overlay.engines.tantivy.run import Run
 from overlay.engines.tantivy.tiers import Tier, Tiers, joined
 from overlay.engines.tantivy.view import View
 from overlay.query import Cheapest, Hits, Query
-from overlay.search.coverage import drive_out
+from overlay.search.coverage import ENOUGH
 from overlay.search.facts import is_plain
 from overlay.search.kept import Kept, ahead, are_kept, concerns
 from overlay.search.matching import Plan, Word, plan
@@ -57,7 +57,7 @@ def _runs(view: View, counting: Lock, query: Query) -> Iterator[Run | Tiers]:
     filters = admitted(view, query, scored=True)
     part = every([*map(view.ask.held, planned.words), *filters]) if best else None
     tiers = Tiers(searcher, part, best, filters, ahead(planned)) if part else None
-    if tiers and (len(planned.words) == 1 or (tiers.total >= FEW and drive_out(tiers.most))):
+    if tiers and (len(planned.words) == 1 or (tiers.total >= FEW and tiers.most >= ENOUGH)):
         yield tiers
         return
     with counting:
@@ -65,7 +65,7 @@ def _runs(view: View, counting: Lock, query: Query) -> Iterator[Run | Tiers]:
     run = partial(Run, searcher, query=query, words=len(words), ahead=ahead(planned))
     if planned.covers and not (tiers and not tiers.total):
         found = run(every([*words, *filters]))
-        if found.total and (drive_out(found.most) or driven_out(view, words, query)):
+        if found.total and (found.most >= ENOUGH or driven_out(view, words, query)):
             yield found
             return
     if words:

@@ -59,11 +59,16 @@ def _attempts(view: View, query: Query) -> Iterator[tuple[Points, Plan | None]]:
             together[document] = together.get(document, 0) + more
     if planned.covers:
         covering = {document: together[document] for document in set(words[0]).intersection(*words[1:])}
-        if drive_out(max((each.points for each in _admitted(view, among(query), covering)), default=0)):
+        if drive_out(_most(view, query, covering), lambda points: _most(view, query, together) > points):
             yield covering, planned
         else:
             together |= {document: points + COVERED for document, points in covering.items()}
     yield together, planned
+
+
+def _most(view: View, query: Query, points: Points) -> int:
+    """The points of the best of all that is listed; 0 where there is none."""
+    return max((each.points for each in _admitted(view, among(query), points)), default=0)
 
 
 def _word(view: View, word: Word) -> Points:
