@@ -63,7 +63,7 @@ def test_where_nobody_means_all_words_those_that_hold_some_are_found_behind_thos
     files, *_ = engines
     natural = naturally(files, query)
     expected = {each.id: each for each in oracle.found(query)}
-    made = {id_: oracle.made(each, query) for id_, each in expected.items()}
+    made = oracle.made(expected.values(), query)
     senior = ordered(list(expected.values()), query)
     assert [(hit.id, points(hit)) for hit in natural] == sorted(
         made.items(), key=lambda row: (-row[1], senior.index(row[0]))
@@ -121,6 +121,19 @@ def test_what_is_listed_decides_and_not_what_a_filter_leaves(gateways: Engine) -
     put(gateways, listing("901", "Stripe payment gateway", status="burned"), seq=3)
     assert len(found(gateways, "payment gateway stripe")) == 31
     assert found(gateways, "payment gateway stripe", statuses="burned") == {"901"}
+
+
+def test_one_that_holds_all_in_a_long_text_hides_the_others_unless_one_of_them_is_louder(engine: Engine) -> None:
+    more = LIST[:600]
+    put(
+        engine,
+        listing("1", description=f"payment {more}"),
+        listing("2", description=f"{more} stripe"),
+        listing("3", description=f"stripe {more} payment"),
+    )
+    assert found(engine, "payment stripe") == {"3"}
+    put(engine, listing("1", "Payment"), seq=2)
+    assert found(engine, "payment stripe") == {"1", "2", "3"}
 
 
 def test_one_that_holds_all_in_a_long_text_comes_before_those_that_say_two_of_three_loudly(engine: Engine) -> None:

@@ -407,12 +407,12 @@ class Oracle:
         best = max((points(each, planned) for each in _covering(listed, meant)), default=0)
         return 5 * best >= 2 * BEST or (10 * best >= 3 * BEST and best == max(points(each, planned) for each in listed))
 
-    def made(self, document: Document, query: Query) -> int:
-        """The points of a document that is found: what it makes for the words, and 450 for all of two or three where
+    def made(self, documents: Iterable[Document], query: Query) -> dict[str, int]:
+        """The points of documents that are found: what they make for the words, and 450 for all of two or three where
         those that hold some are found, too."""
-        meant = self._meant(query) or []
-        covers = 1 < len(meant) <= 3 and not self._are_driven_out(query, meant) and _covering([document], meant)
-        return points(document, plan(query.text, self._vocabulary())) + (450 if covers else 0)
+        meant, planned = self._meant(query) or [], plan(query.text, self._vocabulary())
+        more = 450 if 1 < len(meant) <= 3 and not self._are_driven_out(query, meant) else 0
+        return {each.id: points(each, planned) + more * bool(_covering([each], meant)) for each in documents}
 
     def _vocabulary(self) -> Vocabulary:
         change, vocabulary = Change(), Vocabulary()
