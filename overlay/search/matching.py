@@ -107,6 +107,7 @@ class Plan(NamedTuple):
     words: tuple[Word, ...]
     all_first: bool
     closeness: Closeness | None = None
+    text: str = ""
 
     @property
     def covers(self) -> bool:
@@ -123,7 +124,7 @@ def plan(text: str, vocabulary: Vocabulary) -> Plan:
     if not known:
         return Plan((), all_first=True)
     each = unit([of.most for of in known])
-    return Plan(tuple([Word(of, each) for of in known]), all_first=True)
+    return Plan(tuple([Word(of, each) for of in known]), all_first=True, text=text)
 
 
 def compounds(text: str, vocabulary: Vocabulary) -> list[Compound]:

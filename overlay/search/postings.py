@@ -7,7 +7,7 @@ is built in again a few times only (a log-structured merge).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,6 +39,7 @@ MOST = 64_000_000
 """Postings that are kept in memory, five bytes each: those of half a million listings of the usual size."""
 _RATIO = 3  # a segment at most so many times as large as the next one is built into one with it
 _LARGEST = 16_000_000  # postings of a segment that is still built into another: it takes seconds, and 500 MB meanwhile
+_MOST_REMEMBERED = 10_000
 _FULL = 2_000_000  # postings that are gathered while a log is read
 
 
@@ -51,6 +52,7 @@ class Postings:
     """What is listed as of one commit."""
 
     segments: tuple[Segment, ...] = ()
+    _driven_out: dict[str, bool] = field(default_factory=dict)  # by questions, as long as this is what is listed
 
     @classmethod
     def read(cls, blocks: Iterable[Block]) -> Postings:
@@ -102,10 +104,30 @@ class Postings:
             return NONE
         enough = kept.PAGE if 0 < ahead < number else ANY_NUMBER
         rooms = [_Room(each, each.taken(), each.allowed(wanted)) for each in self.segments]
-        found = _asked(rooms, plan, wanted, max(1, number), enough, ahead)
+        found = self._asked(rooms, plan, wanted, max(1, number), enough, ahead)
         for segment, marks, _ in rooms:
             segment.given(marks)
         return found
+
+    def _asked(self, rooms: list[_Room], plan: Plan, wanted: Wanted, number: int, enough: int, ahead: int) -> Counted:
+        some = partial(_best, rooms, plan.words, number, enough, ahead)
+        if not plan.covers:
+            return some()
+        found = _best(rooms, plan.words, number, enough, ahead, every=True)
+        if not found.total:
+            return some()
+        if found.most >= ENOUGH or self._driven_out.get(plan.text):
+            return found
+        covering = [marks.rows() for _, marks, _ in rooms]
+        if plan.text not in self._driven_out:
+            if len(self._driven_out) >= _MOST_REMEMBERED:
+                self._driven_out.clear()
+            listed = [room._replace(mask=room.segment.allowed(_ALL)) for room in rooms]
+            best = partial(_best, listed, plan.words, 1)
+            most = found.most if wanted == _ALL else best(every=True).most
+            if self._driven_out.setdefault(plan.text, drive_out(most, lambda points: best().most > points)):
+                return found
+        return some(covering=covering)
 
 
 class _Room(NamedTuple):
@@ -114,23 +136,6 @@ class _Room(NamedTuple):
     segment: Segment
     marks: Marks
     mask: Mask | None
-
-
-def _asked(rooms: list[_Room], plan: Plan, wanted: Wanted, number: int, enough: int, ahead: int) -> Counted:
-    some = partial(_best, rooms, plan.words, number, enough, ahead)
-    if not plan.covers:
-        return some()
-    found = _best(rooms, plan.words, number, enough, ahead, every=True)
-    if not found.total:
-        return some()
-    if found.most >= ENOUGH:
-        return found
-    covering = [marks.rows() for _, marks, _ in rooms]
-    listed = [room._replace(mask=room.segment.allowed(_ALL)) for room in rooms]
-    best = partial(_best, listed, plan.words, 1)
-    if drive_out(found.most if wanted == _ALL else best(every=True).most, lambda points: best().most > points):
-        return found
-    return some(covering=covering)
 
 
 _ALL = Wanted()
