@@ -15,7 +15,9 @@ from overlay.search import asked_words, helping
 from overlay.search.explaining import explained, understood
 from overlay.search.highlighting import at, highlights, in_utf16
 from overlay.search.kept import is_kept
+from overlay.search.matching import is_short
 from overlay.search.meaning import Meaning, meanings
+from overlay.search.text import asked as words_of
 
 if TYPE_CHECKING:
     from overlay.api.asked import Asked
@@ -63,7 +65,9 @@ def _told(hit: Hit, asked: Asked, words: tuple[Meaning, ...]) -> Hit:
     if asked.highlight:
         added["highlights"] = highlighted(item, words)
     if asked.explain:
-        added["explain"] = explained(item, words, hit.score, kept=is_kept(hit.sort_key))
+        added["explain"] = explained(
+            item, words, hit.score, kept=is_kept(hit.sort_key), short=is_short(words_of(asked.query.text))
+        )
     return hit._replace(item=hit.item[:-1] + b"," + encode(added)[1:])
 
 

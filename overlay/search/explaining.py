@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from overlay.search.matching import SHORT
 from overlay.search.meaning import Meaning, Reading
 from overlay.search.ranking import BEST, LEVELS, QUARTERS, QUIET, counted, standing, weigh
 from overlay.search.said import document, fields
@@ -24,10 +23,12 @@ def understood(asked: Sequence[Meaning]) -> list[dict[str, Any]]:
     ]
 
 
-def explained(item: Mapping[str, Any], asked: Sequence[Meaning], score: float, *, kept: bool) -> dict[str, Any]:
+def explained(
+    item: Mapping[str, Any], asked: Sequence[Meaning], score: float, *, kept: bool, short: bool
+) -> dict[str, Any]:
     """The points that an item makes, word by word, as JSON; `best` is what a listing could make at most. What a `score`
-    holds beyond is for words that stand close together in a long question, for holding all of a short one, or, where
-    it is `kept`, for having said so for long. `standing` says how loudly it is heard, and why."""
+    holds beyond is for words that stand close together, for holding all of a `short` question, or, where it is `kept`,
+    for having said so for long. `standing` says how loudly it is heard, and why."""
     listed = document(item)
     levels, _ = weigh(listed)
     held = [(fields_here.pointer, fields_here.weight, Counter(map(stem, words(fields_here.text))))
@@ -36,7 +37,7 @@ def explained(item: Mapping[str, Any], asked: Sequence[Meaning], score: float, *
     points = sum(each["points"] for each in told)
     more = max(0, round(score * BEST) - points) if asked else 0
     made = {"points": points + more, "best": BEST, "words": told, "closeness": 0, "coverage": 0, "seniority": 0}
-    made["seniority" if kept else "coverage" if len(asked) <= SHORT else "closeness"] = more
+    made["seniority" if kept else "coverage" if short else "closeness"] = more
     return made | {"standing": _standing(listed)}
 
 

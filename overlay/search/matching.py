@@ -17,7 +17,7 @@ a compound with a part that no listing holds is taken apart; and what is said fi
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -118,7 +118,7 @@ class Plan(NamedTuple):
 def plan(text: str, vocabulary: Vocabulary) -> Plan:
     """How to look for a text. No words: it says nothing that could be found, and matches no listing."""
     compounds = asked(text)[:MOST_WORDS]
-    if len(compounds) > SHORT:
+    if not is_short(compounds):
         return _long_plan(compounds, vocabulary)
     known = [_known(each, vocabulary, last=each is compounds[-1], long=False) for each in compounds]
     if not known:
@@ -127,10 +127,15 @@ def plan(text: str, vocabulary: Vocabulary) -> Plan:
     return Plan(tuple([Word(of, each) for of in known]), all_first=True, text=text)
 
 
+def is_short(compounds: Sequence[Compound]) -> bool:
+    """Whether a question of these words is no description."""
+    return len(compounds) <= SHORT
+
+
 def compounds(text: str, vocabulary: Vocabulary) -> list[Compound]:
     """The words of a text as those of its plan stand for them, in the same order."""
     found = asked(text)[:MOST_WORDS]
-    return found if len(found) <= SHORT else [each for each, _ in _taken_apart(found, vocabulary)[:MOST_WORDS]]
+    return found if is_short(found) else [each for each, _ in _taken_apart(found, vocabulary)[:MOST_WORDS]]
 
 
 def _long_plan(compounds: list[Compound], vocabulary: Vocabulary) -> Plan:

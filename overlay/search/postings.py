@@ -116,18 +116,16 @@ class Postings:
         found = _best(rooms, plan.words, number, enough, ahead, every=True)
         if not found.total:
             return some()
-        if found.most >= ENOUGH or self._driven_out.get(plan.text):
-            return found
-        covering = [marks.rows() for _, marks, _ in rooms]
-        if plan.text not in self._driven_out:
+        alone = True if found.most >= ENOUGH else self._driven_out.get(plan.text)  # once: others remember meanwhile
+        covering = [] if alone else [marks.rows() for _, marks, _ in rooms]
+        if alone is None:
             if len(self._driven_out) >= _MOST_REMEMBERED:
                 self._driven_out.clear()
             listed = [room._replace(mask=room.segment.allowed(_ALL)) for room in rooms]
             best = partial(_best, listed, plan.words, 1)
             most = found.most if wanted == _ALL else best(every=True).most
-            if self._driven_out.setdefault(plan.text, drive_out(most, lambda points: best().most > points)):
-                return found
-        return some(covering=covering)
+            alone = self._driven_out[plan.text] = drive_out(most, lambda points: best().most > points)
+        return found if alone else some(covering=covering)
 
 
 class _Room(NamedTuple):

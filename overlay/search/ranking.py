@@ -30,6 +30,8 @@ QUARTERS = 4
 """Parts of a level that a listing's standing is counted in."""
 QUIET = 2
 """The highest level of a word of a name that many earlier listings have."""
+FLAT = 2
+"""The level whose points a word adds where its level does not matter: a quiet one, as it may be said so."""
 BEST = 2000
 """Points of a listing that says every word as loudly as can be; `bonus` of the Tantivy engine says why so few."""
 NAME, TAG, SKILL, WORD, DESCRIPTION, EXAMPLE = 6, 3, 3, 3, 2, 1
@@ -77,9 +79,11 @@ def weighed(said: Document | AgentCard | Server, words: Iterable[str]) -> Iterat
 
 def _shared(weight: int, usual: int, said: Iterable[str]) -> int:
     """A field's weight for each word of its texts: where they have more than the usual ones, these share what those
-    weigh, in whole numbers, down to that of an example. Wholes of compounds and pairs of CJK are not counted."""
-    length = sum(len(order.split()) for text in said for order in sequences(text)[:1])
-    return weight if length <= usual else max(EXAMPLE, weight * usual // length)
+    weigh, in whole numbers, down to that of an example. Wholes of compounds are not counted, and of what is cut into
+    characters two are a word."""
+    terms = [term for text in said for order in sequences(text)[:1] for term in order.split()]
+    halves = sum(1 if len(term) == 1 and not term.isascii() else 2 for term in terms)
+    return weight if halves <= 2 * usual else max(EXAMPLE, 2 * weight * usual // halves)
 
 
 def standing(document: Document) -> int:
@@ -158,8 +162,8 @@ def unit(best: Sequence[float]) -> float:
 
 
 def alike(gain: float) -> int:
-    """The points a word adds where its level does not matter: those at the middle one."""
-    return max(1, round(gain * (LEVELS // 2 + 1) / LEVELS))
+    """The points a word adds where its level does not matter."""
+    return max(1, round(gain * FLAT / LEVELS))
 
 
 def points(gain: float) -> list[int]:

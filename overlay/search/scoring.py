@@ -26,6 +26,8 @@ KEY, WORD, STEP, STEPS, FLAT, WORTH = range(COLUMNS)
 """Columns of the terms of a question, ascending by `WORD`. A term is number `STEP` of the `STEPS` that only count
 together, which is worth `WORTH`, the bits of a float; where it is `FLAT`, all levels make the same points."""
 
+FLAT_LEVEL = 2
+"""See `ranking`."""
 KEPT, PART, PARTS = 10, 2, 3
 """See `kept`: numbers here, as what is compiled is kept until this file changes, whatever it imports."""
 WORK, PLACED, SENIOR, LINES = 3, 4, 7, 10
@@ -96,7 +98,7 @@ def _make_points(terms: U64, worth: F64, units: F64, points: I64) -> None:
         unit, flat = units[terms[term, WORD]], terms[term, FLAT] > 0
         most = worth[term, WORTH] * unit / terms[term, STEPS]
         for level in range(1, LEVELS + 1):
-            part = LEVELS // 2 + 1 if flat else level
+            part = FLAT_LEVEL if flat else level
             points[term, level] = max(np.int64(1), np.int64(np.rint(most * part / LEVELS)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from importlib import import_module
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from overlay.document import Document
 from overlay.engines import Engine
 from overlay.engines.postgres import best
+from overlay.engines.tantivy import TantivyEngine
 from overlay.query import FACETS, Hit, Query
 from overlay.search.ranking import BEST
 from tests.contracts.listed import ask, found, ids, listing, put
@@ -145,3 +147,41 @@ def test_one_that_holds_all_in_a_long_text_comes_before_those_that_say_two_of_th
     )
     first, *others = ask(engine, "payment gateway stripe", limit=100).hits
     assert (first.id, len(others)) == ("900", 60)
+
+
+@pytest.mark.parametrize("narrow", [{"owners": "alice"}, {"chains": "bsv"}, {"verified": False}, {"to_height": 2_000}])
+def test_what_is_not_listed_decides_nothing_whatever_is_asked_first(gateways: Engine, narrow: dict[str, Any]) -> None:
+    loud = {"description": "Stripe payment gateway", "until_height": 300, "height": 200}
+    put(gateways, listing("901", "Stripe payment gateway", status="burned"), seq=2)
+    put(gateways, listing("902", "Stripe payment gateway", **loud), listing("902", "Other", height=300), seq=3)
+    narrow = narrow | ({"height_chain": "bsv"} if "to_height" in narrow else {})
+    assert len(found(gateways, "payment gateway stripe", **narrow)) == 31
+    assert len(found(gateways, "payment gateway stripe")) == 31
+
+
+@pytest.mark.parametrize("sort", ["relevance", "updated", "name", "price"])
+def test_one_that_is_found_behind_an_identical_one_does_not_decide(gateways: Engine, sort: str) -> None:
+    put(gateways, listing("901", "Stripe payment gateway", behind=("",), owner="eve"), seq=2)
+    put(gateways, listing("902", "A gateway", owner="eve"), seq=3)
+    assert found(gateways, "payment gateway stripe", owners="eve", sort=sort) == {"901", "902"}
+
+
+def test_a_list_of_words_does_not_hide_others_while_the_last_word_is_typed(gateways: Engine) -> None:
+    put(gateways, *(listing(f"2{at:02}", f"Nothing {at}") for at in range(90)), seq=2)
+    for text in ("payment str", "gateway stri", "payment gateway strip"):
+        assert len(found(gateways, text)) == 31
+
+
+def test_every_commit_decides_anew_in_memory_whatever_was_asked_before(tmp_path: Path) -> None:
+    engine = TantivyEngine(str(tmp_path))
+    engine.hold()
+    said = [listing(f"1{at:02}", f"Payment gateway {at}", kind=("agent", "tool")[at % 2]) for at in range(30)]
+    put(engine, *said, listing("900", "Zork", description=f"stripe {LIST} gateway payment", kind="tool"))
+    assert len(found(engine, "payment gateway stripe")) == 31
+    put(engine, listing("901", "Stripe payment gateway"), seq=2)
+    assert found(engine, "payment gateway stripe", kind="tool") == {"900"}
+    assert found(engine, "payment gateway stripe") == {"900", "901"}
+    put(engine, listing("901", "Stripe payment gateway", status="burned"), seq=3)
+    assert len(found(engine, "payment gateway stripe", kind="tool")) == 16
+    assert len(found(engine, "payment gateway stripe")) == 31
+    engine.close()

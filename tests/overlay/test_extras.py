@@ -21,6 +21,7 @@ from overlay.api.problems import BadRequestError
 from overlay.engines import Cursor, Engine, open_engine
 from overlay.items import subjects
 from overlay.search.coverage import COVERED
+from overlay.search.explaining import explained
 from overlay.search.highlighting import MOST_RANGES, at, highlights, in_utf16
 from overlay.search.matching import SHORT
 from overlay.search.meaning import Meaning, Reading, meanings
@@ -134,6 +135,16 @@ def told(engine: Engine, *pairs: tuple[str, str]) -> tuple[list[dict[str, Any]],
     asked = from_pairs(pairs, {"bsv-regtest": "bsv:regtest"})
     hits, more = extras(engine, asked, engine.search(asked.query))
     return [json.loads(hit.item) | {"score": hit.score} for hit in hits.hits], dict(more)
+
+
+@pytest.mark.parametrize(
+    ("kept", "short", "what"),
+    [(False, True, "coverage"), (False, False, "closeness"), (True, True, "seniority"), (True, False, "seniority")],
+)
+def test_what_a_score_holds_beyond_the_words_is_told_apart(kept: bool, short: bool, what: str) -> None:
+    made = explained({"name": "Pay"}, ask_for("pay"), 1.0, kept=kept, short=short)
+    beyond = {name: made[name] for name in ("coverage", "closeness", "seniority") if made[name]}
+    assert beyond == {what: BEST - sum(word["points"] for word in made["words"])}
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,8 @@ def test_a_name_or_tags_that_list_all_words_say_each_of_them_quietly(
 
 @pytest.mark.parametrize(
     "name",
-    ["Weather", " ".join(TRADE[:USUAL_NAME]), "@weather-agents/get_weather-server mcpForAll", "物理模拟实验室小程序"],
+    ["Weather", " ".join(TRADE[:USUAL_NAME]), "@weather-agents/get_weather-server mcpForAll",
+     "企业微信机器人消息推送服务", "국민건강보험공단 병원 정보 조회"],
 )  # fmt: skip
 def test_names_and_tags_of_a_usual_length_weigh_all_that_they_can(name: str) -> None:
     found = list(texts(listing("1", name, description="Tells the weather", tags=TRADE[:USUAL_TAGS])))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.search import kept, scoring
+from overlay.search import kept, ranking, scoring
 from overlay.search.kept import KEPT
 from overlay.search.listed import key
 from overlay.search.marks import Marks
@@ -151,6 +151,7 @@ def test_kept_places_stand_behind_those_ahead_with_their_points(
 
 def test_numbers_that_loops_know_by_themselves_are_those_of_others() -> None:
     assert (scoring.KEPT, (scoring.PART, scoring.PARTS), scoring.LINES) == (kept.KEPT, kept.PART, LINES)
+    assert scoring.FLAT_LEVEL == ranking.FLAT
 
 
 @given(st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS), st.integers(0, 100))

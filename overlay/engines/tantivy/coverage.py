@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 import tantivy
 
 from overlay.engines.tantivy.filters import admitted
@@ -9,20 +11,25 @@ from overlay.engines.tantivy.queries import Part, either, every
 from overlay.engines.tantivy.view import View
 from overlay.query import Query
 from overlay.search.coverage import COVERED, among, drive_out
+from overlay.search.matching import Plan
 
 _MOST_REMEMBERED = 10_000
 
 
-def driven_out(view: View, words: list[Part], query: Query) -> bool:
-    """Whether only those are found that hold all words, which are given as `Translator.words` makes them."""
+def driven_out(view: View, counting: Lock, planned: Plan, query: Query) -> bool:
+    """Whether only those are found that hold all words; `counting` is held while the vocabulary is read."""
     known, asked = view.ask.driven_out, among(query)
-    if asked not in known:
+    found = known.get(asked)
+    if found is None:
         if len(known) >= _MOST_REMEMBERED:
             known.clear()
+        with counting:  # under the filters of `query`, words may be looked for where old and burned ones stand, too
+            words = view.ask.words(planned, view.vocabulary, asked)
         filters = admitted(view, asked, scored=True)
         all_of_them, any_of_them = (every([part, *filters]) for part in (every(words), either(words)))
-        known[asked] = drive_out(_most(view, all_of_them), lambda points: _most(view, any_of_them) > points)
-    return known[asked]
+        found = drive_out(_most(view, all_of_them), lambda points: _most(view, any_of_them) > points)
+        known[asked] = found
+    return found
 
 
 def _most(view: View, part: Part) -> int:

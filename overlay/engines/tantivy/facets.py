@@ -51,7 +51,7 @@ def _tries(view: View, counting: Lock, query: Query, found: Part | None) -> list
         planned = plan(query.text, view.vocabulary)
         words = view.ask.words(planned, view.vocabulary, query)
         held = list(map(view.ask.held, planned.words)) if is_plain(query) else words
-    ways = [held] if planned.covers and driven_out(view, words, query) else []
+    ways = [held] if planned.covers and driven_out(view, counting, planned, query) else []
     if words:
         ways.append([either(held)])
     if found is not None and len(ways) > 1 and _count(view, [*ways[0], *admitted(view, query, scored=False)]):

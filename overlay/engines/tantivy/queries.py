@@ -225,7 +225,7 @@ class Translator:
     def _listed_levels(self, choice: Choice, levels: Callable[[str], int]) -> Iterator[tuple[int, Part]]:
         (term,) = choice.terms
         if choice.flat:
-            yield choice.points[LEVELS // 2], self.term("held", term)
+            yield choice.points[0], self.term("held", term)
             return
         for level, points in present(choice, levels(term)):
             yield points, self.term("words", f"{term}~{level}")
@@ -243,7 +243,7 @@ class Translator:
 
     def _term_levels(self, name: str, levels: Callable[[str], int], choice: Choice, term: str) -> Iterator[Part]:
         if choice.flat and name == "words":
-            yield tantivy.Query.const_score_query(self.term("held", term), float(choice.points[LEVELS // 2]))
+            yield tantivy.Query.const_score_query(self.term("held", term), float(choice.points[0]))
             return
         for level, points in present(choice, levels(term)):
             yield tantivy.Query.const_score_query(self.term(name, f"{term}~{level}"), float(points))

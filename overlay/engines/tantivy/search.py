@@ -65,7 +65,8 @@ def _runs(view: View, counting: Lock, query: Query) -> Iterator[Run | Tiers]:
     run = partial(Run, searcher, query=query, words=len(words), ahead=ahead(planned))
     if planned.covers and not (tiers and not tiers.total):
         found = run(every([*words, *filters]))
-        if found.total and (found.most >= ENOUGH or driven_out(view, words, query)):
+        means = is_plain(query) and found.most >= ENOUGH  # else found may be what is not listed, or behind another
+        if found.total and (means or driven_out(view, counting, planned, query)):
             yield found
             return
     if words:
