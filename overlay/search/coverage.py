@@ -17,8 +17,9 @@ ENOUGH = 2 * BEST // 5
 """Points of one that means what it says: of questions of two words that stand together in an agent's card one in six
 has no such answer (measured)."""
 LEAST = 3 * BEST // 10
-"""Points of one that is no mere list of words; where none makes more, it drives out others, too. One in eleven has no
-such answer."""
+"""Points of one that is no mere list of words; where none makes `MORE` times as many, it drives out others, too. One in
+eleven has no such answer."""
+MORE = 6, 5
 COVERED = 9 * BEST // 40
 """Points for holding all words, where those that hold some are found, too. Who lists all words quietly stays behind who
 says one of two loudly; who says two of three is passed by one that holds all in a long description."""
@@ -31,5 +32,6 @@ def among(query: Query) -> Query:
 
 def drive_out(covering: int, is_more: Callable[[int], bool]) -> bool:
     """Whether those that hold all words, of which the best makes so many points, are the only ones to be found.
-    `is_more` finds out whether anything makes more, without what holding all counts; it is asked where that decides."""
-    return covering >= ENOUGH or (covering >= LEAST and not is_more(covering))
+    `is_more` finds out whether anything makes more than so many, without what holding all counts; it is asked where
+    that decides."""
+    return covering >= ENOUGH or (covering >= LEAST and not is_more(MORE[0] * covering // MORE[1]))

@@ -398,14 +398,17 @@ class Oracle:
 
     def _are_driven_out(self, query: Query, meant: list[Readings] | None) -> bool:
         """Whether those that do not hold all of two or three words are no answer while any holds all: where one of
-        those makes two fifths of the points that any could make, or three tenths and as many as any; filters or not."""
+        those makes two fifths of the points that any could make, or three tenths and nobody a fifth more; filters or
+        not."""
         if meant is None or not 1 < len(meant) <= 3:
             return False
         everybody = Query(statuses=query.statuses, as_of=query.as_of, height_chain=query.height_chain)
         listed = [each for each in self.documents if _is_admitted(each, everybody)]
         planned = plan(query.text, self._vocabulary())
         best = max((points(each, planned) for each in _covering(listed, meant)), default=0)
-        return 5 * best >= 2 * BEST or (10 * best >= 3 * BEST and best == max(points(each, planned) for each in listed))
+        return 5 * best >= 2 * BEST or (
+            10 * best >= 3 * BEST and 6 * best // 5 >= max(points(each, planned) for each in listed)
+        )
 
     def made(self, documents: Iterable[Document], query: Query) -> dict[str, int]:
         """The points of documents that are found: what they make for the words, and 450 for all of two or three where

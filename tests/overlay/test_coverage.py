@@ -11,10 +11,10 @@ from overlay.search.ranking import BEST
 
 @pytest.mark.parametrize(
     ("covering", "most", "driven_out"),
-    [(BEST, BEST, True), (800, BEST, True), (799, 800, False), (799, 799, True), (600, 600, True), (600, 601, False),
+    [(BEST, BEST, True), (800, BEST, True), (799, 959, False), (799, 958, True), (600, 720, True), (600, 721, False),
      (599, 599, False), (0, 0, False)],
 )  # fmt: skip
-def test_who_means_all_words_or_is_no_list_and_not_surpassed_drives_out_the_others(
+def test_who_means_all_words_or_is_no_list_and_hardly_surpassed_drives_out_the_others(
     covering: int, most: int, driven_out: bool
 ) -> None:
     assert drive_out(covering, lambda points: most > points) is driven_out
