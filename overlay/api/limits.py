@@ -18,6 +18,9 @@ CLIENTS = 50_000
 """Clients that a bucket is kept for; the one that has not asked for longest is forgotten first."""
 
 
+_ROUNDING = 1e-6  # seconds, and tokens: more than thirds and the like are rounded by
+
+
 class Taken(NamedTuple):
     """What became of a request: the headers that say so, and the seconds to wait when it is one too many, else 0."""
 
@@ -46,10 +49,10 @@ class Limit:
         before = self._full.pop(client, now)
         used = before - now if before > now else 0.0
         over = used + self._each - self._whole
-        if over > 1e-9:
+        if over > _ROUNDING:
             self._full[client] = before
             self.refused += 1
-            wait = ceil(over)
+            wait = ceil(over - _ROUNDING)
             return Taken({**self._told(used), "Retry-After": str(wait)}, wait)
         used += self._each
         self._full[client] = now + used
@@ -58,8 +61,8 @@ class Limit:
         return Taken(self._told(used), 0)
 
     def _told(self, used: float) -> dict[str, str]:
-        left = int((self._whole - used) / self._each + 1e-6)
-        return {"RateLimit-Policy": self._policy, "RateLimit": f'"{self.name}";r={left};t={ceil(used)}'}
+        left = int((self._whole - used) / self._each + _ROUNDING)
+        return {"RateLimit-Policy": self._policy, "RateLimit": f'"{self.name}";r={left};t={ceil(used - _ROUNDING)}'}
 
 
 def limits(quotas: Mapping[str, Quota | None]) -> dict[str, Limit]:

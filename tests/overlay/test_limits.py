@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
@@ -52,6 +52,7 @@ def told(headers: Any) -> tuple[int, int]:
     st.builds(Quota, st.sampled_from([1, 2, 3, 8, 64]), st.sampled_from([1, 2, 16, 64])),
     st.lists(st.sampled_from([0, 0, 0, 1, 2, 7, 64, 1_000]), max_size=120),
 )
+@example(Quota(3, 16), [1_000, 7, 7, 7, 64, 1, 2])
 def test_a_limit_is_a_token_bucket(quota: Quota, pauses: list[int]) -> None:
     """Pauses are in eighths of a second, and quotas such that nothing is rounded but thirds."""
     now, judge = Fraction(0), Bucket(quota)
