@@ -55,19 +55,18 @@ def extras(engine: Engine, asked: Asked, hits: Hits) -> tuple[Hits, Mapping[str,
         words = engine.consult(lambda vocabulary: meanings(asked.query.text, vocabulary))
         if asked.explain:
             more["explain"] = query_explained(asked) | {"words": understood(words)}
-        hits = replace(hits, hits=tuple(_told(hit, asked, words) for hit in hits.hits))
+        short = is_short(words_of(asked.query.text))
+        hits = replace(hits, hits=tuple(_told(hit, asked, words, short=short) for hit in hits.hits))
     return hits, more
 
 
-def _told(hit: Hit, asked: Asked, words: tuple[Meaning, ...]) -> Hit:
+def _told(hit: Hit, asked: Asked, words: tuple[Meaning, ...], *, short: bool) -> Hit:
     item = json.loads(hit.item)
     added: dict[str, Any] = {}
     if asked.highlight:
         added["highlights"] = highlighted(item, words)
     if asked.explain:
-        added["explain"] = explained(
-            item, words, hit.score, kept=is_kept(hit.sort_key), short=is_short(words_of(asked.query.text))
-        )
+        added["explain"] = explained(item, words, hit.score, kept=is_kept(hit.sort_key), short=short)
     return hit._replace(item=hit.item[:-1] + b"," + encode(added)[1:])
 
 
