@@ -49,11 +49,11 @@ def _tries(view: View, counting: Lock, query: Query, found: Part | None) -> list
         return [[]]
     with counting:
         planned = plan(query.text, view.vocabulary)
-        words = view.ask.words(planned, view.vocabulary, query)
-        held = list(map(view.ask.held, planned.words)) if is_plain(query) else words
-    ways = [held] if planned.covers and driven_out(view, counting, planned, query) else []
+        plain = is_plain(query)
+        words = list(map(view.ask.held, planned.words)) if plain else view.ask.words(planned, view.vocabulary, query)
+    ways = [words] if planned.covers and driven_out(view, counting, planned, query) else []
     if words:
-        ways.append([either(held)])
+        ways.append([either(words)])
     if found is not None and len(ways) > 1 and _count(view, [*ways[0], *admitted(view, query, scored=False)]):
         return ways[:1]
     return ways
