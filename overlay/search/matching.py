@@ -41,10 +41,11 @@ _FEW, _COMMONER = 3, 20  # listings that hold a word and may have mistyped it, a
 
 
 class Gain(NamedTuple):
-    """What finding a choice of terms is worth; `flat`: at whatever level."""
+    """What finding a choice of terms is worth; `flat`: at whatever level; `completes` a word that may be unfinished."""
 
     worth: float
     flat: bool = False
+    completes: bool = False
 
 
 Gains = dict[tuple[str, ...], Gain]
@@ -52,11 +53,12 @@ Gains = dict[tuple[str, ...], Gain]
 
 class Choice(NamedTuple):
     """Terms that together stand for a word; each adds points by the level it stands at, `most` at the highest. With
-    `flat` all levels add the same, so they need not be looked up."""
+    `flat` all levels add the same, so they need not be looked up. `completes`: they begin as the word does."""
 
     terms: tuple[str, ...]
     most: float
     flat: bool = False
+    completes: bool = False
 
     @property
     def points(self) -> tuple[int, ...]:
@@ -79,7 +81,7 @@ class Known:
         self.most = max([gain.worth for _, gain in self.gains])
         lines = [
             _LINE.pack(key(term), 0, step, len(terms), flat, worth)
-            for terms, (worth, flat) in self.gains
+            for terms, (worth, flat, _) in self.gains
             for step, term in enumerate(terms)
         ]
         self._lines = array("B", b"".join(lines))  # which stays where it is as long as this lives
@@ -97,7 +99,7 @@ class Word(NamedTuple):
     def choices(self) -> tuple[Choice, ...]:
         """What may stand for it, here."""
         of = self.known.gains
-        return tuple([Choice(terms, worth * self.unit / len(terms), flat) for terms, (worth, flat) in of])
+        return tuple([Choice(terms, worth * self.unit / len(terms), *how) for terms, (worth, *how) in of])
 
 
 class Plan(NamedTuple):
@@ -190,10 +192,10 @@ def _known_first(found: Gains, vocabulary: Vocabulary) -> Gains:
 def _add_single(found: Gains, compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool) -> None:
     (word,) = compound.parts
     term = stem(word)
-    _keep(found, (term,), _rarity((term,), vocabulary))
+    _keep(found, (term,), Gain(_rarity((term,), vocabulary)))
     held = vocabulary.frequency(term)
     if last and (len(word) >= 3 or not held):
-        _add_completions(found, word, vocabulary)
+        _add_completions(found, word, vocabulary, flat=held > 0)
     most = edits(compound)
     if not held and long:
         near = _near(word, min(most, 1) or int(_lost_one(compound)), vocabulary)
@@ -220,26 +222,28 @@ def _add_near(found: Gains, near: list[tuple[str, int]], vocabulary: Vocabulary,
     likely = {term: vocabulary.frequency(term) * (1.0 if away == 1 else _FARTHER) for term, away in near}
     together = sum(likely.values())
     for term, part in likely.items():
-        _keep(found, (term,), worth * (part / together) ** 0.5 * _rarity((term,), vocabulary))
+        _keep(found, (term,), Gain(worth * (part / together) ** 0.5 * _rarity((term,), vocabulary)))
 
 
 def _add_parts(found: Gains, compound: Compound, vocabulary: Vocabulary, *, last: bool) -> None:
     parts = tuple(_nearest(part, vocabulary) for part in compound.parts)
     weight = _PARTS if compound.whole else 1.0
-    _keep(found, parts, weight * _rarity(parts, vocabulary))
+    _keep(found, parts, Gain(weight * _rarity(parts, vocabulary)))
     if compound.whole is None:
         return
     whole = stem(compound.whole)
-    _keep(found, (whole,), _rarity((whole,), vocabulary))
+    _keep(found, (whole,), Gain(_rarity((whole,), vocabulary)))
     if last:
-        _add_completions(found, compound.whole, vocabulary)
+        held = any(all(map(vocabulary.frequency, terms)) for terms in found)
+        _add_completions(found, compound.whole, vocabulary, flat=held)
         for more in vocabulary.completions(compound.parts[-1], MOST_COMPLETIONS):
             terms = (*parts[:-1], stem(more))
-            _keep(found, terms, _COMPLETED * _PARTS * _rarity(terms, vocabulary), flat=True)
+            _keep(found, terms, Gain(_COMPLETED * _PARTS * _rarity(terms, vocabulary), held, completes=True))
 
 
-def _add_completions(found: Gains, prefix: str, vocabulary: Vocabulary) -> None:
-    """Words that begin as the last one does, as one group: a rare completion says no more than a common one."""
+def _add_completions(found: Gains, prefix: str, vocabulary: Vocabulary, *, flat: bool) -> None:
+    """Words that begin as the last one does, as one group: a rare completion says no more than a common one. `flat`
+    where some listings hold the word as it stands: these are found first."""
     if not is_spelt(prefix) and not prefix.isascii():
         return
     terms = dict.fromkeys(map(stem, vocabulary.completions(prefix, MOST_COMPLETIONS)))
@@ -247,7 +251,7 @@ def _add_completions(found: Gains, prefix: str, vocabulary: Vocabulary) -> None:
         held, named = (sum(map(count, terms)) for count in (vocabulary.frequency, vocabulary.naming))
         together = rarity(held, named, vocabulary.listings)
         for term in terms:
-            _keep(found, (term,), _COMPLETED * together, flat=True)
+            _keep(found, (term,), Gain(_COMPLETED * together, flat, completes=True))
 
 
 def _near(word: str, most: int, vocabulary: Vocabulary) -> list[tuple[str, int]]:
@@ -281,6 +285,6 @@ def _rarity_of(term: str, vocabulary: Vocabulary) -> float:
     return rarity(held, vocabulary.naming(term), vocabulary.listings) if held else _UNKNOWN
 
 
-def _keep(found: Gains, terms: tuple[str, ...], worth: float, *, flat: bool = False) -> None:
-    if terms not in found or found[terms].worth < worth:
-        found[terms] = Gain(worth, flat)
+def _keep(found: Gains, terms: tuple[str, ...], gain: Gain) -> None:
+    if terms not in found or found[terms].worth < gain.worth:
+        found[terms] = gain

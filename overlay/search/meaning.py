@@ -50,7 +50,7 @@ def _why(compound: Compound, choice: Choice, vocabulary: Vocabulary) -> tuple[st
         return ("exact" if len(exact) == 1 else "parts"), 0
     if compound.whole is not None and choice.terms == (stem(compound.whole),):
         return "joined", 0
-    if choice.flat or len(choice.terms) != len(exact):
+    if choice.completes or len(choice.terms) != len(exact):
         return "completed", 0
     return "corrected", sum(
         _errors(part, term, vocabulary) for part, term in zip(compound.parts, choice.terms, strict=True)

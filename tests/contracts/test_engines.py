@@ -149,6 +149,17 @@ def test_a_beginning_means_the_eight_commonest_words_that_begin_so(engine: Engin
     assert {id_[0] for id_ in found(engine, "i")} == set("23456789")
 
 
+def test_who_says_loudest_what_is_being_typed_comes_first(engine: Engine) -> None:
+    """As he will when it is finished; but who says the word as it stands comes before all who go on from it, one like
+    the other."""
+    quiet = [listing(f"2{at}", "Sea", description=f"Has a lighthouse {'for ships ' * 9}") for at in range(3)]
+    put(engine, *quiet, listing("1", "Lighthouse", height=200))
+    for typed in ("lighth", "lighthou", "lighthouse"):
+        assert ids(ask(engine, typed))[0] == "1"
+    put(engine, listing("3", "Sea", description=f"To lighth {'for ships ' * 9}", height=300), seq=2)
+    assert ids(ask(engine, "lighth")) == ["3", "20", "21", "22", "1"]
+
+
 def test_a_mistyped_word_means_the_eight_nearest_of_them_the_commonest(engine: Engine) -> None:
     put(engine, *(listing(str(at), f"transpor{chr(98 + at)}") for at in range(10)), listing("y", "transpork"))
     assert found(engine, "transporz well") == {*"0123456", "9", "y"}
