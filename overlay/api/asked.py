@@ -194,15 +194,9 @@ def _place(found: Mapping[str, Any], sort: str, faults: list[Fault]) -> cursors.
     if place.sort != sort:
         detail = f"the cursor belongs to sort={shown(place.sort)}, not to sort={shown(sort)}"
         faults.append(Fault("bad-cursor", detail, "cursor"))
-    elif not any(is_key(order, place.key) for order in _orders(sort)):
+    elif not is_key(sort.removeprefix("-"), place.key):
         faults.append(Fault("bad-cursor", "the cursor was not given out here", "cursor"))
     return place
-
-
-def _orders(sort: str) -> tuple[str, ...]:
-    """The orders whose keys a page in `sort` may end with: without words, relevance is the newest first."""
-    name = sort.removeprefix("-")
-    return (name, "updated") if name == "relevance" else (name,)
 
 
 def _price_currency(found: Mapping[str, Any], faults: list[Fault]) -> str | None:

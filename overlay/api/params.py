@@ -144,7 +144,7 @@ SEARCH = _table(
     Parameter(
         name="sort",
         description="relevance, updated and created put the best or newest first, price and name the lowest; "
-        "`-` reverses. Default: relevance.",
+        "`-` reverses. Default: relevance, without words the latest, with places kept for the most senior.",
         schema={"type": "string", "enum": list(SORT_WORDS), "default": "relevance"},
         read=_sort,
     ),

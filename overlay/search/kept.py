@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from overlay.query import Query
 from overlay.search.closeness import Key
 from overlay.search.matching import Plan
-from overlay.search.sorting import is_descending
+from overlay.search.sorting import is_reversed
 
 PAGE = 20
 """Hits that page one shows; where there are no more, no place is kept."""
@@ -49,7 +49,7 @@ def least(best: int) -> int:
 def concerns(query: Query, ahead: int) -> bool:
     """Whether kept places can matter for what is asked: not for what stands ahead of them, nor the worst first."""
     reached = query.after is not None or query.offset + query.limit > ahead
-    return query.sort == "relevance" and query.limit > 0 and reached and is_descending(query)
+    return query.sort == "relevance" and query.limit > 0 and reached and not is_reversed(query)
 
 
 def behind(edge: Key, number: int) -> Key:
@@ -71,9 +71,9 @@ class Kept(NamedTuple):
 
     @classmethod
     def of(cls, first: Sequence[Row], senior: Sequence[Row]) -> Kept:
-        """Where these hits are the first, as many as stand ahead, and these the most senior."""
+        """Where these hits are the first, as many as stand ahead, and these the most senior, in order."""
         before = {key for key, _ in first}
-        moved = sorted((row for row in senior if row[0] not in before), key=lambda row: row[0][1:])
+        moved = [row for row in senior if row[0] not in before]
         edge = first[-1][0]
         rows = [(behind(edge, number), hit) for number, (_, hit) in enumerate(moved)]
         return cls(len(first), rows, frozenset(key for key, _ in moved))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from overlay.search import scoring
 from overlay.search.coverage import COVERED
-from overlay.search.listed import U32, U64
+from overlay.search.listed import U32
 from overlay.search.ranking import LEVELS
 from overlay.search.scoring import COLUMNS, KEPT, LINES
 from overlay.search.segment import NOBODY, Counted, Found
@@ -26,11 +26,14 @@ _ANY: Mask = np.ones(1, np.bool_)
 _USUAL = 64  # hits that a search asks for at most, nearly always
 
 
-def latest(segment: Segment, mask: Mask | None, number: int) -> tuple[int, U64]:
+def latest(segment: Segment, mask: Mask | None, number: int, enough: int, ahead: int) -> Counted:
     """What `Segment.latest` tells."""
-    out = np.empty((3, number), np.uint64)
-    by_time, newest, places = segment.by_time, segment.newest, segment.places
-    return scoring.latest(by_time, newest, places, mask is not None, _ANY if mask is None else mask, number, out), out
+    out = np.empty((LINES, max(number, KEPT)), np.uint64)
+    total, several, moved = scoring.latest(
+        segment.by_time, segment.newest, segment.seniority, segment.places, mask is not None,
+        _ANY if mask is None else mask, number, out, enough, ahead,
+    )  # fmt: skip
+    return Counted(total, out, min(total, number), several, moved)
 
 
 class Marks:

@@ -117,6 +117,10 @@ class Plan(NamedTuple):
         return self.all_first and len(self.words) > 1
 
 
+WORDLESS = Plan((), all_first=True)
+"""Of a question without words, which all that is listed answers."""
+
+
 def plan(text: str, vocabulary: Vocabulary) -> Plan:
     """How to look for a text. No words: it says nothing that could be found, and matches no listing."""
     compounds = asked(text)[:MOST_WORDS]
@@ -124,7 +128,7 @@ def plan(text: str, vocabulary: Vocabulary) -> Plan:
         return _long_plan(compounds, vocabulary)
     known = [_known(each, vocabulary, last=each is compounds[-1], long=False) for each in compounds]
     if not known:
-        return Plan((), all_first=True)
+        return WORDLESS
     each = unit([of.most for of in known])
     return Plan(tuple([Word(of, each) for of in known]), all_first=True, text=text)
 

@@ -92,9 +92,15 @@ class Postings:
         """Whether there may be an offer with a fact."""
         return any(len(each.offered.under(fact_key(fact))) for each in self.segments)
 
-    def latest(self, wanted: Wanted, number: int) -> Counted:
-        """The latest of what is wanted."""
-        return _together([_latest(each, wanted, number) for each in self.segments])
+    def latest(self, wanted: Wanted, number: int, ahead: int = 0) -> Counted:
+        """The latest of what is wanted, with kept places as `best` has them."""
+        enough = _enough(number, ahead)
+        here = enough if len(self.segments) == 1 else min(enough, 0)
+        parts = [each.latest(each.allowed(wanted), number, here, ahead) for each in self.segments]
+        found = _together(parts)
+        if found.total <= enough or len(parts) == 1:
+            return found
+        return _placed(found, [each.senior for each in parts], ahead)
 
     def best(self, plan: Plan, wanted: Wanted, number: int, ahead: int = 0) -> Counted:
         """What is wanted and says all words of a question, if they are few and anything does that is not too quiet
@@ -102,7 +108,7 @@ class Postings:
         `ahead` are fewer than is asked for, places are kept behind these."""
         if not plan.words:
             return NONE
-        enough = kept.PAGE if 0 < ahead < number else ANY_NUMBER
+        enough = _enough(number, ahead)
         rooms = [_Room(each, each.taken(), each.allowed(wanted)) for each in self.segments]
         found = self._asked(rooms, plan, wanted, max(1, number), enough, ahead)
         for segment, marks, _ in rooms:
@@ -126,6 +132,11 @@ class Postings:
             most = found.most if wanted == _ALL else best(every=True).most
             alone = self._driven_out[plan.text] = drive_out(most, lambda points: best().most > points)
         return found if alone else some(covering=covering)
+
+
+def _enough(number: int, ahead: int) -> int:
+    """Of how many more than these the most senior are told, where so many are asked for."""
+    return kept.PAGE if 0 < ahead < number else ANY_NUMBER
 
 
 class _Room(NamedTuple):
@@ -209,8 +220,3 @@ def _placed(found: Counted, parts: list[list[Found]], ahead: int) -> Counted:
     columns[-3:, : len(senior)] = np.array(senior, np.uint64).T
     moved = place(columns, found.number, min(len(senior), kept.KEPT), ahead)
     return Counted(found.total, columns, found.number, len(senior), moved)
-
-
-def _latest(segment: Segment, wanted: Wanted, number: int) -> Counted:
-    total, columns = segment.latest(segment.allowed(wanted), number)
-    return Counted(total, columns, min(total, number))

@@ -23,7 +23,7 @@ def prepare() -> None:
     gathered(data, np.zeros((3, 1), np.uint64), 0, 1, ANY)
     keys, rows, levels = np.zeros(1, np.uint64), np.zeros(1, np.uint32), np.ones(1, np.uint8)
     one = Segment.build(Flat(keys, keys, keys, [b""], keys, rows, levels, keys[:0], rows[:0], keys[:0], rows[:0]))
-    one.latest(None, 1)
+    one.latest(None, 1, 0, 1)
     marks = one.taken()
     found = marks.best(one, [Word(Known([(("a",), Gain(1.0))]), 1.0)], None, 1, 0, 1, every=False)
     marks.senior(one, 0)

@@ -261,9 +261,13 @@ def place(out: U64, number: int, several: int, ahead: int) -> int:
 
 
 @kernel
-def latest(by_time: U32, newest: U64, places: U64, masked: bool, mask: Mask, number: int, out: U64) -> int:
+def latest(
+    by_time: U32, newest: U64, seniority: U64, places: U64, masked: bool, mask: Mask, number: int, out: U64,
+    enough: int, ahead: int,
+) -> tuple[int, int, int]:  # fmt: skip
     """How many rows there are, where `masked` those that `mask` says yes to; of the first `number` of them in the order
-    `by_time` 0, `newest` and `places` in `out`."""
+    `by_time` 0, `newest` and `places` in `out`. Where they are more than `enough`, also the first of all (`kept`),
+    `newest`, `seniority` and `places`, how many these are, and the places and the number that `best` tells, too."""
     found, at = 0, 0
     while found < number and at < len(by_time):
         row = by_time[at]
@@ -271,12 +275,20 @@ def latest(by_time: U32, newest: U64, places: U64, masked: bool, mask: Mask, num
             out[0, found], out[1, found], out[2, found] = 0, newest[row], places[row]
             found += 1
         at += 1
-    if not masked:
-        return len(places)
-    total = 0
-    for allowed in mask.view(np.uint8):  # which becomes vector code, unlike numbers of rows
-        total += allowed
-    return total
+    total = 0 if masked else len(places)
+    if masked:
+        for allowed in mask.view(np.uint8):  # which becomes vector code, unlike numbers of rows
+            total += allowed
+    if total <= enough:
+        return total, 0, 0
+    several, row = 0, 0
+    while several < min(KEPT, total):
+        if not masked or mask[row]:
+            out[SENIOR, several], out[SENIOR + 1, several] = newest[row], seniority[row]
+            out[SENIOR + 2, several] = places[row]
+            several += 1
+        row += 1
+    return total, several, _place(out, found, several, ahead)
 
 
 @kernel

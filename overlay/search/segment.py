@@ -252,12 +252,12 @@ class Segment:
         """Take back what was `taken`."""
         self._marks.append(marks)
 
-    def latest(self, mask: Mask | None, number: int) -> tuple[int, U64]:
-        """How many rows are in `mask`, and, as `best` does, of the `number` latest of them, which have no
-        points, the number that puts these first and the place."""
+    def latest(self, mask: Mask | None, number: int, enough: int, ahead: int) -> Counted:
+        """The latest of the rows in `mask`, which have no points; of more than `enough` also the most senior, placed
+        behind those `ahead`: told with how late they are in place of points."""
         from overlay.search.marks import latest  # with Numba, which only those who hold postings need
 
-        return latest(self, mask, number)
+        return latest(self, mask, number, enough, ahead)
 
     def allowed(self, wanted: Wanted) -> Mask | None:
         """Which rows are listed and wanted; None for all."""

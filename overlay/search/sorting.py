@@ -51,13 +51,26 @@ def name_key(document: Document) -> str:
     return f"{fold(document.name).casefold()[:_NAME]}\0{document.id}".replace("\n", " ")
 
 
+def order(query: Query) -> str:
+    """The order that hits come in: without words all are equally relevant, and the latest come first."""
+    return LATEST if query.sort == "relevance" and not query.text.strip() else query.sort
+
+
+def is_reversed(query: Query) -> bool:
+    """Whether hits are asked for the other way around."""
+    return query.descending is not None and query.descending != (query.sort in _DOWNWARD)
+
+
 def is_descending(query: Query) -> bool:
     """The direction asked for: relevance, updated and created go down by themselves, price and name up."""
-    return query.sort in {"relevance", "updated", "created"} if query.descending is None else query.descending
+    return is_reversed(query) != (query.sort in _DOWNWARD)
 
 
+LATEST = "latest"
+_DOWNWARD = frozenset({"relevance", "updated", "created"})
 _SHAPES: dict[str, tuple[tuple[type, ...], ...]] = {
     "relevance": ((int, int, str),),
+    LATEST: ((int, int, str),),
     "updated": ((int, str),),
     "created": ((int, str),),
     "name": ((str,),),

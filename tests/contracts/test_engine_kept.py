@@ -12,7 +12,7 @@ import pytest
 
 from overlay.document import Document
 from overlay.engines import Engine, open_engine
-from overlay.engines.postgres import best
+from overlay.engines.postgres import best, ranked
 from overlay.engines.tantivy import TantivyEngine
 from overlay.query import Hit, Query
 from overlay.search import kept
@@ -91,7 +91,9 @@ def points(hit: Hit) -> int:
 
 @pytest.mark.parametrize("narrow", [{}, {"kind": "tool"}, {"facets": ("type",)}, {"statuses": ("live",)}],
                          ids=["all", "tools", "facets", "live"])  # fmt: skip
-@pytest.mark.parametrize("text", ["alpha", "alhpa", "web_search", "beta gamma", "alpha beta gamma", "alpha zzzz", LONG])
+@pytest.mark.parametrize(
+    "text", ["alpha", "alhpa", "web_search", "beta gamma", "alpha beta gamma", "alpha zzzz", LONG, ""]
+)
 def test_the_most_senior_that_make_enough_points_stand_behind_the_first(
     engines: list[Engine], text: str, narrow: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +123,7 @@ def test_the_most_senior_that_make_enough_points_stand_behind_the_first(
                 assert list(engine.search(after).hits) == whole[max(0, start) + 1 :][:7]
     with monkeypatch.context() as patch:
         patch.setattr(import_module("overlay.engines.postgres.search"), "EXACT", 25)
+        patch.setattr(ranked, "EXACT", 25)
         patch.setattr(best, "FEW", 4)
         assert list(engines[2].search(query._replace(limit=30)).hits) == whole[:30]
         assert list(engines[2].search(query._replace(limit=7, after=whole[8].sort_key)).hits) == whole[9:16]

@@ -9,7 +9,7 @@ import pytest
 
 from overlay.document import Document
 from overlay.engines import Cursor, Engine, open_engine
-from tests.contracts.listed import EPOCH, ask, ids, listing
+from tests.contracts.listed import EPOCH, ask, ids, listing, price
 
 FLOOD = {"tantivy": 10_000, "whoosh": 300}
 """Cards. Whoosh takes long to index, and is for few."""
@@ -99,6 +99,16 @@ def test_cards_that_no_block_holds_come_behind_one_that_is_mined(flood: Callable
 
     engine = flood(spam, honest())
     assert [first(engine, question) for question in QUESTIONS] == ["honest"] * 3
+
+
+def test_cards_that_come_later_do_not_take_all_of_a_page_without_words(flood: Callable[..., Engine]) -> None:
+    offers = [price("0.01", "BSV", id="o")]
+    others = [honest(f"honest{at}", height=1 + at, tags=("pay",), offers=offers) for at in range(12)]
+    engine = flood(lambda at: card(at, f"Card {at}", tags=("pay",), offers=offers), *others)
+    for narrow in ({"tags": "pay"}, {"currencies": "BSV"}, {"max_price": "0.02"}, {"chains": "bsv", "tags": "pay"}):
+        page = ids(ask(engine, limit=20, **narrow))
+        assert page[5:15] == [f"honest{at}" for at in range(10)]
+        assert ids(ask(engine, sort="updated", limit=10, **narrow)) == [*page[:5], *page[15:]]
 
 
 def test_a_verified_listing_comes_before_any_number_of_cards_that_say_the_same(flood: Callable[..., Engine]) -> None:

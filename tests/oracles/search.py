@@ -310,9 +310,10 @@ def _values(document: Document, facet: str) -> set[str]:
 
 
 def ordered(documents: Sequence[Document], query: Query) -> list[str]:
-    """The ids in the order of a field; relevance is, without text, that of updates, and with it that of equals: who has
-    said longest what he says comes first, what is unconfirmed last."""
-    sort = "updated" if query.sort == "relevance" and not query.text.strip() else query.sort
+    """The ids in the order of a field; relevance is, without text, that of updates but for kept places, and with it
+    that of equals: who has said longest what he says comes first, what is unconfirmed last."""
+    wordless = query.sort == "relevance" and not query.text.strip()
+    sort = "updated" if wordless else query.sort
     if sort == "price":
         return _by_price(documents, query)
     keys: dict[str, Callable[[Document], Any]] = {
@@ -323,7 +324,11 @@ def ordered(documents: Sequence[Document], query: Query) -> list[str]:
     }
     down = query.sort in {"relevance", "updated", "created"}
     reverse = query.descending is not None and query.descending != down
-    return [each.id for each in sorted(documents, key=keys[sort], reverse=reverse)]
+    found = [each.id for each in sorted(documents, key=keys[sort], reverse=reverse)]
+    if wordless and not reverse and len(found) > 20:
+        senior = [each.id for each in sorted(documents, key=keys["relevance"])[:10] if each.id not in found[:5]]
+        found = [*found[:5], *senior, *(id_ for id_ in found[5:] if id_ not in senior)]
+    return found
 
 
 def _latest(time: int | None, height: int | None) -> tuple[bool, int, int]:

@@ -18,6 +18,7 @@ from overlay.search.ranking import LEVELS
 from overlay.search.segment import ANY_NUMBER, LINES, Counted, Flat, Segment
 
 ROWS = 90
+LATE = [2_000 + row * 37 % ROWS for row in range(ROWS)]
 TERMS = ("rare", "few", "some", "many", "nowhere")
 levels = st.integers(1, LEVELS)
 held = st.fixed_dictionaries(
@@ -61,14 +62,14 @@ def word(term: str) -> Word:
 
 
 def segment(held: Held) -> Segment:
-    """Row n is document n: the highest number comes first."""
+    """Row n is document n: the highest number comes first; which is late is `LATE`."""
     triples = [(key(term), row, level) for term, rows in held.items() for row, level in rows.items()]
     keys, rows, levels = zip(*triples, strict=True)
     none, nobody = np.zeros(0, np.uint64), np.zeros(0, np.uint32)
-    newest = np.arange(5_000, 5_000 - ROWS, -1).astype(np.uint64)
+    seniority = np.arange(5_000, 5_000 - ROWS, -1).astype(np.uint64)
     return Segment.build(
         Flat(
-            newest, newest, newest * np.uint64(7), [str(row).encode() for row in range(ROWS)],
+            np.array(LATE, np.uint64), seniority, seniority * np.uint64(7), [str(row).encode() for row in range(ROWS)],
             np.array(keys, np.uint64), np.array(rows, np.uint32), np.array(levels, np.uint8),
             none, nobody, none, nobody,
         )
@@ -154,13 +155,28 @@ def test_numbers_that_loops_know_by_themselves_are_those_of_others() -> None:
     assert scoring.FLAT_LEVEL == ranking.FLAT
 
 
-@given(st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS), st.integers(0, 100))
-def test_the_latest_of_a_mask_are_its_first_rows(mask: list[bool] | None, number: int) -> None:
+masks = st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS)
+
+
+@given(masks, st.integers(0, 100), st.sampled_from([0, 20, ANY_NUMBER]), st.integers(1, 10))
+def test_the_latest_and_the_most_senior_of_a_mask(
+    mask: list[bool] | None, number: int, enough: int, ahead: int
+) -> None:
     here = segment({"many": dict.fromkeys(range(ROWS), 3)})
-    total, columns = here.latest(None if mask is None else np.array(mask), number)
+    found = here.latest(None if mask is None else np.array(mask), number, enough, ahead)
     rows = [row for row in range(ROWS) if mask is None or mask[row]]
-    assert total == len(rows)
-    assert columns[:, : min(total, number)].T.tolist() == [[0, 5_000 - r, 7 * (5_000 - r)] for r in rows[:number]]
+    latest = sorted(rows, key=lambda row: -LATE[row])[:number]
+    assert (found.total, found.number) == (len(rows), len(latest))
+    assert found.first == [(0, LATE[row], 7 * (5_000 - row)) for row in latest]
+    senior = rows[:KEPT] if len(rows) > enough else []
+    assert found.senior == [(LATE[row], 5_000 - row, 7 * (5_000 - row)) for row in senior]
+    if senior and number > ahead:
+        moved = [row for row in senior if row not in latest[:ahead]]
+        placed = [*latest[:ahead], *moved, *(row for row in latest[ahead:] if row not in moved)][:number]
+        edge = LATE[latest[:ahead][-1]]
+        expected = [(edge if row in moved else LATE[row], 7 * (5_000 - row)) for row in placed]
+        assert list(zip(*found.placed[1:, : len(placed)].tolist(), strict=True)) == expected
+        assert found.moved == len(moved)
 
 
 @pytest.mark.parametrize("left", range(65_500, 65_536, 5))

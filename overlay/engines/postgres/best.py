@@ -93,13 +93,13 @@ class Best(NamedTuple):
             if way == before or not self._may_be_behind(least):
                 continue
             before = way
-            rows = _first(self.connection, _few(self._behind(way)), BY_POINTS, self.number, "f.met")
+            rows = first(self.connection, _few(self._behind(way)), BY_POINTS, self.number, "f.met")
             if rows and len(rows) == self.number:
                 *_, reached, met = rows[-1]
                 if met <= FEW and reached >= least:
                     return [(number, id_, seniority, points) for number, id_, seniority, points, _ in rows]
-                return _first(self.connection, self._behind(self._reaching(reached)), BY_POINTS, self.number)
-        return _first(self.connection, self._behind(self.way), BY_POINTS, self.number)
+                return first(self.connection, self._behind(self._reaching(reached)), BY_POINTS, self.number)
+        return first(self.connection, self._behind(self.way), BY_POINTS, self.number)
 
     def _reaching(self, least: int) -> Way:
         """The same way to those that can have so many points."""
@@ -147,9 +147,9 @@ def reaching(ladders: Sequence[Ladder], least: int, *, every: bool) -> str | Non
 def senior(connection: Connection[Any], found: Found, number: int) -> list[Row]:
     """The most senior of what is found. Of few all are read; many are met soon among the most senior of all. What the
     database expects of a lexeme that it does not know as common is no help."""
-    rows = _first(connection, _few(found), BY_SENIORITY, number, "f.met")
+    rows = first(connection, _few(found), BY_SENIORITY, number, "f.met")
     if rows and rows[0][-1] > FEW:
-        rows = _first(connection, found, BY_SENIORITY, number)
+        rows = first(connection, found, BY_SENIORITY, number)
     return [(one, id_, seniority, points) for one, id_, seniority, points, *_ in rows]
 
 
@@ -163,7 +163,8 @@ def _few(found: Found) -> Found:
     return found._replace(text=f"SELECT f.*, count(*) OVER () AS met FROM ({found.text} LIMIT {FEW + 1}) f")
 
 
-def _first(connection: Connection[Any], found: Found, order: Order, number: int, *more: str) -> list[Any]:
+def first(connection: Connection[Any], found: Found, order: Order, number: int, *more: str) -> list[Any]:
+    """The first of what is found: numbers, ids, seniority, points, and `more` columns."""
     columns = ", ".join(("f.number", "f.id", "f.seniority", "f.points", *more))
     statement = f"SELECT {columns} FROM ({found.text}) f ORDER BY {sorted_by(order)} LIMIT %s"
     return connection.execute(statement.encode(), [*found.given, number], binary=True).fetchall()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from overlay.engines.postgres.question import Part
+from overlay.search.sorting import LATEST
 
 Key = tuple[Any, ...]
 Order = tuple[tuple[str, bool], ...]
@@ -13,8 +14,11 @@ Order = tuple[tuple[str, bool], ...]
 BY_TIME: Order = (("f.newest", True), ("f.id", False))
 BY_SENIORITY: Order = (("f.seniority", True), ("f.id", False))
 BY_POINTS: Order = (("f.points", True), *BY_SENIORITY)
+BY_TIME_ALONE: Order = (("f.newest", True), ("f.points", True), ("f.id", False))
+"""Without words, when no points are made: keys are of the same kind as by points."""
 ORDERS: dict[str, Order] = {
     "relevance": BY_POINTS,
+    LATEST: BY_TIME_ALONE,
     "updated": BY_TIME,
     "created": (("f.made", True), ("f.id", False)),
     "name": (("i.name", False),),

@@ -1,5 +1,5 @@
-"""Pages in the order of points: the best first, those near each other brought forward, and places kept for the most
-senior.
+"""Pages in the order of relevance: the best first, those near each other brought forward, or the latest; and places
+kept for the most senior.
 
 Only keys and numbers are looked for; what is shown of a page is read after that.
 """
@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 from psycopg import Connection
 
-from overlay.engines.postgres.best import Best, Numbered, keyed
+from overlay.engines.postgres.best import Best, Numbered, first, keyed
 from overlay.engines.postgres.layout import State
-from overlay.engines.postgres.orders import BY_POINTS, BY_SENIORITY, behind, sorted_by
+from overlay.engines.postgres.orders import BY_POINTS, BY_SENIORITY, BY_TIME_ALONE, Order, behind, sorted_by
 from overlay.engines.postgres.question import Part
 from overlay.engines.postgres.ways import Found, Way
 from overlay.query import Query
 from overlay.search.closeness import MOST, Closeness, Key, brought_near
+from overlay.search.facts import EXACT
 from overlay.search.kept import KEPT, PART, Kept, are_kept, concerns, least
 from overlay.search.sorting import is_key
 
@@ -105,26 +106,49 @@ def of_many(connection: Connection[Any], state: State, query: Query, way: Way, t
     return Ranked(total, best.found(), later, partial(best.senior, KEPT))
 
 
-def of_few(connection: Connection[Any], found: Found, number: int) -> Ranked:
+def latest(connection: Connection[Any], found: Found, number: int, *, has_index: bool) -> Ranked:
+    """Of what is found without words. What is ordered by an index, and too much to be told exactly, is not looked
+    through."""
+    if not has_index:
+        return of_few(connection, found, number, BY_TIME_ALONE)
+    some = of_few(connection, found._replace(text=f"{found.text} LIMIT {EXACT + 1}"), number, BY_TIME_ALONE)
+    if some.total <= EXACT:
+        return some
+
+    def senior(_: int) -> list[Numbered]:
+        rows = first(connection, found, BY_SENIORITY, KEPT, "f.newest")
+        return keyed([(one, id_, points, newest) for one, id_, _, points, newest in rows])
+
+    later = partial(_behind, connection, found, BY_TIME_ALONE)
+    return Ranked(some.total, later(None, number), later, senior)
+
+
+_KEYED = {BY_POINTS: "f.number, f.id, f.seniority, f.points", BY_TIME_ALONE: "f.number, f.id, f.points, f.newest"}
+"""What keys are made of."""
+
+
+def of_few(connection: Connection[Any], found: Found, number: int, order: Order = BY_POINTS) -> Ranked:
     """Of documents all of which are looked through."""
-    columns, most = "f.number, f.id, f.seniority, f.points", f"(SELECT {PART[0]} * max(points) / {PART[1]} FROM found)"
+    columns, most = _KEYED[order], f"(SELECT {PART[0]} * max(points) / {PART[1]} FROM found)"
     statement = f"""
         WITH found AS MATERIALIZED ({found.text}), total AS (SELECT count(*) AS total FROM found),
-        first AS (SELECT {columns} FROM found f ORDER BY {sorted_by(BY_POINTS)} LIMIT %s),
+        first AS (SELECT {columns}, NULL::bigint FROM found f ORDER BY {sorted_by(order)} LIMIT %s),
         senior AS (
-            SELECT {columns} FROM found f WHERE f.points >= {most} ORDER BY {sorted_by(BY_SENIORITY)} LIMIT {KEPT}
+            SELECT {columns}, row_number() OVER (ORDER BY {sorted_by(BY_SENIORITY)}) AS turn
+            FROM found f WHERE f.points >= {most} ORDER BY turn LIMIT {KEPT}
         )
-        SELECT total, false, first.* FROM total, first UNION ALL SELECT total, true, senior.* FROM total, senior
+        SELECT total, first.* FROM total, first UNION ALL SELECT total, senior.* FROM total, senior
     """
     rows = connection.execute(statement.encode(), [*found.given, number], binary=True).fetchall()
-    first = keyed([row for _, senior, *row in rows if not senior])
-    senior = keyed([row for _, senior, *row in rows if senior])
+    first = keyed([row for _, *row, turn in rows if turn is None])
+    senior = sorted((row for row in rows if row[-1] is not None), key=itemgetter(-1))
+    later = partial(_behind, connection, found, order)
+    return Ranked(rows[0][0] if rows else 0, sorted(first), later, lambda _: keyed([row for _, *row, _ in senior]))
 
-    def later(key: Key, limit: int) -> list[Numbered]:
-        those = behind(BY_POINTS, key)
-        ordered = f"ORDER BY {sorted_by(BY_POINTS)} LIMIT %s"
-        statement = f"SELECT {columns} FROM ({found.text}) f WHERE {those.text} {ordered}"
-        given = [*found.given, *those.given, limit]
-        return keyed(connection.execute(statement.encode(), given, binary=True).fetchall())
 
-    return Ranked(rows[0][0] if rows else 0, sorted(first), later, lambda _: senior)
+def _behind(connection: Connection[Any], found: Found, order: Order, key: Key | None, limit: int) -> list[Numbered]:
+    """The first behind a key, or of all."""
+    those = behind(order, key)
+    statement = f"SELECT {_KEYED[order]} FROM ({found.text}) f WHERE {those.text} ORDER BY {sorted_by(order)} LIMIT %s"
+    given = [*found.given, *those.given, limit]
+    return keyed(connection.execute(statement.encode(), given, binary=True).fetchall())

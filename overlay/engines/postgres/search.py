@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,13 +13,13 @@ from overlay.engines.postgres.coverage import taken
 from overlay.engines.postgres.layout import State
 from overlay.engines.postgres.orders import ORDERS, Key, behind, sorted_by
 from overlay.engines.postgres.question import Part, meeting
-from overlay.engines.postgres.ranked import nearer, of_few, of_many, page_of
+from overlay.engines.postgres.ranked import Ranked, latest, nearer, of_few, of_many, page_of
 from overlay.engines.postgres.ways import Found, Way
 from overlay.query import Hit, Hits, Query
 from overlay.search.facts import EXACT, FACET_FIELDS, MOST_VALUES, is_plain
 from overlay.search.prices import Showing, price_key
 from overlay.search.ranking import BEST
-from overlay.search.sorting import is_descending, is_key
+from overlay.search.sorting import LATEST, is_key, is_reversed, order
 from overlay.search.widening import MOST_TRIED, Counts, is_joint, merged, prices_it, without_own
 
 
@@ -49,34 +50,34 @@ def current_item(connection: Connection[Any], state: State, id_: str) -> bytes |
 
 def _answer(connection: Connection[Any], state: State, query: Query, way: Way, tried: list[Way]) -> Hits:
     found = way.found(state, query)
-    ranked = bool(query.text.strip()) and query.sort == "relevance"
+    sort = order(query)
     if query.sort == "price":
         total, rows = _by_price(connection, state, query, found)
-    elif ranked:
-        total, rows = _by_points(connection, state, query, way, found)
+    elif query.sort == "relevance" and not is_reversed(query):
+        total, rows = _by_relevance(connection, state, query, way, found)
     else:
-        total, rows = _by_column(connection, state, query, found)
+        near = way.closeness if sort == "relevance" else None
+        ordered = found if near is None else nearer(connection, state, found, near)
+        total, rows = _by_column(connection, state, query, ordered)
     find = Showing(query)
     return Hits(
-        tuple(_hit(key, row, find, ranked=ranked) for key, row in rows),
+        tuple(_hit(key, row, find, ranked=sort == "relevance") for key, row in rows),
         min(total, EXACT),
         at_least=total > EXACT,
         facets=(_facets(connection, state, query, found, tried) if total else {}) or None,
     )
 
 
-def _by_points(
+def _by_relevance(
     connection: Connection[Any], state: State, query: Query, way: Way, found: Found
 ) -> tuple[int, list[tuple[Key, Shown]]]:
-    """How many are found, and the page of them by their points. Of more than are told exactly, the best are found
-    without looking through all of them."""
+    """How many are found, and the page of them by their points, or the latest. Of more than are told exactly, the best
+    are found without looking through all of them."""
     most = EXACT + 1
-    if not is_descending(query):
-        if way.closeness is not None:
-            found = nearer(connection, state, found, way.closeness)
-        return _by_column(connection, state, query, found)
-    ranked = partial(of_few, connection, found)
-    if way.ladders and (way.known >= most or _count(connection, found, most) >= most):
+    ranked: Callable[[int], Ranked] = partial(of_few, connection, found)
+    if order(query) == LATEST:
+        ranked = partial(latest, connection, found, has_index=is_plain(query))
+    elif way.ladders and (way.known >= most or _count(connection, found, most) >= most):
         ranked = partial(of_many, connection, state, query, way, most)
     total, page = page_of(connection, state, query, way, ranked)
     shown = _shown(connection, state, [number for _, number in page])
@@ -99,21 +100,17 @@ def _hit(key: Key, row: Shown, find: Showing, *, ranked: bool) -> Hit:
     return Hit(id_.decode(), item, -key[0] / BEST if ranked else 0.0, find(usual.decode(), offers), key)
 
 
-_DOWNWARD = {"relevance", "updated", "created"}
-
-
 def _by_column(
     connection: Connection[Any], state: State, query: Query, found: Found
 ) -> tuple[int, list[tuple[Key, Shown]]]:
     """How many are found, and the page of them."""
-    sort = "updated" if query.sort == "relevance" and not query.text.strip() else query.sort
-    order = ORDERS[sort]
-    reverse = is_descending(query) != (sort in _DOWNWARD)
+    sort, reverse = order(query), is_reversed(query)
+    by = ORDERS[sort]
     after = query.after if query.after is not None and is_key(sort, query.after) else None
-    columns = ", ".join(name for name, _ in order)
-    ordered = sorted_by(order, reverse=reverse)
+    columns = ", ".join(name for name, _ in by)
+    ordered = sorted_by(by, reverse=reverse)
     items = f"JOIN {state.schema}.items i USING (number)"
-    later, skipped = behind(order, after, reverse=reverse), 0 if after else query.offset
+    later, skipped = behind(by, after, reverse=reverse), 0 if after else query.offset
 
     def ask(common: str, source: str, total: str) -> list[Any]:
         statement = f"""
@@ -128,7 +125,7 @@ def _by_column(
         return connection.execute(statement.encode(), given, binary=True).fetchall()
 
     # what is ordered by an index and too much to be told exactly is not looked through
-    has_index = sort == "updated" and is_plain(query)
+    has_index = sort in ("updated", LATEST) and is_plain(query)
     most = f"LIMIT {EXACT + 1}" if has_index else ""
     rows = ask(f"found AS MATERIALIZED ({found.text} {most}),", "found", "(SELECT count(*) FROM found)")
     if has_index and rows[0][0] > EXACT:
@@ -155,7 +152,7 @@ def _by_price(
         (price_key(find(usual.decode(), offers), id_.decode()), number)
         for number, id_, usual, offers in connection.execute(statement.encode(), found.given, binary=True)
     ]
-    reverse = is_descending(query)
+    reverse = is_reversed(query)
     keyed.sort(reverse=reverse)
     keyed.sort(key=lambda pair: pair[0][0] == 1)  # without a price: last, in either direction
     after = query.after

@@ -11,6 +11,7 @@ from overlay.engines.postgres.view import View
 from overlay.query import Query
 from overlay.search.closeness import Closeness
 from overlay.search.kept import ahead
+from overlay.search.matching import WORDLESS as WITHOUT_WORDS
 from overlay.search.matching import Plan, plan
 from overlay.search.vocabulary import Vocabulary
 
@@ -25,7 +26,7 @@ class Way(NamedTuple):
 
     asked: tuple[str, ...]
     points: Part
-    plan: Plan | None = None
+    plan: Plan = WITHOUT_WORDS
     ladders: tuple[Ladder, ...] = ()
     every: bool = False
     known: int = 0
@@ -33,12 +34,12 @@ class Way(NamedTuple):
     @property
     def closeness(self) -> Closeness | None:
         """What adds to the points of the best."""
-        return self.plan.closeness if self.plan else None
+        return self.plan.closeness
 
     @property
     def ahead(self) -> int:
         """How many stand before kept places."""
-        return ahead(self.plan) if self.plan else 0
+        return ahead(self.plan)
 
     def found(self, state: State, query: Query) -> Found:
         """What is found so."""

@@ -23,7 +23,7 @@ from overlay.search.closeness import MOST
 from overlay.search.facts import is_plain, wanted
 from overlay.search.kept import KEPT, Kept, Row, ahead, behind
 from overlay.search.listed import paid, priced, taken
-from overlay.search.matching import Plan, plan
+from overlay.search.matching import WORDLESS, Plan, plan
 from overlay.search.postings import Postings
 from overlay.search.prices import Showing, amount_key, asks_offer, asks_price, each_currency
 from overlay.search.prices import is_plain as is_any_offer
@@ -95,7 +95,7 @@ def _groups(query: Query) -> Iterator[tuple[str, ...]]:
 def _found(view: View, postings: Postings, counting: Lock, query: Query, listings: Wanted) -> tuple[Counted, Plan]:
     number = query.offset + query.limit
     if not query.text.strip():
-        return postings.latest(listings, number), _WORDLESS
+        return postings.latest(listings, number, ahead(WORDLESS)), WORDLESS
     with counting:
         planned = plan(query.text, view.vocabulary)
     if planned.closeness is not None:
@@ -103,10 +103,6 @@ def _found(view: View, postings: Postings, counting: Lock, query: Query, listing
     return postings.best(planned, listings, number, ahead(planned)), planned
 
 
-_WORDLESS = Plan((), all_first=True)
-
-
-_Rows = Callable[[int, int], list[Row]]
 _Read = Callable[[list[Found]], list[Row]]
 
 
@@ -116,12 +112,16 @@ def _page(view: View, found: Counted, query: Query, first: int) -> Hits:
         return answer((), found.total, ages=False)
     records, scored, find = view.records, bool(query.text.strip()), Showing(query)
 
-    def read(located: list[Found]) -> list[Row]:
+    def read(located: list[Found], *, scored: bool = scored) -> list[Row]:
         shown = records.shown([place for _, _, place in located])
         return [(_key_of(one, each[0], scored=scored), each) for one, each in zip(located, shown, strict=True)]
 
-    natural = partial(_natural, found, read)
-    rows = _with_kept(natural, found, read, first) if found.several else natural
+    rows = natural = partial(_natural, found, read)
+    if found.several:
+        senior = _senior(found, partial(read, scored=True))
+        if not scored:
+            senior = [((newest, 0, id_), each) for (newest, _, id_), each in senior]
+        rows = partial(Kept.of(natural(0, first), senior).page, natural)
     made: list[Hit] = []
     ages = False
     for key, (id_, usual, offers, item, aging) in rows(query.offset, query.limit):
@@ -136,10 +136,9 @@ def _natural(found: Counted, read: _Read, start: int, limit: int) -> list[Row]:
     return sorted(read(located), key=itemgetter(0))[start - first : start - first + limit]
 
 
-def _with_kept(natural: _Rows, found: Counted, read: _Read, first: int) -> _Rows:
-    """The same where places are kept behind the `first`."""
-    senior = sorted(read(found.senior), key=lambda row: row[0][1:])[:KEPT]
-    return partial(Kept.of(natural(0, first), senior).page, natural)
+def _senior(found: Counted, read: _Read) -> list[Row]:
+    """Those that places are kept for, in order."""
+    return sorted(read(found.senior), key=lambda row: row[0][1:])[:KEPT]
 
 
 def _written(view: View, postings: Postings, found: Counted, query: Query, listings: Wanted, first: int) -> Hits | None:
@@ -188,7 +187,7 @@ def _key(records: Records, found: Counted, first: int, start: int, query: Query,
 
 def _key_of(found: Found, id_: str, *, scored: bool) -> Any:
     points, number, _ = found
-    return (-points, -number, id_) if scored else (-number, id_)
+    return (-points, -number, id_) if scored else (-number, 0, id_)
 
 
 _hit = tuple.__new__  # a page takes a tenth less time than by calling `Hit`
@@ -218,7 +217,8 @@ def _near(view: View, found: Counted, query: Query, planned: Plan) -> list[Keyed
     def read_changed(located: list[Found]) -> list[Row]:
         return [(changed.get(key[2], key), record) for key, record in read(located)]
 
-    return _with_kept(natural, found, read_changed, ahead(planned))(query.offset, query.limit)
+    kept = Kept.of(natural(0, ahead(planned)), _senior(found, read_changed))
+    return kept.page(natural, query.offset, query.limit)
 
 
 def _located(found: Counted, first: int, stop: int) -> tuple[list[Found], int]:

@@ -8,15 +8,16 @@ from typing import Any
 
 import tantivy
 
-from overlay.engines.tantivy.pages import Found, Keyed, first_wanted
+from overlay.engines.tantivy.pages import Found, Keyed, by_seniority, first_wanted, page
 from overlay.engines.tantivy.view import View
 from overlay.query import Query
 from overlay.search.closeness import Closeness
 from overlay.search.kept import KEPT, least
-from overlay.search.sorting import is_descending
+from overlay.search.records import Record
+from overlay.search.sorting import LATEST, is_descending, order
 
 _AT_LEAST = 256  # hits, as `pages.first_wanted`
-_FIELDS = {"updated": "newest", "created": "made", "name": "name"}
+_FIELDS = {LATEST: "newest", "updated": "newest", "created": "made", "name": "name"}
 
 
 class Run:
@@ -34,8 +35,7 @@ class Run:
         ahead: int = 0,
     ) -> None:
         self.part, self.closeness, self.ahead = part, closeness, ahead
-        # Without words all listings are equally relevant, and the newest come first.
-        self.sort = "updated" if query.sort == "relevance" and not words else query.sort
+        self.sort = order(query)
         self._searcher = searcher
         self._down = is_descending(query)
         paged = query.sort != "price" and query.limit > 0 and not query.after
@@ -59,6 +59,8 @@ class Run:
 
     def senior(self, view: View) -> list[Keyed]:
         """Those that kept places may be for (`kept`)."""
+        if self.sort == LATEST:
+            return self._senior_of_all(view)
         wanted = max(self._first, _AT_LEAST)
         found = self.top(wanted, fine=False)
         while not found.complete and int(found.values[-1]) >= least(int(found.values[0])):
@@ -73,6 +75,18 @@ class Run:
             ((-int(found.values[at]), -each.seniority, each.id), each) for at, each in zip(chosen, records, strict=True)
         ]
         return nsmallest(KEPT, rows, key=lambda row: row[0][1:])
+
+    def _senior_of_all(self, view: View) -> list[Keyed]:
+        """The same without words: the most senior, by the keys that they have among the latest."""
+        newest: dict[str, int] = {}
+
+        def read(addresses: list[tantivy.DocAddress]) -> list[Record]:
+            records = view.read(addresses)
+            newest.update(zip([each.id for each in records], view.ask.numbers("newest", addresses), strict=True))
+            return records
+
+        rows = page(by_seniority(self._searcher, self.part), read, 0, KEPT)
+        return [((-newest[each.id], 0, each.id), each) for _, each in rows]
 
     def _read_hits(self, result: tantivy.SearchResult) -> Found:
         hits: list[tuple[Any, tantivy.DocAddress]] = result.hits

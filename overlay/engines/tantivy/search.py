@@ -23,10 +23,10 @@ from overlay.query import Cheapest, Hits, Query
 from overlay.search.coverage import ENOUGH
 from overlay.search.facts import is_plain
 from overlay.search.kept import Kept, ahead, are_kept, concerns
-from overlay.search.matching import Plan, Word, plan
+from overlay.search.matching import WORDLESS, Plan, Word, plan
 from overlay.search.prices import Showing
 from overlay.search.records import Record
-from overlay.search.sorting import is_descending, is_key
+from overlay.search.sorting import LATEST, is_key, is_reversed
 
 FEW = 300  # hits: to score these all takes no longer than to look for them tier by tier (measured)
 RARE = 1_500  # listings that hold one of two words: to score those with both costs less than to count them first
@@ -49,7 +49,7 @@ def _runs(view: View, counting: Lock, query: Query) -> Iterator[Run | Tiers]:
     """Searches, each for when the one before found nothing: for all words, then for any of them."""
     searcher = view.ask.searcher
     if not query.text.strip():
-        yield Run(searcher, every(admitted(view, query, scored=False)), query, 0)
+        yield Run(searcher, every(admitted(view, query, scored=False)), query, 0, ahead=ahead(WORDLESS))
         return
     with counting:
         planned = plan(query.text, view.vocabulary)
@@ -76,7 +76,7 @@ def _runs(view: View, counting: Lock, query: Query) -> Iterator[Run | Tiers]:
 
 def _tiers(view: View, planned: Plan, query: Query) -> list[Tier]:
     """The tiers of one word or two, where they say all that is asked; else empty."""
-    first_page = query.sort == "relevance" and query.limit > 0 and not query.after and is_descending(query)
+    first_page = query.sort == "relevance" and query.limit > 0 and not query.after and not is_reversed(query)
     if not first_page or not is_plain(query) or not 0 < len(planned.words) < 3:
         return []
     if len(planned.words) > 1 and min(_holding(view, word) for word in planned.words) < RARE:
@@ -99,9 +99,9 @@ def _answer(view: View, counting: Lock, run: Run | Tiers, query: Query) -> Hits:
 
 def _rows(view: View, run: Run | Tiers, query: Query, find: Showing) -> list[Keyed]:
     after = query.after if query.after is not None and is_key(run.sort, query.after) else None
-    if run.sort == "relevance":
+    if run.sort in ("relevance", LATEST):
         return _relevant(view, run, query, after)
-    reverse = is_descending(query) != (run.sort in _DOWNWARD)
+    reverse = is_reversed(query)
     if run.sort == "price":
         lowest = partial(_lowest, find)
         prices = ByPrice(view, query, run.part, run.total, lowest, reverse=reverse)
@@ -118,7 +118,8 @@ def _relevant(view: View, run: Run | Tiers, query: Query, after: Key | None) -> 
     if isinstance(run, Tiers):
         order = Order(run.top, _first_of_tier, _key_of_tier, False, None)
     else:
-        order = Order(run.top, *_KEYS[run.sort], not is_descending(query), partial(view.ask.numbers, "seniority"))
+        ties = partial(view.ask.numbers, "seniority") if run.sort == "relevance" else None
+        order = Order(run.top, *_KEYS[run.sort], is_reversed(query), ties)
     if run.closeness is not None:
         near = Near.of(order, view.read, run.total, run.closeness)
         natural, natural_after = near.page, near.after
@@ -134,9 +135,6 @@ def _relevant(view: View, run: Run | Tiers, query: Query, after: Key | None) -> 
 
 def _lowest(find: Showing, record: Record) -> Cheapest | None:
     return find(record.cheapest, record.offers)
-
-
-_DOWNWARD = {"relevance", "updated", "created"}
 
 
 def _first_of_number(value: float) -> int:
@@ -163,12 +161,17 @@ def _key_of_number(value: int, record: Record) -> Key:
     return -value, record.id
 
 
+def _key_of_latest(value: int, record: Record) -> Key:
+    return -value, 0, record.id
+
+
 def _key_of_text(value: str, _: Record) -> Key:
     return (value,)
 
 
 _KEYS: dict[str, tuple[Any, Any]] = {
     "relevance": (_first_of_number, _key_of_points),
+    LATEST: (_first_of_number, _key_of_latest),
     "updated": (_first_of_number, _key_of_number),
     "created": (_first_of_number, _key_of_number),
     "name": (_first_of_text, _key_of_text),

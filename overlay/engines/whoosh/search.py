@@ -16,10 +16,10 @@ from overlay.search.closeness import MOST, Closeness, brought_near
 from overlay.search.coverage import COVERED, among, drive_out
 from overlay.search.facts import EXACT, FACET_FIELDS, standing, unwanted, wanted
 from overlay.search.kept import KEPT, Kept, ahead, are_kept, concerns, least
-from overlay.search.matching import Choice, Plan, Word, plan
+from overlay.search.matching import WORDLESS, Choice, Plan, Word, plan
 from overlay.search.prices import Showing, asks_offer, meets, price_key, said_together
 from overlay.search.ranking import BEST
-from overlay.search.sorting import is_descending, is_key
+from overlay.search.sorting import LATEST, is_key, is_reversed, order
 from overlay.search.widening import Counts, is_joint, merged, without_own
 
 Key = tuple[Any, ...]
@@ -175,14 +175,14 @@ def _facets(view: View, query: Query, found: list[Found], tried: list[Points]) -
 
 
 def _page(view: View, found: list[Found], query: Query, find: Showing, planned: Plan | None) -> list[tuple[Key, Found]]:
-    sort = "updated" if query.sort == "relevance" and planned is None else query.sort
-    reverse = is_descending(query) != (sort in _DOWNWARD)
+    sort, reverse = order(query), is_reversed(query)
     keyed = [(_KEYS[sort](each, find), each) for each in found]
     if sort == "relevance" and planned is not None and planned.closeness is not None:
         keyed = _nearer(view, planned.closeness, keyed)
     keyed.sort(key=lambda pair: pair[0], reverse=reverse)
-    if planned is not None and are_kept(len(found)) and concerns(query, ahead(planned)):
-        keyed = _with_kept(keyed, ahead(planned))
+    first = ahead(planned or WORDLESS)
+    if are_kept(len(found)) and concerns(query, first):
+        keyed = _with_kept(keyed, first)
     if sort == "price":
         keyed.sort(key=lambda pair: pair[0][0] == 1)  # without a price: last, in either direction
     after = query.after
@@ -198,9 +198,9 @@ def _is_later(key: Key, after: Key, *, by_price: bool, reverse: bool) -> bool:
     return key < after if reverse else key > after
 
 
-_DOWNWARD = {"relevance", "updated", "created"}
 _KEYS: dict[str, Callable[[Found, Showing], Key]] = {
     "relevance": lambda each, _: _relevance(each),
+    LATEST: lambda each, _: (-each.row.newest, 0, each.row.id),
     "updated": lambda each, _: (-each.row.newest, each.row.id),
     "created": lambda each, _: (-each.row.made, each.row.id),
     "name": lambda each, _: (each.row.name,),
