@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from math import inf
 from struct import Struct
 from typing import NamedTuple
 
 from overlay.search.closeness import Closeness, closeness
 from overlay.search.listed import key
-from overlay.search.ranking import LEVELS, alike, points, rarity, unit
+from overlay.search.ranking import points, rarity, unit
 from overlay.search.text import Compound, asked, edits, is_spelt, stem
 from overlay.search.vocabulary import Vocabulary
 
@@ -41,10 +42,9 @@ _FEW, _COMMONER = 3, 20  # listings that hold a word and may have mistyped it, a
 
 
 class Gain(NamedTuple):
-    """What finding a choice of terms is worth; `flat`: at whatever level; `completes` a word that may be unfinished."""
+    """What finding a choice of terms is worth; `completes`: they begin as the word does, which may be unfinished."""
 
     worth: float
-    flat: bool = False
     completes: bool = False
 
 
@@ -52,27 +52,26 @@ Gains = dict[tuple[str, ...], Gain]
 
 
 class Choice(NamedTuple):
-    """Terms that together stand for a word; each adds points by the level it stands at, `most` at the highest. With
-    `flat` all levels add the same, so they need not be looked up. `completes`: they begin as the word does."""
+    """Terms that together stand for a word; each adds points by the level it stands at, `most` at the highest.
+    `completes`: they begin as the word does."""
 
     terms: tuple[str, ...]
     most: float
-    flat: bool = False
     completes: bool = False
 
     @property
     def points(self) -> tuple[int, ...]:
         """What each term adds at level 1, 2, …"""
-        return (alike(self.most),) * LEVELS if self.flat else tuple(points(self.most))
+        return tuple(points(self.most))
 
 
-_LINE = Struct("=5Qd")
+_LINE = Struct("=4Qd")
 
 
 class Known:
     """What may stand for a word, whatever question it is in; `most` is the largest worth of it. Of each of its `terms`
     there stands in memory, from `address` on, its number, its word (yet to be told), its place among the terms that
-    stand together, their number, whether it is flat, and what these together are worth, a float (`scoring`)."""
+    stand together, their number, and what these together are worth, a float (`scoring`)."""
 
     __slots__ = ("_lines", "address", "gains", "most", "terms")
 
@@ -80,8 +79,8 @@ class Known:
         self.gains = tuple(gains)
         self.most = max([gain.worth for _, gain in self.gains])
         lines = [
-            _LINE.pack(key(term), 0, step, len(terms), flat, worth)
-            for terms, (worth, flat, _) in self.gains
+            _LINE.pack(key(term), 0, step, len(terms), gain.worth)
+            for terms, gain in self.gains
             for step, term in enumerate(terms)
         ]
         self._lines = array("B", b"".join(lines))  # which stays where it is as long as this lives
@@ -99,7 +98,7 @@ class Word(NamedTuple):
     def choices(self) -> tuple[Choice, ...]:
         """What may stand for it, here."""
         of = self.known.gains
-        return tuple([Choice(terms, worth * self.unit / len(terms), *how) for terms, (worth, *how) in of])
+        return tuple([Choice(terms, worth * self.unit / len(terms), completes) for terms, (worth, completes) in of])
 
 
 class Plan(NamedTuple):
@@ -178,7 +177,7 @@ def _gains(compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool
     """What finding each choice of terms is worth: its rarity, less when it is not what was written."""
     found: Gains = {}
     if len(compound.parts) > 1:
-        _add_parts(found, compound, vocabulary, last=last)
+        _add_parts(found, compound, vocabulary, last=last, long=long)
     else:
         _add_single(found, compound, vocabulary, last=last, long=long)
     return _known_first(found, vocabulary)
@@ -196,10 +195,11 @@ def _known_first(found: Gains, vocabulary: Vocabulary) -> Gains:
 def _add_single(found: Gains, compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool) -> None:
     (word,) = compound.parts
     term = stem(word)
-    _keep(found, (term,), Gain(_rarity((term,), vocabulary)))
+    exact = _rarity((term,), vocabulary)
+    _keep(found, (term,), Gain(exact))
     held = vocabulary.frequency(term)
     if last and (len(word) >= 3 or not held):
-        _add_completions(found, word, vocabulary, flat=held > 0)
+        _add_completions(found, word, vocabulary, exact if held else inf)
     most = edits(compound)
     if not held and long:
         near = _near(word, min(most, 1) or int(_lost_one(compound)), vocabulary)
@@ -229,25 +229,27 @@ def _add_near(found: Gains, near: list[tuple[str, int]], vocabulary: Vocabulary,
         _keep(found, (term,), Gain(worth * (part / together) ** 0.5 * _rarity((term,), vocabulary)))
 
 
-def _add_parts(found: Gains, compound: Compound, vocabulary: Vocabulary, *, last: bool) -> None:
+def _add_parts(found: Gains, compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool) -> None:
     parts = tuple(_nearest(part, vocabulary) for part in compound.parts)
-    weight = _PARTS if compound.whole else 1.0
-    _keep(found, parts, Gain(weight * _rarity(parts, vocabulary)))
+    exact = _rarity(parts, vocabulary)
+    _keep(found, parts, Gain(_PARTS * exact if compound.whole else exact))
     if compound.whole is None:
         return
-    whole = stem(compound.whole)
-    _keep(found, (whole,), Gain(_rarity((whole,), vocabulary)))
+    whole = _rarity((stem(compound.whole),), vocabulary)
+    most = exact if all(map(vocabulary.frequency, parts)) else inf
+    # of a short question, who is the only one to write it together does not make far more than those who do not
+    _keep(found, (stem(compound.whole),), Gain(whole if long else min(most, whole)))
     if last:
-        held = any(all(map(vocabulary.frequency, terms)) for terms in found)
-        _add_completions(found, compound.whole, vocabulary, flat=held)
+        _add_completions(found, compound.whole, vocabulary, most)
         for more in vocabulary.completions(compound.parts[-1], MOST_COMPLETIONS):
             terms = (*parts[:-1], stem(more))
-            _keep(found, terms, Gain(_COMPLETED * _PARTS * _rarity(terms, vocabulary), held, completes=True))
+            worth = _COMPLETED * _PARTS * min(most, _rarity(terms, vocabulary))
+            _keep(found, terms, Gain(worth, completes=True))
 
 
-def _add_completions(found: Gains, prefix: str, vocabulary: Vocabulary, *, flat: bool) -> None:
-    """Words that begin as the last one does, as one group: a rare completion says no more than a common one. `flat`
-    where some listings hold the word as it stands: these are found first."""
+def _add_completions(found: Gains, prefix: str, vocabulary: Vocabulary, most: float) -> None:
+    """Words that begin as the last one does, as one group: a rare completion says no more than a common one, and none
+    more than a part of what the word as it stands does (`most`), which may be meant."""
     if not is_spelt(prefix) and not prefix.isascii():
         return
     terms = dict.fromkeys(map(stem, vocabulary.completions(prefix, MOST_COMPLETIONS)))
@@ -255,7 +257,7 @@ def _add_completions(found: Gains, prefix: str, vocabulary: Vocabulary, *, flat:
         held, named = (sum(map(count, terms)) for count in (vocabulary.frequency, vocabulary.naming))
         together = rarity(held, named, vocabulary.listings)
         for term in terms:
-            _keep(found, (term,), Gain(_COMPLETED * together, flat, completes=True))
+            _keep(found, (term,), Gain(_COMPLETED * min(most, together), completes=True))
 
 
 def _near(word: str, most: int, vocabulary: Vocabulary) -> list[tuple[str, int]]:

@@ -30,8 +30,6 @@ QUARTERS = 4
 """Parts of a level that a listing's standing is counted in."""
 QUIET = 2
 """The highest level of a word of a name that many earlier listings have."""
-FLAT = 2
-"""The level whose points a word adds where its level does not matter: a quiet one, as it may be said so."""
 BEST = 2000
 """Points of a listing that says every word as loudly as can be; `bonus` of the Tantivy engine says why so few."""
 NAME, TAG, SKILL, WORD, DESCRIPTION, EXAMPLE = 6, 3, 3, 3, 2, 1
@@ -159,11 +157,6 @@ def unit(best: Sequence[float]) -> float:
     """Points for each unit of gain, for words whose best gains are given: chosen so that all words at the highest level
     make `BEST` points at most."""
     return (BEST - 2 * len(best)) / sum(best)
-
-
-def alike(gain: float) -> int:
-    """The points a word adds where its level does not matter."""
-    return max(1, round(gain * FLAT / LEVELS))
 
 
 def points(gain: float) -> list[int]:

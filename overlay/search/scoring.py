@@ -21,13 +21,11 @@ F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-COLUMNS = 6
-KEY, WORD, STEP, STEPS, FLAT, WORTH = range(COLUMNS)
+COLUMNS = 5
+KEY, WORD, STEP, STEPS, WORTH = range(COLUMNS)
 """Columns of the terms of a question, ascending by `WORD`. A term is number `STEP` of the `STEPS` that only count
-together, which is worth `WORTH`, the bits of a float; where it is `FLAT`, all levels make the same points."""
+together, which is worth `WORTH`, the bits of a float."""
 
-FLAT_LEVEL = 2
-"""See `ranking`."""
 KEPT, PART, PARTS = 10, 2, 3
 """See `kept`: numbers here, as what is compiled is kept until this file changes, whatever it imports."""
 WORK, PLACED, SENIOR, LINES = 3, 4, 7, 10
@@ -95,11 +93,9 @@ def _make_points(terms: U64, worth: F64, units: F64, points: I64) -> None:
     """What each term adds at each level (`matching.Word.choices`, `Choice.points`): halves are rounded to the even
     number, as Python does."""
     for term in range(len(terms)):
-        unit, flat = units[terms[term, WORD]], terms[term, FLAT] > 0
-        most = worth[term, WORTH] * unit / terms[term, STEPS]
+        most = worth[term, WORTH] * units[terms[term, WORD]] / terms[term, STEPS]
         for level in range(1, LEVELS + 1):
-            part = FLAT_LEVEL if flat else level
-            points[term, level] = max(np.int64(1), np.int64(np.rint(most * part / LEVELS)))
+            points[term, level] = max(np.int64(1), np.int64(np.rint(most * level / LEVELS)))
 
 
 @compiled
@@ -146,7 +142,6 @@ def _count(
     """Count the rows that hold a term, `later` only those that are `found` already; how many are found then."""
     marks, made, last, parts, sums = counts[0], counts[1], counts[2], counts[3], counts[4]
     step, steps = np.int64(term[STEP]), np.int64(term[STEPS])
-    flat = term[FLAT] > 0
     seeking = later and total * _SOUGHT < end - start
     for at in range(total if seeking else end - start):
         if seeking:
@@ -159,7 +154,7 @@ def _count(
             row = rows[place]
             if later and marks[row] < here - 1:
                 continue
-        points = points_of[1] if flat else points_of[levels[place]]
+        points = points_of[levels[place]]
         if steps > 1:
             if step > 0:
                 if parts[row] != part_base + step:

@@ -150,14 +150,39 @@ def test_a_beginning_means_the_eight_commonest_words_that_begin_so(engine: Engin
 
 
 def test_who_says_loudest_what_is_being_typed_comes_first(engine: Engine) -> None:
-    """As he will when it is finished; but who says the word as it stands comes before all who go on from it, one like
-    the other."""
+    """As he will when it is finished, also where somebody says the beginning as it stands."""
     quiet = [listing(f"2{at}", "Sea", description=f"Has a lighthouse {'for ships ' * 9}") for at in range(3)]
     put(engine, *quiet, listing("1", "Lighthouse", height=200))
     for typed in ("lighth", "lighthou", "lighthouse"):
         assert ids(ask(engine, typed))[0] == "1"
     put(engine, listing("3", "Sea", description=f"To lighth {'for ships ' * 9}", height=300), seq=2)
-    assert ids(ask(engine, "lighth")) == ["3", "20", "21", "22", "1"]
+    assert ids(ask(engine, "lighth")) == ["3", "1", "20", "21", "22"]
+
+
+@pytest.mark.parametrize(("typed", "said"), [("payment", "Paymentxq"), ("payment-gateway", "PaymentGateway")])
+def test_one_that_goes_on_from_a_common_word_or_joins_it_makes_no_more_than_who_says_it(
+    engine: Engine, typed: str, said: str
+) -> None:
+    put(engine, *(listing(f"2{at:02}", f"Payment gateway {at}", height=at) for at in range(30)))
+    before = ask(engine, typed, limit=40)
+    put(engine, listing("1", said, description=said, height=300), seq=2)
+    after = ask(engine, typed, limit=40)
+    assert after.total == 31
+    least = 2 * after.hits[0].score / 3
+    assert all(hit.score > least for hit in after.hits if hit.id != "1")
+    if typed == "payment":
+        assert ids(after) == [*ids(before), "1"]
+
+
+def test_a_flood_that_says_a_beginning_leaves_places_to_who_says_the_whole_word(engine: Engine) -> None:
+    honest = [listing(f"1{at:02}", f"Payment gateway {at}", description="A payment gateway") for at in range(20)]
+    flood = [
+        listing(f"2{at:02}", f"Payment gate {at}", description="A payment gate", owner=f"n{at}", height=1_000 + at)
+        for at in range(100)
+    ]
+    put(engine, *honest, *flood)
+    for text in ("gate", "payment gate"):
+        assert [id_[0] for id_ in ids(ask(engine, text))] == [*"22222111111111122222"]
 
 
 def test_a_mistyped_word_means_the_eight_nearest_of_them_the_commonest(engine: Engine) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.search import kept, ranking, scoring
+from overlay.search import kept, scoring
 from overlay.search.kept import KEPT
 from overlay.search.listed import key
 from overlay.search.marks import Marks
@@ -35,7 +35,7 @@ Held = dict[str, dict[int, int]]
 halves = st.integers(0, 600).map(lambda twice: twice / 2)
 gains = st.tuples(
     st.lists(st.sampled_from(TERMS), min_size=1, max_size=3).map(tuple),
-    st.builds(Gain, st.floats(0, 300) | halves, st.booleans()),
+    st.builds(Gain, st.floats(0, 300) | halves),
 )
 words = st.builds(Word, st.lists(gains, min_size=1, max_size=4).map(Known), st.just(1.0) | st.floats(0, 3))
 
@@ -152,7 +152,6 @@ def test_kept_places_stand_behind_those_ahead_with_their_points(
 
 def test_numbers_that_loops_know_by_themselves_are_those_of_others() -> None:
     assert (scoring.KEPT, (scoring.PART, scoring.PARTS), scoring.LINES) == (kept.KEPT, kept.PART, LINES)
-    assert scoring.FLAT_LEVEL == ranking.FLAT
 
 
 masks = st.none() | st.lists(st.booleans(), min_size=ROWS, max_size=ROWS)

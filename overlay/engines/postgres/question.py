@@ -119,9 +119,6 @@ def _singles(word: Word, levels: Levels) -> dict[int, list[str]]:
 
 def _single(choice: Choice, levels: Levels) -> Iterator[tuple[int, str]]:
     (term,), points = choice.terms, choice.points
-    if choice.flat:
-        yield points[0], levels.asked(term)
-        return
     for level in levels.of(term):
         yield points[level - 1], lexemes.quoted(lexemes.term(term, level))
 

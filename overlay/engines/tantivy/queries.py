@@ -224,9 +224,6 @@ class Translator:
 
     def _listed_levels(self, choice: Choice, levels: Callable[[str], int]) -> Iterator[tuple[int, Part]]:
         (term,) = choice.terms
-        if choice.flat:
-            yield choice.points[0], self.term("held", term)
-            return
         for level, points in present(choice, levels(term)):
             yield points, self.term("words", f"{term}~{level}")
 
@@ -242,9 +239,6 @@ class Translator:
         return every([either(list(self._term_levels(name, levels, choice, term))) for term in choice.terms])
 
     def _term_levels(self, name: str, levels: Callable[[str], int], choice: Choice, term: str) -> Iterator[Part]:
-        if choice.flat and name == "words":
-            yield tantivy.Query.const_score_query(self.term("held", term), float(choice.points[0]))
-            return
         for level, points in present(choice, levels(term)):
             yield tantivy.Query.const_score_query(self.term(name, f"{term}~{level}"), float(points))
 
