@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -77,6 +78,10 @@ class Exchange:
             known[table, into] = table.crosses(into)
         return known[table, into]
 
+    def quotes(self) -> Quotes | None:
+        """The rates into any currency, as long as the tables in use are these; None without any."""
+        return Quotes(self, tables) if (tables := self.usable()) else None
+
     def missing(self, currency: str) -> tuple[str, str]:
         """Why nothing can be converted into a currency that no usable table quotes: a code and a sentence."""
         if self.usable():
@@ -107,6 +112,19 @@ class Exchange:
 
     def _age(self, table: Rates) -> int:
         return max(0, int(self._clock()) - table.at)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """The rates of the tables in use into a currency: those of the preferred one that quotes it."""
+
+    exchange: Exchange
+    tables: tuple[Rates, ...]
+
+    def __call__(self, currency: str) -> Mapping[str, Decimal]:
+        """Units of a currency for one of each other; empty where none quotes it."""
+        table = next((each for each in self.tables if currency in each.rates), None)
+        return self.exchange.crosses(table, currency) if table else {}
 
 
 @lru_cache(maxsize=64)

@@ -25,18 +25,21 @@ class Operators:
     not_skills: tuple[str, ...] = ()
 
 
+_UNHASHED = ("rates", "quotes")
+
+
 class Query(NamedTuple):
     """A search, every value validated and normalised; an empty tuple or None means no such filter.
 
     Tuples mean any of. `currencies` and `price_currency` are upper-case, `intervals` canonical keys
-    (`parsers.offers.interval_key`), `domains` lower-case A-labels, `tags` case-folded. `min_price` and `max_price`
-    are in `price_currency`; when that is None each offer is compared in its own anchor currency. It is
-    `priced_by_filter` where nothing but the one of `currencies` says so (law 15). `rates` are units of
-    `price_currency` for one unit of each currency quoted in it (law 15); empty without quotes. Heights are of
-    `height_chain` and inclusive; `updated_since` is in seconds since 1970. `as_of` asks for the registry as it
-    stood after that block of `height_chain`. `descending` is None for the natural direction of `sort`. `operators`
-    is None where the text asks for nothing but words. A facet's own filter does not narrow its counts. Its hash
-    leaves out the rates.
+    (`parsers.offers.interval_key`), `domains` lower-case A-labels, `tags` case-folded. `min_price` and `max_price` are
+    in `price_currency`; when that is None each offer is compared in its own anchor currency. It is `priced_by_filter`
+    where nothing but the one of `currencies` says so (law 15). `rates` are units of `price_currency` for one unit of
+    each currency quoted in it (law 15); empty without quotes. `quotes` gives them for any currency, where choosing
+    another one would change `price_currency`. Heights are of `height_chain` and inclusive; `updated_since` is in
+    seconds since 1970. `as_of` asks for the registry as it stood after that block of `height_chain`. `descending` is
+    None for the natural direction of `sort`. `operators` is None where the text asks for nothing but words. A facet's
+    own filter does not narrow its counts. Its hash leaves out the rates.
     """
 
     text: str = ""
@@ -49,6 +52,7 @@ class Query(NamedTuple):
     price_currency: str | None = None
     priced_by_filter: bool = False
     rates: Mapping[str, Decimal] = MappingProxyType({})
+    quotes: Callable[[str], Mapping[str, Decimal]] | None = None
     tags: tuple[str, ...] = ()
     chains: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
@@ -69,7 +73,7 @@ class Query(NamedTuple):
     operators: Operators | None = None
 
     def __hash__(self) -> int:
-        return hash(tuple([value for name, value in zip(self._fields, self, strict=True) if name != "rates"]))
+        return hash(tuple([value for name, value in zip(self._fields, self, strict=True) if name not in _UNHASHED]))
 
 
 class Cheapest(NamedTuple):

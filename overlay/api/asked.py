@@ -77,6 +77,8 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exch
         by_filter = "priceCurrency" not in found
         query = query._replace(price_currency=price_currency, priced_by_filter=by_filter, rates=rates)
         notes += tuple(_on_prices(found, price_currency, table, exchange))
+    if "priceCurrency" not in found and not _BOUNDS.isdisjoint(found):
+        query = query._replace(quotes=exchange.quotes())
     if not _HEIGHTS.keys().isdisjoint(found):
         height_chain = next(iter(names or chains), None)
         query = _at_heights(query, found, height_chain)

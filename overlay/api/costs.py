@@ -19,6 +19,7 @@ from operator import attrgetter
 from overlay.api.problems import ProblemError
 from overlay.engines import Engine
 from overlay.query import Hits, Query
+from overlay.search import recounting
 
 SECONDS = 5.0
 """What a long search gets, waiting included."""
@@ -100,7 +101,7 @@ class Costs:
         await self._places.acquire()
         try:
             loop, context = asyncio.get_running_loop(), copy_context()
-            work = loop.run_in_executor(self._threads, context.run, self._engine.search, query)
+            work = loop.run_in_executor(self._threads, context.run, recounting.search, self._engine, query)
         except BaseException:
             self._places.release()
             raise

@@ -89,7 +89,7 @@ def _facets(hits: Hits) -> dict[str, list[dict[str, Any]]]:
 
 def explained(asked: Asked) -> dict[str, Any]:
     """The query as an engine was asked it, without what was not asked for."""
-    asked_of = asked.query._replace(rates={})._asdict()
+    asked_of = asked.query._replace(rates={}, quotes=None)._asdict()
     query = {name: str(v) if isinstance(v, Decimal) else v for name, v in asked_of.items()}
     if asked.query.operators is not None:
         query["operators"] = asdict(asked.query.operators)

@@ -126,7 +126,8 @@ _ON_DEMAND: dict[str, Schema] = {
             "closeness": COUNT | {"description": "Points for words that stand close together, as asked."},
             "coverage": COUNT | {"description": "Points for holding all of two or three words where others hold some."},
             "seniority": COUNT | {"description": "Points for being one of those that have said so longest."},
-            "best": COUNT | {"description": "The most that a listing could make; score = points / best."},
+            "best": COUNT
+            | {"description": "The most that a listing could make; in the order of relevance score = points / best."},
             "words": several(
                 record(
                     _WORD | {"fields": several(record({"pointer": TEXT, "weight": COUNT, "count": COUNT}))},

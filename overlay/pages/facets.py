@@ -10,6 +10,9 @@ from overlay.api.params import SEARCH
 from overlay.pages.links import Pairs, adding, link, named, setting, without
 from overlay.periods import per
 from overlay.query import Query
+from overlay.search import asked_words
+from overlay.search.facts import MOST_VALUES
+from overlay.search.widening import prices_it, without_own
 
 TITLES = {
     "type": "What", "skillId": "Skill", "acceptedCurrency": "Takes", "interval": "Paid", "tag": "Tag",
@@ -26,6 +29,9 @@ _LABELS = {
     "asOfHeight": "As of block",
 }  # fmt: skip
 _MOST_CHIPS, _CHIPS_BUDGET = 20, 10_000
+_TEXT = ("q", "query")
+_TYPED = {"tag": "tags", "skillId": "skills"}
+"""Facets whose values may be typed there, as `tag:pay`."""
 
 
 class Choice(NamedTuple):
@@ -61,14 +67,16 @@ def groups(given: Pairs, query: Query, found: Mapping[str, Sequence[tuple[str, i
     made = []
     for name, title in TITLES.items():
         chosen = _chosen(query, name)
-        values = {value: count for value, count in found.get(name, ()) if len(value) <= _LONGEST}
-        values = {**dict.fromkeys(chosen, 0), **values}
+        counted = found.get(name)
+        values: dict[str, int | None] = {value: count for value, count in counted or () if len(value) <= _LONGEST}
+        rarer = 0 if counted is not None and len(counted) < MOST_VALUES else None
+        values = {**dict.fromkeys(chosen, rarer), **values}
         if not chosen and len(values) < 2:
             continue
         ordered = sorted(values, key=lambda value: value not in chosen)
         most = min(_SHOWN + _MORE, room)
         room -= min(len(ordered), most)
-        choices = [_choice(given, name, value, values[value], value in chosen) for value in ordered[:most]]
+        choices = [_choice(given, query, name, value, values[value], value in chosen) for value in ordered[:most]]
         if choices:
             made.append(Group(name, title, choices[:_SHOWN], choices[_SHOWN:]))
     return [*made, _verified(given, query)]
@@ -81,13 +89,22 @@ def _verified(given: Pairs, query: Query) -> Group:
     return Group("verified", "Verified", (Choice("domain or hash", None, link(leads), chosen),), ())
 
 
-def _choice(given: Pairs, name: str, value: str, count: int, chosen: bool) -> Choice:
+def _choice(given: Pairs, query: Query, name: str, value: str, count: int | None, chosen: bool) -> Choice:
     if chosen:
-        leads = without(given, name, value)
+        leads = _unchosen(given, name, value)
     else:
-        leads = setting(given, name, value) if name in ("type", "status") else adding(given, name, value)
+        alone = name in ("type", "status") or prices_it(without_own(query, name), name)
+        leads = setting(given, name, value) if alone else adding(given, name, value)
     label = per(value) if name == "interval" else f"{value}s" if name == "type" else value
     return Choice(label, count, link(leads), chosen)
+
+
+def _unchosen(given: Pairs, name: str, value: str) -> Pairs:
+    """Without a value of a facet, typed in `q` or not."""
+    kind, rest = _TYPED.get(name, ""), without(given, name, value)
+    if not kind:
+        return rest
+    return [(key, asked_words.without(said, kind, value) if key in _TEXT else said) for key, said in rest]
 
 
 def _chosen(query: Query, name: str) -> tuple[str, ...]:

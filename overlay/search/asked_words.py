@@ -66,6 +66,21 @@ def read(text: str) -> AskedWords:
     return AskedWords(text=" ".join(filter(None, words)), **{kind: tuple(each) for kind, each in found.items()})
 
 
+def without(text: str, kind: str, value: str) -> str:
+    """A text without the filters that it holds of a kind, `tags` or `skills`, with a value; else as it is."""
+    if not _OPERATOR.search(text):
+        return text
+    kept = [match[0] for match in _TOKEN.finditer(text) if not _asks_for(match, kind, value)]
+    return " ".join(filter(None, map(str.strip, kept)))
+
+
+def _asks_for(match: re.Match[str], kind: str, value: str) -> bool:
+    if match["no"] or match["field"] is None or f"{match['field'].lower()}s" != kind:
+        return False
+    said = (match["word"] if match["phrase"] is None else match["phrase"]).strip().strip(_MARKS)
+    return said.casefold() == value.casefold() if kind == "tags" else said == value
+
+
 def operators(understood: AskedWords) -> Operators | None:
     """What an engine is asked beside words and filters; None when that is nothing. Tags are case-folded here, owners
     and skills are as typed."""

@@ -48,7 +48,7 @@ def choosing(query: Query, facet: str, value: str) -> Query:
     """What is asked once a value of a facet `OF_OFFERS` is chosen in place of all others."""
     chosen: dict[str, Any] = {_OWN[facet][0]: (value,)}
     if prices_it(query, facet):
-        chosen["price_currency"] = value
+        chosen |= {"price_currency": value, "rates": query.quotes(value) if query.quotes else {}}
     return query._replace(**chosen)
 
 

@@ -148,6 +148,38 @@ def test_facets_lead_to_narrower_and_wider_searches() -> None:
     assert (sea.chosen, pairs_of(sea.url)) == (False, [("q", "x"), ("tag", "Maps"), ("tag", "sea")])
 
 
+def test_what_is_typed_is_chosen_and_can_be_left_out() -> None:
+    given = [("query", 'tag:Maps x tag:"two words" -tag:maps skill:find'), ("tag", "maps")]
+    asked = from_pairs(given, {})
+    found = {each.name: each for each in groups(given, asked.query, {"tag": [("maps", 3)], "skillId": [("find", 3)]})}
+    maps, two = found["tag"].choices
+    assert [pairs_of(each.url) for each in (maps, two)] == [
+        [("query", 'x tag:"two words" -tag:maps skill:find')], [("query", "tag:Maps x -tag:maps skill:find"), given[1]],
+    ]  # fmt: skip
+    assert pairs_of(found["skillId"].choices[0].url)[0][1] == 'tag:Maps x tag:"two words" -tag:maps'
+
+
+def test_a_chosen_value_that_is_not_among_the_commonest_is_not_said_to_be_of_nobody() -> None:
+    given = [("tag", "rare")]
+    query = from_pairs(given, {}).query
+    many = [(f"t{at:02}", 60 - at) for at in range(50)]
+    told = {0: many[:3], None: many, 4: [("rare", 4), *many]}
+    for count, found in told.items():
+        (tags, *_) = groups(given, query, {"tag": found})
+        assert (tags.choices[0].label, tags.choices[0].listings) == ("rare", count)
+    (tags, *_) = groups(given, query, {})
+    assert tags.choices[0].listings is None
+
+
+def test_a_currency_that_bounds_of_prices_are_in_is_chosen_in_place_of_others() -> None:
+    counts = {"acceptedCurrency": [("EUR", 3), ("USD", 2)]}
+    for more, leads in (([("maxPrice", "5")], ["USD"]), ([], ["EUR", "USD"])):
+        given = [("acceptedCurrency", "EUR"), *more]
+        usd = groups(given, from_pairs(given, {}).query, counts)[0].choices[1]
+        assert [value for name, value in pairs_of(usd.url) if name == "acceptedCurrency"] == leads
+        assert from_pairs(pairs_of(usd.url), {})
+
+
 def test_the_links_of_a_long_search_stay_few() -> None:
     given = [("q", "x" * 500), *(("tag", f"{number}" * 100) for number in range(40))]
     query = from_pairs(given, {}).query

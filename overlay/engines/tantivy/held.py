@@ -50,7 +50,8 @@ def held(view: View, counting: Lock, query: Query) -> Hits | None:
 
 _TOLD = frozenset(
     ("text", "kind", "skills", "currencies", "intervals", "min_price", "max_price", "price_currency",
-     "priced_by_filter", "rates", "tags", "chains", "domains", "owners", "statuses", "verified", "limit", "offset")
+     "priced_by_filter", "rates", "quotes", "tags", "chains", "domains", "owners", "statuses", "verified", "limit",
+     "offset")
 )  # fmt: skip
 _UNTOLD = [name for name in Query._fields if name not in _TOLD]
 _untold = attrgetter(*_UNTOLD)

@@ -1,0 +1,59 @@
+"""Facets of currencies where choosing one converts prices, on every engine: each counts what choosing it finds."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from random import Random
+
+import pytest
+
+from overlay.api.asked import from_pairs
+from overlay.engines import Engine
+from overlay.query import Query
+from overlay.search import recounting
+from tests.contracts.listed import listing, price, put
+from tests.overlay.test_exchange import exchange, table
+
+TOLD = exchange(
+    table("https://a.example", "BSV", USD="50", EUR="40"), table("https://b.example", "USD", JPY="150", BSV="0.02")
+)
+CURRENCIES = ("BSV", "USD", "EUR", "JPY", "MNEE")
+
+
+def query(*given: tuple[str, str]) -> Query:
+    """A question as the API puts it."""
+    return from_pairs(given, {"bsv": "bsv:mainnet"}, TOLD).query
+
+
+@pytest.fixture
+def priced(engine: Engine) -> Engine:
+    chance = Random(4)
+
+    def some() -> list[object]:
+        return [
+            price(str(Decimal(chance.randrange(1, 400)) / 10), chance.choice(CURRENCIES), chance.choice([None, "P1M"]),
+                  *chance.sample(CURRENCIES, 2), id=f"o{at}")
+            for at in range(chance.randrange(3))
+        ]  # fmt: skip
+
+    put(engine, *(listing(f"{at:03}", ("alpha", "alpha beta", "beta")[at % 3], offers=some()) for at in range(120)))
+    return engine
+
+
+@pytest.mark.parametrize("more", [(), (("q", "alpha beta"),), (("interval", "month"),), (("acceptedCurrency", "EUR"),)])
+@pytest.mark.parametrize("bound", [("maxPrice", "3"), ("minPrice", "20"), ("maxPrice", "0.5")])
+def test_a_currency_counts_what_choosing_it_finds_converted(
+    priced: Engine, more: tuple[tuple[str, str], ...], bound: tuple[str, str]
+) -> None:
+    asked = query(bound, *more, ("facets", "acceptedCurrency,interval"))
+    facets = recounting.search(priced, asked).facets or {}
+    others = [each for each in more if each[0] != "acceptedCurrency"]
+    found = {value: priced.search(query(bound, *others, ("acceptedCurrency", value))).total for value in CURRENCIES}
+    assert dict(facets["acceptedCurrency"]) == {value: total for value, total in found.items() if total}
+    assert facets["interval"] == (priced.search(asked).facets or {})["interval"]
+    assert list(facets) == ["acceptedCurrency", "interval"]
+
+
+def test_where_one_currency_is_named_the_engine_alone_counts(priced: Engine) -> None:
+    asked = query(("maxPrice", "3"), ("priceCurrency", "USD"), ("facets", "acceptedCurrency"))
+    assert recounting.search(priced, asked) == priced.search(asked)
