@@ -35,7 +35,8 @@ _CHAIN_GAUGES = (
 
 
 def exposition(services: Watched, paths: Sequence[str], accept: str) -> tuple[bytes, str]:
-    """All metrics in the format that `accept` asks for, and its content type. `paths` are the routes' by number."""
+    """All metrics in the format that `accept` asks for, and its content type. `paths` are the routes' by number,
+    each once: a scrape that tells two samples with the same labels is refused whole."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Everything(services, paths))
     encode, content_type = choose_encoder(accept)

@@ -36,12 +36,12 @@ def create_app(services: Services) -> web.Application:
     app[COSTS] = Costs(services.engine)
     app[READERS] = Readers(here=services.store.is_here and not getattr(services.engine, "slow", False))
     app[HUB] = Hub(services.store, services.news, services.counters)
-    for number, route in enumerate(ROUTES):
+    app[PATHS] = list(dict.fromkeys(route.path for route in ROUTES))
+    for route in ROUTES:
         handler = _without_parameters(route.handler) if route.takes_none else route.handler
         for method in (route.method, "HEAD") if route.method == "GET" else (route.method,):
             added = app.router.add_route(method, route.pattern, handler)
-            app[EDGE].add(added, number, route.limit, timed=STREAM not in route.media)
-    app[PATHS] = [route.path for route in ROUTES]
+            app[EDGE].add(added, app[PATHS].index(route.path), route.limit, timed=STREAM not in route.media)
     refuse_others(app)
     app.on_shutdown.append(_end_streams)
     app.on_cleanup.append(_end_reading)

@@ -9,19 +9,22 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
 from indexer.facts import EventKind
 from indexer.progress import Progress
 from indexer.settings import LIMITS, Quota
 from indexer.store import StoreUnavailableError
-from overlay.api.routes import ROUTES
+from overlay.api.routes import ROUTES, STREAM
 from overlay.counters import BUCKETS, STATUSES, Counters
 from overlay.counters import ROUTES as MOST_ROUTES
 from overlay.logs import ERRORS, WARNINGS
 from overlay.ports import Services
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import status
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -180,9 +183,26 @@ async def test_streams_are_counted_while_they_are_open_and_not_timed(client: Cli
 
 
 async def test_openmetrics_is_served_to_who_asks_for_it(client: ClientSession) -> None:
-    async with client.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"}) as response:
+    async with client.get("/metrics", headers={"Accept": OPENMETRICS}) as response:
         assert response.content_type == "application/openmetrics-text"
         assert (await response.text()).endswith("# EOF\n")
+
+
+async def test_no_sample_is_told_twice_whatever_was_asked_of_every_route(client: ClientSession) -> None:
+    for route in ROUTES:
+        if STREAM not in route.media:
+            async with client.request(route.method, route.path):
+                pass
+    for method in ("GET", "POST"):
+        async with client.request(method, "/publish", data=b"") as response:
+            assert response.status == 200
+    for accept, read in (("text/plain", text_string_to_metric_families), (OPENMETRICS, openmetrics_families)):
+        async with client.get("/metrics", headers={"Accept": accept}) as response:
+            told = [sample for family in read(await response.text()) for sample in family.samples]
+        samples = Counter((sample.name, tuple(sorted(sample.labels.items()))) for sample in told)
+        assert [each for each, times in samples.items() if times > 1] == [], accept
+    count = "a2b_http_request_seconds_count"
+    assert value(await scrape(client), count, route="/publish", status="200") == 2 + 2, "what GET and POST came to"
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 warns where other tests left threads
