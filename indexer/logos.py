@@ -20,9 +20,6 @@ AT_ONCE = 2
 SECONDS = 30.0
 """What a decoder gets, however busy the machine is; its own time is bounded by `thumbnail.CPU_SECONDS`."""
 
-MOST_KEPT = 32_768
-"""Bytes of a small picture; 88 by 88 pixels of noise have 12,000."""
-
 
 class LogoDesk:
     """Fetches logos that somebody looked for, and keeps what came of it."""
@@ -58,7 +55,7 @@ class LogoDesk:
             raise FetchError("fetch-picture")
         async with self._decoding:
             made = await _decoded(body)
-        if made is None or pictures.kind(made) != "image/webp" or len(made) > MOST_KEPT:
+        if made is None or pictures.kind(made) != "image/webp" or len(made) > thumbnail.LOGO_BYTES:
             raise FetchError("fetch-picture-broken", f"{len(body):,} bytes")
         return made
 

@@ -13,12 +13,13 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from indexer.fetching.thumbnail import LOGO_BYTES
 from indexer.store.batches import batches
 from indexer.store.database import writing
 from indexer.store.tables import logos
 
 KEPT = 5_000
-"""Logos that are known at once: at 32 kB at most, and 3 kB mostly."""
+"""Logos that are known at once: at LOGO_BYTES at most."""
 
 DAY = 86_400_000
 AGAIN = 7 * DAY
@@ -28,6 +29,8 @@ FIRST_RETRY = 3_600_000
 LONGEST_URL, LONGEST_DATA = 2_048, 8_192
 
 WANTED, HERE, FAILED = "wanted", "here", "failed"
+
+_SHOWN = (logos.c.state == HERE, func.length(logos.c.body) <= LOGO_BYTES)
 
 
 def is_fetchable(url: str) -> bool:
@@ -44,9 +47,10 @@ class Logos:
         self._engine, self._kept = engine, kept
 
     def shown(self, urls: Iterable[str]) -> dict[str, str]:
-        """The SHA-256 (hex) of the small picture of each of these logos that there is one of."""
+        """The SHA-256 (hex) of the small picture of each of these logos that there is one of. Larger ones, kept before
+        there was that limit, are not shown: they are made anew when they are fetched again."""
         wanted = {_key(url): url for url in urls if is_fetchable(url)}
-        statement = select(logos.c.url_sha256, logos.c.sha256).where(logos.c.state == HERE)
+        statement = select(logos.c.url_sha256, logos.c.sha256).where(*_SHOWN)
         found: dict[str, str] = {}
         with self._engine.connect() as connection:
             for batch in batches(wanted):

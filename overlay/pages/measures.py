@@ -9,7 +9,12 @@ from typing import TypeVar
 from overlay.pages.cards import cut
 
 PAGE_BYTES = 66_000
-"""What a page may have: style sheet, scripts and what is put in later fit beside it into 100 kB."""
+"""What a page may have: style sheet, scripts, a logo and what is put in later fit beside it into 100 kB."""
+
+WITH_LOGOS = 69_000
+"""What a page of results may have with the logos on it, each taken for one of LOGO_BYTES (1,300): style sheet, scripts
+and completions fit beside them into 100 kB. So 20 logos, 26 kB, go with a page of 43 kB, where 20 usual cards make one
+of 20 to 40."""
 
 _SCALES = (1.0, 0.5, 0.2, 0.06)
 
@@ -35,11 +40,11 @@ class Measure:
         return len(values) - len(self.some(values, most))
 
 
-def measured(made: Callable[[Measure], bytes]) -> bytes:
+def measured(made: Callable[[Measure], bytes], room: int = PAGE_BYTES) -> bytes:
     """A page made with the largest measure that keeps it small enough; ordinary listings are made once."""
     body = b""
     for scale in _SCALES:
         body = made(Measure(scale))
-        if len(body) <= PAGE_BYTES:
+        if len(body) <= room:
             break
     return body

@@ -11,13 +11,14 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 from markupsafe import Markup
 
+from indexer.fetching.thumbnail import LOGO_BYTES
 from overlay.api import ingest_api
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.bodies import WantedTransaction
 from overlay.api.problems import BadRequestError, Fault
 from overlay.check import check
 from overlay.pages.badges import explained
-from overlay.pages.measures import Measure, measured
+from overlay.pages.measures import PAGE_BYTES, Measure, measured
 from overlay.pages.pasted import leads, previews, previews_of
 from overlay.pages.rendering import html_answer, render, wants_json
 from overlay.ports import Services
@@ -142,7 +143,7 @@ def _page(services: Services, outcome: Outcome) -> bytes:
     def made(measure: Measure) -> bytes:
         return render("publish.html", m=measure, **values)
 
-    return measured(made)
+    return measured(made, PAGE_BYTES - len(found) * LOGO_BYTES)
 
 
 def _spoken_of(trace: dict[str, Any]) -> list[str]:

@@ -7,30 +7,33 @@ from asyncio import to_thread
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from math import ceil
+from typing import NamedTuple
 from urllib.parse import urlencode
 from weakref import WeakKeyDictionary
 
 from aiohttp import web
 from markupsafe import Markup
 
+from indexer.fetching.thumbnail import LOGO_BYTES
 from overlay.api import search_api
 from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged
 from overlay.api.asked import Asked, from_pairs
 from overlay.api.extras import AGAIN, UNMADE
 from overlay.api.page import next_cursor
-from overlay.api.params import MAX_OFFSET, SORT_WORDS, pairs
+from overlay.api.params import MAX_LIMIT, MAX_OFFSET, SORT_WORDS, pairs
 from overlay.api.problems import BadRequestError, Fault
 from overlay.engines import Engine
 from overlay.exchange import Exchange
 from overlay.pages.amounts import FAMILIAR, About, about, short
-from overlay.pages.badges import Badge, explained
-from overlay.pages.cards import drawn, result
+from overlay.pages.badges import explained
+from overlay.pages.cards import Result, drawn, result
 from overlay.pages.counted import Counted
 from overlay.pages.facets import TITLES, chips, cleared, groups
 from overlay.pages.links import Pairs, link, named
 from overlay.pages.logo import addresses
 from overlay.pages.marking import Finder, finder
-from overlay.pages.measures import PAGE_BYTES
+from overlay.pages.measures import PAGE_BYTES, WITH_LOGOS
 from overlay.pages.rendering import html_answer, page_etag, render, wants_json
 from overlay.pages.ways_out import ways_out
 from overlay.ports import Services
@@ -41,6 +44,9 @@ LONGEST = 4_096
 
 CARDS_BYTES = 48_000
 """Cards on a page: after so many bytes of them the rest is left to the next page."""
+
+SIGN_BYTES = 64
+"""By how many bytes a drawn sign is longer than the address of a picture, at most."""
 
 _FAULTS = 20
 """Faults of a search that are told."""
@@ -72,6 +78,14 @@ class Outcome:
     asked: Asked | None
     hits: Hits | None
     faults: tuple[Fault, ...]
+
+
+class Made(NamedTuple):
+    """A page, how many bytes of it are cards, and how many logos those have."""
+
+    body: bytes
+    cards: int
+    logos: int
 
 
 async def search(request: web.Request) -> web.Response:
@@ -132,20 +146,32 @@ async def _found(request: web.Request, asked: Asked) -> Hits:
 
 
 def _page(services: Services, given: Pairs, outcome: Outcome, heights: Mapping[str, int]) -> bytes:
-    """The page, with fewer cards where a long search, which every link repeats, leaves less room for them. Reads the
-    store, so that it is made in a thread."""
-    body, cards = _made(services, given, outcome, heights, CARDS_BYTES)
-    over = len(body) - PAGE_BYTES
-    return body if over <= 0 else _made(services, given, outcome, heights, cards - over)[0]
+    """The page, with fewer cards where a long search, which every link repeats, leaves less room for them, and signs
+    in place of the last logos where those would be too much. Reads the store, so that it is made in a thread."""
+    room = CARDS_BYTES
+    made = _made(services, given, outcome, heights, room)
+    if (over := len(made.body) - PAGE_BYTES) > 0:
+        room = made.cards - over
+        made = _made(services, given, outcome, heights, room)
+    if (over := len(made.body) + made.logos * LOGO_BYTES - WITH_LOGOS) > 0:
+        fewer = max(0, made.logos - ceil(over / (LOGO_BYTES - SIGN_BYTES)))
+        made = _made(services, given, outcome, heights, room, fewer)
+    return made.body
 
 
 def _made(
-    services: Services, given: Pairs, outcome: Outcome, heights: Mapping[str, int], room: int
-) -> tuple[bytes, int]:
-    """The page with cards of at most so many bytes, and how many bytes of them it has."""
+    services: Services,
+    given: Pairs,
+    outcome: Outcome,
+    heights: Mapping[str, int],
+    room: int,
+    logos: int = MAX_LIMIT,
+) -> Made:
+    """The page with cards of at most so many bytes, and at most so many logos on them."""
     asked, hits = outcome.asked, outcome.hits
     shown = hits.hits if hits and asked and not asked.beyond else ()
-    cards, badges = _cards(services, shown, finder(services.engine, asked.query.text if asked and shown else ""), room)
+    places = finder(services.engine, asked.query.text if asked and shown else "")
+    cards, results = _cards(services, shown, places, room, logos)
     form = {name: next(iter(named(given, name)), "") for name in _FIELDS}
     used = chips(given)
     table = asked.rates if asked and asked.rates else next(iter(services.exchange.usable()), None)
@@ -167,35 +193,40 @@ def _made(
         "ways_out": ways_out(services.engine, given, asked) if asked and hits and not hits.total else [],
         "first": asked.position + 1 if asked else 1,
         "cards": cards,
-        "explained": explained(badges),
+        "explained": explained(badge for each in results for badge in each.badges),
         "before": _before(given, outcome),
         "after": _after(given, outcome, len(cards)),
         "heights": heights,
         "rates": services.exchange.told(table) if table else None,
         "json_url": "/v1/search?" + urlencode(given) if given else "/v1/search",
     }
-    return render("search.html", **values), sum(len(card.encode("utf-8", "replace")) for card in cards)
+    size = sum(len(card.encode("utf-8", "replace")) for card in cards)
+    return Made(render("search.html", **values), size, sum(bool(each.logo) for each in results))
 
 
-def _cards(services: Services, hits: Sequence[Hit], places: Finder, room: int) -> tuple[list[Markup], list[Badge]]:
-    """As many cards as there is room for, in bytes, at least one, and the badges on them."""
+def _cards(
+    services: Services, hits: Sequence[Hit], places: Finder, room: int, logos: int
+) -> tuple[list[Markup], list[Result]]:
+    """As many cards as there is room for, in bytes, at least one, the first ones with logos, and what they show."""
     items = [json.loads(hit.item) for hit in hits]
-    logos = addresses(services.logos, items)
+    kept = addresses(services.logos, items)
     proved = services.store.proved({item["txid"] for item in items if "blockHeight" in item})
     cards: list[Markup] = []
-    badges: list[Badge] = []
+    results: list[Result] = []
     for hit, item in zip(hits, items, strict=True):
         cheapest = hit.cheapest._asdict() if hit.cheapest else None
         worth = _worth(hit.cheapest, services.exchange) if hit.cheapest else None
         is_proved = item["txid"] in proved
-        shown = result(item, cheapest, worth, places(item), proved=is_proved, logo=logos.get(item["logo"], ""))
+        logo = kept.get(item["logo"], "") if logos > 0 else ""
+        shown = result(item, cheapest, worth, places(item), proved=is_proved, logo=logo)
         card = drawn(shown)
         room -= len(card.encode("utf-8", "replace"))
         if cards and room < 0:
             break
         cards.append(card)
-        badges += shown.badges
-    return cards, badges
+        results.append(shown)
+        logos -= bool(logo)
+    return cards, results
 
 
 def _worth(cheapest: Cheapest, exchange: Exchange) -> About | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import random
 import struct
 import zlib
 from hashlib import sha256
@@ -17,7 +18,7 @@ from indexer.badges import Badger
 from indexer.fetch import FetchLoop
 from indexer.fetching.cards import CardFetcher
 from indexer.fetching.reasons import FetchError
-from indexer.fetching.thumbnail import MOST_SIDE, SIDE
+from indexer.fetching.thumbnail import LOGO_BYTES, MOST_SIDE, SIDE
 from indexer.fetching.txt import TxtRecords
 from indexer.logos import LogoDesk
 from indexer.store import Store, Writer
@@ -79,6 +80,50 @@ async def test_a_picture_becomes_a_small_one(painter: LogoDesk, form: str) -> No
         assert made.format == "WEBP"
         assert made.size == (SIDE, round(SIDE * 2 / 3))
     assert len(small) < 6_000
+
+
+def noise(mode: str) -> Image.Image:
+    return Image.frombytes(mode, (SIDE, SIDE), random.Random(7).randbytes(SIDE * SIDE * len(mode)))
+
+
+def colours(side: int = 256) -> Image.Image:
+    """Red from left to right, green downwards, blue against both."""
+    down = Image.linear_gradient("L").resize((side, side))
+    return Image.merge("RGB", (down.rotate(90), down, down.rotate(180)))
+
+
+def photograph() -> Image.Image:
+    """What is hard to compress without being noise: many blurred spots of all colours."""
+    return noise("RGB").resize((44, 44)).resize((256, 256))
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [noise("RGB"), noise("RGBA"), colours(), photograph(), noise("RGB").resize((400, 100), Image.Resampling.NEAREST)],
+    ids=["noise", "noise in opacity", "colours", "photograph", "wide noise"],
+)
+async def test_a_small_picture_has_only_so_many_bytes_whatever_it_shows(painter: LogoDesk, drawn: Image.Image) -> None:
+    body = BytesIO()
+    drawn.save(body, "PNG")
+    small = await painter.small(body.getvalue())
+    assert len(small) <= LOGO_BYTES
+    with Image.open(BytesIO(small)) as made:
+        assert made.format == "WEBP"
+        assert 24 <= made.width <= SIDE
+        assert made.width / made.height == drawn.width / drawn.height
+
+
+async def test_colours_stay_what_they_are(painter: LogoDesk) -> None:
+    body = BytesIO()
+    colours().save(body, "PNG")
+    with Image.open(BytesIO(await painter.small(body.getvalue()))) as made:
+        assert made.size == (SIDE, SIDE)
+        for at in ((20, 20), (44, 44), (70, 20), (20, 70)):
+            wanted = colours().resize((SIDE, SIDE)).getpixel(at)
+            found = made.convert("RGB").getpixel(at)
+            assert isinstance(wanted, tuple)
+            assert isinstance(found, tuple)
+            assert all(abs(one - other) < 24 for one, other in zip(wanted, found, strict=True)), (at, wanted, found)
 
 
 async def test_nothing_but_pixels_goes_on(painter: LogoDesk) -> None:
@@ -229,6 +274,15 @@ def test_what_nobody_looked_for_lately_is_not_fetched_again(logos: Logos) -> Non
     assert logos.due(NOW + 2 * AGAIN, 10) == []
     logos.want([LOGO], NOW + 2 * AGAIN)
     assert logos.due(NOW + 2 * AGAIN, 10) != []
+
+
+def test_a_picture_from_before_there_was_a_limit_is_not_shown_until_it_is_made_anew(logos: Logos) -> None:
+    logos.want([LOGO], NOW)
+    logos.keep(LOGO, bytes(LOGO_BYTES + 1), NOW)
+    assert logos.shown([LOGO]) == {}
+    assert logos.due(NOW + AGAIN, 10) == [(NOW + AGAIN, LOGO)]
+    logos.keep(LOGO, bytes(LOGO_BYTES), NOW + AGAIN)
+    assert set(logos.shown([LOGO])) == {LOGO}
 
 
 def test_due_logos_are_told_in_pages(logos: Logos) -> None:

@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from indexer.fetching.thumbnail import LOGO_BYTES
 from indexer.store import connect
 from indexer.store.logos import Logos as Stored
-from overlay.logos import MOST_NOTED, Logos
+from overlay.logos import MOST_NOTED, Logos, NoLogos
+from overlay.pages.assets import assets
+from overlay.pages.cards import drawn, result
 from overlay.pages.marks import HUES, mark
+from overlay.pages.measures import WITH_LOGOS
+from overlay.pages.search_page import SIGN_BYTES
 from overlay.ports import Services
-from tests.overlay.calls import TOWER
+from tests.overlay.calls import TOWER, engine_of
 from tests.overlay.conftest import Serve
-from tests.overlay.fakes import with_listing
+from tests.overlay.fakes import FakeEngine, with_listing
 
 URL = "https://logos.example/tower.png"
 BODY = b"RIFF....WEBP made of a tower"
@@ -89,12 +94,70 @@ async def test_a_small_picture_is_served_for_ever_and_as_nothing_else(
             assert answer.status == 404
 
 
+class EveryLogo(NoLogos):
+    """There is a small picture of every logo."""
+
+    def shown(self, urls: Iterable[str]) -> Mapping[str, str]:
+        return {url: sha256(url.encode()).hexdigest() for url in urls}
+
+
+def with_logos(services: Services, summary: str) -> Services:
+    """A hundred listings with this summary and a logo each."""
+    first = engine_of(services).documents[0]
+    many = []
+    for number in range(100):
+        id_ = f"{number:064x}_0"
+        item = {**json.loads(first.item), "id": id_, "logo": f"https://{number}.example/", "summary": summary}
+        many.append(replace(first, id=id_, status="live", item=json.dumps(item).encode()))
+    return replace(services, engine=FakeEngine(many), logos=EveryLogo())
+
+
+LOADED = sum(len(assets()[name].body) for name in ("style.css", "page.js", "search.js", "icon.svg"))
+
+
+async def loaded(serve: Serve, services: Services, path: str) -> tuple[int, int, int]:
+    """How many cards and logos a page has, and its bytes with all it loads, each logo being as large as one may be."""
+    client = await serve(services)
+    async with client.get(path) as answer:
+        page = await answer.text()
+    logos = page.count('src="/logos/')
+    return page.count('class="card"'), logos, len(page.encode()) + LOADED + logos * LOGO_BYTES
+
+
+@pytest.mark.parametrize(("letter", "long"), [("x", 0), ("é", 100), ("&", 300), ("語", 600)])
+async def test_a_page_of_results_with_all_their_logos_fits_into_100_kilobytes(
+    serve: Serve, services: Services, letter: str, long: int
+) -> None:
+    cards, logos, size = await loaded(serve, with_logos(services, "Tells the weather of any place."), "/")
+    assert (cards, logos) == (20, 20)
+    assert size < 100_000
+    cards, logos, size = await loaded(serve, with_logos(services, letter * 500), "/?limit=100&tag=" + "%26" * long)
+    assert 0 <= logos < cards, "signs in place of the last"
+    assert size < 100_000
+
+
+async def test_where_texts_leave_room_for_some_logos_the_first_have_them(serve: Serve, services: Services) -> None:
+    cards, logos, size = await loaded(serve, with_logos(services, "Tells the weather."), "/?limit=35")
+    assert cards == 35
+    assert 5 < logos < 35
+    assert WITH_LOGOS - 2 * LOGO_BYTES < size - LOADED <= WITH_LOGOS, "as many as there is room for"
+
+
 def test_what_is_looked_for_between_two_notes_is_bounded(stored: Stored) -> None:
     logos = Logos(stored)
     for number in range(MOST_NOTED + 500):
         logos.shown([f"https://logos.example/{number}"])
     logos.flush()
     assert len(stored.due(soon(), 10_000)) == MOST_NOTED
+
+
+def test_a_sign_is_hardly_longer_than_the_address_of_a_picture(services: Services) -> None:
+    item = json.loads(engine_of(services).documents[0].item)
+    shown = result(item, None, None, {}, proved=False)
+    pictured = len(drawn(replace(shown, logo=f"/logos/{DIGEST}")).encode())
+    for number in range(100):
+        signed = replace(shown, mark=mark(f"{number:064x}_0", "\U00020000"))
+        assert len(drawn(signed).encode()) <= pictured + SIGN_BYTES
 
 
 def test_a_sign_is_the_same_for_the_same_listing_and_tells_others_apart() -> None:

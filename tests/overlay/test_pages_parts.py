@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
 
+from indexer.fetching.thumbnail import LOGO_BYTES
 from overlay.api.asked import from_pairs
 from overlay.api.problems import ProblemError
 from overlay.engines import Cursor
@@ -25,17 +26,21 @@ from overlay.pages.facets import chips, cleared, groups, told
 from overlay.pages.install import install_config
 from overlay.pages.links import adding, link, setting, without
 from overlay.pages.marking import marked
-from overlay.pages.measures import PAGE_BYTES, Measure, measured
+from overlay.pages.measures import PAGE_BYTES, WITH_LOGOS, Measure, measured
 from overlay.query import Hits, Query
 from overlay.visible import visible
 from parsers.rates import Rates
+
+COMPLETIONS = 6 * (300 + 150)
+"""Bytes of six completions: a text of 100 characters, and an id with the names of the members."""
 
 
 def test_any_page_with_all_that_it_loads_fits_into_100_kilobytes() -> None:
     loaded = {name: len(each.body) for name, each in assets().items()}
     shared = loaded["style.css"] + loaded["page.js"] + loaded["icon.svg"]
     for script in ("listing.js", "publish.js", "search.js", "status.js"):
-        assert PAGE_BYTES + shared + loaded[script] < 100_000, script
+        assert PAGE_BYTES + LOGO_BYTES + shared + loaded[script] < 100_000, script
+    assert WITH_LOGOS + COMPLETIONS + shared + loaded["search.js"] < 100_000
 
 
 # -- differences
@@ -303,6 +308,7 @@ def test_a_page_is_made_smaller_until_it_fits() -> None:
 
     assert len(measured(made)) <= PAGE_BYTES
     assert scales == sorted(scales, reverse=True)
+    assert len(measured(lambda measure: b"x" * int(1_000 * measure.scale), 300)) == 200
     assert measured(lambda _: b"small") == b"small"
 
 
