@@ -6,6 +6,7 @@ from io import BytesIO
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import pytest
 from PIL import Image
 
 from tests.browser.conftest import Open
@@ -89,6 +90,60 @@ async def test_a_registry_that_is_just_being_read_turns_up_by_itself(world: Worl
     await page.locator(".card").nth(3).wait_for()
     assert await page.locator("[data-again]").count() == 0
     assert next(answers, None) is None
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_question_is_asked_again_later_only_while_no_newer_one_was_asked(
+    world: World, tab: Open, status: int
+) -> None:
+    opened = await tab(expected=(f"status of {status}",))
+    page = await opened.go("/")
+    asked_for: list[str] = []
+
+    async def busy(route: Any) -> None:
+        [words] = asked(route.request.url)["q"]
+        asked_for.append(words)
+        if asked_for.count(words) == 1 and words != "tower":
+            await route.fulfill(status=status, content_type="text/html", body="<p>busy")
+        else:
+            await route.continue_()
+
+    await page.route("**/?q=*", busy)
+    async with page.expect_response("**/?q=storyteller"):
+        await page.fill("#q", "storyteller")
+    await page.fill("#q", "tower")
+    await page.locator(".card", has_text="Tower").first.wait_for()
+    await page.locator(".card", has_text="Storyteller").first.wait_for(state="detached")
+    await page.wait_for_timeout(1_500)
+    assert asked_for == ["storyteller", "tower"]
+    assert asked(page.url) == {"q": ["tower"]}
+    await page.fill("#q", "storytel")
+    await page.wait_for_url("**/?q=storytel")
+    assert asked_for == ["storyteller", "tower", "storytel", "storytel"], "what is still the newest is asked again"
+    assert await page.locator(".card h2").all_text_contents() == ["Storyteller"]
+
+
+async def test_a_registry_that_turns_up_leaves_a_question_that_waits_to_be_asked_again(world: World, tab: Open) -> None:
+    opened = await tab(expected=("status of 503",))
+    busy = iter([503] * 3)
+
+    async def early(route: Any) -> None:
+        answer = await route.fetch()
+        body = (await answer.text()).replace('<ol class="results"', '<p data-again>Nothing yet.</p><ol class="results"')
+        await route.fulfill(response=answer, body=body)
+
+    async def late(route: Any) -> None:
+        if status := next(busy, None):
+            await route.fulfill(status=status, content_type="text/html", body="<p>busy")
+        else:
+            await route.continue_()
+
+    await opened.page.route(f"{world.url}/", early)
+    await opened.page.route("**/?q=*", late)
+    page = await opened.go("/")
+    await page.fill("#q", "storyteller")
+    await page.wait_for_url("**/?q=storyteller", timeout=20_000)
+    assert await page.locator(".card h2").all_text_contents() == ["Storyteller"]
 
 
 async def test_on_a_phone_every_completion_is_reached(world: World, tab: Open) -> None:

@@ -6,6 +6,7 @@
   const completions = document.getElementById("completions");
   const filters = document.getElementById("filters");
   let asking = null;
+  let retry = 0; /* the timer that asks the newest question again, 0 for none */
 
   const address = () => {
     const fields = [...new FormData(form)].filter(([, value]) => value.trim());
@@ -15,6 +16,8 @@
 
   const show = async (url, { push = false } = {}) => {
     asking?.abort();
+    clearTimeout(retry);
+    retry = 0;
     const mine = (asking = new AbortController());
     document.body.classList.add("loading");
     try {
@@ -23,7 +26,7 @@
       document.title = page.title;
       history[push ? "pushState" : "replaceState"]({ a2b: true }, "", url);
     } catch (error) {
-      if (error.status === 429 || error.status === 503) setTimeout(() => { if (!asking) show(url, { push }); }, 1000);
+      if (error.status === 429 || error.status === 503) retry = setTimeout(() => show(url, { push }), 1000);
       else if (error.name !== "AbortError") location.assign(url);
     } finally {
       if (asking === mine) {
@@ -117,7 +120,7 @@
   /* a registry that is just being read, or indexed, turns up by itself */
   const turnUp = async () => {
     if (!document.querySelector("#found [data-again]")) return;
-    if (!asking && document.visibilityState === "visible") await show(location.pathname + location.search);
+    if (!asking && !retry && document.visibilityState === "visible") await show(location.pathname + location.search);
     setTimeout(turnUp, 2000);
   };
   setTimeout(turnUp, 2000);
