@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -18,11 +19,23 @@ LONGEST_WHERE = 500
 
 _NAMES = ("id", "name")
 _SHORT = 60
+_PLAIN = re.compile(r"[\w$@:/+-]+(?: [\w$@:/+-]+)*")
+"""A name that reads like nothing but itself: without dots, brackets, quotes, backslashes and what looks like these."""
+
+
+class Entry(NamedTuple):
+    """A step into a list, by what tells the entry apart there, or by its number from 1 on."""
+
+    name: str | int
+
+
+Way = tuple[str | Entry, ...]
+"""How a value is reached: by names of members and entries of lists. No two values of a card share one."""
 
 
 class Difference(NamedTuple):
-    """A value that is not what it was: `kind` is added, removed or changed, `where` leads to it by names and numbers;
-    `before` and `after` are JSON texts, "" for none."""
+    """A value that is not what it was: `kind` is added, removed or changed, `where` is the way to it as text, in which
+    names that could be taken for something else are quoted; `before` and `after` are JSON texts, "" for none."""
 
     kind: str
     where: str
@@ -39,45 +52,61 @@ def differences(before: bytes, after: bytes) -> list[Difference] | None:
     return list(_compared(old, new))
 
 
-def _compared(old: dict[str, str], new: dict[str, str]) -> Iterator[Difference]:
-    for where, value in new.items():
-        if where not in old:
-            yield Difference("added", where, "", value)
-        elif old[where] != value:
-            yield Difference("changed", where, old[where], value)
-    for where, value in old.items():
-        if where not in new:
-            yield Difference("removed", where, value, "")
+def _compared(old: dict[Way, str], new: dict[Way, str]) -> Iterator[Difference]:
+    for way, value in new.items():
+        if way not in old:
+            yield Difference("added", _text(way), "", value)
+        elif old[way] != value:
+            yield Difference("changed", _text(way), old[way], value)
+    for way, value in old.items():
+        if way not in new:
+            yield Difference("removed", _text(way), value, "")
 
 
-def _values(body: bytes) -> dict[str, str] | None:
-    """Every value that holds no others, as JSON, by where it stands; None for too many, or too deep to be named."""
+def _values(body: bytes) -> dict[Way, str] | None:
+    """Every value that holds no others, as JSON, by the way to it; None for too many, or too deep to be named."""
     try:
         card, _ = strict_json.loads(body)
     except CardError:
         return None
-    found: dict[str, str] = {}
-    waiting: list[tuple[str, Any]] = [("", card)]
+    found: dict[Way, str] = {}
+    waiting: list[tuple[Way, int, Any]] = [((), 0, card)]
     while waiting:
-        where, value = waiting.pop()
+        way, length, value = waiting.pop()
         size = len(value) if isinstance(value, (dict, list)) else 0
-        if len(where) > LONGEST_WHERE or len(found) + len(waiting) + size > MOST_VALUES:
+        if length > LONGEST_WHERE or len(found) + len(waiting) + size > MOST_VALUES:
             return None
         if size:
-            waiting.extend(reversed(list(_inner(where, value))))
+            inner = [((*way, step), length + len(_step(step)), each) for step, each in _inner(value)]
+            waiting.extend(reversed(inner))
         else:
-            found[where] = _json(value)
+            found[way] = _json(value)
     return found
 
 
-def _inner(where: str, value: dict[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+def _inner(value: dict[str, Any] | list[Any]) -> Iterator[tuple[str | Entry, Any]]:
     if isinstance(value, dict):
-        dot = f"{where}." if where else ""
-        yield from ((f"{dot}{key}", each) for key, each in value.items())
+        yield from value.items()
     else:
         names = _names(value)
         for number, each in enumerate(value):
-            yield f"{where}[{names[number] if names else number + 1}]", each
+            yield Entry(names[number] if names else number + 1), each
+
+
+def _text(way: Way) -> str:
+    return "".join(map(_step, way)).removeprefix(".")
+
+
+def _step(step: str | Entry) -> str:
+    """A step as it is shown. A name in digits is no number of an entry."""
+    if isinstance(step, str):
+        return f".{_quoted(step)}"
+    name = step.name
+    return f"[{json.dumps(name) if isinstance(name, str) and name.isdigit() else _quoted(str(name))}]"
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def _names(values: list[Any]) -> list[str]:

@@ -23,12 +23,13 @@ WORDS = {
 
 class Entry(NamedTuple):
     """A revision: its members as JSON has them, a word for what it did, the owner if that is another one than before,
-    and its differences from the card before; None where there is nothing to compare."""
+    and its differences from the card before; None where there is nothing to compare, or the two are too large."""
 
     revision: Mapping[str, Any]
     word: str
     new_owner: str | None
     differences: Sequence[Difference] | None
+    too_large: bool
 
 
 def timeline(store: Store, revisions: Sequence[Mapping[str, Any]]) -> list[Entry]:
@@ -38,13 +39,15 @@ def timeline(store: Store, revisions: Sequence[Mapping[str, Any]]) -> list[Entry
     left = READ_BYTES
     entries = []
     for number, each in enumerate(shown):
-        before = _card_before(revisions, number)
-        found = None
-        if each["valid"] and each["cardSha256"] and before and before != each["cardSha256"] and left > 0:
-            left -= _read(store, bodies, (before, each["cardSha256"]))
-            if left > 0 and before in bodies and each["cardSha256"] in bodies:
-                found = differences(bodies[before], bodies[each["cardSha256"]])
-        entries.append(Entry(each, WORDS.get(each["kind"], each["kind"]), _new_owner(revisions, number), found))
+        before, after = _card_before(revisions, number), each["cardSha256"]
+        found, too_large = None, False
+        if each["valid"] and after and before and before != after:
+            left -= _read(store, bodies, (before, after)) if left > 0 else 0
+            if left > 0 and before in bodies and after in bodies:
+                found = differences(bodies[before], bodies[after])
+            too_large = found is None and (left <= 0 or (before in bodies and after in bodies))
+        word = WORDS.get(each["kind"], each["kind"])
+        entries.append(Entry(each, word, _new_owner(revisions, number), found, too_large))
     return entries
 
 

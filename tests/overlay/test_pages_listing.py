@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
 
+from overlay.pages.differences import MOST_VALUES
+from overlay.pages.timeline import READ_BYTES
 from overlay.pages.warned import Told, told
 from overlay.ports import Services
 from tests.overlay.conftest import Serve
@@ -92,3 +95,37 @@ async def test_a_warning_about_another_listing_links_to_it(serve: Serve, service
     client = await serve(replace(services, engine=FakeEngine(documents)))
     found = await page(client, f"/listings/{TOWER}")
     assert f"/listings/{other}" in found.links()
+
+
+class Revised(FakeStore):
+    """Tower's registration, which had these cards, one after the other; of a None the body is not here."""
+
+    def __init__(self, store: FakeStore, *bodies: bytes | None) -> None:
+        last = store.histories[TOWER][-1]
+        events = [replace(last.event, card=sha256(each or b"").digest()) for each in bodies]
+        super().__init__(store.listings.values(), {TOWER: [replace(last, event=each) for each in reversed(events)]})
+        self.bodies = {event.card: body for event, body in zip(events, bodies, strict=True)}
+
+    def card(self, sha: bytes, /) -> bytes | None:
+        return self.bodies.get(sha)
+
+
+@pytest.mark.parametrize(
+    ("bodies", "said"),
+    [
+        ((b'{"a": 1}', json.dumps(list(range(MOST_VALUES + 1))).encode()), True),
+        ((b'{"a": 1}', b'{"a": "%s"}' % (b"x" * READ_BYTES)), True),
+        ((b'{"a": 1}', b'{"a": 2}'), False),
+        ((b'{"a": 1}', b'{"a": 1}'), False),
+        ((None, b'{"a": 1}'), False),
+    ],
+    ids=["values", "bytes", "small", "same", "unknown"],
+)
+async def test_of_cards_too_large_to_be_compared_it_is_said_that_they_differ(
+    serve: Serve, services: Services, bodies: tuple[bytes | None, ...], said: bool
+) -> None:
+    assert isinstance(services.store, FakeStore)
+    client = await serve(replace(services, store=Revised(services.store, *bodies)))
+    text = (await page(client, f"/listings/{TOWER}")).text
+    assert ("The card is another one than before; the two are too large to be compared here." in text) is said
+    assert ("1 change of the card" in text) is (bodies[-1] == b'{"a": 2}')

@@ -103,6 +103,56 @@ def test_a_change_is_told_where_it_is() -> None:
     ]
 
 
+def paid(amount: int, **more: Any) -> bytes:
+    return dumped({"prices": [{"id": "c", "amount": amount}], **more})
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("prices[c].amount", '"prices[c].amount"'), ('"prices', '"\\"prices"'), ("a price", "a price"),
+        ("prices\u200b", '"prices\u200b"'), ("prices ", '"prices "'), ("", '""'),
+        ("prices\uff3bc\uff3d", '"prices\uff3bc\uff3d"'),
+    ],
+)  # fmt: skip
+def test_no_name_is_taken_for_the_way_to_another_value(name: str, shown: str) -> None:
+    assert differences(paid(1, **{name: "-"}), paid(99)) == [
+        Difference("changed", "prices[c].amount", "1", "99"),
+        Difference("removed", shown, '"-"', ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "where"),
+    [
+        ([{"id": "1"}], [{"id": "2"}], ('prices["2"].id', 'prices["1"].id')),
+        ([{"id": "1"}], [{"id": "1"}, {"id": "1"}], ("prices[1].id", "prices[2].id", 'prices["1"].id')),
+        ([{"id": "a].b"}], [{"id": "a"}, {"id": "a"}], ("prices[1].id", "prices[2].id", 'prices["a].b"].id')),
+        (["c"], {"c": "c"}, ("prices.c", "prices[c]")),
+        ({"": 1}, [1], ("prices[1]", 'prices.""')),
+    ],
+)  # fmt: skip
+def test_entries_by_name_by_number_and_members_are_told_apart(before: Any, after: Any, where: tuple[str, ...]) -> None:
+    found = differences(dumped({"prices": before}), dumped({"prices": after}))
+    assert found is not None
+    assert tuple(each.where for each in found) == where
+
+
+hostile = st.recursive(
+    st.integers(0, 2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('a.[]"\\1 ', max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(hostile)
+def test_no_two_values_of_a_card_are_told_of_the_same_place(card: Any) -> None:
+    found = differences(dumped("another"), dumped(card))
+    assert found is not None
+    added = [each.where for each in found if each.kind == "added"]
+    assert len(set(added)) == len(leaves(card)) - (not isinstance(card, (dict, list)) or not card)
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_are_compared_or_not(body: bytes) -> None:
     found = differences(body, b'{"a": 1}')
