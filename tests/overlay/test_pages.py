@@ -21,7 +21,7 @@ from overlay.pages.rendering import render, web_link
 from overlay.pages.search_page import LONGEST
 from overlay.ports import Services
 from overlay.query import Hits
-from overlay.visible import one_line, visible
+from overlay.visible import MOST_MARKS, one_line, visible, visible_in_json
 from tests.overlay.calls import engine_of, raw
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import FakeEngine, FakeStore, with_listing
@@ -423,6 +423,54 @@ def test_scripts_and_emoji_are_left_as_they_are() -> None:
         assert visible(text) == text
     assert visible("a\u202eb\0\u200b\ufeff\ud800\U000e0041") == "a\\u202eb\\x00\\u200b\\ufeff\\ud800\\U000e0041"
     assert one_line("a\tb\n") == "a\\tb\\n"
+
+
+def test_marks_that_no_letter_has_do_not_pile_up() -> None:
+    usual = (
+        "ש\u05c1\u05bc\u05b8\u0596\u05bd",
+        "မြွှေ့",
+        "ที่",
+        "নির্ভুল",
+        "1\ufe0f\u20e3",
+        "❤\ufe0f\u200d🔥",
+        "a\u0301" * 99,
+        "¡¿«»…—" * 9,
+    )
+    for text in usual:
+        assert visible(text) == text, ascii(text)
+    for mark in "\u0301\u0489\u20e3\u0e47\u0f90\u034f\ufe0f\u200d\U0001e8d0":
+        assert visible(f"a{mark * 200}b{mark}") == f"a{mark * MOST_MARKS}…b{mark}"
+    assert (
+        visible("a" + "\u0301\u0903" * 9 + "\u2026" + "\u0301" * 6)
+        == "a" + "\u0301\u0903" * 5 + "…" * 2 + "\u0301" * 5 + "…"
+    )
+    text = "a" + "\u0301\u0903\U0001e8d0" * 9 + "b"
+    assert (text.count("\u0301"), visible_in_json(text).count("\u0301")) == (9, 3)
+    assert json.loads(f'"{visible_in_json(text)}"') == text
+
+
+def test_flags_that_are_drawn_stay_and_tags_that_hide_text_do_not() -> None:
+    def tags(text: str) -> str:
+        return "".join(chr(0xE0000 + ord(letter)) for letter in text)
+
+    flags = [f"\U0001f3f4{tags(region)}\U000e007f" for region in ("gbeng", "gbsct", "gbwls")]
+    assert visible("".join(flags)) == "".join(flags)
+    for text in (flags[0][:-1], flags[0][1:], f"\U0001f3f4{tags('ignore')}\U000e007f", f"{flags[0]}{tags('a')}"):
+        assert "\\U000e00" in visible(text)
+
+
+async def test_what_strangers_pile_up_is_on_no_page(serve: Serve, services: Services) -> None:
+    pile = "a" + "\u0301" * 2000
+    listing = services.store.listing(TOWER)
+    assert listing is not None
+    skill = {"id": pile[:50], "name": pile, "description": pile, "tags": [pile[:30]], "examples": [pile]}
+    card = {"name": pile[:99], "description": f"weather {pile}", "url": "https://a.example", "tags": [pile[:20]]}
+    body = json.dumps({**card, "skills": [skill], "provider": {"organization": pile}}).encode()
+    client = await serve(with_listing(services, replace(listing, card_body=body)))
+    for path in ("/", "/?q=weather", f"/?q={quote(pile[:99])}", f"/listings/{TOWER}"):
+        text = (await page(client, path)).text
+        assert "a\u0301\u0301\u0301\u0301\u0301…" in text
+        assert "\u0301" * (MOST_MARKS + 1) not in text
 
 
 @pytest.mark.parametrize(
