@@ -159,8 +159,8 @@ def _chains(rows: Sequence[Mapping[str, Any]], refused: Mapping[str, int]) -> It
     for row in rows:
         for word in STATES:
             state.add_metric([row["name"], word], float(row["state"] == word))
-        if row["state"] != "stored":
-            reorgs.add_metric([row["name"]], row.get("reorgs", 0))
+        if row.get("reorgs") is not None:
+            reorgs.add_metric([row["name"]], row["reorgs"])
     blocks = CounterMetricFamily("a2b_chain_refused_blocks", "Blocks refused since the start.", labels=["chain"])
     for chain, count in refused.items():
         blocks.add_metric([chain], count)

@@ -187,7 +187,7 @@ class Standing:
             "tip": each.tip,
             "lag": None if each.tip is None else max(0, each.tip - (-1 if each.height is None else each.height)),
             "mempool": each.mempool,
-            "reorgs": each.reorgs,
+            "reorgs": None if each.state == "stored" else each.reorgs,
             "source": self._sources.get(each.name),
         }
         if (several := self._several.get(each.name)) is not None:

@@ -425,7 +425,7 @@ SCHEMAS: dict[str, Schema] = {
             "tip": maybe({"type": "integer"}),
             "lag": maybe({"type": "integer"}),
             "mempool": maybe({"type": "integer"}),
-            "reorgs": COUNT,
+            "reorgs": maybe(COUNT),
             "source": maybe(TEXT),
             "error": maybe(TEXT),
             "checked": TEXT,
@@ -435,6 +435,7 @@ SCHEMAS: dict[str, Schema] = {
             "sources": several(ref("SourceStatus")),
             "warnings": several(TEXT),
         },
+        description="Of a chain that is stored, tip, lag, mempool and reorgs are null: who follows it knows them.",
     ),
     "SourceStatus": record(
         {"source": TEXT, "state": {"enum": ["current", "ready", "starting", "unreachable", "stopped"]}},

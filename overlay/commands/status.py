@@ -66,7 +66,8 @@ def _show(found: Mapping[str, Any]) -> None:
     for chain in found["chains"]:
         height = "nothing yet" if chain["height"] is None else f"block {chain['height']:,}"
         lag = f", {chain['lag']:,} behind the tip" if chain.get("lag") is not None else ""
-        say(f"{chain['name']}  {one(chain['chain'])}  {chain['state']}: {height}{lag}, {chain['reorgs']} reorgs")
+        reorgs = f", {chain['reorgs']} reorgs" if chain.get("reorgs") is not None else ""
+        say(f"{chain['name']}  {one(chain['chain'])}  {chain['state']}: {height}{lag}{reorgs}")
         if chain.get("mempool") is not None:
             say(f"    mempool     {chain['mempool']:,} transactions")
         if chain.get("hash"):

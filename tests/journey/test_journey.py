@@ -234,7 +234,7 @@ async def test_two_processes_share_the_work(node: Node, tmp_path: Path, compiled
         serving.until(lambda: len(names(serving.get("/v1/search?q=router"))) == 2)
         serving.until(lambda: serving.get("/v1/status")["stateHash"].get("live", {}).get("height") == 3)
         [chain] = serving.get("/v1/status")["chains"]
-        assert (chain["state"], chain["height"], chain["tip"]) == ("stored", 3, None)
+        assert (chain["state"], chain["height"], chain["tip"], chain["reorgs"]) == ("stored", 3, None, None)
         assert serving.get("/v1/status")["stateHash"]["live"]["hash"] == await replayed(node, tmp_path)
         assert indexing.stop()[0] == 0
         assert serving.stop()[0] == 0

@@ -50,7 +50,7 @@ async def test_chains_listings_and_the_index_are_told(serve: Serve, services: Se
     def told() -> dict[str, Any]:
         known = status()
         row = known["chains"][0] | {"tip": 130, "lag": 5, "mempool": 12, "reorgs": 2}
-        stored = {"name": "old", "chain": "bsv:testnet", "state": "stored", "height": 7, "hash": None, "tip": None}
+        stored = {"name": "old", "chain": "bsv:testnet", "state": "stored", "height": 7, "hash": None, "reorgs": None}
         return known | {"chains": [row, stored], "index": {"engine": "fake", "seq": 7, "behind": 3}}
 
     client = await serve(replace(services, status=told, refused=lambda: {"bsv-regtest": 1}))

@@ -126,6 +126,12 @@ async def test_real_answers_fit_their_schemas(client: ClientSession, services: S
                 validate(api, json.loads(await response.read()), route.answer)
 
 
+def test_a_chain_that_another_process_follows_fits_its_schema(services: Services, api: dict[str, Any]) -> None:
+    told = services.status()
+    unknown = dict.fromkeys(("tip", "lag", "mempool", "reorgs"))
+    validate(api, told | {"chains": [each | unknown for each in told["chains"]]}, "Status")
+
+
 async def test_real_answers_to_posts_fit_their_schemas(client: ClientSession, api: dict[str, Any]) -> None:
     card = {"name": "A", "url": "https://a.example", "skills": [{"id": "s"}]}
     for path, body, name, sent in (

@@ -344,6 +344,19 @@ async def test_an_unknown_listing_is_a_page_that_says_so(client: ClientSession) 
     assert "No listing has the id 'nobody'" in found.text
 
 
+async def test_what_only_the_process_that_indexes_knows_is_not_told_by_others(serve: Serve, services: Services) -> None:
+    note = "known to the process that indexes it, and not to this one"
+    followed = services.status()
+    [chain] = followed["chains"]
+    unknown = {"state": "stored", "tip": None, "lag": None, "mempool": None, "reorgs": None}
+    for row, said, cells in (({"reorgs": 2}, False, "–––2"), (unknown, True, "––––")):
+        told = followed | {"chains": [chain | row]}
+        client = await serve(replace(services, status=lambda told=told: told))
+        text = (await page(client, "/status")).text
+        assert f"{chain['height']}{cells}" in text
+        assert (note in text) is said
+
+
 async def test_the_documentation_names_every_route_and_parameter(client: ClientSession) -> None:
     found = await page(client, "/docs")
     async with client.get("/openapi.json") as response:
