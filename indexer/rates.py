@@ -19,6 +19,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from indexer.outliers import believed, left_out
 from indexer.rate_feed import FeedClient, RatesRefusedError, Told
 from indexer.rate_urls import RateFeed
+from indexer.store import StoreUnavailableError
 from indexer.store.rates import Quote, Quotes
 from parsers.rates import Rates
 
@@ -60,6 +61,7 @@ class RatesLoop:
         self._given, self._clock, self._changed = client, clock, changed
         self._newest: dict[str, int] = {}
         self._past: dict[str, dict[str, tuple[Decimal, int]]] = {feed.name: {} for feed in feeds}
+        self._away = False
         self.heard = [Heard(feed=feed) for feed in feeds]
 
     async def run(self) -> None:
@@ -70,7 +72,7 @@ class RatesLoop:
         logging.getLogger("apscheduler").setLevel(logging.WARNING)
         scheduler = AsyncIOScheduler(timezone=UTC)
         scheduler.add_job(
-            self.round, "interval", (client,), seconds=self._every, next_run_time=datetime.now(UTC), coalesce=True,
+            self._scheduled, "interval", (client,), seconds=self._every, next_run_time=datetime.now(UTC), coalesce=True,
             max_instances=1, misfire_grace_time=None,
         )  # fmt: skip
         scheduler.start()
@@ -86,6 +88,17 @@ class RatesLoop:
         for feed in self._feeds:
             for quote in reversed(self._quotes.history(feed.name, PAST_QUOTES)):
                 self._remember(quote)
+
+    async def _scheduled(self, client: FeedClient) -> None:
+        """A round that may find the database away: the next one asks again."""
+        try:
+            await self.round(client)
+        except StoreUnavailableError as error:
+            if not self._away:  # told once, and again when it was there meanwhile
+                log.warning("the exchange rates wait for the database: %s", error)
+            self._away = True
+        else:
+            self._away = False
 
     async def round(self, client: FeedClient) -> None:
         """Ask every feed once, at the same time, judge what they say together, and keep what is believed. Raises

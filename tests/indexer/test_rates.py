@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
@@ -19,8 +19,8 @@ from indexer.outliers import APART, agrees, believed
 from indexer.rate_feed import FeedClient, RatesRefusedError, Told, check_signature, read
 from indexer.rate_urls import RateFeed
 from indexer.rates import RatesLoop
-from indexer.store import connect
-from indexer.store.rates import Quotes
+from indexer.store import StoreUnavailableError, connect
+from indexer.store.rates import KEPT, Quote, Quotes
 from parsers.rates import Rates
 from tests.clocks import Clock
 from tests.rate_server import RateServer
@@ -271,6 +271,48 @@ async def test_the_loop_asks_on_schedule_and_ends_when_cancelled(quotes: Quotes,
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
+
+
+class Absent(Quotes):
+    """Quotes of a database that is away as long as `gone` says so; `turns` is released by every round that keeps."""
+
+    gone = True
+
+    def __init__(self, quotes: Quotes) -> None:
+        super().__init__(quotes._engine)
+        self.turns = asyncio.Semaphore(0)
+        self.home = asyncio.get_running_loop()
+
+    def keep(self, found: Sequence[Quote], kept: int = KEPT) -> None:
+        self.home.call_soon_threadsafe(self.turns.release)
+        if self.gone:
+            raise StoreUnavailableError("the server closed the connection")
+        super().keep(found, kept)
+
+    async def wait(self, rounds: int) -> None:
+        for _ in range(rounds):
+            await self.turns.acquire()
+
+
+async def test_a_database_that_is_away_is_told_of_once_and_the_rounds_go_on(
+    quotes: Quotes, server: RateServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.tell("/a", {"USD": 50})
+    absent = Absent(quotes)
+    running = asyncio.create_task(RatesLoop([server.feed("BSV", "/a")], absent, every=1, max_age=3600).run())
+    async with asyncio.timeout(PATIENCE):
+        await absent.wait(3)
+        absent.gone = False
+        await absent.wait(2)
+        absent.gone = True
+        await absent.wait(2)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    told = [(each.levelname, each.getMessage()) for each in caplog.records if each.name == "indexer.rates"]
+    assert "StoreUnavailableError" not in caplog.text, "no traceback"
+    assert told == [("WARNING", "the exchange rates wait for the database: the server closed the connection")] * 2
+    assert quotes.newest()[0].table.rates["USD"] == 50
 
 
 @pytest.mark.parametrize(
