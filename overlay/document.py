@@ -60,6 +60,11 @@ class Document:
     item: bytes
 
     @property
+    def senior_since(self) -> int | None:
+        """Since when that speaks for it: nothing does for one of a crowd."""
+        return None if self.crowded else self.said_since
+
+    @property
     def said_since(self) -> int | None:
         """Since when it has said what it says, in seconds since 1970; None while that is unconfirmed. What is no longer
         current counts from its first record."""

@@ -38,8 +38,9 @@ class Query(NamedTuple):
     each currency quoted in it (law 15); empty without quotes. `quotes` gives them for any currency, where choosing
     another one would change `price_currency`. Heights are of `height_chain` and inclusive; `updated_since` is in
     seconds since 1970. `as_of` asks for the registry as it stood after that block of `height_chain`. `descending` is
-    None for the natural direction of `sort`. `operators` is None where the text asks for nothing but words. A facet's
-    own filter does not narrow its counts. Its hash leaves out the rates.
+    None for the natural direction of `sort`. `operators` is None where the text asks for nothing but words. `moved`:
+    others are listed than when the hit was shown that the page is `after`, so that it is not known who stood in kept
+    places. A facet's own filter does not narrow its counts. Its hash leaves out the rates.
     """
 
     text: str = ""
@@ -69,6 +70,7 @@ class Query(NamedTuple):
     limit: int = 20
     offset: int = 0
     after: tuple[Any, ...] | None = None
+    moved: bool = False
     facets: tuple[str, ...] = ()
     operators: Operators | None = None
 

@@ -11,6 +11,7 @@ from overlay.api import cursors, values
 from overlay.api.params import MAX_OFFSET, SEARCH, STATUSES, read
 from overlay.api.problems import BadRequestError, Fault
 from overlay.api.values import shown
+from overlay.engines import Cursor
 from overlay.exchange import Exchange, version
 from overlay.query import Operators, Query
 from overlay.search import asked_words
@@ -33,7 +34,7 @@ class Asked(NamedTuple):
     """A validated question. `kind` is agent, tool or all; `sort` as in the URL; `position` counts the listings before
     this page; `beyond` marks an offset past the largest one served, whose page is empty. `unapplied` names what could
     not be applied and `notes` says why. `text` is `q` as it was given. `rates` is the table that prices are converted
-    by, None where none is."""
+    by, None where none is. `after`: as of when the page before was read, where a cursor leads on from it."""
 
     query: Query
     kind: str
@@ -45,6 +46,7 @@ class Asked(NamedTuple):
     text: str = ""
     highlight: bool = False
     rates: Rates | None = None
+    after: Cursor | None = None
 
     @property
     def unapplied(self) -> list[str]:
@@ -96,6 +98,7 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exch
         text=found.get("q", ""),
         highlight=found.get("highlight", False),
         rates=table,
+        after=Cursor(place.epoch, place.seq) if place else None,
     )
 
 

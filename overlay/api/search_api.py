@@ -70,11 +70,11 @@ async def cursor(services: Services) -> Cursor | None:
 
 async def found(request: web.Request, asked: Asked) -> Hits:
     """What the engine finds. Raises ProblemError (429, 503) where that would take too long."""
-    services, costs = request.app[SERVICES], request.app[COSTS]
+    services, costs, query = request.app[SERVICES], request.app[COSTS], asked.query
+    if asked.after is not None:
+        query = query._replace(moved=asked.after != await cursor(services))
     hits = (
-        costs.search(asked.query)
-        if costs.are_low(asked.query)
-        else await costs.wait(asked.query, request.app[EDGE].clients.of(request))
+        costs.search(query) if costs.are_low(query) else await costs.wait(query, request.app[EDGE].clients.of(request))
     )
     return aged_hits(hits, services.heights(), services.change_blocks)
 

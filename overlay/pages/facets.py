@@ -102,6 +102,8 @@ def _choice(given: Pairs, query: Query, name: str, value: str, count: int | None
 def _unchosen(given: Pairs, name: str, value: str) -> Pairs:
     """Without a value of a facet, typed in `q` or not."""
     kind, rest = _TYPED.get(name, ""), without(given, name, value)
+    if len(rest) == len(given) and not kind:  # it is called otherwise there: a chain by its CAIP-2 id, `status=all`
+        return without(given, name)
     if not kind:
         return rest
     return [(key, asked_words.without(said, kind, value) if key in _TEXT else said) for key, said in rest]

@@ -47,9 +47,10 @@ def least(best: int) -> int:
 
 
 def concerns(query: Query, ahead: int) -> bool:
-    """Whether kept places can matter for what is asked: not for what stands ahead of them, nor the worst first."""
+    """Whether kept places can matter for what is asked: not for what stands ahead of them, nor the worst first, nor
+    where it is not known who was shown in them: then all stand where they stand without."""
     reached = query.after is not None or query.offset + query.limit > ahead
-    return query.sort == "relevance" and query.limit > 0 and reached and not is_reversed(query)
+    return query.sort == "relevance" and query.limit > 0 and reached and not (query.moved or is_reversed(query))
 
 
 def behind(edge: Key, number: int) -> Key:

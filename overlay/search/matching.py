@@ -33,6 +33,7 @@ MOST_WORDS = 64  # of one question; a question of 32 words as typed may hold mor
 MOST_NEAR = 8
 MOST_COMPLETIONS = 8
 _PARTS, _COMPLETED = 0.9, 0.7
+_JOINED, _JOINED_IN_LONG = 1.3, 3.0  # what a compound written together is worth at most beside its parts
 _UNKNOWN = 0.1  # rarity of a term of no current listing: it may stand in an older one
 _FADING = 0.05  # how much less each further word of a long question counts (measured)
 _FARTHER = 0.05  # how likely two errors are beside one
@@ -197,22 +198,21 @@ def _add_single(found: Gains, compound: Compound, vocabulary: Vocabulary, *, las
     term = stem(word)
     exact = _rarity((term,), vocabulary)
     _keep(found, (term,), Gain(exact))
-    held = vocabulary.frequency(term)
+    held, completed = vocabulary.frequency(term), inf
     if last and (len(word) >= 3 or not held):
-        _add_completions(found, word, vocabulary, exact if held else inf)
+        completed = _add_completions(found, word, vocabulary, exact if held else inf)
     most = edits(compound)
     if not held and long:
         near = _near(word, min(most, 1) or int(_lost_one(compound)), vocabulary)
         near = near or _near(word, most, vocabulary)
         near.sort(key=lambda each: -vocabulary.frequency(each[0]))
-        _add_near(found, near[:_MOST_MEANT], vocabulary)
+        _add_near(found, near[:_MOST_MEANT], vocabulary, completed)
     elif not held:
-        _add_near(found, _near(word, most, vocabulary), vocabulary)
+        _add_near(found, _near(word, most, vocabulary), vocabulary, completed)
     elif held <= _FEW:
         near = _near(word, min(most, 1), vocabulary)
-        _add_near(
-            found, [each for each in near if vocabulary.frequency(each[0]) >= _COMMONER * held], vocabulary, _HELD
-        )
+        commoner = [each for each in near if vocabulary.frequency(each[0]) >= _COMMONER * held]
+        _add_near(found, commoner, vocabulary, worth=_HELD)
 
 
 def _lost_one(compound: Compound) -> bool:
@@ -221,12 +221,15 @@ def _lost_one(compound: Compound) -> bool:
     return len(word) == 4 and is_spelt(word) and not compound.written.isupper()
 
 
-def _add_near(found: Gains, near: list[tuple[str, int]], vocabulary: Vocabulary, worth: float = 1.0) -> None:
-    """Words that may be meant. A rare one is worth much where it is meant, and is seldom meant."""
+def _add_near(
+    found: Gains, near: list[tuple[str, int]], vocabulary: Vocabulary, most: float = inf, *, worth: float = 1.0
+) -> None:
+    """Words that may be meant. A rare one is worth much where it is meant, and is seldom meant; and who is still typing
+    means what begins so, as far as it is worth (`most`)."""
     likely = {term: vocabulary.frequency(term) * (1.0 if away == 1 else _FARTHER) for term, away in near}
     together = sum(likely.values())
     for term, part in likely.items():
-        _keep(found, (term,), Gain(worth * (part / together) ** 0.5 * _rarity((term,), vocabulary)))
+        _keep(found, (term,), Gain(min(most, worth * (part / together) ** 0.5 * _rarity((term,), vocabulary))))
 
 
 def _add_parts(found: Gains, compound: Compound, vocabulary: Vocabulary, *, last: bool, long: bool) -> None:
@@ -236,9 +239,8 @@ def _add_parts(found: Gains, compound: Compound, vocabulary: Vocabulary, *, last
     if compound.whole is None:
         return
     whole = _rarity((stem(compound.whole),), vocabulary)
-    most = exact if all(map(vocabulary.frequency, parts)) else inf
-    # of a short question, who is the only one to write it together does not make far more than those who do not
-    _keep(found, (stem(compound.whole),), Gain(whole if long else min(most, whole)))
+    most = exact if all(vocabulary.frequency(stem(part)) for part in compound.parts) else inf
+    _keep(found, (stem(compound.whole),), Gain(min(most * (_JOINED_IN_LONG if long else _JOINED), whole)))
     if last:
         _add_completions(found, compound.whole, vocabulary, most)
         for more in vocabulary.completions(compound.parts[-1], MOST_COMPLETIONS):
@@ -247,17 +249,19 @@ def _add_parts(found: Gains, compound: Compound, vocabulary: Vocabulary, *, last
             _keep(found, terms, Gain(worth, completes=True))
 
 
-def _add_completions(found: Gains, prefix: str, vocabulary: Vocabulary, most: float) -> None:
+def _add_completions(found: Gains, prefix: str, vocabulary: Vocabulary, most: float) -> float:
     """Words that begin as the last one does, as one group: a rare completion says no more than a common one, and none
-    more than a part of what the word as it stands does (`most`), which may be meant."""
+    more than a part of what the word as it stands does (`most`), which may be meant. What each is worth, if any."""
     if not is_spelt(prefix) and not prefix.isascii():
-        return
+        return inf
     terms = dict.fromkeys(map(stem, vocabulary.completions(prefix, MOST_COMPLETIONS)))
-    if terms:
-        held, named = (sum(map(count, terms)) for count in (vocabulary.frequency, vocabulary.naming))
-        together = rarity(held, named, vocabulary.listings)
-        for term in terms:
-            _keep(found, (term,), Gain(_COMPLETED * min(most, together), completes=True))
+    if not terms:
+        return inf
+    held, named = (sum(map(count, terms)) for count in (vocabulary.frequency, vocabulary.naming))
+    worth = _COMPLETED * min(most, rarity(held, named, vocabulary.listings))
+    for term in terms:
+        _keep(found, (term,), Gain(worth, completes=True))
+    return worth
 
 
 def _near(word: str, most: int, vocabulary: Vocabulary) -> list[tuple[str, int]]:

@@ -29,8 +29,8 @@ def made(document: Document) -> int:
 
 
 def seniority(document: Document) -> int:
-    """Larger for those who have said longer what they say; the least for what is unconfirmed."""
-    since = document.said_since
+    """Larger for those who have said longer what they say; the least for what is unconfirmed, or one of a crowd."""
+    since = document.senior_since
     return _by_id(document.id) if since is None else _LARGEST - (min(max(since, 0), _TIME_MOST - 1) << _HEIGHT_BITS)
 
 

@@ -149,3 +149,24 @@ def test_what_is_shown_in_a_kept_place_has_the_points_of_the_hit_before(engine: 
     assert hits[4].score == hits[5].score == hits[6].score
     assert kept.is_kept(hits[5].sort_key)
     assert next(iter(ask(engine, "alpha", descending=False, limit=50).hits)).id == "1"
+
+
+@pytest.mark.parametrize("text", ["", "alpha"])
+@pytest.mark.parametrize("limit", [3, 5, 7, 12, 20])
+def test_who_pages_on_while_others_come_and_go_misses_nobody(engine: Engine, text: str, limit: int) -> None:
+    put(engine, *(listing(f"1{at:02}", f"Alpha {at}", height=at) for at in range(60)))
+    first = ask(engine, text, limit=limit).hits
+    put(engine, listing("900", "Alpha beta", height=900), listing("159", "Gone", status="burned"), seq=2)
+    seen, after = [hit.id for hit in first], first[-1].sort_key
+    while page := ask(engine, text, limit=limit, after=after, moved=True).hits:
+        seen += [hit.id for hit in page]
+        after = page[-1].sort_key
+    assert {f"1{at:02}" for at in range(59)} <= set(seen)
+
+
+def test_no_place_is_kept_for_one_of_a_crowd(engine: Engine) -> None:
+    crowd = [listing(f"1{at:02}", "Alpha", crowded=at > 2) for at in range(30)]
+    put(engine, *crowd, *(listing(f"2{at:02}", f"Alpha {at}") for at in range(40)))
+    page = ids(ask(engine))
+    assert page[5:15] == ["100", "101", "102", *(f"2{at:02}" for at in range(7))]
+    assert not {id_ for id_ in ids(ask(engine, "alpha")) if "102" < id_ < "200"}

@@ -174,6 +174,14 @@ def test_one_that_goes_on_from_a_common_word_or_joins_it_makes_no_more_than_who_
         assert ids(after) == [*ids(before), "1"]
 
 
+def test_a_flood_of_what_is_a_letter_away_leaves_places_to_who_says_what_is_being_typed(engine: Engine) -> None:
+    honest = [listing(f"1{at:02}", f"Payment gateway {at}", description="A payment gateway") for at in range(60)]
+    flood = [listing(f"2{at:02}", f"Gatex {at}", description="gatex", height=1_000 + at) for at in range(25)]
+    put(engine, *honest, *flood)
+    for text in ("gatew", "gatewa"):
+        assert sum(id_[0] == "1" for id_ in ids(ask(engine, text))) >= 10
+
+
 def test_a_flood_that_says_a_beginning_leaves_places_to_who_says_the_whole_word(engine: Engine) -> None:
     honest = [listing(f"1{at:02}", f"Payment gateway {at}", description="A payment gateway") for at in range(20)]
     flood = [

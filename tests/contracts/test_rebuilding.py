@@ -53,7 +53,7 @@ def generations(url: str) -> int:
     if scheme != "postgres":
         return sum(path.is_dir() for path in Path(place).glob(f"{scheme}-*"))
     with psycopg.connect(place.replace("+psycopg", "")) as connection:
-        row = connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname ~ '^a2b_index_6_'").fetchone()
+        row = connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname ~ '^a2b_index_7_'").fetchone()
         return int(row[0]) if row else 0
 
 

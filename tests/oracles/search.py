@@ -319,7 +319,11 @@ def ordered(documents: Sequence[Document], query: Query) -> list[str]:
     keys: dict[str, Callable[[Document], Any]] = {
         "updated": lambda each: (*_latest(each.updated_time, each.updated_height), each.id),
         "created": lambda each: (*_latest(each.created_time, each.created_height), each.id),
-        "relevance": lambda each: (each.said_since is None, each.said_since or 0, each.id),
+        "relevance": lambda each: (
+            each.crowded or each.said_since is None,
+            0 if each.crowded else each.said_since or 0,
+            each.id,
+        ),
         "name": lambda each: (fold(each.name).casefold()[:100].replace("\n", " "), each.id),
     }
     down = query.sort in {"relevance", "updated", "created"}

@@ -90,6 +90,19 @@ async def test_cursors_walk_through_everything_once(client: ClientSession, servi
     assert seen == everything
 
 
+async def test_a_cursor_says_whether_others_are_listed_since(
+    client: ClientSession, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, asked = engine_of(services), list[Query]()
+    search = engine.search
+    monkeypatch.setattr(engine, "search", lambda query: asked.append(query) or search(query))
+    cursor = (await get(client, "/v1/search?limit=7"))["nextCursor"]
+    await get(client, f"/v1/search?limit=7&cursor={cursor}")
+    engine.at = Cursor("epoch-1", 1_000)
+    await get(client, f"/v1/search?limit=7&cursor={cursor}")
+    assert [query.moved for query in asked] == [False, False, True]
+
+
 async def test_offsets_walk_through_everything_once_and_end_without_a_cursor(
     client: ClientSession, services: Services
 ) -> None:

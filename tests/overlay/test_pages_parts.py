@@ -226,6 +226,13 @@ def test_a_chosen_value_that_is_not_among_the_commonest_is_not_said_to_be_of_nob
     assert tags.choices[0].listings is None
 
 
+@pytest.mark.parametrize("given", [("chain", "bsv:mainnet"), ("status", "all")])
+def test_what_is_chosen_under_another_name_can_be_left_out(given: tuple[str, str]) -> None:
+    query = from_pairs([given], {"bsv": "bsv:mainnet"}).query
+    (choices, _) = groups([given], query, {given[0]: [("bsv", 2)] if given[0] == "chain" else [("live", 2)]})
+    assert all(each.url == "/" for each in choices.choices if each.chosen)
+
+
 def test_a_currency_that_bounds_of_prices_are_in_is_chosen_in_place_of_others() -> None:
     counts = {"acceptedCurrency": [("EUR", 3), ("USD", 2)]}
     for more, leads in (([("maxPrice", "5")], ["USD"]), ([], ["EUR", "USD"])):

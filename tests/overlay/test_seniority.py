@@ -36,6 +36,16 @@ def order(registry: Registry, text: str = "payment") -> list[str]:
     return [named(hit.id) for hit in registry.ask(text=text).hits]
 
 
+def test_who_has_a_price_for_a_skill_that_he_does_not_tell_of_says_something_else(registry: Registry) -> None:
+    bodies = {name.lower()[0]: pays(name) for name in ("Alpha", "Beta")}
+    for label, (id_, body) in enumerate(bodies.items(), 1):
+        registry.block(str(label), inscribed(id_, body, height=label), bodies=(body,))
+    price = {"id": "o", "name": "O", "amount": "9", "currency": "USD", "skillIds": ["find"]}
+    aimed = pays("Alpha", **{"x-payment-config": [price]})
+    registry.block("3", again("a", aimed, 3), bodies=(aimed,))
+    assert order(registry) == ["b", "a"]
+
+
 def test_who_says_something_else_has_said_it_since_then(registry: Registry) -> None:
     first, second, third = (pays(name) for name in ("Alpha", "Beta", "Gamma"))
     for label, (id_, body) in enumerate((("a", first), ("b", second), ("c", third)), 1):

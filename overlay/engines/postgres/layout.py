@@ -13,7 +13,7 @@ from psycopg import Connection, errors
 
 from overlay.engines import Cursor, EngineError, Renewal, is_further
 
-ROOT = "a2b_index_6"
+ROOT = "a2b_index_7"
 """The schema of what all generations share: another layout gets another name, and the old one is left."""
 
 FACETS = ("kind", "skill", "currency", "interval", "tag", "chain", "status")

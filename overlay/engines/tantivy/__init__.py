@@ -40,7 +40,7 @@ from overlay.search.vocabulary import Change, Vocabulary
 if TYPE_CHECKING:
     from overlay.document import Document
 
-_VERSION = "tantivy-13"
+_VERSION = "tantivy-14"
 """The folder inside the index folder: a new layout gets a new name, and the old one is left to be rebuilt."""
 _META = "meta.json"
 """What every commit replaces, and all look at before they answer."""

@@ -102,7 +102,7 @@ def _add_numbers(found: tantivy.Document, document: Document, place: int) -> Non
     found.add_unsigned("seniority", seniority(document))
     found.add_unsigned("made", made(document))
     found.add_text("name", name_key(document))
-    found.add_float("bonus", bonus(document.said_since))
+    found.add_float("bonus", bonus(document.senior_since))
     if document.updated_height is not None:
         found.add_unsigned("height", document.updated_height)
     if document.updated_time is not None:

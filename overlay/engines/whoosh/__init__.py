@@ -41,7 +41,7 @@ from overlay.search.vocabulary import Change, Vocabulary
 if TYPE_CHECKING:
     from overlay.document import Document
 
-_VERSION = "whoosh-7"
+_VERSION = "whoosh-8"
 """The folder inside the index folder: a new layout gets a new name, and the old one is left to be rebuilt."""
 _BUFFER = 32  # megabytes of postings, by Whoosh's estimate, before it sorts on the disk
 _ATTEMPTS = 5
