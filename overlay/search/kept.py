@@ -4,7 +4,8 @@ Who inscribes thousands of cards that say what is asked for as loudly as can be,
 own, cannot be told from as many honest publishers, but for coming later. So of more hits than page one shows, the
 `KEPT` most senior that make `PART` of the points of the best stand right behind the first few: with the points of the
 hit that they follow, so that points still go one way, and each page is a part of the whole. However many come later,
-they take none of these places.
+they take none of these places. Without words, where all make the same points and the latest come first, they are the
+most senior of all.
 """
 
 from __future__ import annotations
