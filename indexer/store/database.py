@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import sqlite3
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, insert, inspect, make_url, select, text
-from sqlalchemy.engine.interfaces import DBAPIConnection, ExceptionContext
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor, ExceptionContext
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -21,6 +23,7 @@ from indexer.store import migrations
 from indexer.store.tables import SCHEMA, meta, metadata
 
 BUSY_SECONDS = 30
+_AGAIN = 0.02  # seconds
 _MAKING = 0x613262
 """PostgreSQL advisory lock held while the schema is made, so that two processes do not make it at once ("a2b")."""
 
@@ -98,11 +101,27 @@ def _sqlite(target: Any) -> Engine:
     @event.listens_for(engine, "connect")
     def tune(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-32768"):
+        _write_ahead(cursor)
+        for pragma in ("synchronous=FULL", "foreign_keys=ON", "cache_size=-32768"):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
     return engine
+
+
+def _write_ahead(cursor: DBAPICursor) -> None:
+    """Let a database have a write-ahead log. While others begin to use a new one SQLite does not wait for them, as it
+    does elsewhere, but refuses."""
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= until:
+                raise
+            time.sleep(_AGAIN)
+        else:
+            return
 
 
 def _tell_apart(context: ExceptionContext) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from sqlalchemy import func, select
@@ -192,3 +194,19 @@ def test_numbers_are_those_of_the_database_not_of_the_process(database_url: str)
         assert Store(engine).newest_seq() == int(label)
         writer.close()
         engine.dispose()
+
+
+def test_many_begin_to_use_a_new_file_at_the_same_time(tmp_path: Path) -> None:
+    for number in range(12):
+        url, ready = f"sqlite:///{tmp_path / f'{number}.db'}", Barrier(6)
+
+        def use(url: str = url, ready: Barrier = ready) -> str:
+            ready.wait()
+            engine = connect(url)
+            with engine.connect() as connection:
+                mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar_one()
+            engine.dispose()
+            return str(mode)
+
+        with ThreadPoolExecutor(6) as threads:
+            assert {each.result() for each in [threads.submit(use) for _ in range(6)]} == {"wal"}
