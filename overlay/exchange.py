@@ -69,7 +69,7 @@ class Exchange:
 
     def quoting(self, *currencies: str) -> Rates | None:
         """The preferred table of those that quote all of these currencies, None where there is none."""
-        return next((each for each in self.usable() if each.rates.keys() >= set(currencies)), None)
+        return _preferred(self.usable(), *currencies)
 
     def crosses(self, table: Rates, into: str) -> Mapping[str, Decimal]:
         """The rates of a table into a currency that it quotes; remembered, as many questions ask for the same."""
@@ -123,8 +123,13 @@ class Quotes:
 
     def __call__(self, currency: str) -> Mapping[str, Decimal]:
         """Units of a currency for one of each other; empty where none quotes it."""
-        table = next((each for each in self.tables if currency in each.rates), None)
+        table = _preferred(self.tables, currency)
         return self.exchange.crosses(table, currency) if table else {}
+
+
+def _preferred(tables: Sequence[Rates], *currencies: str) -> Rates | None:
+    """The first that quotes all of these currencies."""
+    return next((each for each in tables if each.rates.keys() >= set(currencies)), None)
 
 
 @lru_cache(maxsize=64)

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from overlay.api.params import SEARCH
-from overlay.pages.links import Pairs, adding, link, named, setting, without
+from overlay.pages.links import Pairs, adding, link, name_of, named, setting, without
 from overlay.periods import per
 from overlay.query import Query
 from overlay.search import asked_words
@@ -29,7 +29,6 @@ _LABELS = {
     "asOfHeight": "As of block",
 }  # fmt: skip
 _MOST_CHIPS, _CHIPS_BUDGET = 20, 10_000
-_TEXT = ("q", "query")
 _TYPED = {"tag": "tags", "skillId": "skills"}
 """Facets whose values may be typed there, as `tag:pay`."""
 
@@ -106,7 +105,7 @@ def _unchosen(given: Pairs, name: str, value: str) -> Pairs:
         return without(given, name)
     if not kind:
         return rest
-    return [(key, asked_words.without(said, kind, value) if key in _TEXT else said) for key, said in rest]
+    return [(key, asked_words.without(said, kind, value) if name_of(key) == "q" else said) for key, said in rest]
 
 
 def _chosen(query: Query, name: str) -> tuple[str, ...]:

@@ -15,10 +15,11 @@ _PLACE = frozenset({"offset", "cursor"})
 
 def named(given: Pairs, name: str) -> list[str]:
     """The values that the URL gives a parameter, under any of its names, without blank ones."""
-    return [value for key, value in given if value.strip() and _name(key) == name]
+    return [value for key, value in given if value.strip() and name_of(key) == name]
 
 
-def _name(key: str) -> str:
+def name_of(key: str) -> str:
+    """The parameter that a key of the URL means, or the key where it means none."""
     known = SEARCH.names.get(key)
     return known.name if known else key
 
@@ -37,7 +38,7 @@ def adding(given: Pairs, name: str, value: str) -> Pairs:
 
 def without(given: Pairs, name: str, value: object = None) -> Pairs:
     """Without a parameter, or without those of its values that are read as `value`."""
-    return [pair for pair in given if _name(pair[0]) != name or (value is not None and _read(name, pair[1]) != value)]
+    return [pair for pair in given if name_of(pair[0]) != name or (value is not None and _read(name, pair[1]) != value)]
 
 
 def setting(given: Pairs, name: str, value: str) -> Pairs:

@@ -52,16 +52,10 @@ def read(text: str) -> AskedWords:
     found: dict[str, list[str]] = {}
     words: list[str] = []
     for match in _TOKEN.finditer(text):
-        phrase, word = match["phrase"], match["word"]
-        said = (word if phrase is None else phrase).strip()
-        kind = "phrases" if match["field"] is None else f"{match['field'].lower()}s"
-        if match["field"] is not None:
-            said = said.strip(_MARKS)
-        if match["no"]:
-            kind = "excluded" if kind == "phrases" else f"not_{kind}"
+        kind, said = _token(match)
         if kind == "phrases" and not _UNFINISHED.fullmatch(said):
             words.append(said)
-        if said and (phrase is not None or kind != "phrases"):
+        if said and (match["phrase"] is not None or kind != "phrases"):
             found.setdefault(kind, []).append(said)
     return AskedWords(text=" ".join(filter(None, words)), **{kind: tuple(each) for kind, each in found.items()})
 
@@ -75,10 +69,17 @@ def without(text: str, kind: str, value: str) -> str:
 
 
 def _asks_for(match: re.Match[str], kind: str, value: str) -> bool:
-    if match["no"] or match["field"] is None or f"{match['field'].lower()}s" != kind:
-        return False
-    said = (match["word"] if match["phrase"] is None else match["phrase"]).strip().strip(_MARKS)
-    return said.casefold() == value.casefold() if kind == "tags" else said == value
+    found, said = _token(match)
+    return found == kind and (said.casefold() == value.casefold() if kind == "tags" else said == value)
+
+
+def _token(match: re.Match[str]) -> tuple[str, str]:
+    """What kind of thing a token asks for, or that it is a word or a phrase, and what it says."""
+    said = (match["word"] if match["phrase"] is None else match["phrase"]).strip()
+    if match["field"] is None:
+        return ("excluded" if match["no"] else "phrases"), said
+    kind = f"{match['field'].lower()}s"
+    return (f"not_{kind}" if match["no"] else kind), said.strip(_MARKS)
 
 
 def operators(understood: AskedWords) -> Operators | None:

@@ -95,7 +95,7 @@ class Postings:
     def latest(self, wanted: Wanted, number: int, ahead: int = 0) -> Counted:
         """The latest of what is wanted, with kept places as `best` has them."""
         enough = _enough(number, ahead)
-        here = enough if len(self.segments) == 1 else min(enough, 0)
+        here = 0 if len(self.segments) > 1 and enough < ANY_NUMBER else enough
         parts = [each.latest(each.allowed(wanted), number, here, ahead) for each in self.segments]
         found = _together(parts)
         if found.total <= enough or len(parts) == 1:

@@ -140,10 +140,10 @@ def of_few(connection: Connection[Any], found: Found, number: int, order: Order 
         SELECT total, first.* FROM total, first UNION ALL SELECT total, senior.* FROM total, senior
     """
     rows = connection.execute(statement.encode(), [*found.given, number], binary=True).fetchall()
-    first = keyed([row for _, *row, turn in rows if turn is None])
+    best = keyed([row for _, *row, turn in rows if turn is None])
     senior = sorted((row for row in rows if row[-1] is not None), key=itemgetter(-1))
     later = partial(_behind, connection, found, order)
-    return Ranked(rows[0][0] if rows else 0, sorted(first), later, lambda _: keyed([row for _, *row, _ in senior]))
+    return Ranked(rows[0][0] if rows else 0, sorted(best), later, lambda _: keyed([row for _, *row, _ in senior]))
 
 
 def _behind(connection: Connection[Any], found: Found, order: Order, key: Key | None, limit: int) -> list[Numbered]:

@@ -46,10 +46,10 @@ def search(view: View, query: Query) -> Hits:
     return Hits((), 0, facets=_facets(view, query, [], tried) or None)
 
 
-def _attempts(view: View, query: Query) -> Iterator[tuple[Points, Plan | None]]:
+def _attempts(view: View, query: Query) -> Iterator[tuple[Points, Plan]]:
     """The documents to look at until some are admitted, and what gave them points: all words, then any."""
     if not query.text.strip():
-        yield dict.fromkeys(view.documents(), 0), None
+        yield dict.fromkeys(view.documents(), 0), WORDLESS
         return
     planned = plan(query.text, view.vocabulary)
     words = [_word(view, word) for word in planned.words]
@@ -150,10 +150,10 @@ def _between(value: int, low: int | None, high: int | None) -> bool:
     return (low is None or value >= low) and (high is None or value <= high)
 
 
-def _answer(view: View, query: Query, found: list[Found], tried: list[Points], planned: Plan | None) -> Hits:
+def _answer(view: View, query: Query, found: list[Found], tried: list[Points], planned: Plan) -> Hits:
     find = Showing(query)
     page = _page(view, found, query, find, planned) if query.limit > 0 else []
-    ranked = planned is not None and query.sort == "relevance"
+    ranked = order(query) == "relevance"
     return Hits(
         tuple(_hit(view, each, key, find, -key[0] / BEST if ranked else 0.0) for key, each in page),
         min(len(found), EXACT),
@@ -174,15 +174,14 @@ def _facets(view: View, query: Query, found: list[Found], tried: list[Points]) -
     return counts
 
 
-def _page(view: View, found: list[Found], query: Query, find: Showing, planned: Plan | None) -> list[tuple[Key, Found]]:
+def _page(view: View, found: list[Found], query: Query, find: Showing, planned: Plan) -> list[tuple[Key, Found]]:
     sort, reverse = order(query), is_reversed(query)
     keyed = [(_KEYS[sort](each, find), each) for each in found]
-    if sort == "relevance" and planned is not None and planned.closeness is not None:
+    if sort == "relevance" and planned.closeness is not None:
         keyed = _nearer(view, planned.closeness, keyed)
     keyed.sort(key=lambda pair: pair[0], reverse=reverse)
-    first = ahead(planned or WORDLESS)
-    if are_kept(len(found)) and concerns(query, first):
-        keyed = _with_kept(keyed, first)
+    if are_kept(len(found)) and concerns(query, ahead(planned)):
+        keyed = _with_kept(keyed, ahead(planned))
     if sort == "price":
         keyed.sort(key=lambda pair: pair[0][0] == 1)  # without a price: last, in either direction
     after = query.after
