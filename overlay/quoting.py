@@ -78,6 +78,8 @@ def _payable(amount: Decimal, currency: str) -> Decimal:
 
 
 def _coarse(amount: Decimal) -> Decimal:
+    if not amount:  # a product that is nothing has the exponents of both
+        return Decimal()
     told = amount.as_tuple().exponent
     return amount.quantize(_FINEST, context=_WIDE) if isinstance(told, int) and told < _FINEST.adjusted() else amount
 

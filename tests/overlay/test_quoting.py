@@ -119,6 +119,7 @@ numerals = st.builds(numeral, st.integers(0, 10**99), exponents) | st.builds(num
 @example("1e300", "1e-250", "0", "1e30", "USD")
 @example("1e-400", "1e-400", "1e-400", "1e-30", "EUR")
 @example("1e400", "1e-400", "0.99999", "1", "USD")
+@example("1e161", "0e400", "1e0", "1e-30", "USD")
 @given(
     numerals, numerals, numerals, st.sampled_from(["1e-30", "1", "3.7", "1e30"]), st.sampled_from(["USD", "BSV", "EUR"])
 )
