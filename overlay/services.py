@@ -124,10 +124,7 @@ def open_index(settings: Settings, *, make: bool) -> Engine:
     """The search index; with `make`, a new one where there is none. Raises EngineError, MissingError, OSError."""
     from overlay.engines import open_engine
 
-    scheme, _, path = settings.search.partition(":")
-    if scheme == "postgres":
-        replica = f" {settings.database_read}" if settings.database_read and not path else ""
-        return open_engine(f"postgres:{path or settings.database}{replica}")
+    path = settings.search.partition(":")[2]
     if not make and path and not Path(path).exists():
         raise MissingError(
             f"there is no index {path}: `a2b up` makes one, and --url asks a running overlay somewhere else"

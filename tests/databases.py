@@ -62,7 +62,7 @@ class Cluster:
             self._server = subprocess.Popen(
                 [server, "-D", f"{self.folder}/data", *settings], stdout=log, stderr=log, cwd=self.folder, **self._user
             )
-        self._made, self._common = 0, ""
+        self._made = 0
         self._admin = self._connect()
 
     def _run(self, *command: str) -> None:
@@ -85,16 +85,6 @@ class Cluster:
         self._admin.execute(f"CREATE DATABASE test{self._made}")
         return f"postgresql+psycopg://a2b@/test{self._made}?host={self.folder}"
 
-    def emptied(self) -> str:
-        """The URL of a database in which the last test that asked for it has left nothing."""
-        self._common = self._common or self.new()
-        with psycopg.connect(self._common.replace("+psycopg", ""), autocommit=True) as connection:
-            left = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname ~ '^(a2b|public)'").fetchall()
-            for (name,) in left:
-                connection.execute(f'DROP SCHEMA "{name}" CASCADE'.encode())
-            connection.execute("CREATE SCHEMA public")
-        return self._common
-
     def stop(self) -> None:
         """End the server, which need not write what is deleted, and delete its files."""
         self._admin.close()
@@ -105,15 +95,6 @@ class Cluster:
             self._server.kill()
             self._server.wait()
             shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def new_index(engine: str, request: pytest.FixtureRequest, folder: Path, *, kept: bool = False) -> str:
-    """The URL of a new index of a kind; the test is skipped where what it needs is not installed. In PostgreSQL the one
-    before is emptied for it, which takes a tenth of the time of a new database, unless it is to be `kept`."""
-    if engine != "postgres":
-        return f"{engine}:{folder / 'index'}"
-    cluster: Cluster = request.getfixturevalue("postgresql")
-    return f"postgres:{cluster.new() if kept else cluster.emptied()}"
 
 
 @pytest.fixture(scope="session")

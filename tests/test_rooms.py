@@ -129,7 +129,6 @@ FENCES: dict[str, tuple[str, ...]] = {
     ),
     "orjson": ("overlay/compact.py", "overlay/api/cursors.py"),
     "prometheus_client": ("overlay/metrics.py",),
-    "psycopg": ("overlay/engines/postgres/",),
     "publicsuffixlist": ("indexer/fetching/domains.py",),
     "pydantic": ("overlay/api/bodies.py",),
     "rich": ("overlay/bars.py", "overlay/terminal.py"),

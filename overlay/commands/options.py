@@ -19,7 +19,7 @@ _FLAGS = {
     "data": ("FOLDER", "A2B_DATA: the folder of database and index [./a2b-data]"),
     "database": ("URL", "A2B_DATABASE: sqlite:///PATH or postgresql+psycopg://user@host/name [in the data folder]"),
     "database_read": ("URL", "A2B_DATABASE_READ: a replica of that database to read from [none]"),
-    "search": ("URL", "A2B_SEARCH: the index, tantivy:PATH, whoosh:PATH or postgres: [in the data folder]"),
+    "search": ("URL", "A2B_SEARCH: the index, tantivy:PATH or whoosh:PATH [in the data folder]"),
     "chains": ("NAME=URL...", "A2B_CHAINS: what to follow, separated by spaces [the packaged sample blocks]"),
     "from_height": ("HEIGHT", "A2B_FROM_HEIGHT: where a new database starts, or NAME=HEIGHT... [where A2B can begin]"),
     "host": ("ADDRESS", "A2B_HOST: the address to serve on [127.0.0.1]"),

@@ -130,18 +130,16 @@ class Engine(Protocol):
 ENGINES = {
     "tantivy": "overlay.engines.tantivy",
     "whoosh": "overlay.engines.whoosh",
-    "postgres": "overlay.engines.postgres",
 }
 """The scheme of `A2B_SEARCH` and the module that serves it, imported only when it is chosen."""
 
 
 def open_engine(url: str) -> Engine:
-    """Open the index that a URL `<scheme>:<path>` names, making it when there is none; behind `postgres:` stands
-    the URL of a database.
+    """Open the index that a URL `<scheme>:<path>` names, making it when there is none.
 
     Raises UnknownEngineError for another scheme or no path, OSError when the folder cannot be made or read.
     """
     scheme, colon, path = url.partition(":")
     if not colon or scheme not in ENGINES or not path:
-        raise UnknownEngineError(f"{masked(url)!r} names no index: say tantivy:PATH, whoosh:PATH or postgres:")
+        raise UnknownEngineError(f"{masked(url)!r} names no index: say tantivy:PATH or whoosh:PATH")
     return cast("Engine", import_module(ENGINES[scheme]).open_engine(path))

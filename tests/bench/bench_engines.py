@@ -1,7 +1,7 @@
 """Every engine side by side: `python -m tests.bench.bench_engines [--offers N]`, by the wall clock.
 
-The same listings in Tantivy, Whoosh and PostgreSQL (a server of its own, on a socket, with its usual settings but for
-fsync): how long building the index takes, how large it is, and what the same questions take.
+The same listings in Tantivy and Whoosh: how long building the index takes, how large it is, and what the same questions
+take.
 """
 
 from __future__ import annotations
@@ -12,28 +12,18 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-import psycopg
-
-from overlay.engines import open_engine
+from overlay.engines import ENGINES, open_engine
 from overlay.query import Query
 from tests.bench.bench_search import SHARED, Questions, build, row, timed
 from tests.bench.listings import listings, offers_of
-from tests.bench.places import ENGINES, Places
-from tests.databases import is_installed
 
-SHARES = {"tantivy": 1.0, "whoosh": 0.1, "postgres": 0.2}
+SHARES = {"tantivy": 1.0, "whoosh": 0.1}
 """Of the full number of questions that each engine is asked."""
 
 
 def size(url: str) -> float:
     """Megabytes that an index takes."""
-    scheme, _, place = url.partition(":")
-    if scheme != "postgres":
-        return sum(path.stat().st_size for path in Path(place).rglob("*") if path.is_file()) / 1e6
-    with psycopg.connect(place.replace("+psycopg", "")) as connection:
-        statement = "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname ~ '^a2b_index' AND relkind = 'r'"  # noqa: E501
-        found = connection.execute(statement.encode()).fetchone()
-    return float(found[0]) / 1e6 if found else 0.0
+    return sum(path.stat().st_size for path in Path(url.partition(":")[2]).rglob("*") if path.is_file()) / 1e6
 
 
 def main() -> None:
@@ -42,9 +32,9 @@ def main() -> None:
     parser.add_argument("--offers", type=int, default=10_000)
     offers = parser.parse_args().offers
     documents = offers_of(listings(1, SHARED if SHARED.is_dir() else None), offers)
-    with tempfile.TemporaryDirectory() as folder, Places() as places:
-        for name in ENGINES if is_installed() else ENGINES[:-1]:
-            url = places.url(name, Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ENGINES:
+            url = f"{name}:{folder}/{name}"
             with closing(open_engine(url)) as engine:
                 took = build(engine, documents)
             print(f"{name}: {offers:,} offers in {len(documents):,} listings")

@@ -32,12 +32,12 @@ from urllib.request import urlopen
 from aiohttp import web
 
 from overlay.document import Document
+from overlay.engines import ENGINES
 from overlay.workers import Workers
 from tests.bench.bench_engines import size
 from tests.bench.bench_http import SHARED, _cpu, _free_port, questions
 from tests.bench.bench_up import OUTPUTS, mine
 from tests.bench.listings import listings, offers_of
-from tests.bench.places import ENGINES, Places
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
@@ -282,15 +282,13 @@ def main() -> None:
         paths = Path(os.environ["PATHS"]).read_text().split("\n")
         print(json.dumps(asyncio.run(ask(given.load, paths, os.environ["CODING"], given.seconds))))
     else:
-        with Places() as places:
-            for offers in given.offers:
-                documents = offers_of(listings(data=SHARED if SHARED.is_dir() else None), offers)
-                with tempfile.TemporaryDirectory() as folder:
-                    asyncio.run(fill(Path(folder), documents))
-                    for engine in given.engine:
-                        url = places.url(engine, Path(folder))
-                        print(f"\n{engine}: {offers:,} offers in {len(documents):,} listings", flush=True)
-                        measure(Path(folder), url, documents, given.workers, given.seconds)
+        for offers in given.offers:
+            documents = offers_of(listings(data=SHARED if SHARED.is_dir() else None), offers)
+            with tempfile.TemporaryDirectory() as folder:
+                asyncio.run(fill(Path(folder), documents))
+                for engine in given.engine:
+                    print(f"\n{engine}: {offers:,} offers in {len(documents):,} listings", flush=True)
+                    measure(Path(folder), f"{engine}:{folder}/{engine}", documents, given.workers, given.seconds)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from overlay.engines import ENGINES, Engine, open_engine
-from tests.databases import new_index, store, writer
+from tests.databases import store, writer
 
 __all__ = ["store", "writer"]
 
@@ -16,7 +16,7 @@ __all__ = ["store", "writer"]
 @pytest.fixture(params=list(ENGINES))
 def engine_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a new index."""
-    return new_index(request.param, request, tmp_path)
+    return f"{request.param}:{tmp_path}/index"
 
 
 @pytest.fixture

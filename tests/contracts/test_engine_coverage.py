@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 
 from overlay.document import Document
 from overlay.engines import Engine
-from overlay.engines.postgres import best
 from overlay.engines.tantivy import TantivyEngine
 from overlay.query import FACETS, Hit, Query
 from overlay.search.ranking import BEST
@@ -59,7 +57,7 @@ NARROW: list[dict[str, Any]] = [
 @pytest.mark.parametrize("narrow", NARROW, ids=str)
 @pytest.mark.parametrize("text", ["alpha beta", "beta alpha gamma", "alhpa beta", "alpha gamma", "alpha zzzz beta"])
 def test_where_nobody_means_all_words_those_that_hold_some_are_found_behind_those_that_hold_all(
-    engines: list[Engine], text: str, narrow: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    engines: list[Engine], text: str, narrow: dict[str, Any]
 ) -> None:
     query, oracle = Query(text=text, limit=1_000, **narrow), Oracle(documents())
     files, *_ = engines
@@ -83,10 +81,6 @@ def test_where_nobody_means_all_words_those_that_hold_some_are_found_behind_thos
                 if start < len(whole.hits):
                     after = query._replace(limit=7, after=whole.hits[start].sort_key)
                     assert list(engine.search(after).hits) == list(whole.hits[start + 1 :][:7])
-    with monkeypatch.context() as patch:
-        patch.setattr(import_module("overlay.engines.postgres.search"), "EXACT", 25)
-        patch.setattr(best, "FEW", 4)
-        assert list(engines[2].search(query._replace(limit=30, facets=())).hits) == list(whole.hits[:30])
 
 
 def points(hit: Hit) -> int:

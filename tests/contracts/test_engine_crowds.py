@@ -22,9 +22,8 @@ from overlay.search.kept import KEPT
 from overlay.search.ranking import texts
 from parsers.cards import Skill
 from tests.contracts.listed import EPOCH, ask, ids, listing
-from tests.databases import new_index
 
-FLOOD = {"tantivy": 10_000, "whoosh": 200, "postgres": 300}
+FLOOD = {"tantivy": 10_000, "whoosh": 200}
 BATCH = 5_000
 SAID = "Takes a payment by card, coin or bank transfer, and pays out the same day."
 QUESTIONS = ("payment gateway", "payment", "paymnet gatewya")
@@ -101,7 +100,7 @@ class Filled:
 
 @pytest.fixture(params=list(FLOOD))
 def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Filled]:
-    engine = open_engine(new_index(request.param, request, tmp_path))
+    engine = open_engine(f"{request.param}:{tmp_path}/index")
     copies = Copies(str(tmp_path / "copies"))
     made = Filled(engine, copies, FLOOD[request.param])
     others = [told(f"o{at}", f"Other {at}", f"Something else {at * 'x'} for everybody", 9, f"o{at}") for at in range(9)]

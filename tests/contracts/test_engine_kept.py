@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from importlib import import_module
 from random import Random
 from typing import Any
 
@@ -12,14 +11,12 @@ import pytest
 
 from overlay.document import Document
 from overlay.engines import Engine, open_engine
-from overlay.engines.postgres import best, ranked
 from overlay.engines.tantivy import TantivyEngine
 from overlay.query import Hit, Query
 from overlay.search import kept
 from overlay.search.ranking import BEST
 from tests.contracts.listed import ask, ids, listing, put
 from tests.contracts.test_engine_laws import tier_by_tier
-from tests.databases import new_index
 
 SAID = ("alpha", "beta", "gamma", "delta", "web", "search")
 LONG = "we seek a web search for alpha with gamma and some delta"
@@ -48,8 +45,8 @@ def every_kind(
     Tantivy with its files."""
     with ExitStack() as stack:
         made: list[Engine] = []
-        for name in ("tantivy", "whoosh", "postgres", "tantivy"):
-            made.append(open_engine(new_index(name, request, paths.mktemp(name), kept=len(made) < 3)))
+        for name in ("tantivy", "whoosh", "tantivy"):
+            made.append(open_engine(f"{name}:{paths.mktemp(name)}"))
             stack.callback(made[-1].close)
         assert isinstance(made[-1], TantivyEngine)
         made[-1].hold()
@@ -95,7 +92,7 @@ def points(hit: Hit) -> int:
     "text", ["alpha", "alhpa", "web_search", "beta gamma", "alpha beta gamma", "alpha zzzz", LONG, ""]
 )
 def test_the_most_senior_that_make_enough_points_stand_behind_the_first(
-    engines: list[Engine], text: str, narrow: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    engines: list[Engine], text: str, narrow: dict[str, Any]
 ) -> None:
     query = Query(text=text, **narrow)
     files, *_ = engines
@@ -121,12 +118,6 @@ def test_the_most_senior_that_make_enough_points_stand_behind_the_first(
                     assert list(engine.search(part).hits) == whole[part.offset : part.offset + limit], (start, limit)
                 after = query._replace(limit=7, after=whole[max(0, start)].sort_key)
                 assert list(engine.search(after).hits) == whole[max(0, start) + 1 :][:7]
-    with monkeypatch.context() as patch:
-        patch.setattr(import_module("overlay.engines.postgres.search"), "EXACT", 25)
-        patch.setattr(ranked, "EXACT", 25)
-        patch.setattr(best, "FEW", 4)
-        assert list(engines[2].search(query._replace(limit=30)).hits) == whole[:30]
-        assert list(engines[2].search(query._replace(limit=7, after=whole[8].sort_key)).hits) == whole[9:16]
 
 
 def test_no_place_is_kept_where_page_one_shows_all_that_is_found(engine: Engine) -> None:

@@ -16,17 +16,16 @@ from overlay.copies.book import Copies
 from overlay.engines import BusyError, Engine, open_engine
 from overlay.feed import Feed
 from tests.contracts.listed import ask
-from tests.databases import Cluster, new_index
 from tests.facts import born, burned, says
 from tests.pointing import card, digest
 
 SAME = card("Alpha")
 
 
-@pytest.fixture(params=["tantivy", "postgres"])
-def engine_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture
+def engine_url(tmp_path: Path) -> str:
     """Of an engine whose right to feed is kept: with Whoosh, everybody feeds in turn."""
-    return new_index(request.param, request, tmp_path)
+    return f"tantivy:{tmp_path}/index"
 
 
 class Machine:
@@ -90,23 +89,6 @@ def test_who_does_not_feed_rests_where_the_index_has_all_and_reads_no_claims(
             one.feed.run()
             assert [two.feed.step() for _ in range(2)] == [0, 0]
             assert two.shown() == {"a": 2}
-
-
-def test_who_made_an_index_in_a_database_is_the_one_that_feeds_it(
-    store: Store, writer: Writer, postgresql: Cluster, tmp_path: Path
-) -> None:
-    """Others would have to read first what all listings claim."""
-    url = f"postgres:{postgresql.new()}"
-    with closing(Machine(store, url, tmp_path / "1")) as one, closing(Machine(store, url, tmp_path / "2")) as two:
-        assert one.feed.run() == 2
-        assert two.feed.step() == 0
-        assert (one.copies.cursor(), two.copies.cursor()) == (one.engine.cursor(), None)
-        assert two.feed.rebuild() == 2, "which anybody may ask for"
-        writer.append("demo", [says("2", copy("c", height=2))])
-        with pytest.raises(BusyError):
-            two.feed.step()
-        assert one.feed.run() > 0
-        assert two.shown() == {"a": 2}
 
 
 def test_who_takes_over_goes_on_where_the_other_one_was_killed(

@@ -28,7 +28,6 @@ from overlay.feed import Feed
 from overlay.ports import Services
 from overlay.services import diagnose
 from parsers.cards import Kind
-from tests.databases import new_index
 from tests.facts import born, name, says, state
 from tests.overlay.calls import raw
 from tests.overlay.conftest import Serve, serve
@@ -123,7 +122,7 @@ async def registry(
     request: pytest.FixtureRequest, tmp_path: Path, facts: tuple[Store, Writer], clock: Clock, serve: Serve
 ) -> AsyncIterator[Registry]:
     store, writer = facts
-    with closing(open_engine(new_index(request.param, request, tmp_path))) as index:
+    with closing(open_engine(f"{request.param}:{tmp_path}/index")) as index:
         services = Services(
             engine=index,
             store=Catalogue(store),

@@ -17,7 +17,6 @@ from overlay.api.page import page
 from overlay.api.params import SEARCH, pairs
 from overlay.api.problems import BadRequestError
 from overlay.engines import ENGINES, Cursor, Engine, open_engine
-from tests.databases import new_index
 from tests.overlay.fakes import CAIP2, CHAIN, FakeEngine, sample_services
 
 CHAINS = {CHAIN: CAIP2}
@@ -25,7 +24,7 @@ CHAINS = {CHAIN: CAIP2}
 
 @pytest.fixture(scope="module", params=[name for name, module in ENGINES.items() if find_spec(module)])
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Iterator[Engine]:
-    made = open_engine(new_index(request.param, request, tmp_path_factory.mktemp("index"), kept=True))
+    made = open_engine(f"{request.param}:{tmp_path_factory.mktemp('index')}")
     fake = sample_services(sample).engine
     assert isinstance(fake, FakeEngine)
     made.replace([document.registration for document in fake.documents], fake.documents, Cursor("epoch", 1))

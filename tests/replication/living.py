@@ -85,10 +85,9 @@ def house(told: Settings, *chains: MemoryChain) -> House:
         store = Store(connect(told.database_read, replica=True), unchecked(told.database))
     else:
         store = Store(connect(told.database))
-    scheme, _, path = told.search.partition(":")
     return House(
         settings=told, store=store, chains=chains, writer=Writer(store.engine) if chains else None,
-        engine=open_engine(f"{scheme}:{path or told.database}"), copies=open_copies(told),
+        engine=open_engine(told.search), copies=open_copies(told),
     )  # fmt: skip
 
 
@@ -123,12 +122,12 @@ async def until(what: Callable[[], Any]) -> Any:
 
 class Parts:
     """An indexer that follows a town into a database, and an overlay that serves from it, each with an index of its
-    own in PostgreSQL or in files below a folder."""
+    own in files below a folder."""
 
-    def __init__(self, town: Town, database: str, index: str, folder: Path) -> None:
+    def __init__(self, town: Town, database: str, folder: Path) -> None:
         self._town = town
-        self._indexer = _part(folder / "a", database, index, town.chain)
-        self._overlay = _part(folder / "b", database, index)
+        self._indexer = _part(folder / "a", database, town.chain)
+        self._overlay = _part(folder / "b", database)
         self.store = self._overlay.store
 
     @asynccontextmanager
@@ -150,6 +149,5 @@ class Parts:
             await until(lambda engine=each: shown(engine) == self._town.names)
 
 
-def _part(folder: Path, database: str, index: str, *chains: MemoryChain) -> House:
-    search = "postgres:" if index == "postgres" else f"tantivy:{folder}/index"
-    return house(settings(folder, database, search), *chains)
+def _part(folder: Path, database: str, *chains: MemoryChain) -> House:
+    return house(settings(folder, database, f"tantivy:{folder}/index"), *chains)

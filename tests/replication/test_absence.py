@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from typing import Any
 
 import psycopg
@@ -12,8 +12,6 @@ import pytest
 
 from indexer import absence
 from indexer.store import StoreUnavailableError, connect
-from overlay.engines import UnavailableError
-from overlay.engines.postgres.pool import Pool
 from tests.databases import Cluster
 
 SOON = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3", "tcp_user_timeout": "20000"}
@@ -31,8 +29,6 @@ def test_a_server_that_does_not_answer_is_given_up(silent: str, monkeypatch: pyt
     monkeypatch.setitem(absence._KEPT, "connect_timeout", 2)  # the least that psycopg takes
     with pytest.raises(StoreUnavailableError, match="timeout"):
         connect(silent)
-    with pytest.raises(UnavailableError, match="timeout"):
-        Pool(silent).connect()
 
 
 def of(connection: psycopg.Connection[Any]) -> dict[str, str]:
@@ -51,6 +47,3 @@ def test_every_connection_notices_soon_that_a_server_is_gone_unless_its_url_says
         assert isinstance(driver, psycopg.Connection)
         assert of(driver) == told
     database.dispose()
-    for patient in (False, True):
-        with closing(Pool(url).connect(patient=patient)) as mine:
-            assert of(mine) == told

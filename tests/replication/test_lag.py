@@ -12,10 +12,9 @@ import pytest
 from indexer.store import Store, StoreError, StoreUnavailableError, connect, unchecked
 from overlay.api.changes_api import feed
 from overlay.catalogue import Catalogue
-from overlay.engines import Cursor, Engine, UnavailableError, open_engine
-from overlay.engines.postgres import PostgresEngine
+from overlay.engines import Cursor, Engine, open_engine
 from overlay.feed import Feed
-from tests.contracts.listed import found, listing, put
+from tests.contracts.listed import listing, put
 from tests.indexing import Indexing
 from tests.replication.conftest import Pair
 from tests.replication.living import Reader, Town, shown
@@ -112,39 +111,3 @@ async def test_what_a_lone_replica_cannot_know_it_does_not_say(pair: Pair, tmp_p
 async def test_an_empty_replica_is_waited_for(pair: Pair) -> None:
     with pytest.raises(StoreError, match="the replica holds no registry yet"):
         connect(pair[1].url("registry"), replica=True)
-
-
-def test_an_index_in_the_database_is_searched_on_its_replica_and_never_goes_back(pair: Pair) -> None:
-    primary, standby = pair
-    home, away = primary.url("registry"), standby.url("registry")
-    feeder = PostgresEngine(home, away)
-    put(feeder, listing("1", "alpha"))
-    caught_up(primary, standby)
-    primary.stop()
-    other = PostgresEngine(home, away)
-    assert found(feeder, "alpha") == found(other, "alhpa") == {"1"}, "while the primary is away"
-    assert other.cursor() == Cursor("epoch", 1)
-    assert other.renewal() is None, "nobody can make it anew"
-    primary.start()
-    hold(standby)
-    with pytest.raises(UnavailableError, match="does not answer"):
-        put(feeder, listing("2", "alpha"), seq=2)
-    assert feeder.cursor() == Cursor("epoch", 1)
-    put(feeder, listing("2", "alpha"), seq=2)
-    assert feeder.cursor() == Cursor("epoch", 2), "who feeds knows what is written"
-    assert (found(other, "alpha"), other.cursor()) == ({"1"}, Cursor("epoch", 1)), "others see what the replica knows"
-    standby.stop()
-    assert found(other, "alpha") == {"1", "2"}, "the primary answers where the replica is away"
-    standby.start()
-    caught_up(primary, standby)
-    hold(standby)
-    put(feeder, listing("3", "alpha"), seq=3)
-    third = PostgresEngine(home, away)
-    replica, third._away = third._away, None
-    assert found(third, "alpha") == {"1", "2", "3"}
-    third._away = replica
-    assert found(third, "alpha") == {"1", "2", "3"}, "and where it is behind what was shown"
-    assert found(other, "alpha") == {"1", "2"}
-    third.close()
-    feeder.close()
-    other.close()

@@ -18,8 +18,6 @@ from tests.replication.servers import caught_up
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 """A connection that is cut in the middle of a stream leaves its cursor open, and psycopg says so."""
 
-INDEXES = pytest.mark.parametrize("index", ["postgres", "tantivy"])
-
 
 async def as_new(town: Town, folder: Path) -> str | None:
     """The state hash that a new database has of the chain."""
@@ -36,12 +34,11 @@ def stored(url: str, town: Town) -> str | None:
         engine.dispose()
 
 
-@INDEXES
-async def test_cut_connections_and_a_restart_are_outlasted(pair: Pair, tmp_path: Path, index: str) -> None:
+async def test_cut_connections_and_a_restart_are_outlasted(pair: Pair, tmp_path: Path) -> None:
     primary, _ = pair
     url, town = primary.url("registry"), Town()
     town.mine(2)
-    parts = Parts(town, url, index, tmp_path)
+    parts = Parts(town, url, tmp_path)
     async with parts.running():
         await parts.until_listed()
         reader = Reader()
@@ -52,8 +49,7 @@ async def test_cut_connections_and_a_restart_are_outlasted(pair: Pair, tmp_path:
         await asyncio.to_thread(reader.read, parts.store)
         await asyncio.to_thread(primary.stop, signal.SIGQUIT)
         town.mine()
-        if index == "tantivy":
-            assert parts.shown == town.names - {f"Router {town.count - 1}"}, "files answer meanwhile"
+        assert parts.shown == town.names - {f"Router {town.count - 1}"}, "files answer meanwhile"
         await asyncio.to_thread(primary.start)
         await parts.until_listed()
         await asyncio.to_thread(reader.read, parts.store)
@@ -63,12 +59,11 @@ async def test_cut_connections_and_a_restart_are_outlasted(pair: Pair, tmp_path:
 
 
 @pytest.mark.parametrize("pair", ["sync"], indirect=True)
-@INDEXES
-async def test_a_synchronous_failover_loses_nothing(pair: Pair, tmp_path: Path, index: str) -> None:
+async def test_a_synchronous_failover_loses_nothing(pair: Pair, tmp_path: Path) -> None:
     primary, standby = pair
     url, town, reader = primary.url("registry", standby), Town(), Reader()
     town.mine(2)
-    parts = Parts(town, url, index, tmp_path)
+    parts = Parts(town, url, tmp_path)
     async with parts.running() as runner:
         await parts.until_listed()
         await asyncio.to_thread(reader.read, parts.store)
@@ -88,12 +83,11 @@ async def test_a_synchronous_failover_loses_nothing(pair: Pair, tmp_path: Path, 
     assert stored(standby.url("registry"), town) == await as_new(town, tmp_path)
 
 
-@INDEXES
-async def test_an_asynchronous_failover_converges_after_a_reset(pair: Pair, tmp_path: Path, index: str) -> None:
+async def test_an_asynchronous_failover_converges_after_a_reset(pair: Pair, tmp_path: Path) -> None:
     primary, standby = pair
     url, town, reader = primary.url("registry", standby), Town(), Reader()
     town.mine(3)
-    parts = Parts(town, url, index, tmp_path)
+    parts = Parts(town, url, tmp_path)
     async with parts.running():
         await parts.until_listed()
         await asyncio.to_thread(caught_up, primary, standby)

@@ -1,4 +1,4 @@
-"""How well search finds what is described: `python -m tests.bench.relevance [tantivy whoosh postgres] [--rows N]`.
+"""How well search finds what is described: `python -m tests.bench.relevance [tantivy whoosh] [--rows N]`.
 
 The entries of three public lists are inscribed as MCP tools, read from their blocks into a store, and carried into an
 index for each list, as `a2b up` does. Asked is what another list says of the same server; a question is ranked among
@@ -27,7 +27,6 @@ from overlay.engines import Engine, open_engine
 from overlay.feed import Feed
 from overlay.query import Query
 from parsers.tx import Transaction
-from tests.bench.places import Places
 from tests.bench.relevance.lists import Entry, Question, entries, misspelt, questions
 from tests.chainkit import ChainKit
 from tests.chainkit_scripts import inscription
@@ -141,13 +140,13 @@ def main() -> None:
     lists, asked = entries(SHARED), questions(SHARED)[: given.rows]
     spoilt = [misspelt(question, number) for number, question in enumerate(asked)]
     searches: dict[tuple[str, str], Search] = {}
-    with tempfile.TemporaryDirectory() as folder, Places() as places:
+    with tempfile.TemporaryDirectory() as folder:
         for source, found in lists.items():
             searches["plain BM25", source] = plain_bm25(found)
             kit, ids = mine(found)
             place = Path(folder, source)
             place.mkdir()
-            urls = [places.url(name, place) for name in given.engines]
+            urls = [f"{name}:{place}/{name}" for name in given.engines]
             made = asyncio.run(through_the_store(kit, place, urls))
             for name, search in zip(given.engines, made, strict=True):
                 searches[name, source] = partial(_translated, search, ids)
