@@ -72,7 +72,7 @@ LOG_WORDS = frozenset({"text", "json", "requests"})
 LATER = frozenset({"key"})
 """Settings that belong to abilities which this version has not: refused rather than ignored."""
 
-NOT_SETTINGS = frozenset({"A2B_TEST_SHARED", "A2B_TEST_BSV_BITCOIND", "A2B_REQUIRE_ALL"})
+NOT_SETTINGS = frozenset({"A2B_TEST_SHARED", "A2B_REQUIRE_ALL"})
 """Variables of the test suite, which may be set around a command."""
 
 CHANGE_BLOCKS = 1_008

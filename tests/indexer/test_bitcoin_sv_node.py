@@ -1,8 +1,7 @@
-"""A real Bitcoin SV node followed, where `A2B_TEST_BSV_BITCOIND` names one; and its inscriptions, which need none."""
+"""A real Bitcoin SV node followed, where `BITCOIND` names one; and its inscriptions, which need none."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from indexer.chains.node import NodeChain, create
 from parsers.tx import Outpoint, read
-from tests.bitcoind import VARIABLE, Bitcoind, Coin, Key, pay
+from tests.bitcoind import Bitcoind, Coin, Key, installed, pay
 from tests.chainkit_scripts import envelope, map_tape
 from tests.indexer.test_node_litecoind import card
 from tests.indexing import Indexing
@@ -58,8 +57,7 @@ def lied_to(context: Any, limits: Any) -> bool:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Bitcoind]:
-    if VARIABLE not in os.environ:
-        pytest.skip(f"{VARIABLE} does not name a Bitcoin SV node")
+    installed()
     with Bitcoind(tmp_path / "node") as node:
         node.fund()
         yield node
