@@ -1,4 +1,8 @@
-"""Warnings that are told for some blocks only: stored items hold them as long as their revision, answers do not."""
+"""Warnings about changed prices and addresses: an answer compares the card with what was shown so many blocks ago.
+
+A stored item lists under `recentChanges` how the card differs from each card shown before it, since which of these
+counts depends on the height at which the question is asked.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +13,39 @@ from typing import Any
 
 from overlay.compact import encode
 from overlay.query import Hit, Hits
-from parsers.price_changes import CODES
 
-_MARKS = tuple(f'"code":"{code}"'.encode() for code in sorted(CODES))
+_MEMBER = b'"recentChanges":['
 
 
 def ages(item: bytes) -> bool:
-    """Whether a stored item holds such warnings; to look through twenty takes longer than to find them."""
-    return any(mark in item for mark in _MARKS)
+    """Whether a stored item (UTF-8 JSON) lists recent changes; searching the bytes is quicker than parsing them."""
+    return _MEMBER in item
 
 
 def aged(item: dict[str, Any], heights: Mapping[str, int], blocks: int) -> dict[str, Any]:
-    """An item without the warnings about a change that is `blocks` blocks old. `heights` are those reached, by chain;
-    where none is known nothing is left out."""
-    since, now = item.get("changedHeight", item.get("updatedHeight")), heights.get(item["chain"])
-    if since is None or now is None or now - since < blocks:
+    """An item with the warnings about its changes since the card that was shown `blocks` blocks ago, or since the
+    oldest one where it is younger. `heights` are those indexed, by chain; where it is unknown, the oldest card counts.
+    """
+    if "recentChanges" not in item:
         return item
-    return {**item, "warnings": [each for each in item["warnings"] if each["code"] not in CODES]}
+    answer = {name: value for name, value in item.items() if name != "recentChanges"}
+    height = heights.get(item["chain"])
+    for change in item["recentChanges"]:
+        if height is None or height - change["replacedAt"] < blocks:
+            if change["warnings"]:
+                answer["warnings"] = [*item["warnings"], *change["warnings"]]
+                answer["changedHeight"] = change["replacedAt"]
+            break
+    return answer
 
 
 def is_due(hits: Hits) -> bool:
-    """Whether any hit has such a warning, so that heights have to be known."""
+    """Whether any hit lists recent changes, so that heights have to be known."""
     return hits.ages and any(ages(hit.item) for hit in hits.hits)
 
 
 def aged_hits(hits: Hits, heights: Mapping[str, int], blocks: int) -> Hits:
-    """Hits of which the same is true; items without such warnings, nearly all, are not read again."""
+    """Hits with `aged` items; those without recent changes, nearly all, are not parsed."""
     if not hits.ages:
         return hits
     return replace(hits, hits=tuple(_aged(hit, heights, blocks) for hit in hits.hits))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 
 from indexer import store
 from indexer.facts import Event, Status
@@ -16,7 +17,7 @@ from indexer.store.rows import place
 from overlay import items, pointed
 from overlay.copies.claims import Since, Tenure, unconfirmed
 from overlay.document import Document
-from overlay.ports import Change, Changes, Earlier, Listing, Pending, Revision
+from overlay.ports import Change, Changes, Listing, Pending, PreviousCard, Revision
 from overlay.proofs import Evidence, evidence
 from overlay.unconfirmed import WINS, beside, newcomer
 from parsers import cards
@@ -26,6 +27,9 @@ from parsers.tx import Outpoint
 
 MOST_STRETCHES = 256
 """Superseded states of a registration that an index keeps; older ones are answered from the store's history only."""
+
+MAX_PREVIOUS = 64
+"""Cards shown before that the current one is compared with."""
 
 STILL = 2**63 - 1
 """The end of a stretch that no block has ended, of a listing whose current document shows what is pending, or was
@@ -50,14 +54,16 @@ class Catalogue:
         if found is not None and (story is None or _leads_elsewhere(story, found)):
             elsewhere = pointed.listing(found, self._store.chains())
             if elsewhere is not None:
-                return self._with_earlier(elsewhere)
+                return self._with_previous(elsewhere)
         if story is None:
             return None
         # the same transaction may stand on two chains that share their past: the first by name is shown
         chain = (story.confirmed or story.pending)[0].chain
         history = [revision for revision in story.confirmed if revision.chain == chain]
         waiting = [each.event for each in story.pending if each.chain == chain]
-        bodies = self._store.cards(_newest_cards(history, waiting) | _earlier_cards(history))
+        bodies = self._store.cards(
+            _newest_cards(history, waiting) | {past.event.card or b"" for past in _shown(history)}
+        )
         found_so = _listing(history, waiting, chain, self._store.chains(), bodies, self._checked([history]))
         return replace(found_so, badge=self._store.badges([id]).get(id))
 
@@ -120,7 +126,7 @@ class Catalogue:
             shown = pointed.listing(found, chains) if story is None or _leads_elsewhere(story, found) else None
             if shown is not None:
                 elsewhere.add(found.id)
-                yield from self._pointed(self._with_earlier(shown))
+                yield from self._pointed(self._with_previous(shown))
         badges = self._store.badges(stories)
         on_each = [parts for story in stories.values() for parts in _by_chain(story)]
         events = (event for _, history, waiting in on_each for event in (*(past.event for past in history), *waiting))
@@ -146,25 +152,32 @@ class Catalogue:
             if not digest:
                 tenure.say((), since)
             elif digest in bodies:
-                before = replace(found, state=replace(found.state, card=digest), earlier=None)
+                before = replace(found, state=replace(found.state, card=digest), previous=())
                 tenure.say(items.subjects(before, _read(found.state.id, bodies[digest], found.state.kind)), since)
         yield from _current(found, tenure, turns[-1][1] if turns else unconfirmed(found.chain, found.state.id))
 
-    def _with_earlier(self, found: Listing) -> Listing:
-        """A listing of a pointer, with the card that was listed before it."""
+    def _with_previous(self, found: Listing) -> Listing:
+        """A listing of a pointer, with the cards that were listed before."""
         standing = found.pointing.standing if found.pointing else None
         if standing is None or standing.anchor.locator is None:
             return found
-        before = pointed.earlier(standing)
-        digest, owner, until = (before.digest, before.owner, None) if before else (None, found.state.owner, None)
         if standing.anchor.digest is None:
             facts = anchors.facts(self._store.engine, [standing.anchor.locator])
             served = pointed.served_before(standing, facts.get(standing.anchor.locator, ()))
-            digest, until = (served[0], self._store.height_at(found.chain, served[1])) if served else (None, None)
-            if until is None:  # nothing else, or so long ago that no warning is due
-                return found
-        body = self._store.cards([digest]).get(digest) if digest is not None else None
-        return replace(found, earlier=Earlier(body=body, owner=owner, until=until)) if body is not None else found
+            heights = [
+                (digest, found.state.owner, self._store.height_at(found.chain, until)) for digest, until in served
+            ]
+            # no block is so old: no warning is due
+            previous = [(digest, owner, height) for digest, owner, height in heights if height is not None]
+        else:
+            previous = pointed.listed_before(standing)
+        bodies = self._store.cards({digest for digest, _, _ in previous})
+        cards_before = (
+            PreviousCard(body=bodies[digest], owner=owner, replaced_at=height)
+            for digest, owner, height in previous
+            if digest in bodies
+        )
+        return replace(found, previous=tuple(cards_before))
 
     def _checked(self, histories: Iterable[Sequence[store.Revision]]) -> dict[Outpoint, int]:
         """When the outpoints of registrations were last seen unspent, in seconds since 1970, on chains whose moves are
@@ -230,7 +243,7 @@ def _stretches(
         if state is None or state.card not in bodies:
             continue
         stood = listing(history[:end], chains, bodies[state.card], checked)
-        stood = replace(stood, badge=badge, earlier=_earlier(history[:end], bodies))
+        stood = replace(stood, badge=badge, previous=_previous(history[:end], bodies))
         subjects = items.subjects(stood, _read(state.id, bodies[state.card], state.kind))
         since = _since(history[:end])
         tenure.say(() if state.status is Status.BURNED else subjects, since)
@@ -263,22 +276,20 @@ def _newest_cards(history: Sequence[store.Revision], waiting: Sequence[Event]) -
     return {state.card for state in newest if state}
 
 
-def _earlier_cards(history: Sequence[store.Revision]) -> set[bytes]:
-    before = _before_winner(history)
-    return {before.event.card} if before and before.event.card else set()
+def _shown(history: Sequence[store.Revision]) -> list[store.Revision]:
+    """The revisions whose card was shown, oldest first: of many the first and the newest, so that no number of updates
+    hides what the first one said."""
+    winners = [past for past in history if past.event.kind in WINS and past.event.card]
+    return winners if len(winners) <= MAX_PREVIOUS else [winners[0], *winners[-MAX_PREVIOUS:]]
 
 
-def _before_winner(history: Sequence[store.Revision]) -> store.Revision | None:
-    """The revision whose card was shown before the one that is."""
-    winners = [past for past in history if past.event.kind in WINS]
-    return winners[-2] if len(winners) > 1 else None
-
-
-def _earlier(history: Sequence[store.Revision], bodies: Mapping[bytes, bytes]) -> Earlier | None:
-    before = _before_winner(history)
-    body = bodies.get(before.event.card) if before and before.event.card else None
-    state = before.event.state if before else None
-    return Earlier(body=body, owner=state.owner if state else None) if body is not None else None
+def _previous(history: Sequence[store.Revision], bodies: Mapping[bytes, bytes]) -> tuple[PreviousCard, ...]:
+    """The cards shown before the newest one."""
+    return tuple(
+        PreviousCard(body=body, owner=before.event.state.owner, replaced_at=after.height)
+        for before, after in pairwise(_shown(history))
+        if before.event.state is not None and (body := bodies.get(before.event.card or b"")) is not None
+    )
 
 
 def _card(events: Sequence[Event], bodies: Mapping[bytes, bytes]) -> bytes | None:
@@ -310,7 +321,7 @@ def _listing(
         return newcomer(waiting, chain, chains.get(chain, chain), _card(waiting, bodies))
     body = _card([past.event for past in history], bodies)
     found = listing(history, chains, body, checked)
-    return replace(found, pending=beside(waiting, bodies), earlier=_earlier(history, bodies))
+    return replace(found, pending=beside(waiting, bodies), previous=_previous(history, bodies))
 
 
 def listing(

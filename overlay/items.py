@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.facts import State, Status
 from indexer.pointers import Integrity
@@ -32,6 +32,13 @@ if TYPE_CHECKING:
 Shown = AgentCard | Server
 
 
+class CardChange(NamedTuple):
+    """How the current card differs from one that was shown until height `replaced_at`."""
+
+    replaced_at: int
+    reasons: tuple[Reason, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """One listing to show: a registration's state, the card or server shown, and what hangs from them.
@@ -40,7 +47,7 @@ class Subject:
     false for a newcomer from the mempool, whose heights mean nothing. `count` is the number of servers that the card
     holds: several are listed each under `<id>#<key>` (law 6). `warnings` are those of the config around a server.
     `pointing` is what points at the card where it was fetched, `badge` what the host of an inscribed card says of it.
-    `changed` tells what a revision changed, at `changed_at` where that is not the updated height.
+    `changes` are the differences of prices and addresses to the cards shown before, oldest first.
     """
 
     state: State
@@ -58,8 +65,7 @@ class Subject:
     owner_checked: int | None = None
     pointing: Pointing | None = None
     badge: Badge | None = None
-    changed: tuple[Reason, ...] = ()
-    changed_at: int | None = None
+    changes: tuple[CardChange, ...] = ()
 
     @property
     def id(self) -> str:
@@ -102,12 +108,11 @@ class Subject:
 
     @property
     def all_warnings(self) -> tuple[Reason, ...]:
-        """Those of the config around a server, what the revision changed of prices, and what is wrong with where the
-        card was fetched."""
+        """Those of the config around a server, and what is wrong with where the card was fetched."""
         standing = self.pointing.standing if self.pointing else None
         if standing is None or standing.drift is None:
-            return self.warnings + self.changed
-        return (*self.warnings, *self.changed, Reason("drifted", milliseconds(standing.drift.since) or ""))
+            return self.warnings
+        return (*self.warnings, Reason("drifted", milliseconds(standing.drift.since) or ""))
 
     @property
     def _has_badge(self) -> bool:
@@ -134,25 +139,26 @@ def subjects(listing: Listing, card: Card) -> tuple[Subject, ...]:
             owner_checked=listing.owner_checked,
             pointing=listing.pointing,
             badge=listing.badge,
-            changed=_changed(listing, each),
-            changed_at=listing.earlier.until if listing.earlier else None,
+            changes=_changes(listing, each),
         )
         for each in shown
     )
 
 
-def _changed(listing: Listing, shown: Shown) -> tuple[Reason, ...]:
-    """What the revision that is shown changed of the prices that the one before asked."""
-    earlier = listing.earlier
-    if earlier is None:
-        return ()
+def _changes(listing: Listing, shown: Shown) -> tuple[CardChange, ...]:
+    """What differs from each card shown before, oldest first, the later of equal neighbours; () when nothing does."""
     key = shown.key if isinstance(shown, Server) else ""
-    before = _offers(earlier.body, listing.state.kind).get(key, ())
-    by_another = "; the owner is another one since" if earlier.owner != listing.state.owner else ""
-    return price_changes(before, shown.offers, by_another)
+    changes: list[CardChange] = []
+    for card in listing.previous:
+        note = "; the owner has changed, too" if card.owner != listing.state.owner else ""
+        reasons = price_changes(_offers(card.body, listing.state.kind).get(key, ()), shown.offers, note)
+        if changes and changes[-1].reasons == reasons:
+            changes.pop()
+        changes.append(CardChange(card.replaced_at, reasons))
+    return tuple(changes) if any(change.reasons for change in changes) else ()
 
 
-@lru_cache(maxsize=16)  # the servers of one config ask for the same
+@lru_cache(maxsize=256)  # the servers of one config, and the revisions of one registration, ask for the same
 def _offers(body: bytes, kind: Kind) -> dict[str, tuple[Offer, ...]]:
     """The offers of a card, of a config by server."""
     card = cards.examine(body, kind).card
@@ -209,8 +215,11 @@ def standing(subject: Subject) -> dict[str, Any]:
     }
     if height is not None:
         members["blockHeight"] = height
-    if subject.changed and subject.changed_at is not None:
-        members["changedHeight"] = subject.changed_at
+    if subject.changes:
+        members["recentChanges"] = [
+            {"replacedAt": change.replaced_at, "warnings": [warning(reason) for reason in change.reasons]}
+            for change in subject.changes
+        ]
     if subject.signer is not None:
         members["signer"] = subject.signer
     if subject.owner_checked is not None:

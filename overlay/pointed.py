@@ -60,26 +60,35 @@ def _first(standing: Standing) -> Anchor:
     return standing.anchor
 
 
-def earlier(standing: Standing) -> Anchor | None:
-    """The newest anchor before the one that lists the card which was met by another card's hash."""
-    found = None
+def listed_before(standing: Standing) -> list[tuple[bytes, str | None, int]]:
+    """The cards that other anchors listed before, by hashes that were met, oldest first: SHA-256, owner, and the height
+    of the next one of these anchors (on the listing's chain, whose heights are not those of another)."""
+    chain = standing.anchor.chain
+    anchors = []
     for anchor, met in zip(standing.anchors, standing.met, strict=True):
         if anchor == standing.anchor:
             break
-        if met and anchor.digest is not None and anchor.digest != standing.card:
-            found = anchor
-    return found
+        if met and anchor.digest is not None:
+            anchors.append(anchor)
+    heights = [anchor.height if anchor.chain == chain else standing.anchor.height for anchor in anchors[1:]]
+    heights.append(standing.anchor.height)
+    return [
+        (anchor.digest, anchor.owner, height)
+        for anchor, height in zip(anchors, heights, strict=False)
+        if anchor.digest is not None
+    ][-MOST_TURNS:]
 
 
-def served_before(standing: Standing, served: Iterable[Fact]) -> tuple[bytes, int] | None:
-    """Of a card that no hash is held to: what its locator `served` before it, and until when at the latest
-    (milliseconds since 1970); None for any other card."""
+def served_before(standing: Standing, served: Iterable[Fact]) -> list[tuple[bytes, int]]:
+    """Of a card that no hash is held to: what its locator `served` before it, oldest first, and until when at the
+    latest (milliseconds since 1970); empty for any other card."""
     if standing.integrity is not Integrity.UNHASHED:
-        return None
+        return []
     fact = standing.fact
     others = [each for each in served if each.sha256 != fact.sha256 and each.last_at < fact.last_at]
-    last = max(others, key=lambda each: (each.last_at, each.sha256), default=None)
-    return (last.sha256, max(last.last_at, fact.first_at)) if last is not None else None
+    others.sort(key=lambda each: (each.last_at, each.sha256))
+    until = [each.last_at for each in others[:-1]] + [max(each.last_at, fact.first_at) for each in others[-1:]]
+    return list(zip((each.sha256 for each in others), until, strict=True))[-MOST_TURNS:]
 
 
 def turns(pointing: Pointing) -> list[tuple[bytes, Since]]:

@@ -35,13 +35,13 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Earlier:
-    """The revision before the one that is shown: its card's bytes, and who owned the registration then; and at what
-    height it gave way, where no block says so."""
+class PreviousCard:
+    """A card that was shown before the current one: its bytes, the owner then, and the height (of the listing's chain)
+    from which another card was shown."""
 
     body: bytes
     owner: str | None
-    until: int | None = None
+    replaced_at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Listing:
     SIGMA signature. `owner_checked` is when the chain's source last said that the outpoint is unspent, in seconds since
     1970, where moves are found by asking. `pointing` is what points at the card where it was fetched, and `badge` what
     the host of an inscribed card's url says of the registration (law 11), None where it was never to be asked.
-    `earlier` is the revision before, None for the first.
+    `previous` are the cards shown before, oldest first.
     """
 
     state: State
@@ -69,7 +69,7 @@ class Listing:
     owner_checked: int | None = None
     pointing: Pointing | None = None
     badge: Badge | None = None
-    earlier: Earlier | None = None
+    previous: tuple[PreviousCard, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a revision changed that a buyer should look at before paying: prices, and where payments go. Pure."""
+"""Differences between two lists of offers that a buyer should see before paying: prices and pay-to addresses. Pure."""
 
 from __future__ import annotations
 
@@ -11,57 +11,80 @@ from parsers.reasons import Reason
 PRICE, ADDRESS = "price-changed", "address-changed"
 CODES = frozenset((PRICE, ADDRESS))
 
-MOST = 5
-"""Changes of a kind that are told."""
+MAX_LISTED = 5
+"""Prices, and addresses, that one reason names; the rest are counted."""
 
 _Price = tuple[str, str, str, tuple[str, ...]]
 
 
-def price_changes(before: Sequence[Offer], after: Sequence[Offer], more: str = "") -> tuple[Reason, ...]:
-    """The changes from one revision's offers to the next one's, each kind in one reason; `more` is said with them.
+def price_changes(before: Sequence[Offer], after: Sequence[Offer], note: str = "") -> tuple[Reason, ...]:
+    """The changes from one revision's offers to a later one's: at most one reason for prices and one for addresses, in
+    sentences that name the old and the new value. `note` is appended to each.
 
-    Offers are the same when they have the same id, else those left over are compared with one another, so that a new
-    id hides nothing. What is dropped changes no price; what is added to offers that stay changes none either, but a
-    new address is one wherever it stands. Nothing is said of a card that had no offers.
+    Offers with the same id are compared; of the rest, new ones are compared with a dropped one, so that a new id hides
+    no change. Dropping an offer, or adding one to offers that remain, changes no price; a new address is a change
+    wherever it is. A card that had no offers changed nothing.
     """
     if not before:
         return ()
-    told = ((PRICE, _prices(before, after)), (ADDRESS, _addresses(before, after)))
-    return tuple(Reason(code, _listed(changes) + more) for code, changes in told if changes)
+    details = ((PRICE, _prices(before, after)), (ADDRESS, _addresses(before, after)))
+    return tuple(Reason(code, detail + note) for code, detail in details if detail)
 
 
-def _prices(before: Sequence[Offer], after: Sequence[Offer]) -> list[str]:
+def _prices(before: Sequence[Offer], after: Sequence[Offer]) -> str:
     old = {offer.id: offer for offer in reversed(before)}
-    changes = []
-    unknown = []
-    for offer in after:
-        known = old.get(offer.id)
-        if known is None:
-            unknown.append(offer)
-        elif _price(known) != _price(offer):
-            changes.append(f"{_told(known)} is {_told(offer)}")
     ids = {offer.id for offer in after}
-    gone = [offer for offer in before if offer.id not in ids]
-    left = {_price(offer) for offer in gone}
-    if gone:
-        changes += [f"{_told(gone[0])} is {_told(offer)}" for offer in unknown if _price(offer) not in left]
-    return changes
+    dropped = [offer for offer in before if offer.id not in ids]
+    dropped_prices = {_price(offer) for offer in dropped}
+    changes = []
+    for offer in after:
+        previous = old.get(offer.id)
+        if previous is not None and _price(previous) != _price(offer):
+            changes.append(_change(previous, offer))
+        elif previous is None and dropped and _price(offer) not in dropped_prices:
+            changes.append(_change(dropped[0], offer))
+    return _joined(changes)
 
 
-def _addresses(before: Sequence[Offer], after: Sequence[Offer]) -> list[str]:
-    known = {offer.address for offer in before}
-    return list(dict.fromkeys(offer.address for offer in after if offer.address and offer.address not in known))
+def _addresses(before: Sequence[Offer], after: Sequence[Offer]) -> str:
+    old, new = _pay_to(before), _pay_to(after)
+    added = [address for address in new if address not in old]
+    removed = [address for address in old if address not in new]
+    if not added:
+        return ""
+    return f"payments go to {_joined(added)}" + (f", and went to {_joined(removed)}" if removed else "")
+
+
+def _pay_to(offers: Sequence[Offer]) -> list[str]:
+    return list(dict.fromkeys(offer.address for offer in offers if offer.address))
 
 
 def _price(offer: Offer) -> _Price:
     return plain(offer.amount), offer.currency, offer.interval_key, offer.accepted
 
 
-def _told(offer: Offer) -> str:
+def _change(previous: Offer, offer: Offer) -> str:
+    if _unit(previous) == _unit(offer) and previous.amount != offer.amount:
+        verb = "rose" if offer.amount > previous.amount else "fell"
+        return f"price {verb} from {plain(previous.amount)} to {plain(offer.amount)} {_unit(offer)}"
+    if previous.accepted != offer.accepted and _text(previous) == _text(offer):
+        return f"{_text(offer)} can be paid in {_currencies(offer)}, before in {_currencies(previous)}"
+    return f"price changed from {_text(previous)} to {_text(offer)}"
+
+
+def _unit(offer: Offer) -> str:
     interval = "" if offer.interval_key == "none" else f" per {offer.interval_key}"
-    return f"{plain(offer.amount)} {offer.currency}{interval}"
+    return offer.currency + interval
 
 
-def _listed(changes: Sequence[str]) -> str:
-    more = f" and {len(changes) - MOST} more" if len(changes) > MOST else ""
-    return ", ".join(changes[:MOST]) + more
+def _text(offer: Offer) -> str:
+    return f"{plain(offer.amount)} {_unit(offer)}"
+
+
+def _currencies(offer: Offer) -> str:
+    return ", ".join(offer.accepted[:MAX_LISTED])
+
+
+def _joined(parts: Sequence[str]) -> str:
+    more = f" and {len(parts) - MAX_LISTED} more" if len(parts) > MAX_LISTED else ""
+    return ", ".join(parts[:MAX_LISTED]) + more

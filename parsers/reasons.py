@@ -99,9 +99,9 @@ SENTENCES: dict[str, str] = {
     "offer-repeated": "two prices have the id {}",
     "offer-conflict": "prices are given in two places and differ: {}",
     "address-checksum": "the address has no valid checksum, so no payment can reach it: {}",
-    # what a revision changed, told for some time, so that buyers look twice
-    "price-changed": "the last revision changed a price: {}",
-    "address-changed": "the last revision changed where payments go: {}",
+    # what recent revisions changed: a warning for some time, so that buyers look twice
+    "price-changed": "{}",
+    "address-changed": "{}",
 }
 
 

@@ -79,7 +79,7 @@ _STANDING_OPTIONAL: dict[str, Schema] = {
     "age": COUNT | {"description": "1 where it has had its name for 30 days by its chain's blocks, 2 where for 180."},
     "quiet": several(TEXT) | {"description": "Terms of its name that count less, as many earlier ones have them."},
     "changedHeight": COUNT
-    | {"description": "When a card without a hash became another one; its warnings last from then."},
+    | {"description": "From where on another card is shown than the one that change warnings compare with."},
     "anchorCount": COUNT | {"description": "How many pointers there are to it; `anchors` shows the telling ones."},
     "fetchedFrom": maybe(TEXT) | {"description": "Where the card of a pointer was fetched."},
     "drift": record({"cardSha256": TXID, "since": maybe(TIME)}, description="What is served there instead by now."),

@@ -65,12 +65,11 @@ MEANINGS: dict[str, Meaning] = {
     ),
     PRICE: Meaning(
         "price changed", "warn",
-        "The newest revision asks for other prices than the one before. The listing's page says which.",
+        "Its prices differ from those that were shown a while ago. The listing's page names the old and the new ones.",
     ),
     ADDRESS: Meaning(
         "pay-to changed", "warn",
-        "The newest revision has payments sent to another address than the one before. Make sure that this is meant "
-        "before you pay.",
+        "Payments go to another address than a while ago. Make sure that this is meant before you pay.",
     ),
 }  # fmt: skip
 """By the kind of badge, in the order in which they are explained."""

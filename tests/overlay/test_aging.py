@@ -31,12 +31,13 @@ def priced(amount: int, address: str = ALICE, **more: Any) -> dict[str, Any]:
 
 
 def codes(item: dict[str, Any]) -> set[str]:
-    return {warning["code"] for warning in item["warnings"]} & {PRICE, ADDRESS}
+    """The change warnings compared with the oldest card."""
+    return {warning["code"] for warning in aged(item, {}, 1)["warnings"]} & {PRICE, ADDRESS}
 
 
 @pytest.fixture
 def kit() -> ChainKit:
-    return ChainKit()
+    return ChainKit(funds=100)
 
 
 @pytest.fixture
@@ -59,8 +60,8 @@ async def test_an_inscribed_card_warns_of_what_its_last_revision_changed(
     catalogue = Catalogue(index.store)
     item = one(catalogue, str(first))
     assert codes(item) == {PRICE}
-    assert [each["detail"] for each in item["warnings"] if each["code"] == PRICE] == [
-        "the last revision changed a price: 1 USD is 9 USD"
+    assert [each["detail"] for each in aged(item, {}, 1)["warnings"] if each["code"] == PRICE] == [
+        "price rose from 1 to 9 USD"
     ]
     by_height = {each.from_height: codes(json.loads(each.item)) for each in catalogue.documents([str(first)])}
     assert list(by_height.values()) == [set(), set(), {PRICE}]
@@ -74,8 +75,47 @@ async def test_a_new_owner_who_redirects_payments_is_warned_of(
     sold = kit.move(first, "eve")
     chain.arrive(kit.mine(first), kit.mine(sold), kit.mine(kit.update(sold, priced(1, EVE), owner="eve")))
     await index.catch_up()
-    [told] = [each for each in one(Catalogue(index.store), str(first))["warnings"] if each["code"] == ADDRESS]
-    assert told["detail"] == f"the last revision changed where payments go: {EVE}; the owner is another one since"
+    item = aged(one(Catalogue(index.store), str(first)), {}, 1)
+    [warning] = [each for each in item["warnings"] if each["code"] == ADDRESS]
+    assert warning["detail"] == f"payments go to {EVE}, and went to {ALICE}; the owner has changed, too"
+
+
+async def test_a_harmless_update_does_not_erase_the_warning_about_a_changed_price(
+    indexing: tuple[Indexing, MemoryChain], kit: ChainKit
+) -> None:
+    index, chain = indexing
+    seat = first = kit.inscribe(priced(1))
+    cards = [priced(9), *(priced(9, description=f"other words {number}") for number in range(70)), priced(5)]
+    chain.arrive(kit.mine(first))
+    for body in cards:
+        seat = kit.update(seat, body)
+        chain.arrive(kit.mine(seat))
+    await index.catch_up()
+    item = one(Catalogue(index.store), str(first))
+    assert len(item["recentChanges"]) == 2
+    height = item["updatedHeight"]
+
+    def details(now: int, blocks: int) -> list[str]:
+        warnings = aged(item, {"demo": now}, blocks)["warnings"]
+        return [each["detail"] for each in warnings if each["code"] == PRICE]
+
+    assert details(height, 1_008) == ["price rose from 1 to 5 USD"]
+    assert details(height, 50) == details(height + 49, 50) == ["price fell from 9 to 5 USD"]
+    assert details(height + 50, 50) == details(height, 0) == []
+
+
+async def test_a_price_that_is_what_it_was_is_no_change(indexing: tuple[Indexing, MemoryChain], kit: ChainKit) -> None:
+    index, chain = indexing
+    first = kit.inscribe(priced(1))
+    dear = kit.update(first, priced(9))
+    again = kit.update(dear, priced(1))
+    for seat in (first, dear, again):
+        chain.arrive(kit.mine(seat))
+    await index.catch_up()
+    item = one(Catalogue(index.store), str(first))
+    height = item["updatedHeight"]
+    assert "changedHeight" not in aged(item, {"demo": height}, 2)
+    assert aged(item, {"demo": height}, 1)["changedHeight"] == height
 
 
 async def test_each_server_of_a_config_is_compared_with_itself(
@@ -133,21 +173,21 @@ def test_a_card_without_a_hash_is_compared_with_what_was_served_before(tmp_path:
 
     writer.append("demo", [says("1", points("a.example"))])
     writer.note_fetched("a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))
-    assert "changedHeight" not in item()
+    assert "recentChanges" not in item()
     assert codes(item()) == set()
     writer.append("demo", [says(str(height)) for height in range(2, 60)])
     clock.now = 1_700_000_050_500  # block 50 was 0.5 s ago
     writer.note_fetched("a.example", serves(clock.tick(), cards[1], state=FetchState.UNHASHED))
     assert codes(item()) == {PRICE}
-    assert (item()["changedHeight"], item()["updatedHeight"]) == (51, 1)
-    assert codes(aged(item(), {"demo": 60}, 10)) == {PRICE}
-    assert codes(aged(item(), {"demo": 61}, 10)) == set()
+    assert (aged(item(), {}, 1)["changedHeight"], item()["updatedHeight"]) == (51, 1)
+    assert "changedHeight" in aged(item(), {"demo": 60}, 10)
+    assert "changedHeight" not in aged(item(), {"demo": 61}, 10)
     writer.note_fetched("a.example", serves(clock.tick(60_000), cards[1], state=FetchState.UNHASHED))
-    assert item()["changedHeight"] == 51  # served again, and still the same
+    assert aged(item(), {}, 1)["changedHeight"] == 51  # served again, and still the same
     clock.tick()
     writer.note_fetched("a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))
     assert codes(item()) == {PRICE}  # and back again
-    assert item()["changedHeight"] == 59
+    assert aged(item(), {}, 1)["changedHeight"] == 59
     writer.close()
     engine.dispose()
 
@@ -155,9 +195,11 @@ def test_a_card_without_a_hash_is_compared_with_what_was_served_before(tmp_path:
 # -- for so many blocks
 
 
+OTHER = {"code": "missing", "pointer": "", "detail": "x"}
+CHANGES = [{"code": code, "pointer": "", "detail": "x"} for code in (PRICE, ADDRESS)]
 ITEM: dict[str, Any] = {
-    "id": "a", "chain": "demo", "updatedHeight": 100,
-    "warnings": [{"code": code, "pointer": "", "detail": "x"} for code in (PRICE, "missing", ADDRESS)],
+    "id": "a", "chain": "demo", "warnings": [OTHER],
+    "recentChanges": [{"replacedAt": 100, "warnings": CHANGES}, {"replacedAt": 105, "warnings": []}],
 }  # fmt: skip
 
 
@@ -172,15 +214,15 @@ ITEM: dict[str, Any] = {
     ],
 )
 def test_the_warning_ends_after_so_many_blocks(heights: dict[str, int], blocks: int, left: int) -> None:
-    assert len(aged(ITEM, heights, blocks)["warnings"]) == left
+    answer = aged(ITEM, heights, blocks)
+    assert len(answer["warnings"]) == left
+    assert ("changedHeight" in answer, "recentChanges" in answer) == (left == 3, False)
     hit = Hit("a", items.encode(ITEM), 1.0, None, ("a",))
-    [shown] = aged_hits(Hits((hit,), 1), heights, blocks).hits
-    assert json.loads(shown.item) == aged(ITEM, heights, blocks)
-    assert len(ITEM["warnings"]) == 3
+    [shown] = aged_hits(Hits((hit,), 1, ages=True), heights, blocks).hits
+    assert json.loads(shown.item) == answer
+    assert ITEM["warnings"] == [OTHER]
 
 
-def test_what_is_unconfirmed_and_what_has_no_such_warning_stays_as_it_is() -> None:
-    waiting = {**ITEM, "updatedHeight": None}
-    assert aged(waiting, {"demo": 10**6}, 1) is waiting
+def test_an_item_without_recent_changes_is_not_parsed() -> None:
     hit = Hit("a", b'{"not": "read"', 1.0, None, ("a",))
-    assert aged_hits(Hits((hit,), 1), {}, 1).hits == (hit,)
+    assert aged_hits(Hits((hit,), 1, ages=True), {}, 1).hits == (hit,)

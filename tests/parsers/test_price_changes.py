@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from parsers import cards
 from parsers.cards import AgentCard
 from parsers.offers import Offer
-from parsers.price_changes import ADDRESS, MOST, PRICE, price_changes
+from parsers.price_changes import ADDRESS, MAX_LISTED, PRICE, price_changes
 
 ALICE, EVE = "1BoatSLRHtKNngkdXEeobR76b53LETtpyT", "1CounterpartyXXXXXXXXXXXXXXXUWLpVr"
 
@@ -35,18 +35,26 @@ ONE = offers({})
 @pytest.mark.parametrize(
     ("after", "said"),
     [
-        ([{"amount": 2}], [(PRICE, "1 USD per P1M is 2 USD per P1M")]),
+        ([{"amount": 2}], [(PRICE, "price rose from 1 to 2 USD per P1M")]),
         ([{"amount": "1.0"}], []),
         ([{"interval": "P1M"}], []),
-        ([{"interval": "day"}], [(PRICE, "1 USD per P1M is 1 USD per P1D")]),
-        ([{"interval": None}], [(PRICE, "1 USD per P1M is 1 USD")]),
-        ([{"currency": "EUR"}], [(PRICE, "1 USD per P1M is 1 EUR per P1M")]),
-        ([{"address": EVE}], [(ADDRESS, EVE)]),
-        ([{"amount": 9, "address": EVE}], [(PRICE, "1 USD per P1M is 9 USD per P1M"), (ADDRESS, EVE)]),
+        ([{"interval": "day"}], [(PRICE, "price changed from 1 USD per P1M to 1 USD per P1D")]),
+        ([{"interval": None}], [(PRICE, "price changed from 1 USD per P1M to 1 USD")]),
+        ([{"currency": "EUR"}], [(PRICE, "price changed from 1 USD per P1M to 1 EUR per P1M")]),
+        ([{"address": EVE}], [(ADDRESS, f"payments go to {EVE}, and went to {ALICE}")]),
+        ([{"amount": "0.5"}], [(PRICE, "price fell from 1 to 0.5 USD per P1M")]),
+        ([{"acceptedCurrencies": ["BSV"]}], [(PRICE, "1 USD per P1M can be paid in USD, BSV, before in USD")]),
+        (
+            [{"amount": 9, "address": EVE}],
+            [
+                (PRICE, "price rose from 1 to 9 USD per P1M"),
+                (ADDRESS, f"payments go to {EVE}, and went to {ALICE}"),
+            ],
+        ),
         ([{"id": "renamed"}], []),
-        ([{"id": "renamed", "amount": 7}], [(PRICE, "1 USD per P1M is 7 USD per P1M")]),
+        ([{"id": "renamed", "amount": 7}], [(PRICE, "price rose from 1 to 7 USD per P1M")]),
         ([{}, {"amount": 5}], []),
-        ([{}, {"amount": 5, "address": EVE}], [(ADDRESS, EVE)]),
+        ([{}, {"amount": 5, "address": EVE}], [(ADDRESS, f"payments go to {EVE}")]),
         ([{"address": ""}], []),
         ([], []),
     ],
@@ -62,8 +70,8 @@ def test_a_card_that_had_no_prices_changed_none() -> None:
 def test_many_changes_are_told_in_one_reason_with_what_else_is_said() -> None:
     before = offers(*({} for _ in range(20)))
     [reason] = price_changes(before, offers(*({"amount": 3} for _ in range(20))), ", by another owner")
-    assert reason.detail.endswith(f" and {20 - MOST} more, by another owner")
-    assert reason.sentence.startswith("the last revision changed a price: ")
+    assert reason.detail.endswith(f" and {20 - MAX_LISTED} more, by another owner")
+    assert reason.sentence.startswith("price rose from 1 to 3 USD")
 
 
 PRICES = st.fixed_dictionaries(
