@@ -54,8 +54,9 @@ class Route:
 
     @property
     def pattern(self) -> str:
-        """The path for aiohttp's router. An id may hold slashes: those of a percent-encoded one are no separators."""
-        return self.path.replace("{id}", "{id:.+}").replace("{what}", "{what:.+}")
+        """The path for aiohttp's router. An id may hold slashes: those of a percent-encoded one are no separators; and
+        line feeds, so that its handler says what is wrong with it."""
+        return self.path.replace("{id}", "{id:(?s:.+)}").replace("{what}", "{what:(?s:.+)}")
 
     @property
     def takes_none(self) -> bool:

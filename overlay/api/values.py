@@ -125,14 +125,15 @@ def one_of(value: str, allowed: tuple[str, ...]) -> str:
 
 
 def moment(value: str) -> int:
-    """Seconds since 1970 of an RFC 3339 date and time, or of a date's beginning in UTC."""
+    """Seconds since 1970 of an RFC 3339 date and time, or of a date's beginning in UTC; 0 for any time before 1970,
+    when there were no blocks."""
     value = value.strip()
     try:
         if _DAY.fullmatch(value):
             day = date.fromisoformat(value)
-            return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp())
+            return max(0, int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()))
         if _MOMENT.fullmatch(value):
-            return int(datetime.fromisoformat(value.upper()).timestamp())
+            return max(0, int(datetime.fromisoformat(value.upper()).timestamp()))
     except (ValueError, OverflowError) as error:
         raise ValueRefusedError("not-a-time", f"{shown(value)} is not a time: {error}") from None
     raise ValueRefusedError(

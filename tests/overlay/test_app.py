@@ -282,7 +282,17 @@ async def test_a_transaction_is_diagnosed_by_txid_or_outpoint(client: ClientSess
 
 
 async def test_what_is_no_transaction_id_is_refused(client: ClientSession) -> None:
-    for what in ("xyz", "ab" * 31, "ab" * 32 + "_", "ab" * 32 + "_x", "%00", "ab" * 32 + "_99999999999", "é" * 64):
+    for what in (
+        "xyz",
+        "ab" * 31,
+        "ab" * 32 + "_",
+        "ab" * 32 + "_x",
+        "%00",
+        "%0A",
+        "a%0Ab",
+        "ab" * 32 + "_99999999999",
+        "é" * 64,
+    ):
         async with client.get(f"/v1/diagnose/{what}") as response:
             assert (await problem(response, 400))["errors"][0]["parameter"] == "what"
 
