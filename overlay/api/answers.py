@@ -32,7 +32,8 @@ REVALIDATE = "public, max-age=0, must-revalidate"
 BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
 
-_TAGS = re.compile(r'(?:W/)?"[^"]*"|\*')
+_TAGS = re.compile(r'(?:W/)?"[^"]*"')
+_KEPT = (hdrs.ETAG, hdrs.CACHE_CONTROL, hdrs.VARY)
 
 
 class Answer(web.Response):
@@ -72,17 +73,27 @@ def weak_etag(*parts: object) -> str:
 
 
 def unchanged(request: web.Request, etag: str) -> bool:
-    """Whether If-None-Match holds this tag, by weak comparison (RFC 9110 §13.1.2)."""
+    """Whether If-None-Match holds this tag, by weak comparison (RFC 9110 §13.1.2). `*` is no tag: `unless_any`."""
     given = request.headers.get("If-None-Match")
     if given is None:
         return False
     opaque = etag.removeprefix("W/")
-    return any(tag == "*" or tag.removeprefix("W/") == opaque for tag in _TAGS.findall(given))
+    return any(tag.removeprefix("W/") == opaque for tag in _TAGS.findall(given))
 
 
 def not_modified(headers: Mapping[str, str]) -> web.Response:
     """A 304 with the headers that a 200 would have had."""
     return web.Response(status=304, headers=headers)
+
+
+def unless_any(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """The response, or a 304 in its place for `If-None-Match: *` where it is a success with an entity tag: whether
+    there is a current representation shows only once it is made (RFC 9110 §13.1.2)."""
+    if request.headers.get(hdrs.IF_NONE_MATCH, "").strip() != "*":
+        return response
+    if response.status != 200 or hdrs.ETAG not in response.headers:
+        return response
+    return not_modified({name: response.headers[name] for name in _KEPT if name in response.headers})
 
 
 async def body(request: web.Request, limit: int) -> bytes:

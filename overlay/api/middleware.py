@@ -15,7 +15,7 @@ from isal import igzip
 
 from indexer.settings import masked
 from indexer.store import StoreUnavailableError
-from overlay.api.answers import EDGE, problem_answer
+from overlay.api.answers import EDGE, problem_answer, unless_any
 from overlay.api.dress import dress
 from overlay.api.edge import Edge
 from overlay.api.limits import Taken
@@ -108,7 +108,7 @@ def _told(request: web.Request, problem: ProblemError, request_id: str) -> web.R
 
 async def _answer(request: web.Request, handler: Handler, request_id: str) -> web.StreamResponse:
     try:
-        return await handler(request)
+        return unless_any(request, await handler(request))
     except ProblemError as error:
         problem = error
     except web.HTTPException as error:

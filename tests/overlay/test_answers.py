@@ -184,6 +184,23 @@ async def test_what_did_not_change_is_a_304(client: ClientSession, path: str) ->
         assert response.status == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/v1/search?limt=1", 400),
+        ("/?limt=1", 400),
+        ("/v1/listings/nobody", 404),
+        ("/listings/nobody", 404),
+        ("/static/nothing.css", 404),
+        ("/v1/status", 200),  # has no entity tag
+    ],
+)
+async def test_any_representation_is_none_of_an_error(client: ClientSession, path: str, status: int) -> None:
+    for headers in ({"If-None-Match": "*"}, {"If-None-Match": " * ", "Accept": "text/html"}):
+        async with client.get(path, headers=headers) as response:
+            assert response.status == status
+
+
 async def test_a_304_is_answered_without_searching(client: ClientSession, services: Services) -> None:
     async with client.get("/v1/search?q=tower") as response:
         tag = response.headers["ETag"]
