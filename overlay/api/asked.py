@@ -55,11 +55,17 @@ class Asked(NamedTuple):
 
 
 NO_EXCHANGE = Exchange()
+NO_HEIGHTS: Mapping[str, int] = {}
 
 
-def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exchange: Exchange = NO_EXCHANGE) -> Asked:
-    """Read a search from its URL parameters; `chains` maps configured names to CAIP-2 ids, in configured order, and
-    `exchange` converts prices.
+def from_pairs(
+    given: Iterable[tuple[str, str]],
+    chains: Mapping[str, str],
+    exchange: Exchange = NO_EXCHANGE,
+    heights: Mapping[str, int] = NO_HEIGHTS,
+) -> Asked:
+    """Read a search from its URL parameters; `chains` maps configured names to CAIP-2 ids, in configured order,
+    `exchange` converts prices, and `heights` are those that chains are indexed up to, by name, where they are known.
 
     Raises BadRequestError naming each fault.
     """
@@ -68,6 +74,8 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exch
     sort = found.get("sort", "relevance")
     place = _place(found, sort, faults) if "cursor" in found else None
     price_currency = _price_currency(found, faults)
+    height_chain = next(iter(names or chains), None)
+    _check_height(found.get("asOfHeight"), height_chain, heights, faults)
     if faults:
         raise BadRequestError(faults)
     query = _query(found, names, sort)
@@ -82,7 +90,6 @@ def from_pairs(given: Iterable[tuple[str, str]], chains: Mapping[str, str], exch
     if "priceCurrency" not in found and not _BOUNDS.isdisjoint(found):
         query = query._replace(quotes=exchange.quotes())
     if not _HEIGHTS.keys().isdisjoint(found):
-        height_chain = next(iter(names or chains), None)
         query = _at_heights(query, found, height_chain)
         notes += tuple(_on_heights(found, names, height_chain))
     if place is not None:
@@ -218,6 +225,16 @@ def _price_currency(found: Mapping[str, Any], faults: list[Fault]) -> str | None
 
 def _by_price(found: Mapping[str, Any]) -> bool:
     return not _BOUNDS.isdisjoint(found) or found.get("sort", "").endswith("price")
+
+
+def _check_height(
+    height: int | None, height_chain: str | None, heights: Mapping[str, int], faults: list[Fault]
+) -> None:
+    """Refuse a height of the future: the registry at it is not known yet, and would be another one then."""
+    tip = heights.get(height_chain) if height_chain is not None else None
+    if height is not None and tip is not None and height > tip:
+        detail = f"asOfHeight: {height:,} is above the newest block of {height_chain} that is indexed, {tip:,}"
+        faults.append(Fault("above-the-tip", detail, "asOfHeight"))
 
 
 def _on_prices(

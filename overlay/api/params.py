@@ -26,13 +26,15 @@ SORT_WORDS = tuple(sign + name for name in SORTS for sign in ("", "-"))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
     """One query parameter. `read` turns its text into a value or raises ValueRefusedError; `many` means that it may
-    be repeated (any of); `schema` is the JSON Schema of one value."""
+    be repeated (any of); `may_be_empty` that an empty value counts as not given; `schema` is the JSON Schema of one
+    value."""
 
     name: str
     description: str
     schema: dict[str, Any]
     read: Callable[[str], Any]
     many: bool = False
+    may_be_empty: bool = False
     aliases: tuple[str, ...] = field(default=())
 
 
@@ -96,6 +98,7 @@ SEARCH = _table(
         "without a second one, a `-` alone, `--` and a filter without a value say nothing.",
         schema={"type": "string"},
         read=values.words,
+        may_be_empty=True,
         aliases=("query",),
     ),
     _words("type", "What to find.", KINDS, many=True),
@@ -136,8 +139,8 @@ SEARCH = _table(
     ),
     Parameter(
         name="asOfHeight",
-        description="The registry as it stood after this block of `chain` (default: the first configured); nothing "
-        "unconfirmed, and of each listing the last 256 states.",
+        description="The registry as it stood after this block of `chain` (default: the first configured), at most the "
+        "newest one indexed; nothing unconfirmed, and of each listing the last 256 states.",
         schema={"type": "integer", "minimum": 0},
         read=values.whole,
     ),
@@ -155,7 +158,14 @@ SEARCH = _table(
         schema={"type": "number", "default": 0},
         read=partial(values.clamped, low=0, high=MAX_OFFSET + 1),
     ),
-    _text("cursor", "The `nextCursor` of the page before, instead of `offset`; the rest stays the same.", many=False),
+    Parameter(
+        name="cursor",
+        description="The `nextCursor` of the page before, instead of `offset`; the rest stays the same. Empty: the "
+        "first page.",
+        schema={"type": "string"},
+        read=values.text,
+        may_be_empty=True,
+    ),
     Parameter(
         name="facets",
         description=f"What to count over all that was found: {', '.join(FACETS)}, comma-separated or repeated; "
@@ -180,7 +190,13 @@ SEARCH = _table(
 )
 
 SUGGEST = _table(
-    Parameter(name="q", description="What has been typed so far.", schema={"type": "string"}, read=values.words),
+    Parameter(
+        name="q",
+        description="What has been typed so far.",
+        schema={"type": "string"},
+        read=values.words,
+        may_be_empty=True,
+    ),
     _clamped("limit", "Completions.", 1, 20, 8),
 )
 
@@ -233,10 +249,8 @@ def pairs(query_string: str) -> list[tuple[str, str]]:
 
 
 def read(given: Iterable[tuple[str, str]], table: Table) -> tuple[dict[str, Any], list[Fault]]:
-    """The values of `given` by `table`: a tuple for each parameter that may be repeated, and all that is wrong.
-
-    A blank value counts as not given, since a browser sends every empty field of a form.
-    """
+    """The values of `given` by `table`: a tuple for each parameter that may be repeated, and all that is wrong. An
+    empty value is wrong, but for parameters that may be empty, where it counts as not given."""
     texts: dict[str, list[str]] = {}
     faults: list[Fault] = []
     for key, value in given:
@@ -244,6 +258,8 @@ def read(given: Iterable[tuple[str, str]], table: Table) -> tuple[dict[str, Any]
             faults.append(_unknown(key, table.names))
         elif value and not value.isspace():
             texts.setdefault(parameter.name, []).append(value)
+        elif not parameter.may_be_empty:
+            faults.append(Fault("empty", f"{key} is empty: give it a value or leave it out", parameter.name))
     found = {name: _value(table.names[name], several, faults) for name, several in texts.items()}
     return {name: value for name, value in found.items() if value is not None}, faults
 

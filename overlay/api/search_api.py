@@ -39,7 +39,7 @@ async def search(request: web.Request) -> web.Response:
     headers: dict[str, str] = {hdrs.ETAG: etag, hdrs.CACHE_CONTROL: REVALIDATE}
     if unchanged(request, etag):
         return not_modified(headers)
-    asked = from_pairs(pairs(query_string), services.chains(), services.exchange)
+    asked = from_pairs(pairs(query_string), services.chains(), services.exchange, heights)
     hits = await found(request, asked)
     more: Mapping[str, Any] = {}
     if extras.wanted(asked, hits):

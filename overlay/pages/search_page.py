@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import ceil
 from typing import NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import unquote_plus, urlencode
 from weakref import WeakKeyDictionary
 
 from aiohttp import web
@@ -91,7 +91,7 @@ class Made(NamedTuple):
 async def search(request: web.Request) -> web.Response:
     """The search page, or the page of items as JSON when Accept prefers that."""
     query_string = request.rel_url.raw_query_string
-    if (plain := _undecorated(query_string)) != query_string:
+    if (plain := _plain(query_string)) != query_string:
         target = f"/?{plain}" if plain else "/"
         return web.Response(status=302, headers={"Location": target, "Cache-Control": "no-store"})
     if wants_json(request):
@@ -103,7 +103,7 @@ async def search(request: web.Request) -> web.Response:
     etag = page_etag(request, index, heights, query_string, seen)
     if unchanged(request, etag):
         return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
-    given, outcome = await _outcome(request, query_string)
+    given, outcome = await _outcome(request, query_string, heights)
     if index is None and outcome.hits and not outcome.hits.total:
         outcome = Outcome(outcome.asked, None, _UNMADE)
         answer = html_answer(await to_thread(_page, services, given, outcome, heights), status=503)
@@ -113,14 +113,14 @@ async def search(request: web.Request) -> web.Response:
     return html_answer(body, status=400 if outcome.faults else 200, etag=None if outcome.faults else etag)
 
 
-async def _outcome(request: web.Request, query_string: str) -> tuple[Pairs, Outcome]:
+async def _outcome(request: web.Request, query_string: str, heights: Mapping[str, int]) -> tuple[Pairs, Outcome]:
     services = request.app[SERVICES]
     given: Pairs = ()
     try:
         if len(query_string) > LONGEST:
             raise BadRequestError((Fault("too-long", f"the page reads searches of up to {LONGEST:,} characters"),))
         given = pairs(query_string)
-        asked = from_pairs(given, services.chains(), services.exchange)
+        asked = from_pairs(given, services.chains(), services.exchange, heights)
         hits = await _found(request, asked)
         if hits.facets == {}:
             asked = asked._replace(notes=(*asked.notes, _UNCOUNTED))
@@ -129,9 +129,12 @@ async def _outcome(request: web.Request, query_string: str) -> tuple[Pairs, Outc
         return given, Outcome(None, None, problem.faults)
 
 
-def _undecorated(query_string: str) -> str:
-    said = (each for each in query_string.split("&") if not each.startswith("utm_"))
-    return "&".join(each for each in said if each.partition("=")[0] not in _DECORATIONS)
+def _plain(query_string: str) -> str:
+    """The query string without what others add to links, and without the fields of the form that were left empty."""
+    fields = ((field, *field.partition("=")) for field in query_string.split("&") if not field.startswith("utm_"))
+    return "&".join(
+        field for field, name, _, value in fields if name not in _DECORATIONS and unquote_plus(value).strip()
+    )
 
 
 async def _found(request: web.Request, asked: Asked) -> Hits:

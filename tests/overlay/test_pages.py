@@ -233,6 +233,15 @@ async def test_what_others_add_to_a_link_is_no_part_of_the_search(client: Client
         assert response.status == 400
 
 
+@pytest.mark.parametrize("accept", [BROWSER["Accept"], "application/json"])
+async def test_fields_left_empty_in_the_form_are_no_part_of_the_search(client: ClientSession, accept: str) -> None:
+    sent = "/?q=&minPrice=+&maxPrice=%C2%A0&priceCurrency=&type=agent&sort=relevance"
+    async with client.get(raw(sent), headers={"Accept": accept}, allow_redirects=False) as response:
+        assert (response.status, response.headers["Location"]) == (302, "/?type=agent&sort=relevance")
+    async with client.get(raw("/?q=&maxPrice="), headers={"Accept": accept}) as response:
+        assert (response.status, str(response.url.relative())) == (200, "/")
+
+
 @pytest.mark.parametrize(
     ("accept", "json_wanted"),
     [

@@ -133,8 +133,23 @@ def test_an_offset_beyond_the_last_is_clamped_and_has_no_items() -> None:
     assert ask("offset=-3").query.offset == 0
 
 
-def test_blank_values_are_not_given_since_a_form_sends_its_empty_fields() -> None:
-    assert ask("q=&type=&maxPrice=&limit=+&sort=&cursor=") == ask("")
+def test_an_empty_value_is_refused_by_name() -> None:
+    may_be_empty = {"q", "query", "cursor"}
+    for name in SEARCH.names.keys() - may_be_empty:
+        for empty in ("", "+", "%09%20", "%C2%A0"):
+            assert faults(f"{name}={empty}") == [(name, "empty")]
+    assert faults("skillId=&tag=x&type=") == [("skillId", "empty"), ("type", "empty")]
+    assert ask("q=&query=+&cursor=") == ask("")
+
+
+def test_the_registry_of_a_height_above_the_tip_is_refused() -> None:
+    heights = {"bsv": 125, "ltc": 7}
+    assert from_pairs([("asOfHeight", "125")], CHAINS, heights=heights).query.as_of == 125
+    for given_pairs in ([("asOfHeight", "126")], [("asOfHeight", "8"), ("chain", "ltc")]):
+        with pytest.raises(BadRequestError) as refused:
+            from_pairs(given_pairs, CHAINS, heights=heights)
+        assert [(fault.parameter, fault.code) for fault in refused.value.faults] == [("asOfHeight", "above-the-tip")]
+    assert from_pairs([("asOfHeight", "9"), ("chain", "demo")], CHAINS, heights=heights).query.as_of == 9
 
 
 def test_unknown_parameters_are_named_with_a_hint() -> None:
@@ -239,6 +254,8 @@ def test_without_a_chain_height_filters_are_named_as_not_applied() -> None:
         ("2025-01-31T00:00:00Z", 1738281600),
         ("2025-01-31T02:00:00+02:00", 1738281600),
         ("2025-01-31t00:00:00.5z", 1738281600),
+        ("1969-12-31", 0),
+        ("0001-01-01T00:00:00+14:00", 0),
     ],
 )
 def test_times_are_rfc_3339_or_dates(written: str, meant: int) -> None:
