@@ -28,6 +28,7 @@ from overlay.engines import Cursor
 from overlay.ports import Services
 from overlay.query import Hits
 from overlay.search import asked_words
+from overlay.visible import one_line
 
 
 async def search(request: web.Request) -> web.Response:
@@ -80,7 +81,9 @@ async def found(request: web.Request, asked: Asked) -> Hits:
 
 
 async def suggest(request: web.Request) -> web.Response:
-    """Completions of what is being typed, the best first."""
+    """Completions of what is being typed, the best first, with control and bidi characters as escapes.
+
+    A tag that holds such is left out: as a filter its escaped text would find nothing."""
     services = request.app[SERVICES]
     given = taken(request.rel_url.raw_query_string, SUGGEST)
     text, limit = asked_words.read(given.get("q", "")).text, given.get("limit", 8)
@@ -88,5 +91,9 @@ async def suggest(request: web.Request) -> web.Response:
         completions = await to_thread(services.engine.suggest, text, limit)
     else:
         completions = services.engine.suggest(text, limit)
-    items = [{"text": each.text, "kind": each.kind} | ({"id": each.id} if each.id else {}) for each in completions]
+    items = [
+        {"text": text, "kind": each.kind} | ({"id": each.id} if each.id else {})
+        for each in completions
+        if (text := one_line(each.text)) == each.text or each.kind != "tag"
+    ]
     return json_answer({"items": items}, headers={"Cache-Control": REVALIDATE})

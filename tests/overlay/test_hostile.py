@@ -10,6 +10,7 @@ from aiohttp import ClientSession
 
 from overlay.api.app import create_app
 from overlay.api.routes import ROUTES
+from overlay.engines import Suggestion
 from overlay.ports import Services
 from tests.overlay.calls import engine_of, problem, raw, talk
 
@@ -89,3 +90,19 @@ async def test_the_real_sample_is_what_is_served(services: Services, sample: Pat
     assert {document.registration for document in engine_of(services).documents} == {
         entry["id"] for entry in oracle["registrations"]
     }
+
+
+async def test_suggestions_show_no_character_that_hides_or_reorders(
+    client: ClientSession, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = "safe\u202egnp\u2066\x1b[31m\x07\u200b\x9b2J\tname\n"
+    kinds = (("listing", "id"), ("skill", None), ("tag", None))
+    told = [Suggestion(text, kind, id_) for text in (hostile, "سلام عليكم") for kind, id_ in kinds]
+    monkeypatch.setattr(engine_of(services), "suggest", lambda *_: told)
+    async with client.get("/v1/suggest?q=safe") as response:
+        items = (await response.json())["items"]
+    escaped = "safe\\u202egnp\\u2066\\x1b[31m\\x07\\u200b\\x9b2J\\tname\\n"
+    assert [(item["text"], item["kind"]) for item in items] == [
+        (escaped, "listing"), (escaped, "skill"),
+        ("سلام عليكم", "listing"), ("سلام عليكم", "skill"), ("سلام عليكم", "tag"),
+    ]  # fmt: skip
