@@ -219,9 +219,8 @@ class House:
 
 
 def build(settings: Settings, *, follow: bool, serve: bool) -> House:
-    """Everything for `up` (both), `index` (follow) or `serve`. Raises SourceError, StoreError, EngineError, OSError."""
-    from indexer.chains.several import join
-
+    """Everything for `up` (both), `index` (follow) or `serve`. Raises SettingsError, StoreError, EngineError,
+    OSError."""
     house = House(settings=settings, store=open_store(settings, make=True, read=not follow))
     try:
         if follow:
@@ -229,7 +228,7 @@ def build(settings: Settings, *, follow: bool, serve: bool) -> House:
 
             house.writer = Writer(house.store.engine)
             house.writer.clear_pending()
-            house.chains = tuple(join(name, urls, house.writer) for name, urls in settings.sources().items())
+            house.chains = _chains(settings, house.writer)
         if serve:
             house.engine = open_index(settings, make=True)
             house.copies = open_copies(settings)
@@ -237,6 +236,17 @@ def build(settings: Settings, *, follow: bool, serve: bool) -> House:
         house.close()
         raise
     return house
+
+
+def _chains(settings: Settings, writer: Writer) -> tuple[Chain, ...]:
+    """The configured chains, not connected yet. Raises SettingsError for a URL that is wrong whatever answers there."""
+    from indexer.chains import SourceError
+    from indexer.chains.several import join
+
+    try:
+        return tuple(join(name, urls, writer) for name, urls in settings.sources().items())
+    except SourceError as error:
+        raise SettingsError(str(error)) from None
 
 
 def diagnose(

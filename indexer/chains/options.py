@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from urllib.parse import parse_qsl
 
@@ -28,3 +29,14 @@ def read(name: str, query: str, source: str, takes: Sequence[str], chains: Seque
     if "chain" in options and options["chain"] not in chains:
         raise SourceError(f"{name}: chain={options['chain']!r} is not read from {source}; use {', '.join(chains)}")
     return options
+
+
+def check_port(name: str, url: str, what: str = "its URL") -> None:
+    """Raise SourceError naming the port of `what` where it is no number from 1 to 65535. An @ after the place of the
+    port may end a password that was not percent-encoded, which is then not repeated."""
+    authority, *rest = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)
+    port = re.fullmatch(r"(?:.*@)?(?:\[[^\]]*\]|[^:\[\]]*):(.+)", authority)
+    if port is None or any("@" in part for part in rest):
+        return
+    if not (re.fullmatch("[0-9]{1,5}", port[1]) and 1 <= int(port[1]) <= 65_535):
+        raise SourceError(f"{name}: the port of {what} is {port[1][:20]!a}, and must be a number from 1 to 65535")

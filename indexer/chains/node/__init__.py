@@ -17,4 +17,6 @@ def create(name: str, url: str, headers: HeaderRows | None = None) -> NodeChain:
     """The chain of the node at a URL, not asked anything yet. Raises SourceError saying what is wrong with it."""
     base, _, query = url.partition("?")
     given = options.read(name, query, base.partition(":")[0], _OPTIONS)
+    for publisher in given.get("zmq", "").split(","):
+        options.check_port(name, publisher, "zmq=")
     return NodeChain(name, address.read(name, base, given.get("cookie")), given, headers)

@@ -26,6 +26,7 @@ from indexer.chains import (
     create,
     module,
 )  # fmt: skip
+from indexer.chains.options import check_port
 from indexer.chains.several.group import Group, Pace, partial
 from indexer.chains.several.rows import SharedRows
 from indexer.chains.several.source import Source, State
@@ -43,7 +44,10 @@ _T = TypeVar("_T")
 
 
 def join(name: str, urls: Sequence[str], headers: HeaderRows | None = None) -> Chain:
-    """The chain that these URLs describe: of one source, itself; of more, all of them. Raises SourceError."""
+    """The chain that these URLs describe: of one source, itself; of more, all of them. Nothing is connected. Raises
+    SourceError where a URL is wrong."""
+    for url in urls:
+        check_port(name, url)
     if len(urls) == 1:
         return create(name, urls[0], headers)
     if {module(name, url) for url in urls} == {SNAPSHOTS}:
