@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from argparse import Action, ArgumentParser
 from collections.abc import Sequence
@@ -34,6 +35,10 @@ EXIT_CODES = {
     "builtins.OSError": 3,
 }
 """Exit codes of the exceptions that are no mistake of this program's, by name: nothing is imported to look them up."""
+
+
+_ROUTE = re.compile(r"(?<!\S)(?:GET |POST )?/v1/(search|diagnose|check|status)\b(?:/\{\w+\})?")
+"""A route in a sentence of the API, whose command does the same."""
 
 
 class _Version(Action):
@@ -91,4 +96,4 @@ def _exit_code(error: Exception) -> int | None:
 def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(getattr(error, "orig", None) or error)
+    return _ROUTE.sub(r"`a2b \1`", str(getattr(error, "orig", None) or error))

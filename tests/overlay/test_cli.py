@@ -240,6 +240,7 @@ def test_what_nobody_knows_is_not_found(command: str, name: str, run: Run, data:
     found = run(command, name, "--data", data)
     assert (found.code, found.out) == (1, "")
     assert "no listing has the id" in found.err
+    assert found.err.endswith("; `a2b diagnose` tells what became of a transaction\n")
     assert "\x1b" not in found.err
 
 
@@ -413,7 +414,8 @@ def test_a_running_overlay_gives_the_same_answers(
 
 
 def test_a_running_overlay_s_refusals_are_told_apart(run: Run, served: str) -> None:
-    assert run("show", "00" * 32 + "_0", "--url", served).code == 1
+    unknown = run("show", "00" * 32 + "_0", "--url", served)
+    assert (unknown.code, "/v1/" in unknown.err, "`a2b diagnose`" in unknown.err) == (1, False, True)
     refused = run("search", "--limit", "x", "--url", f"{served}/")
     assert refused == Done(2, "", "a2b: limit: 'x' is not a number\n")
     assert run("diagnose", "--raw", "00", "--url", served).code == 2
