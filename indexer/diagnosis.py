@@ -44,9 +44,9 @@ _STEP_OF = {
         "satoshi",
     ),
     **dict.fromkeys(
-        ("pointer-domain", "pointer-hash", "pointer-uri", "pointer-extra", "pointer-mismatch", "pointer-encoding",
-         "pointer-split", "pointer-withdrawn", "account-closed", "account-points", "entry-no-uri", "entry-burned",
-         "data-uri"),
+        ("pointer-domain", "pointer-hash", "pointer-uri", "pointer-path", "pointer-extra", "pointer-mismatch",
+         "pointer-encoding", "pointer-split", "pointer-withdrawn", "account-closed", "account-points", "entry-no-uri",
+         "entry-burned", "data-uri"),
         "pointer",
     ),
 }  # fmt: skip

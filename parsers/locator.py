@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import NamedTuple
+from urllib.parse import unquote
 
 import idna
 
@@ -30,15 +31,17 @@ class Locator(NamedTuple):
 def locate(uri: str) -> Locator | Reason:
     """What an https or ipfs URI names, or the reason why it names nothing.
 
-    A URI that is exactly the well-known path of a card is named by its domain. Ports and user names are refused.
+    A URI that is exactly the well-known path of a card is named by its domain. Ports and user names are refused, and so
+    are dot segments in an ipfs path: a gateway would resolve them to a path outside the CID.
     """
     scheme, rest = _split(uri)
     if len(uri) > MAX_URI or scheme not in ("https", "ipfs"):
         return Reason("pointer-uri")
     host, slash, path = rest.partition("/")
     if scheme == "ipfs":
-        fits = _CID.match(host) and _PATH.match(path)
-        return Locator(f"ipfs://{host}{slash}{path}", "") if fits else Reason("pointer-uri")
+        if not (_CID.match(host) and _PATH.match(path)):
+            return Reason("pointer-uri")
+        return Reason("pointer-path") if has_dot_segments(path) else Locator(f"ipfs://{host}{slash}{path}", "")
     host = host_of(uri)
     path = rest[len(host) :]
     name = a_label(host)
@@ -47,6 +50,15 @@ def locate(uri: str) -> Locator | Reason:
     if not _PATH.match(path):
         return Reason("pointer-uri")
     return Locator(name if path in WELL_KNOWN else f"https://{name}{path or '/'}", name)
+
+
+def has_dot_segments(path: str) -> bool:
+    """Whether a segment of a URI path (its query is ignored) is `.` or `..` for any reader (RFC 3986 §5.2.4): also
+    percent-encoded, once or repeatedly, and with a backslash as separator."""
+    path = path.partition("?")[0]
+    while (decoded := unquote(path)) != path:
+        path = decoded
+    return not {".", ".."}.isdisjoint(re.split(r"[/\\]", path))
 
 
 def host_of(uri: str) -> str:

@@ -37,6 +37,7 @@ SENTENCES: dict[str, str] = {
     "pointer-domain": "not a domain name",
     "pointer-hash": "the hash is neither 32 bytes nor 64 hex digits",
     "pointer-uri": "the uri is neither https nor ipfs",
+    "pointer-path": "the path of the ipfs uri has a segment '.' or '..', which could lead out of its CID",
     "pointer-extra": "more follows than a domain and a hash",
     "pointer-mismatch": "the hash is not that of the card beside it",
     "pointer-encoding": "the pointer cannot be decoded: {}",

@@ -19,7 +19,7 @@ from indexer.fetching.reasons import FetchError, shown
 from parsers import cid as cids
 from parsers.cid import Shape
 from parsers.errors import ParseError, ProofError
-from parsers.locator import Locator, locate
+from parsers.locator import Locator, has_dot_segments, locate
 
 MAX_DEPTH = 8
 """Directories that a path may lead through."""
@@ -95,6 +95,8 @@ class Gateway:
             raise FetchError("fetch-cid", shown(str(error))) from None
 
     async def _get(self, client: httpx.AsyncClient, url: str, accept: str) -> bytes:
+        if has_dot_segments(url.removeprefix(self._base)):
+            raise FetchError("fetch-url", f"a path that leads out of its CID: {shown(url)}")
         headers = {"User-Agent": USER_AGENT, "Accept": accept, "Accept-Encoding": "identity"}
         try:
             async with client.stream("GET", url, headers=headers) as response:

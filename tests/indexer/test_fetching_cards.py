@@ -19,6 +19,7 @@ from indexer.fetching.network import tls_context
 from indexer.fetching.reasons import FetchError
 from indexer.fetching.resolving import SystemResolver, table
 from parsers.cid import DAG_PB, Cid
+from parsers.locator import Locator
 from tests.clocks import Clock
 from tests.hostile import PUBLIC, QUICK, Hostile, Net, answer, authority, net, ok, raw, redirect, server, silent
 from tests.parsers.test_cid import CARD as IPFS_CARD
@@ -455,6 +456,20 @@ async def test_what_is_no_file_on_ipfs_is_named(uri: str, code: str, blocks: tup
     found = await cards(blocks[1], net).fetch_card(uri, ANYTHING)
     assert found.refusal is not None
     assert found.refusal.code == code
+
+
+@pytest.mark.parametrize("path", ["../../admin", "%2e%2e/%2E%2e/admin", "a%5c..%5cadmin"])
+async def test_a_gateway_is_never_asked_for_what_is_outside_the_cid(
+    path: str, blocks: tuple[Blocks, Gateway], net: Net, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, gateway = blocks
+    uri = f"ipfs://{VECTORS['many'].v0}/{path}"
+    for _ in ("refused as a locator", "and again where an older version had stored it as one"):
+        found = await cards(gateway, net).fetch_card(uri, ANYTHING)
+        assert found.refusal is not None
+        assert found.refusal.code == "fetch-url"
+        assert not [asked for asked in served.asked if "admin" in asked]
+        monkeypatch.setattr("indexer.fetching.gateway.locate", lambda uri: Locator(uri, ""))
 
 
 async def test_a_gateway_in_trouble_is_named(blocks: tuple[Blocks, Gateway], net: Net, authority: trustme.CA) -> None:
