@@ -1,16 +1,18 @@
 """A program of its own that makes a small picture of what a stranger calls one: bytes in, WebP out, and nothing else.
 
 Decoders of pictures are what strangers attack. So they run here, in a process that has seconds, little memory, no
-environment and no file to write, and what comes out are pixels that were drawn anew: no metadata, no second format
-hidden behind the first, no script. Run by `indexer.logos` as `python -I thumbnail.py`; anything but exit code 0 means
-that there is no picture.
+environment, no network and no files (by seccomp, see `sandbox`; without it, none that it may write). What comes out
+are pixels that were drawn anew: no metadata, no second format hidden behind the first, no script. Run by
+`indexer.logos` as `python -I thumbnail.py`; anything but exit code 0 means that there is no picture.
 """
 
 from __future__ import annotations
 
 import resource
 import sys
+import warnings
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,12 +61,35 @@ def _webp(picture: Image, quality: int) -> bytes:
     return made.getvalue()
 
 
-def main() -> None:
-    """Standard input to standard output."""
+def confine() -> bool:
+    """Give up everything that drawing does not need, for good; False where the kernel has no seccomp. Nothing can be
+    imported afterwards: a confined process opens no file."""
+    sys.path.append(str(Path(__file__).resolve().parents[2]))  # run as a program, this file belongs to no package
+    from indexer.fetching import sandbox
+
+    _draw_once()
+    warnings.simplefilter("ignore")  # to print one, Python would open the source
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    return sandbox.install()
+
+
+def _draw_once() -> None:
+    """Import all that Pillow imports on first use: every plugin, and what reading and writing a picture needs."""
+    from PIL.Image import init, new
+
+    init()
+    for form in FORMATS:
+        drawn = BytesIO()
+        new("RGB", (2, 2)).save(drawn, form)
+        thumbnail(drawn.getvalue())
+
+
+def main() -> None:
+    """Standard input to standard output."""
+    confine()
     sys.stdout.buffer.write(thumbnail(sys.stdin.buffer.read(MOST_BYTES + 1)[:MOST_BYTES]))
 
 
