@@ -10,6 +10,7 @@ from parsers.cards import Kind
 from parsers.locator import locate
 from parsers.reasons import Reason
 from parsers.tx import Outpoint
+from parsers.witness_commitment import Coinbase
 
 UNCONFIRMED = 2**31 - 1
 """The height of what is in no block yet: above every other."""
@@ -127,18 +128,25 @@ class Event:
 
 
 class Proof(NamedTuple):
-    """That a transaction is in a block: its raw bytes, and its merkle path in the binary form of BRC-74."""
+    """That a transaction is in a block: its raw bytes, and its merkle path in the binary form of BRC-74.
+
+    `witness` is the merkle path of its wtxid (BIP 141) in the same form, which leads to what the block's coinbase
+    commits to; None where witnesses carry no envelopes, in a block that commits to none, and where it was not stored.
+    """
 
     raw: bytes
     bump: bytes
+    witness: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """All that one block had to say: its events in order, the card bodies they name by SHA-256, and the proofs of the
-    transactions that said it, by txid."""
+    transactions that said it, by txid. `coinbase` proves the witnesses of these, on chains where they carry envelopes.
+    """
 
     ref: BlockRef
     events: tuple[Event, ...]
     cards: dict[bytes, bytes]
     proofs: dict[bytes, Proof] = field(default_factory=dict)
+    coinbase: Coinbase | None = None

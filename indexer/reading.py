@@ -13,11 +13,12 @@ from heapq import heapify, heappop, heappush
 from indexer.chains import Excerpt, Rules
 from indexer.facts import UNCONFIRMED, BlockRef, Proof, Reading, State
 from indexer.one_sat import OutputReader
-from indexer.proving import proofs
+from indexer.proving import BlockProofs, proofs
 from indexer.registry import Registry
 from indexer.session import Session, Values
 from indexer.tapscripts import WitnessReader
 from parsers import block, tx
+from parsers.errors import BlockError
 from parsers.tx import Outpoint, Transaction
 
 
@@ -50,14 +51,20 @@ def read_block(
     session = Session(ref.height, rules, network, _seats(registry, spent), values)
     for index in spend_order(flagged):
         _read_tx(session, index, flagged[index])
-    made = proofs(ref, data, rules, session.events) if session.events else {}
-    return Read(Reading(ref, tuple(session.events), session.cards, made), frozenset(session.wanted))
+    made = proofs(ref, data, rules, session.events) if session.events else BlockProofs({})
+    reading = Reading(ref, tuple(session.events), session.cards, made.transactions, made.coinbase)
+    return Read(reading, frozenset(session.wanted))
 
 
 def _read_excerpt(
     ref: BlockRef, excerpt: Excerpt, rules: Rules, network: str, registry: Registry, values: Values
 ) -> Read:
-    """Read transactions that were proved to be in a block; the proofs of those that say something go with them."""
+    """Read transactions that were proved to be in a block; the proofs of those that say something go with them.
+
+    Raises BlockError where witnesses carry envelopes: the merkle path of a txid does not prove a witness.
+    """
+    if rules.envelope == "witness":
+        raise BlockError(f"block {ref.height:,}: only a whole block of {rules.coin} proves the witnesses in it")
     told = {each.tx_index: tx.read(each.raw, segwit=rules.segwit) for each in excerpt.transactions}
     session = Session(ref.height, rules, network, _seats(registry, _prevouts(told.values())), values)
     for index in spend_order(told):

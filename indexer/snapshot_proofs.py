@@ -16,7 +16,7 @@ from parsers.errors import ParseError
 
 def proof_lines(reading: Reading) -> Iterator[bytes]:
     """The proofs of a block as lines, sorted by txid."""
-    for txid, (raw, path) in sorted(reading.proofs.items()):
+    for txid, (raw, path, _) in sorted(reading.proofs.items()):
         told = {"txid": txid[::-1].hex(), "raw": b64encode(raw).decode(), "bump": path.hex()}
         yield dump({"proof": told})
 

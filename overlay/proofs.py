@@ -86,7 +86,7 @@ def _bare(store: Store, chain: str, outpoint: Outpoint) -> Evidence:
             "then index the chain again to have them"
         )
     caip2 = store.chains().get(chain, chain)
-    raw, path = found.proof
+    raw, path, _ = found.proof
     return Evidence(
         chain=chain, caip2=caip2, outpoint=outpoint, ref=found.ref, raw=raw, path=path,
         beef=_beef(raw, path, caip2), before=None, after=None,

@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from parsers import block_loop as loop
-from parsers import hashing
+from parsers import hashing, tx
 from parsers.errors import BlockError
 from parsers.tx import Outpoint
 from parsers.watched import Buffer, Watched, address
 
 __all__ = [
-    "Buffer", "Candidate", "Candidates", "Watched", "check", "header", "inputs", "merkle_root", "prepare", "spending",
-    "tx_count", "tx_offsets", "txids", "worth_reading",
+    "Buffer", "Candidate", "Candidates", "Watched", "check", "has_witness", "header", "inputs", "merkle_root",
+    "prepare", "spending", "tx_count", "tx_offsets", "txids", "witness_tree", "worth_reading",
 ]  # fmt: skip
 
 HEADER = 80
@@ -215,3 +215,24 @@ def merkle_tree(
 ) -> hashing.Tree:
     """As `merkle_root`, with the branches of the transactions of these numbers (the coinbase's is 0), in one pass."""
     return hashing.merkle(_hashes(data, offsets, segwit=segwit), chosen)
+
+
+def witness_tree(data: Buffer, offsets: npt.NDArray[np.int64], chosen: Sequence[int]) -> hashing.Tree:
+    """As `merkle_tree` on chains with segwit, but over the wtxids, the coinbase's being 32 zero bytes (BIP 141)."""
+    wtxids = hashing.hash_all(data, offsets[:-1], offsets[1:])
+    for number in np.flatnonzero(np.isin(_flags(data, offsets), (8, 9))).tolist():
+        raw = bytes(data[offsets[number] : offsets[number + 1]])
+        wtxids[number] = np.frombuffer(tx.wtxid(raw), np.uint32)
+    wtxids[0] = 0
+    return hashing.merkle(wtxids, chosen)
+
+
+def has_witness(data: Buffer, offsets: npt.NDArray[np.int64]) -> bool:
+    """Whether a transaction of a block on a chain with segwit carries a witness."""
+    return bool(np.isin(_flags(data, offsets), (1, 9)).any())
+
+
+def _flags(data: Buffer, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """The flag of each transaction (BIP 144: 1 for a witness; Litecoin: 8 for MWEB), 0 for one without a marker."""
+    held = np.frombuffer(data, np.uint8)
+    return np.where(held[offsets[:-1] + 4] == 0, held[offsets[:-1] + 5], np.uint8(0))

@@ -187,6 +187,17 @@ def read(data: bytes, offset: int = 0, *, segwit: bool = False) -> Transaction:
 _SEGWIT_FLAGS = (b"\1", b"\x08", b"\x09")
 
 
+def wtxid(raw: bytes) -> bytes:
+    """The wtxid (BIP 141; 32 bytes, internal byte order) of a transaction that fills `raw` as a block serialises it.
+
+    Litecoin's MWEB bit, and the empty MWEB part before the lock time, are left out of it.
+    """
+    if raw[4:5] == b"\0" and raw[5:6] in _SEGWIT_FLAGS[1:]:
+        marker = b"\0\1" if raw[5] & 1 else b""
+        raw = raw[:4] + marker + raw[6:-5] + raw[-4:]
+    return sha256d(raw)
+
+
 def read_exactly(data: bytes, *, segwit: bool = False) -> Transaction:
     """Read one transaction that must fill `data`, as a client hands one in. Raises TransactionError otherwise."""
     tx = read(data, segwit=segwit)

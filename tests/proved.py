@@ -10,6 +10,8 @@ from indexer.store import Store, proofs
 from indexer.store.tables import events
 from indexer.store.tables import proofs as table
 from parsers.tx import read_exactly
+from tests.oracles.wire import Tape, read_tx, sha256d
+from tests.oracles.witness_commitments import commitment, wtxid
 
 
 def check_proofs(store: Store, chain: str, *, segwit: bool = False) -> int:
@@ -31,7 +33,26 @@ def check_proofs(store: Store, chain: str, *, segwit: bool = False) -> int:
         assert (found.ref, found.ref.height) == (store.block(chain, height), height)
         told, root = climb(found.proof.bump, txid)
         assert (told, root) == (height, found.ref.header[36:68])
+        _check_witness(found, segwit=segwit)
     return len(said)
+
+
+def _check_witness(found: proofs.Proved, *, segwit: bool) -> None:
+    """Where witnesses carry envelopes, the one stored is the one that the block's coinbase commits to."""
+    if not segwit:
+        assert (found.coinbase, found.proof.witness) == (None, None)
+        return
+    assert found.coinbase is not None
+    first = read_tx(Tape(found.coinbase.raw))
+    assert climb(found.coinbase.bump, bytes.fromhex(first.txid)[::-1]) == (found.ref.height, found.ref.header[36:68])
+    said = commitment(first)
+    if said is None:
+        assert found.proof.witness is None
+        assert not read_tx(Tape(found.proof.raw), segwit=True).witnesses
+        return
+    assert found.proof.witness is not None
+    _, root = climb(found.proof.witness, wtxid(found.proof.raw))
+    assert said == sha256d(root + found.coinbase.reserved)
 
 
 def climb(path: bytes, txid: bytes) -> tuple[int, bytes]:

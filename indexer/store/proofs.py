@@ -6,21 +6,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, func, select
+from sqlalchemy import Connection, Engine, and_, delete, func, select
 
 from indexer.facts import BlockRef, Proof, Reading
 from indexer.store import rows
 from indexer.store.batches import batches
 from indexer.store.headers import PAGE, SIZE
-from indexer.store.tables import blocks, events, headers, proofs
+from indexer.store.tables import blocks, coinbases, events, headers, proofs, witness_paths
+from parsers.witness_commitment import Coinbase
+
+BESIDE = and_(*(witness_paths.c[name] == proofs.c[name] for name in ("chain", "height", "txid")))
+"""Which row of `witness_paths` belongs to one of `proofs`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """A proof that is kept, and the block it hangs from."""
+    """A proof that is kept, and the block it hangs from. `coinbase` proves the transaction's witness, None on chains
+    whose witnesses carry no envelopes and where it was not stored."""
 
     ref: BlockRef
     proof: Proof
+    coinbase: Coinbase | None = None
 
 
 def of(reading: Reading) -> Iterator[dict[str, Any]]:
@@ -28,6 +34,21 @@ def of(reading: Reading) -> Iterator[dict[str, Any]]:
     ref = reading.ref
     for txid, proof in reading.proofs.items():
         yield {"chain": ref.chain, "height": ref.height, "txid": txid, "raw": proof.raw, "bump": proof.bump}
+
+
+def witness_paths_of(reading: Reading) -> Iterator[dict[str, Any]]:
+    """The rows of the merkle paths of a block's wtxids."""
+    ref = reading.ref
+    for txid, proof in reading.proofs.items():
+        if proof.witness is not None:
+            yield {"chain": ref.chain, "height": ref.height, "txid": txid, "bump": proof.witness}
+
+
+def coinbases_of(readings: Iterable[Reading]) -> Iterator[dict[str, Any]]:
+    """The rows of the coinbases that prove witnesses."""
+    for reading in readings:
+        if reading.coinbase is not None:
+            yield {"chain": reading.ref.chain, "height": reading.ref.height, **reading.coinbase._asdict()}
 
 
 def drop_silent(connection: Connection, chain: str, txids: Iterable[bytes]) -> None:
@@ -58,14 +79,21 @@ def size(engine: Engine, chain: str, txids: Sequence[bytes]) -> int | None:
 def proof(engine: Engine, chain: str, txid: bytes) -> Proved | None:
     """The proof of a transaction (txid in internal byte order) in its block of a chain, None when none is kept."""
     statement = (
-        select(blocks, proofs.c.raw, proofs.c.bump)
+        select(blocks, proofs.c.raw, proofs.c.bump, witness_paths.c.bump.label("witness"))
         .join(proofs, (blocks.c.chain == proofs.c.chain) & (blocks.c.height == proofs.c.height))
+        .outerjoin(witness_paths, BESIDE)
         .where(proofs.c.chain == chain, proofs.c.txid == txid)
         .limit(1)
     )
     with engine.connect() as connection:
         row = connection.execute(statement).mappings().first()
-    return Proved(rows.block(row), Proof(row["raw"], row["bump"])) if row is not None else None
+        if row is None:
+            return None
+        ref = rows.block(row)
+        of_block = (coinbases.c.chain == chain, coinbases.c.height == ref.height)
+        columns = [coinbases.c[name] for name in Coinbase._fields]
+        first = connection.execute(select(*columns).where(*of_block)).first()
+    return Proved(ref, Proof(row["raw"], row["bump"], row["witness"]), Coinbase(*first) if first is not None else None)
 
 
 def kept(engine: Engine, txids: Iterable[bytes]) -> set[bytes]:

@@ -181,6 +181,31 @@ proofs = Table(
 )
 """Raw transactions that said something, and their merkle paths (BRC-74) in the block they hang from."""
 
+coinbases = Table(
+    "coinbases",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("height", Integer, primary_key=True, autoincrement=False),
+    Column("raw", LargeBinary, nullable=False),
+    Column("reserved", LargeBinary, nullable=False),
+    Column("bump", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
+)
+"""Coinbases, without their witness, of blocks whose witnesses carry envelopes: they commit to these (BIP 141)."""
+
+witness_paths = Table(
+    "witness_paths",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("height", Integer, primary_key=True, autoincrement=False),
+    Column("txid", LargeBinary, primary_key=True),
+    Column("bump", LargeBinary, nullable=False),
+    ForeignKeyConstraint(
+        ["chain", "height", "txid"], ["proofs.chain", "proofs.height", "proofs.txid"], ondelete="CASCADE"
+    ),
+)
+"""Merkle paths (BRC-74) of the wtxids of proved transactions, up to what the block's coinbase commits to."""
+
 headers = Table(
     "headers",
     metadata,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Engine, Select, and_, func, or_, select
 
 from indexer.facts import Event, Proof, Reading
 from indexer.store import rows
-from indexer.store.tables import blocks, cards, changes, events, proofs
+from indexer.store.proofs import BESIDE
+from indexer.store.tables import blocks, cards, changes, coinbases, events, proofs, witness_paths
+from parsers.witness_commitment import Coinbase
+
+_T = TypeVar("_T")
 
 AT_ONCE = 1_000
 """Rows held in memory at a time; card bodies, of up to 1 MiB, are fetched fewer at a time."""
@@ -27,17 +31,25 @@ def readings(engine: Engine, chain: str, upto: int) -> Iterator[Reading]:
     refs = _stream(
         engine, select(blocks).where(blocks.c.chain == chain, blocks.c.height <= upto).order_by(blocks.c.height)
     )
-    said, proved = _events(engine, chain, upto), _proofs(engine, chain, upto)
-    height, waiting = next(said, (-1, ()))
-    proved_height, kept = next(proved, _NONE)
+    said, proved = _Beside(_events(engine, chain, upto)), _Beside(_proofs(engine, chain, upto))
+    coinbases_of = _Beside(_coinbases(engine, chain, upto))
     for row in refs:
-        events_of, proofs_of = waiting if row["height"] == height else (), {}
-        if row["height"] == proved_height:
-            proofs_of = kept
-            proved_height, kept = next(proved, _NONE)
-        if row["height"] == height:
-            height, waiting = next(said, (-1, ()))
-        yield Reading(rows.block(row), events_of, {}, proofs_of)
+        at = row["height"]
+        yield Reading(rows.block(row), said.take(at) or (), {}, proved.take(at) or {}, coinbases_of.take(at))
+
+
+class _Beside(Generic[_T]):
+    """What is stored of some blocks beside them, in order of height: taken while all blocks are walked through."""
+
+    def __init__(self, pairs: Iterator[tuple[int, _T]]) -> None:
+        self._pairs, self._next = pairs, next(pairs, None)
+
+    def take(self, height: int) -> _T | None:
+        """What is stored of the block at a height, None where that is nothing. Heights must ascend."""
+        if self._next is None or self._next[0] != height:
+            return None
+        found, self._next = self._next[1], next(self._pairs, None)
+        return found
 
 
 def _events(engine: Engine, chain: str, upto: int) -> Iterator[tuple[int, tuple[Event, ...]]]:
@@ -49,17 +61,23 @@ def _events(engine: Engine, chain: str, upto: int) -> Iterator[tuple[int, tuple[
         yield height, tuple(rows.event(row) for row in of_block)
 
 
-_NONE: tuple[int, dict[bytes, Proof]] = (-1, {})
-
-
 def _proofs(engine: Engine, chain: str, upto: int) -> Iterator[tuple[int, dict[bytes, Proof]]]:
     kept = _stream(
         engine,
-        select(proofs).where(proofs.c.chain == chain, proofs.c.height <= upto).order_by(proofs.c.height),
+        select(proofs, witness_paths.c.bump.label("witness"))
+        .outerjoin(witness_paths, BESIDE)
+        .where(proofs.c.chain == chain, proofs.c.height <= upto)
+        .order_by(proofs.c.height),
         BODIES_AT_ONCE,
     )
     for height, of_block in groupby(kept, key=lambda row: int(row["height"])):
-        yield height, {row["txid"]: Proof(row["raw"], row["bump"]) for row in of_block}
+        yield height, {row["txid"]: Proof(row["raw"], row["bump"], row["witness"]) for row in of_block}
+
+
+def _coinbases(engine: Engine, chain: str, upto: int) -> Iterator[tuple[int, Coinbase]]:
+    known = select(coinbases).where(coinbases.c.chain == chain, coinbases.c.height <= upto)
+    for row in _stream(engine, known.order_by(coinbases.c.height), BODIES_AT_ONCE):
+        yield row["height"], Coinbase(row["raw"], row["reserved"], row["bump"])
 
 
 def bodies(engine: Engine, upto: Mapping[str, int]) -> Iterator[bytes]:

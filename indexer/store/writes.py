@@ -155,6 +155,9 @@ class Writer:
         said = [event_row(reading.ref, event) for reading in readings for event in reading.events]
         self._add(connection, events, said)
         self._add(connection, tables.proofs, [row for reading in readings for row in proofs.of(reading)])
+        witnessed = [row for reading in readings for row in proofs.witness_paths_of(reading)]
+        self._add(connection, tables.witness_paths, witnessed)
+        self._add(connection, tables.coinbases, list(proofs.coinbases_of(readings)))
         _note(connection, [change for reading in readings for change in _changes(reading)])
 
     def _add(self, connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:

@@ -17,6 +17,8 @@ from tests.indexing import Indexing
 from tests.litecoind import Litecoind, binary, hash_of
 from tests.nodes import Publisher
 from tests.oracles.witness import WitnessRegistry
+from tests.oracles.witness_commitments import is_honest
+from tests.proved import check_proofs
 from tests.waiting import until
 
 Start = Callable[..., Litecoind]
@@ -78,6 +80,8 @@ def agree(indexing: Indexing, node: Litecoind) -> None:
     assert newest is not None
     assert newest.hash[::-1].hex() == hash_of(blocks[-1])
     assert strip(told["registrations"]) == strip(oracle.registrations)
+    assert all(map(is_honest, blocks))
+    assert check_proofs(indexing.store, "ltc", segwit=True) > 0
     assert told["pointers"] == oracle.pointers
     assert indexing.live("ltc") == oracle.ids("live")
 
