@@ -27,11 +27,12 @@ from indexer.snapshot_lines import (
     read_event,
     read_heads,
 )
-from indexer.snapshot_proofs import check_proof, proof_lines, read_proof
+from indexer.snapshot_proofs import check_proof, check_witness, proof_lines, read_coinbase, read_proof
 from indexer.statehash import state_hash
 from indexer.store import Store, Writer, adopt, walk
 from parsers.strict_json import MAX_BYTES
 from parsers.tx import sha256d
+from parsers.witness_commitment import Coinbase
 
 MAX_LINE = 24 << 20
 """Bytes of a line: a transaction of 16 MiB in base64 is 22.4 MB."""
@@ -159,6 +160,7 @@ class _Import:
         self._cards: list[bytes] = []
         self._last_card = b""
         self._blocks: list[tuple[BlockRef, list[Event], dict[bytes, Proof]]] = []
+        self._coinbases: dict[BlockRef, Coinbase] = {}
         self._held = self._held_of_block = 0
         self._ended = False
 
@@ -188,6 +190,8 @@ class _Import:
             self._block(read_block(value))
         elif key == "event":
             self._event(read_event(value))
+        elif key == "coinbase":
+            self._coinbase(read_coinbase(value))
         elif key == "proof":
             self._proof(*read_proof(value))
         elif key == "end":
@@ -257,6 +261,11 @@ class _Import:
             raise SnapshotError(f"event {event.position} stands after event {before[-1].position} of its block")
         before.append(event)
 
+    def _coinbase(self, coinbase: Coinbase) -> None:
+        if not self._blocks or self._blocks[-1][2] or self._blocks[-1][0] in self._coinbases:
+            raise SnapshotError("a coinbase stands elsewhere than between the events and the proofs of a block")
+        self._coinbases[self._blocks[-1][0]] = coinbase
+
     def _proof(self, txid: bytes, proof: Proof) -> None:
         if not self._blocks:
             raise SnapshotError("a proof stands before the first block")
@@ -265,6 +274,7 @@ class _Import:
             raise SnapshotError(f"the proof of {txid[::-1].hex()} is out of order: proofs are sorted by txid")
         network = by_caip2(self._heads[ref.chain].caip2)
         check_proof(txid, proof, ref, said, segwit=network is not None and network.rules.segwit)
+        check_witness(txid, proof, ref, self._coinbases.get(ref))
         proofs[txid] = proof
 
     def _end(self, value: Any) -> None:
@@ -278,11 +288,13 @@ class _Import:
         self._flush_cards()
         for chain in dict.fromkeys(ref.chain for ref, _, _ in self._blocks):
             readings = [
-                Reading(ref, tuple(said), {}, proofs) for ref, said, proofs in self._blocks if ref.chain == chain
+                Reading(ref, tuple(said), {}, proofs, self._coinbases.get(ref))
+                for ref, said, proofs in self._blocks
+                if ref.chain == chain
             ]
             _check_events(self._store, chain, readings)
             self._writer.append(chain, readings, sparse=not mined(self._heads[chain].caip2))
-        self._blocks = []
+        self._blocks, self._coinbases = [], {}
         self._progress(self._seen["block"], sum(head.height - head.first + 1 for head in self._heads.values()))
 
     def _check_head(self, head: ChainHead) -> None:

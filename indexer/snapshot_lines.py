@@ -4,7 +4,8 @@
 {"card": base64}                                        sorted by SHA-256
 {"block": {"chain", "height", "hash", "prev", "time", "header"}}
 {"event": {…}}                                          of the block above, in order
-{"proof": {"txid", "raw", "bump"}}                      of transactions that say those, sorted by txid
+{"coinbase": {"raw", "reserved", "bump"}}               of the block, where witnesses carry envelopes
+{"proof": {"txid", "raw", "bump", "witness"?}}          of transactions that say those, sorted by txid
 {"end": {"cards", "blocks", "events", "proofs"}}
 """
 
