@@ -12,7 +12,7 @@ from parsers import envelope, map_protocol, output
 from parsers.output import OutputRecord
 from parsers.reasons import Reason
 from parsers.script import is_unspendable
-from parsers.tx import Outpoint
+from parsers.tx import Outpoint, Transaction
 
 
 class WitnessReader(TxReader):
@@ -35,17 +35,9 @@ class WitnessReader(TxReader):
         places = self.positions((number, offset) for number, offset, _, _ in wants)
         self.vacate()
         for (number, offset, state, spent), at in zip(wants, places, strict=True):
-            said = self._said(number, speaks=offset == 0 and number in spoken)
+            said = record_of(self.tx, number, speaks=offset == 0 and number in spoken)
             self._follow(state, spent, at, said)
         self._pointers()
-
-    def _said(self, number: int, *, speaks: bool) -> OutputRecord:
-        """What is said of a satoshi: the envelope of its input, with the MAP inside it, or else the MAP of the first
-        OP_RETURN output, which is also for registrations that are moved without an envelope."""
-        if speaks:
-            return output.read(self.tx, 0, witness=self.tx.inputs[number].witness)
-        data = next((made.script for made in self.tx.outputs if is_unspendable(made.script)), b"")
-        return OutputRecord(0, 0, data, map=map_protocol.read(data))
 
     def _follow(self, state: State | None, spent: Outpoint | None, at: int | Unknown, said: OutputRecord) -> None:
         if isinstance(at, Unknown):
@@ -92,3 +84,12 @@ class WitnessReader(TxReader):
             if may_speak(made.script) and (found := self.record(vout).pointer):
                 self.point(vout, found)
         self.split_pointer()
+
+
+def record_of(tx: Transaction, number: int, *, speaks: bool) -> OutputRecord:
+    """The record for a satoshi of input `number`: with `speaks`, the envelope of that input with the MAP inside it,
+    else the MAP of the first OP_RETURN output, which is also for registrations that are moved without an envelope."""
+    if speaks:
+        return output.read(tx, 0, witness=tx.inputs[number].witness)
+    data = next((made.script for made in tx.outputs if is_unspendable(made.script)), b"")
+    return OutputRecord(0, 0, data, map=map_protocol.read(data))

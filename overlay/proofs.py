@@ -1,15 +1,16 @@
-"""What proves a listing to somebody who trusts nobody: the winning revision's transaction, its way from the
-registration, and its block."""
+"""What proves a listing to a client that trusts no server: every transaction of its satoshi from the registration to
+where it is now, each with its merkle path and block."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from indexer.facts import BlockRef
+from indexer.facts import State, Status
 from indexer.networks import by_caip2, mined
 from indexer.pointing import is_outpoint, pointing
 from indexer.store import Revision, Store, proofs
+from indexer.store.proofs import Proved
 from parsers import beef, bump, tx
 from parsers.errors import ParseError
 from parsers.tx import Outpoint
@@ -25,25 +26,33 @@ class NoProofError(Exception):
     """There is no proof to give: the message says why."""
 
 
+@dataclass(frozen=True, slots=True)
+class Located:
+    """An outpoint (None for a burned satoshi), the transaction that made it with its proof, and both as BEEF (BRC-62,
+    version 1). The BEEF holds the transaction without its witness, as no reader of BEEF knows witnesses."""
+
+    outpoint: Outpoint | None
+    proved: Proved
+    beef: bytes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The proof of a listing: the outpoint of its winning revision, that transaction, and where it was mined.
+    """The proof of a listing. `winner` is the outpoint of its winning revision, `current` where its satoshi is now,
+    None when that is the same place or is not proved here.
 
-    `raw` and `path` (BRC-74) are as kept. `before` holds the raw transactions from the registration to the one before
-    the winner, `after` those that moved the satoshi since, oldest first; both None where they are not kept or too many.
-    `parents` are kept transactions of which these spend outputs before the satoshi's: their values say where it went.
-    `beef` (BRC-62) is over the transaction without its witness, as no reader of BEEF knows witnesses.
+    `before` holds the transactions from the registration to the one before the winner, `after` those that moved the
+    satoshi since, oldest first; both None where they are not kept or too many. `parents` are kept transactions of which
+    these spend outputs before the satoshi's: their values say where it went. They need no merkle path: the transaction
+    that spends them, which has one, commits to their txids.
     """
 
     chain: str
     caip2: str
-    outpoint: Outpoint
-    ref: BlockRef
-    raw: bytes
-    path: bytes
-    beef: bytes
-    before: tuple[bytes, ...] | None
-    after: tuple[bytes, ...] | None
+    winner: Located
+    current: Located | None = None
+    before: tuple[Proved, ...] | None = None
+    after: tuple[Proved, ...] | None = None
     parents: tuple[bytes, ...] = ()
 
 
@@ -58,7 +67,7 @@ def evidence(store: Store, registration: str) -> Evidence:
     state = history[-1].event.state
     if state is None:
         raise NoProofError("it is not a registration")
-    return _with_lineage(_bare(store, chain, state.winner), store, history)
+    return _with_lineage(_bare(store, chain, state.winner), store, history, state)
 
 
 def _of_pointer(store: Store, id_: str) -> Evidence:
@@ -74,55 +83,63 @@ def _of_pointer(store: Store, id_: str) -> Evidence:
 
 def _bare(store: Store, chain: str, outpoint: Outpoint) -> Evidence:
     """The proof of what an outpoint says, alone."""
-    size = proofs.size(store.engine, chain, [outpoint.txid])
-    if size is not None and size > MAX_RAW:
+    caip2 = store.chains().get(chain, chain)
+    size = proofs.sizes(store.engine, chain, [outpoint.txid]).get(outpoint.txid, 0)
+    if size > MAX_RAW:
         raise NoProofError(f"its transaction has {size:,} bytes, and at most {MAX_RAW:,} are handed out")
     found = proofs.proof(store.engine, chain, outpoint.txid)
-    if found is None and not mined(store.chains().get(chain, "")):
+    if found is None and not mined(caip2):
         raise NoProofError("what it says is believed: its chain is told by an endpoint, without proof of work")
     if found is None:
         raise NoProofError(
             "no proof is kept: its transaction has more than 16 MiB, or its block was read before proofs were kept; "
             "then index the chain again to have them"
         )
-    caip2 = store.chains().get(chain, chain)
-    raw, path, _ = found.proof
-    return Evidence(
-        chain=chain, caip2=caip2, outpoint=outpoint, ref=found.ref, raw=raw, path=path,
-        beef=_beef(raw, path, caip2), before=None, after=None,
-    )  # fmt: skip
+    return Evidence(chain=chain, caip2=caip2, winner=_located(outpoint, found, caip2))
 
 
-def _with_lineage(found: Evidence, store: Store, history: Sequence[Revision]) -> Evidence:
-    """The same with the other transactions of the history, as far as they are kept."""
+def _with_lineage(found: Evidence, store: Store, history: Sequence[Revision], state: State) -> Evidence:
+    """The same with where the satoshi is now, and with the other transactions of the history, as far as they are
+    kept."""
     txids = list(dict.fromkeys(past.event.txid for past in history))
-    size = proofs.size(store.engine, found.chain, txids)
-    if len(txids) > MAX_LINEAGE or size is None or size > MAX_RAW:
+    winner, last = found.winner.proved.txid, txids[-1]
+    sizes = proofs.sizes(store.engine, found.chain, txids)
+    is_small = winner in sizes and last in sizes and sizes[winner] + sizes[last] <= MAX_RAW
+    if last != winner and is_small and state.status is not Status.UNDECIDED:
+        found = _with_current(found, store, last, state.outpoint)
+    if len(txids) > MAX_LINEAGE or sizes.keys() != set(txids) or sum(sizes.values()) > MAX_RAW:
         return found
-    raws = proofs.raws(store.engine, found.chain, txids)
-    if raws.keys() != set(txids):
+    way = proofs.several(store.engine, found.chain, txids)
+    if way.keys() != set(txids):
         return found  # a reorg came between the two questions
-    at = txids.index(found.outpoint.txid)
-    way = [raws[txid] for txid in txids]
-    parents = _parents(found, store, txids, way, MAX_RAW - size)
-    return replace(found, before=tuple(way[:at]), after=tuple(way[at + 1 :]), parents=parents)
+    at, ordered = txids.index(winner), [way[txid] for txid in txids]
+    parents = _parents(found, store, ordered, MAX_RAW - sum(sizes.values()))
+    return replace(found, before=tuple(ordered[:at]), after=tuple(ordered[at + 1 :]), parents=parents)
 
 
-def _parents(
-    found: Evidence, store: Store, txids: Sequence[bytes], way: Sequence[bytes], room: int
-) -> tuple[bytes, ...]:
+def _with_current(found: Evidence, store: Store, txid: bytes, outpoint: Outpoint | None) -> Evidence:
+    last = proofs.proof(store.engine, found.chain, txid)
+    return found if last is None else replace(found, current=_located(outpoint, last, found.caip2))
+
+
+def _parents(found: Evidence, store: Store, way: Sequence[Proved], room: int) -> tuple[bytes, ...]:
     """The kept transactions whose outputs are spent before the one that comes from the way itself."""
     network = by_caip2(found.caip2)
     segwit = network is not None and network.rules.segwit
+    txids = {each.txid for each in way}
     wanted: set[bytes] = set()
-    for raw in way[1:]:
-        spent = [each.prevout.txid for each in tx.read(raw, segwit=segwit).inputs]
-        ours = next((number for number, txid in enumerate(spent) if txid in txids), 0)
-        wanted |= set(spent[:ours])
-    kept = [txid for txid in sorted(wanted)[:MAX_LINEAGE] if proofs.size(store.engine, found.chain, [txid]) is not None]
-    if (proofs.size(store.engine, found.chain, kept) or 0) > room:
+    for each in way[1:]:
+        spent = [other.prevout.txid for other in tx.read(each.proof.raw, segwit=segwit).inputs]
+        ours = max((number for number, txid in enumerate(spent) if txid in txids), default=0)
+        wanted |= set(spent[:ours]) - txids
+    sizes = proofs.sizes(store.engine, found.chain, sorted(wanted)[:MAX_LINEAGE])
+    if sum(sizes.values()) > room:
         return ()
-    return tuple(proofs.raws(store.engine, found.chain, kept).values())
+    return tuple(each.proof.raw for each in proofs.several(store.engine, found.chain, sizes).values())
+
+
+def _located(outpoint: Outpoint | None, found: Proved, caip2: str) -> Located:
+    return Located(outpoint, found, _beef(found.proof.raw, found.proof.bump, caip2))
 
 
 def _beef(raw: bytes, path: bytes, caip2: str) -> bytes:

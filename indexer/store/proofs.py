@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,10 @@ BESIDE = and_(*(witness_paths.c[name] == proofs.c[name] for name in ("chain", "h
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """A proof that is kept, and the block it hangs from. `coinbase` proves the transaction's witness, None on chains
-    whose witnesses carry no envelopes and where it was not stored."""
+    """A transaction (txid in internal byte order) with its stored proof and the block that it was mined in. `coinbase`
+    proves the transaction's witness, None on chains whose witnesses carry no envelopes and where it was not stored."""
 
+    txid: bytes
     ref: BlockRef
     proof: Proof
     coinbase: Coinbase | None = None
@@ -59,41 +60,56 @@ def drop_silent(connection: Connection, chain: str, txids: Iterable[bytes]) -> N
         connection.execute(delete(proofs).where(*silent))
 
 
-def size(engine: Engine, chain: str, txids: Sequence[bytes]) -> int | None:
-    """Bytes of these transactions of a chain together (txids in internal byte order), None when one is not kept."""
-    wanted, total, kept = list(set(txids)), 0, 0
+def sizes(engine: Engine, chain: str, txids: Iterable[bytes]) -> dict[bytes, int]:
+    """Bytes of those of these transactions of a chain (txids in internal byte order) that are stored."""
+    lengths: dict[bytes, int] = {}
     with engine.connect() as connection:
-        for batch in batches(wanted):
+        for batch in batches(set(txids)):
             # a transaction may be kept twice: its block was read again after a reorg brought it back elsewhere
-            lengths = (
-                select(proofs.c.txid, func.max(func.length(proofs.c.raw)).label("size"))
+            statement = (
+                select(proofs.c.txid, func.max(func.length(proofs.c.raw)))
                 .where(proofs.c.chain == chain, proofs.c.txid.in_(batch))
                 .group_by(proofs.c.txid)
-                .subquery()
             )
-            count, sizes = connection.execute(select(func.count(), func.sum(lengths.c.size)).select_from(lengths)).one()
-            kept, total = kept + count, total + (sizes or 0)
-    return int(total) if kept == len(wanted) else None
+            lengths |= dict(connection.execute(statement).all())
+    return lengths
 
 
 def proof(engine: Engine, chain: str, txid: bytes) -> Proved | None:
     """The proof of a transaction (txid in internal byte order) in its block of a chain, None when none is kept."""
-    statement = (
-        select(blocks, proofs.c.raw, proofs.c.bump, witness_paths.c.bump.label("witness"))
-        .join(proofs, (blocks.c.chain == proofs.c.chain) & (blocks.c.height == proofs.c.height))
-        .outerjoin(witness_paths, BESIDE)
-        .where(proofs.c.chain == chain, proofs.c.txid == txid)
-        .limit(1)
-    )
+    return several(engine, chain, [txid]).get(txid)
+
+
+def several(engine: Engine, chain: str, txids: Iterable[bytes]) -> dict[bytes, Proved]:
+    """The proofs of these transactions of a chain by txid, as far as they are stored; check their `sizes` first."""
+    stored: dict[bytes, Proved] = {}
     with engine.connect() as connection:
-        row = connection.execute(statement).mappings().first()
-        if row is None:
-            return None
-        ref = rows.block(row)
-        of_block = (coinbases.c.chain == chain, coinbases.c.height == ref.height)
-        columns = [coinbases.c[name] for name in Coinbase._fields]
-        first = connection.execute(select(*columns).where(*of_block)).first()
-    return Proved(ref, Proof(row["raw"], row["bump"], row["witness"]), Coinbase(*first) if first is not None else None)
+        for batch in batches(set(txids)):
+            statement = (
+                select(blocks, proofs.c.txid, proofs.c.raw, proofs.c.bump, witness_paths.c.bump.label("witness"))
+                .join(proofs, (blocks.c.chain == proofs.c.chain) & (blocks.c.height == proofs.c.height))
+                .outerjoin(witness_paths, BESIDE)
+                .where(proofs.c.chain == chain, proofs.c.txid.in_(batch))
+                .order_by(proofs.c.height)
+            )
+            found = connection.execute(statement).mappings().all()
+            first = _coinbases(connection, chain, {row["height"] for row in found})
+            for row in found:
+                proof = Proof(row["raw"], row["bump"], row["witness"])
+                stored[row["txid"]] = Proved(row["txid"], rows.block(row), proof, first.get(row["height"]))
+    return stored
+
+
+def _coinbases(connection: Connection, chain: str, heights: Iterable[int]) -> dict[int, Coinbase]:
+    """The stored coinbases of blocks of a chain, by height."""
+    columns = [coinbases.c[name] for name in Coinbase._fields]
+    stored: dict[int, Coinbase] = {}
+    for batch in batches(heights):
+        statement = select(coinbases.c.height, *columns).where(
+            coinbases.c.chain == chain, coinbases.c.height.in_(batch)
+        )
+        stored |= {height: Coinbase(*rest) for height, *rest in connection.execute(statement)}
+    return stored
 
 
 def kept(engine: Engine, txids: Iterable[bytes]) -> set[bytes]:
@@ -103,16 +119,6 @@ def kept(engine: Engine, txids: Iterable[bytes]) -> set[bytes]:
         for batch in batches(txids):
             some = select(proofs.c.txid).where(proofs.c.txid.in_(batch))
             found.update(connection.execute(some).scalars())
-    return found
-
-
-def raws(engine: Engine, chain: str, txids: Sequence[bytes]) -> dict[bytes, bytes]:
-    """Raw transactions of a chain by txid, as far as they are kept; ask for their `size` before."""
-    found: dict[bytes, bytes] = {}
-    with engine.connect() as connection:
-        for batch in batches(txids):
-            some = (proofs.c.chain == chain, proofs.c.txid.in_(batch))
-            found |= dict(connection.execute(select(proofs.c.txid, proofs.c.raw).where(*some)).all())
     return found
 
 

@@ -7,20 +7,22 @@ from typing import Any
 
 from aiohttp import web
 
+from indexer.store.proofs import Proved
 from overlay.api.answers import SERVICES, json_answer
 from overlay.api.listing_api import find, split
 from overlay.api.params import PROOF, taken
 from overlay.api.problems import NotFoundError, ProblemError
 from overlay.items import timestamp
 from overlay.ports import Services, Store
-from overlay.proofs import Evidence, NoProofError
+from overlay.proofs import Evidence, Located, NoProofError
 
 MAX_HEADERS = 20_160
 """Headers in one answer, 3.2 MB of hex; whoever needs more asks again from where these end."""
 
 
 async def proof(request: web.Request) -> web.Response:
-    """What proves a listing: its transaction, the merkle path, and headers from a height on if asked for."""
+    """What proves a listing: the transactions of its satoshi with their merkle paths, and headers from a height on if
+    asked for."""
     given = taken(request.rel_url.raw_query_string, PROOF)
     store, asked = request.app[SERVICES].store, request.match_info["id"]
     await _check_owner(request.app[SERVICES], asked)
@@ -58,20 +60,28 @@ def answer(store: Store, text: str, first: int | None = None) -> dict[str, Any]:
 
 
 def _members(id_: str, found: Evidence) -> dict[str, Any]:
-    members: dict[str, Any] = {
-        "id": id_,
-        "chain": found.caip2,
-        "outpoint": str(found.outpoint),
-        "txid": found.outpoint.txid[::-1].hex(),
-        "rawTx": found.raw.hex(),
-        "bump": found.path.hex(),
-        "beef": found.beef.hex(),
+    members: dict[str, Any] = {"id": id_, "chain": found.caip2, **_located(found.winner)}
+    if found.current is not None:
+        members["current"] = _located(found.current)
+    if found.before is not None and found.after is not None:
+        members["before"] = [_hop(each) for each in found.before]
+        members["after"] = [_hop(each) for each in found.after]
+        members["parents"] = [raw.hex() for raw in found.parents]
+    return members
+
+
+def _located(found: Located) -> dict[str, Any]:
+    outpoint = str(found.outpoint) if found.outpoint else None
+    return {"outpoint": outpoint, **_hop(found.proved), "beef": found.beef.hex()}
+
+
+def _hop(found: Proved) -> dict[str, Any]:
+    """A transaction, its merkle path, and the block that it was mined in."""
+    return {
+        "txid": found.txid[::-1].hex(),
+        "rawTx": found.proof.raw.hex(),
+        "bump": found.proof.bump.hex(),
         "blockHash": found.ref.hash[::-1].hex(),
         "height": found.ref.height,
         "header": found.ref.header.hex(),
     }
-    if found.before is not None and found.after is not None:
-        members["before"] = [raw.hex() for raw in found.before]
-        members["after"] = [raw.hex() for raw in found.after]
-        members["parents"] = [raw.hex() for raw in found.parents]
-    return members

@@ -148,6 +148,15 @@ _ON_DEMAND: dict[str, Schema] = {
     ),
 }
 _CHEAPEST = {"cheapest": maybe(ref("Cheapest"))}
+_HOP: dict[str, Schema] = {
+    "txid": TXID,
+    "rawTx": HEX,
+    "bump": HEX | {"description": "The merkle path, in the binary form of BRC-74."},
+    "blockHash": TXID,
+    "height": COUNT,
+    "header": HEX | {"description": "The block's header of 80 bytes, longer where the chain's are."},
+}
+_BEEF = HEX | {"description": "Transaction and path together (BRC-62, version 1), without any witness."}
 _FACET = several(record({"value": TEXT, "count": COUNT}))
 
 SCHEMAS: dict[str, Schema] = {
@@ -280,24 +289,31 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Card": {"type": "object", "description": "The exact bytes that were published."},
+    "Hop": record(_HOP, description="A transaction and the block that it was mined in."),
+    "Current": record(
+        {"outpoint": maybe(OUTPOINT) | {"description": "Null once the satoshi is burned."}, **_HOP, "beef": _BEEF},
+        description="Where the satoshi is now: absent while that is the winning revision's outpoint.",
+    ),
     "Proof": record(
         {
             "id": TEXT,
             "chain": {"type": "string", "description": "The chain's CAIP-2 id."},
             "outpoint": OUTPOINT | {"description": "Where the winning revision is inscribed."},
-            "txid": TXID,
-            "rawTx": HEX,
-            "bump": HEX | {"description": "The merkle path, in the binary form of BRC-74."},
-            "beef": HEX | {"description": "Both together (BRC-62, version 1), the transaction without any witness."},
-            "blockHash": TXID,
-            "height": COUNT,
-            "header": HEX | {"description": "The block's header of 80 bytes, longer where the chain's are."},
+            **_HOP,
+            "beef": _BEEF,
         },
         {
-            "before": several(HEX) | {"description": "The raw transactions from the registration to this revision."},
-            "after": several(HEX) | {"description": "Those that moved the satoshi since, without a newer revision."},
+            "current": ref("Current"),
+            "before": several(ref("Hop"))
+            | {"description": "The transactions from the registration to this revision."},
+            "after": several(ref("Hop"))
+            | {"description": "Those that moved the satoshi since, without a newer revision."},
             "parents": several(HEX)
-            | {"description": "Kept transactions that those spend before the satoshi: their values say where it went."},
+            | {
+                "description": "Kept transactions that those spend before the satoshi: their values say where it went. "
+                "They need no merkle path, as what spends them commits to their ids."
+            },
+            "ownerCheckedAt": TIME,
             "from": COUNT,
             "headers": several({"type": "string", "pattern": "^[0-9a-f]{160}$"})
             | {"description": "Consecutive headers from height `from` on."},

@@ -21,9 +21,9 @@ def add(commands: Commands) -> None:
     parser = command(
         commands, "verify", verify,
         "Check a listing and its proof here, without trusting the server. Exit code 1 when it is not proved.",
-        "data", "database",
+        "data", "database", "fetch_resolve", "fetch_ca_file", "ipfs_gateway",
         more="A block counts when headers link it to a packaged checkpoint, or when your own source has it. Whether "
-        "there is a newer revision only a node of your own can say.",
+        "there is a newer revision only a node of your own can say. The domain of the listing is asked.",
     )  # fmt: skip
     parser.add_argument("id", metavar="ID", help="<txid>_<output>, with #<server> for one of several of a tool")
     parser.add_argument(
@@ -33,6 +33,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--chain", metavar="CAIP2", help="the chain to expect it on, such as bsv:mainnet [any main network]"
     )
+    parser.add_argument("--offline", action="store_true", help="do not ask the listing's domain")
     add_url(parser)
     add_json(parser)
 
@@ -53,7 +54,7 @@ def verify(asked: Namespace) -> int:
 def _remote(asked: Namespace, own: OwnSource | None) -> Report:
     from overlay.remote import Remote
 
-    return _check(Remote(asked.url), asked.id, asked.chain, own)
+    return _check(Remote(asked.url), asked, asked.chain, own)
 
 
 def _local(told: Settings, asked: Namespace, own: OwnSource | None) -> Report:
@@ -65,16 +66,18 @@ def _local(told: Settings, asked: Namespace, own: OwnSource | None) -> Report:
         source = _Local(Catalogue(store))
         # the user's own settings say which chain is meant, a network for tests too
         expected = asked.chain or source.listing(asked.id).get("caip2")
-        return _check(source, asked.id, expected, own)
+        return _check(source, asked, expected, own)
     finally:
         store.engine.dispose()
 
 
-def _check(told: Told, id_: str, expected: str | None, own: OwnSource | None) -> Report:
+def _check(source: Told, asked: Namespace, expected: str | None, own: OwnSource | None) -> Report:
     from overlay import verifying
+    from overlay.verifying.domains import Internet
 
+    hosts = None if asked.offline else Internet(settings(asked))
     with counting("headers", "checked") as progress:
-        return verifying.verify(told, id_, own=own, expected=expected, progress=progress)
+        return verifying.verify(source, asked.id, own=own, hosts=hosts, expected=expected, progress=progress)
 
 
 class _Local:
@@ -104,4 +107,6 @@ def _show(report: Report) -> None:
     for step in report.steps:
         say(f"{step.step}: {step.outcome}")
         say(f"    {one(step.detail)}")
+    if report.not_proved_members:
+        say(f"members not proved: {', '.join(map(one, report.not_proved_members))}")
     say(f"not proved: {', '.join(report.missing)}" if report.missing else "verified")

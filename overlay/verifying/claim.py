@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from indexer.networks import Network, by_caip2
+from indexer.pointing import is_outpoint
 from parsers import tx
 from parsers.cards import Kind
 from parsers.errors import ParseError
@@ -14,6 +15,10 @@ from parsers.tx import Outpoint, Transaction
 
 MAX_TRANSACTIONS = 2_000
 HEADER = 80
+
+HOP_MEMBERS = frozenset(("txid", "rawTx", "bump", "blockHash", "height", "header"))
+LOCATED_MEMBERS = HOP_MEMBERS | {"outpoint", "beef"}
+PROOF_MEMBERS = LOCATED_MEMBERS | {"id", "chain", "before", "after", "parents", "current", "ownerCheckedAt"}
 
 
 class NotProvedError(Exception):
@@ -24,33 +29,75 @@ class NotCheckedError(Exception):
     """Something was not looked at: the message says why."""
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A merkle path (BRC-74, as served) and the block that it leads to: the hash in internal byte order, the header as
+    served, which is longer than 80 bytes on merge-mined chains."""
+
+    path: bytes
+    hash: bytes
+    height: int
+    header: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """A transaction, the txid that the server gives it (hex in display order), its bytes without witness, and the block
+    that it is in, None where the server names none."""
+
+    tx: Transaction
+    txid: str
+    bare: bytes
+    block: Block | None
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """Where the satoshi is now as the server says it: the transaction, its BEEF (BRC-62), and the outpoint, None once
+    burned."""
+
+    mined: Mined
+    beef: bytes
+    outpoint: Outpoint | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A listing as a server tells it. Hashes are in internal byte order.
+    """A listing as a server tells it.
 
-    `tx` is the winning revision, inscribed at `outpoint` and mined in the block of `header` (as served) at `height`;
-    `bare` its bytes without witness. `origin` is the outpoint that the id names. `before` and `after` are the other
-    transactions of the satoshi, None where the server gives none, and `parents` others that they spend; `seat` is where
-    the satoshi is said to be now, None once burned.
+    `tx` is the winning revision, inscribed at `outpoint`, with `bare` its bytes without witness, `block` where it was
+    mined and `beef` both as BRC-62. `origin` is the outpoint that the id names, None for a pointer's listing. `before`
+    and `after` are the other transactions of the satoshi, None where the server gives none, and `parents` others that
+    they spend; `current` is the last of `after`, and `seat` where the item says that the satoshi is, None once burned.
     """
 
     id: str
     item: Mapping[str, Any]
+    proof: Mapping[str, Any]
     network: Network
     kind: Kind
     card: bytes
-    origin: Outpoint
+    origin: Outpoint | None
     outpoint: Outpoint
     seat: Outpoint | None
     tx: Transaction
     bare: bytes
-    path: bytes
-    block_hash: bytes
-    height: int
-    header: bytes
-    before: tuple[Transaction, ...] | None
-    after: tuple[Transaction, ...] | None
+    block: Block
+    beef: bytes
+    before: tuple[Mined, ...] | None
+    after: tuple[Mined, ...] | None
     parents: tuple[Transaction, ...] = ()
+    current: Current | None = None
+
+    @property
+    def registration(self) -> str:
+        """The id without the key of one of several servers."""
+        return self.id.partition("#")[0]
+
+    @property
+    def hops(self) -> tuple[Mined, ...]:
+        """The transactions of the satoshi besides the winner."""
+        return (*(self.before or ()), *(self.after or ()))
 
 
 def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: bytes) -> Claim:
@@ -60,22 +107,64 @@ def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: byte
         raise NotProvedError(f"it is on {proof['chain']!a}, a chain that this program does not read")
     if item.get("type") not in tuple(Kind):
         raise NotProvedError(f"the answer calls it {str(item.get('type'))[:60]!a}, and not an agent or a tool")
+    registration = id_.partition("#")[0]
+    if _text(proof, "id") != registration:
+        raise NotProvedError(f"the proof is of {proof['id'][:100]!a}, and not of {registration[:100]!a}")
+    origin = _outpoint(registration, "id") if is_outpoint(registration) else None
+    if origin is not None and str(origin) != registration:
+        _refuse("id")
     segwit = network.rules.segwit
-    raw = _hex(proof, "rawTx")
-    winner = _transaction(raw, segwit, "rawTx")
-    height = proof.get("height")
+    winner = _mined(proof, segwit)
+    if winner.block is None:
+        _refuse("bump")
+    current = proof.get("current")
+    parents = _list(proof, "parents") or ()
+    return Claim(
+        id=id_, item=item, proof=proof, network=network, kind=Kind(item["type"]), card=card,
+        origin=origin, outpoint=_outpoint(_text(proof, "outpoint"), "outpoint"), seat=_maybe_outpoint(item),
+        tx=winner.tx, bare=winner.bare, block=winner.block, beef=_hex(proof, "beef"),
+        before=_hops(proof, "before", segwit), after=_hops(proof, "after", segwit),
+        parents=tuple(_transaction(unhex(each, "parents"), segwit, "parents") for each in parents),
+        current=None if current is None else _current(current, segwit),
+    )  # fmt: skip
+
+
+def _mined(answer: Mapping[str, Any], segwit: bool) -> Mined:
+    """A transaction and its block, which an unconfirmed one lacks."""
+    raw = _hex(answer, "rawTx")
+    made = _transaction(raw, segwit, "rawTx")
+    bare = tx.serialise(made.inputs, made.outputs, made.version, made.locktime) if segwit else raw
+    in_block = answer.get("bump") is not None
+    return Mined(made, _text(answer, "txid"), bare, _block(answer) if in_block else None)
+
+
+def _block(answer: Mapping[str, Any]) -> Block:
+    height = answer.get("height")
     if not isinstance(height, int) or isinstance(height, bool) or not 0 <= height < 1 << 32:
         _refuse("height")
-    seat = item.get("outpoint")
-    return Claim(
-        id=id_, item=item, network=network, kind=Kind(item["type"]), card=card,
-        origin=_outpoint(id_.partition("#")[0], "id"), outpoint=_outpoint(_text(proof, "outpoint"), "outpoint"),
-        seat=None if seat is None else _outpoint(_text(item, "outpoint"), "outpoint"), tx=winner,
-        bare=tx.serialise(winner.inputs, winner.outputs, winner.version, winner.locktime) if segwit else raw,
-        path=_hex(proof, "bump"), block_hash=_hex(proof, "blockHash", 32)[::-1], height=height,
-        header=_hex(proof, "header"), before=_several(proof, "before", segwit), after=_several(proof, "after", segwit),
-        parents=_several(proof, "parents", segwit) or (),
-    )  # fmt: skip
+    return Block(_hex(answer, "bump"), _hex(answer, "blockHash", 32)[::-1], height, _hex(answer, "header"))
+
+
+def _hops(proof: Mapping[str, Any], name: str, segwit: bool) -> tuple[Mined, ...] | None:
+    listed = _list(proof, name)
+    if listed is None:
+        return None
+    if not all(isinstance(each, dict) for each in listed):
+        _refuse(name)
+    return tuple(_mined(each, segwit) for each in listed)
+
+
+def _current(answer: object, segwit: bool) -> Current:
+    if not isinstance(answer, dict):
+        _refuse("current")
+    return Current(_mined(answer, segwit), _hex(answer, "beef"), _maybe_outpoint(answer))
+
+
+def _list(proof: Mapping[str, Any], name: str) -> list[Any] | None:
+    listed = proof.get(name)
+    if listed is not None and (not isinstance(listed, list) or len(listed) > MAX_TRANSACTIONS):
+        _refuse(name)
+    return listed
 
 
 def _refuse(name: str) -> NoReturn:
@@ -101,9 +190,13 @@ def unhex(value: object, name: str, size: int | None = None) -> bytes:
         raw = bytes.fromhex(value)
     except ValueError:
         _refuse(name)
-    if len(raw) != (len(raw) if size is None else size):
+    if len(raw) != (len(raw) if size is None else size) or raw.hex() != value:
         _refuse(name)
     return raw
+
+
+def _maybe_outpoint(answer: Mapping[str, Any]) -> Outpoint | None:
+    return None if answer.get("outpoint") is None else _outpoint(_text(answer, "outpoint"), "outpoint")
 
 
 def _outpoint(text: str, name: str) -> Outpoint:
@@ -118,12 +211,3 @@ def _transaction(raw: bytes, segwit: bool, name: str) -> Transaction:
         return tx.read_exactly(raw, segwit=segwit)
     except ParseError as error:
         raise NotProvedError(f"the answer's {name} is no transaction: {error}") from None
-
-
-def _several(proof: Mapping[str, Any], name: str, segwit: bool) -> tuple[Transaction, ...] | None:
-    given = proof.get(name)
-    if given is None:
-        return None
-    if not isinstance(given, list) or len(given) > MAX_TRANSACTIONS:
-        _refuse(name)
-    return tuple(_transaction(unhex(each, name), segwit, name) for each in given)

@@ -1,36 +1,207 @@
-"""Link a block's header to the chain: by headers from or to a packaged checkpoint, or by a source of the user's own."""
+"""Link blocks to the chain: by headers from or to a packaged checkpoint, or by a source of the user's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from indexer.chains import SourceError
 from indexer.chainwork import work
 from indexer.checkpoints import LEAD, checkpoints
 from indexer.headers import HeaderChain
 from indexer.networks import Network
-from overlay.verifying.claim import HEADER, Claim, NotProvedError
+from overlay.verifying.claim import HEADER, Block, NotProvedError
 from overlay.verifying.own import OwnSource
 from parsers.tx import sha256d
 
 Fetch = Callable[[int], list[bytes]]
 """Consecutive headers of the chain from a height on, as many as the server gives at once; empty at its end."""
 
+Progress = Callable[[int, int], None]
+"""Called with how many headers were checked, and of how many."""
+
 MAX_HEADERS, MAX_PAGES = 2_000_000, 1_000
 
 
-def in_chain(claim: Claim, fetch: Fetch, own: OwnSource | None, told: Callable[[int, int], None]) -> str:
-    """How the block is known to be in the chain, in a sentence. Raises NotProvedError, SourceError.
+@dataclass(slots=True)
+class _Range:
+    """Headers from height `first` to `last` that link some blocks to the checkpoint at height `point`. Once fetched,
+    `chain` holds `count` of them, and `problem` says why there are no more."""
 
-    `told` hears of headers that were checked, and of how many.
-    """
-    if own is not None:
-        found = own.holds(claim.header[:HEADER], claim.height)
-        if found:
-            return f"your own source {own.name} has the block's header"
-        if found is False:
-            raise NotProvedError(f"your own source {own.name} says that the block is not in its best chain")
-    return _by_checkpoint(claim, fetch, told)
+    first: int
+    last: int
+    point: int
+    chain: HeaderChain
+    count: int = 0
+    problem: NotProvedError | None = None
+
+
+@dataclass(slots=True)
+class HeaderLinks:
+    """How blocks are known to be in the chain. The headers of all of them are fetched together, each range once, when
+    the first is asked for."""
+
+    network: Network
+    blocks: Sequence[Block]
+    fetch: Fetch
+    own: OwnSource | None
+    progress: Progress
+    _results: dict[tuple[bytes, int], str | NotProvedError] = field(default_factory=dict)
+
+    def sentence(self, block: Block) -> str:
+        """How one of the blocks is known to be in the chain. Raises NotProvedError; SourceError when `own` cannot be
+        asked."""
+        if not self._results:
+            self._link()
+        said = self._results[_key(block)]
+        if isinstance(said, NotProvedError):
+            raise said
+        return said
+
+    def _link(self) -> None:
+        left = []
+        for block in dict.fromkeys(self.blocks):
+            try:
+                said = self._by_own_source(block)
+            except NotProvedError as error:
+                self._results[_key(block)] = error
+                continue
+            if said is None:
+                left.append(block)
+            else:
+                self._results[_key(block)] = said
+        try:
+            if left:
+                self._check_checkpoints()
+            self._by_checkpoints(left)
+        except NotProvedError as error:
+            self._results |= dict.fromkeys(map(_key, left), error)
+
+    def _by_own_source(self, block: Block) -> str | None:
+        """What the user's own source says of a block; None when it does not know it, and is on the same chain."""
+        if self.own is None:
+            return None
+        is_held = self.own.holds(block.header[:HEADER], block.height)
+        if is_held:
+            return f"your own source {self.own.name} has the block's header"
+        if is_held is False:
+            raise NotProvedError(f"your own source {self.own.name} says that the block is not in its best chain")
+        self._check_same_chain({block.height: sha256d(block.header[:HEADER])}, "the answer")
+        return None
+
+    def _check_checkpoints(self) -> None:
+        """Raise NotProvedError when the user's own source is on another chain than the network's."""
+        points = {point.height: point.hash for point in checkpoints(self.network)}
+        self._check_same_chain(points or {0: bytes.fromhex(self.network.genesis)[::-1]}, str(self.network))
+
+    def _check_same_chain(self, blocks: dict[int, bytes], whose: str) -> None:
+        """Raise NotProvedError when the user's own source has another block at one of these heights."""
+        for height, digest in blocks.items():
+            own = self.own.block_hash(height) if self.own is not None else None
+            if self.own is not None and own is not None and own != digest:
+                raise NotProvedError(
+                    f"the chain of your own source {self.own.name} does not link with what was served: at height "
+                    f"{height:,} it has block {own[::-1].hex()}, and {whose} has {digest[::-1].hex()}"
+                )
+
+    def _by_checkpoints(self, blocks: Iterable[Block]) -> None:
+        ranges: dict[tuple[int, bool], _Range] = {}
+        members: list[tuple[Block, _Range]] = []
+        for block in blocks:
+            try:
+                members.append((block, self._range(ranges, block.height)))
+            except NotProvedError as error:
+                self._results[_key(block)] = error
+        of, done = sum(each.last - each.first + 1 for each in ranges.values()), 0
+        for each in ranges.values():
+            self._take(each, done, of)
+            self._check_tips(each)
+            done += each.last - each.first + 1
+        for block, found in members:
+            try:
+                self._results[_key(block)] = self._in_range(block, found)
+            except NotProvedError as error:
+                self._results[_key(block)] = error
+
+    def _range(self, ranges: dict[tuple[int, bool], _Range], height: int) -> _Range:
+        """The range that links a height, made wider for it or new. Raises NotProvedError."""
+        network = self.network
+        first, last, point = span(network, height)
+        if last - first > MAX_HEADERS:
+            raise NotProvedError(
+                f"the nearest packaged checkpoint, {point:,}, is more than {MAX_HEADERS:,} headers away"
+            )
+        chain = HeaderChain(str(network), network)
+        if last > point and not chain.requires_bits:
+            # such headers are worth only what their maker says
+            raise NotProvedError(
+                f"for {network} no rule of required bits is known here, and the last checkpoint is at {point:,}: "
+                "give a source of headers of your own (--headers)"
+            )
+        if last > point and network.coin == "doge":
+            raise NotProvedError(
+                f"the work of {network} is in other chains' headers, which a proof does not hold, and the last "
+                f"checkpoint is at {point:,}: give a source of headers of your own (--headers)"
+            )
+        found = ranges.setdefault((point, last > point), _Range(first, last, point, chain))
+        found.first, found.last = min(found.first, first), max(found.last, last)
+        return found
+
+    def _take(self, wanted: _Range, done: int, of: int) -> None:
+        """Fetch headers of a range until it is whole, or something is wrong with them."""
+        pages = 0
+        try:
+            while (at := wanted.first + wanted.count) <= wanted.last:
+                pages += 1
+                if pages > MAX_PAGES:
+                    raise NotProvedError(
+                        f"{MAX_PAGES:,} answers held no more than {wanted.count:,} headers of "
+                        f"{wanted.last - wanted.first + 1:,}"
+                    )
+                headers = self.fetch(at)
+                if not headers:
+                    raise NotProvedError(
+                        f"the answers end at header {at:,}, and headers up to {wanted.last:,} are needed"
+                    )
+                if wanted.count:
+                    wanted.chain.add(headers)
+                else:
+                    _check_genesis(self.network, at, headers[0])
+                    wanted.chain.begin(at, headers)
+                wanted.count += len(headers)
+                self.progress(done + wanted.count, of)
+        except SourceError as error:
+            wanted.problem = NotProvedError(str(error))
+        except NotProvedError as error:
+            wanted.problem = error
+
+    def _in_range(self, block: Block, found: _Range) -> str:
+        """How headers link a block. Raises NotProvedError."""
+        chain, digest, point, tip = found.chain, sha256d(block.header[:HEADER]), found.point, found.chain.tip()
+        if not chain.anchored or not chain.is_best(digest) or chain.find(digest) != block.height:
+            raise found.problem or NotProvedError(
+                f"the headers served do not hold the block at height {block.height:,}"
+            )
+        if point >= block.height:
+            how = "linked by hash up to" if point > block.height else "it is itself"
+            return f"{found.count:,} headers: {how} {_named(self.network, point)}"
+        above = (tip.height if tip else block.height) - block.height
+        return (
+            f"{found.count:,} headers from {_named(self.network, point)} on, {above:,} of them above the block: "
+            f"{chain.checked}"
+        )
+
+    def _check_tips(self, found: _Range) -> None:
+        """Where the user's own source ends below the block: it must have the header served at the height of its tip.
+        Raises NotProvedError."""
+        own = self.own.height() if self.own is not None else None
+        tip = found.chain.ref(min(own, found.first + found.count - 1)) if own is not None else None
+        if tip is not None:
+            self._check_same_chain({tip.height: tip.hash}, "the answer")
+
+
+def _key(block: Block) -> tuple[bytes, int]:
+    return block.header[:HEADER], block.height
 
 
 def span(network: Network, height: int) -> tuple[int, int, int]:
@@ -45,64 +216,8 @@ def span(network: Network, height: int) -> tuple[int, int, int]:
     return min(spans, key=lambda each: each[1] - each[0])
 
 
-def _by_checkpoint(claim: Claim, fetch: Fetch, told: Callable[[int, int], None]) -> str:
-    network = claim.network
-    first, last, point = span(network, claim.height)
-    if last - first > MAX_HEADERS:
-        raise NotProvedError(f"the nearest packaged checkpoint, {point:,}, is more than {MAX_HEADERS:,} headers away")
-    chain = HeaderChain(str(network), network)
-    if last > point and not chain.requires_bits:
-        # such headers are worth only what their maker says
-        raise NotProvedError(
-            f"for {network} no rule of required bits is known here, and the last checkpoint is at {point:,}: "
-            "give a source of headers of your own (--headers)"
-        )
-    if last > point and network.coin == "doge":
-        raise NotProvedError(
-            f"the work of {network} is in other chains' headers, which a proof does not hold, and the last checkpoint "
-            f"is at {point:,}: give a source of headers of your own (--headers)"
-        )
-    count = _take(chain, network, first, last, fetch, told)
-    digest = sha256d(claim.header[:HEADER])
-    if not chain.anchored or not chain.is_best(digest) or chain.find(digest) != claim.height:
-        raise NotProvedError(f"the headers served do not hold the block at height {claim.height:,}")
-    if point >= claim.height:
-        how = "linked by hash up to" if point > claim.height else "it is itself"
-        return f"{count:,} headers: {how} {_named(network, point)}"
-    tip = chain.tip()
-    above = (tip.height if tip else claim.height) - claim.height
-    return f"{count:,} headers from {_named(network, point)} on, {above:,} of them above the block: {chain.checked}"
-
-
 def _named(network: Network, point: int) -> str:
     return f"the genesis block of {network}" if point == 0 else f"the packaged checkpoint {point:,}"
-
-
-def _take(
-    chain: HeaderChain, network: Network, first: int, last: int, fetch: Fetch, told: Callable[[int, int], None]
-) -> int:
-    """Read headers from `first` at least to `last` into the chain; how many there were."""
-    at, pages = first, 0
-    while at <= last:
-        pages += 1
-        if pages > MAX_PAGES:
-            raise NotProvedError(
-                f"{MAX_PAGES:,} answers held no more than {at - first:,} headers of {last - first + 1:,}"
-            )
-        headers = fetch(at)
-        if not headers:
-            raise NotProvedError(f"the answers end at header {at:,}, and headers up to {last:,} are needed")
-        try:
-            if at == first:
-                _check_genesis(network, first, headers[0])
-                chain.begin(first, headers)
-            else:
-                chain.add(headers)
-        except SourceError as error:
-            raise NotProvedError(str(error)) from error
-        at += len(headers)
-        told(at - first, last - first + 1)
-    return at - first
 
 
 def _check_genesis(network: Network, first: int, header: bytes) -> None:

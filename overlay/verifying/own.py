@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import mmap
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -14,7 +15,8 @@ from parsers.tx import Outpoint, read, sha256d
 if TYPE_CHECKING:
     from indexer.chains.node.client import Client
 
-UNKNOWN = -5
+UNKNOWN, OUT_OF_RANGE = -5, -8
+_HASH = re.compile("[0-9a-f]{64}")
 _T = TypeVar("_T")
 
 
@@ -25,6 +27,14 @@ class OwnSource(Protocol):
 
     def holds(self, header: bytes, height: int) -> bool | None:
         """Whether its best chain has this header (80 bytes) at that height; None when it does not know the block."""
+        ...
+
+    def height(self) -> int | None:
+        """The height of its best chain; None when it cannot tell."""
+        ...
+
+    def block_hash(self, height: int) -> bytes | None:
+        """The hash (internal byte order) of its best chain's block at a height; None where it has none."""
         ...
 
     def unspent(self, outpoint: Outpoint) -> bool | None:
@@ -57,6 +67,14 @@ class HeaderFile:
         with Path(self.name).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             digits = header.hex().encode()
             return True if _stands(data, header, _between_headers) or _stands(data, digits, _on_a_line) else None
+
+    def height(self) -> int | None:
+        """A file does not say heights."""
+        return None
+
+    def block_hash(self, height: int) -> bytes | None:  # noqa: ARG002 - a file does not say heights
+        """A file does not say heights."""
+        return None
 
     def unspent(self, outpoint: Outpoint) -> bool | None:  # noqa: ARG002 - headers say nothing of outputs
         """Headers cannot tell."""
@@ -110,6 +128,30 @@ class Node:
                 return None
             confirmations, at = found.get("confirmations"), found.get("height")
             return bool(isinstance(confirmations, int) and confirmations > 0 and at == height)
+
+        return self._run(ask)
+
+    def height(self) -> int | None:
+        """The height of its best chain."""
+
+        async def ask(client: Client) -> int | None:
+            answer: Any = await client.call("getblockcount")
+            return answer if isinstance(answer, int) else None
+
+        return self._run(ask)
+
+    def block_hash(self, height: int) -> bytes | None:
+        """The hash of its best chain's block at a height; None above its tip."""
+        from indexer.chains.node.client import RpcError
+
+        async def ask(client: Client) -> bytes | None:
+            try:
+                answer: Any = await client.call("getblockhash", height)
+            except RpcError as error:
+                if error.code == OUT_OF_RANGE:
+                    return None
+                raise
+            return bytes.fromhex(answer)[::-1] if isinstance(answer, str) and _HASH.fullmatch(answer) else None
 
         return self._run(ask)
 

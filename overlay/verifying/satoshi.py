@@ -1,51 +1,118 @@
-"""The satoshi's way from the registration to where it is said to be now, followed through the transactions served, and
-judged by the same laws as the indexer's."""
+"""The satoshi's way from the registration to where it is now, followed through the transactions served, and judged by
+the same laws as the indexer's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from indexer import verdict
 from indexer.facts import EventKind
 from indexer.lineage import Line, Unknown, positions
+from indexer.session import merge
+from indexer.tapscripts import record_of
 from overlay.verifying.claim import Claim, NotProvedError
 from overlay.verifying.own import OwnSource
 from parsers import envelope, output
+from parsers.cards import Kind
 from parsers.output import OutputRecord
 from parsers.tx import Outpoint, Transaction
 
+Value = Callable[[Outpoint], int | None]
+"""The satoshis of an output, None where they are not known."""
 
-def inscribed(tx: Transaction, vout: int, where: str | None) -> OutputRecord:
-    """What stands on an output: in its script, or, where envelopes stand in a witness, in the tapscript of the input
-    whose first satoshi lands there (law 3a). Raises NotProvedError when that cannot be told."""
-    if vout >= len(tx.outputs):
-        raise NotProvedError(f"transaction {tx.hex_id} has no output {vout}")
-    if where != "witness":
-        return output.read(tx, vout)
-    line, prevouts = Line(tx.outputs, alone=False), [each.prevout for each in tx.inputs]
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A registration after a transaction: where its satoshi is (None once burned) and how far into that output, its
+    merged MAP, and the outpoint and SHA-256 of its newest valid card."""
+
+    seat: Outpoint | None
+    offset: int
+    fields: Mapping[str, str]
+    winner: Outpoint
+    card: bytes
+
+
+def inscribed(claim: Claim, outpoint: Outpoint, tx: Transaction, own: OwnSource | None) -> tuple[OutputRecord, int]:
+    """What an output of `tx` inscribes, and how many satoshis into that output: in its script, or, where envelopes are
+    in a witness, in the tapscript of the input whose first satoshi lands there (law 3a). Raises NotProvedError when
+    that cannot be told."""
+    if tx.txid != outpoint.txid or outpoint.vout >= len(tx.outputs):
+        raise NotProvedError(f"transaction {tx.hex_id} does not make {outpoint}")
+    if claim.network.rules.envelope != "witness":
+        return output.read(tx, outpoint.vout), 0
+    line, prevouts, value = Line(tx.outputs, alone=False), [each.prevout for each in tx.inputs], _values(claim, own)
     for number, spent in enumerate(tx.inputs):
         if not envelope.read_witness(spent.witness):
             continue
-        at = next(positions(prevouts, [(number, 0)], lambda _: None))
+        at = next(positions(prevouts, [(number, 0)], value))
         if isinstance(at, Unknown):
             raise NotProvedError(f"where input {number} of {tx.hex_id} lands depends on the values of those before it")
-        if line.land(at).vout == vout:
-            return output.read(tx, vout, witness=spent.witness)
-    return output.read(tx, vout, witness=())
+        landing = line.land(at)
+        if landing.vout == outpoint.vout:
+            return output.read(tx, outpoint.vout, witness=spent.witness), landing.offset
+    return output.read(tx, outpoint.vout, witness=()), 0
 
 
-def follow(claim: Claim, own: OwnSource | None = None) -> str:
-    """Follow the satoshi from the outpoint that the id names to where it is said to be now; the winning revision must
-    be the last valid word on the way. Values that the answer lacks are asked of the user's own source.
+def to_winner(claim: Claim, own: OwnSource | None = None) -> Place:
+    """Follow the satoshi from the outpoint that the id names to the winning revision, which must inscribe the card.
 
-    Gives a sentence, or raises NotProvedError saying where the way ends.
+    None of these transactions needs a block of its own: the winner, which has one, commits to the txid that it spends,
+    and so on back to the registration. Values that the answer lacks are asked of the user's own source. Raises
+    NotProvedError saying where the way ends.
     """
     if claim.before is None or claim.after is None:
         raise NotProvedError("the answer does not hold the transactions to follow the satoshi through")
-    way = [*claim.before, claim.tx, *claim.after]
-    where = claim.network.rules.envelope
-    _check_registration(claim, way[0], where)
-    known = {tx.txid: tx for tx in (*claim.parents, *way)}
+    way = [*(hop.tx for hop in claim.before), claim.tx]
+    place = _follow(claim, _register(claim, way[0], own), way[1:], own)
+    if place.seat != claim.outpoint or place.winner != claim.outpoint:
+        raise NotProvedError(f"the last valid card on the way is at {place.winner}, and not at {claim.outpoint}")
+    if place.card != sha256(claim.card).digest():
+        raise NotProvedError(f"the card inscribed at {claim.outpoint} on the way is not the one served")
+    return place
+
+
+def to_now(claim: Claim, own: OwnSource | None = None) -> Place:
+    """Follow the satoshi on to where it is now; the winning revision must be the last valid card on the way. Raises
+    NotProvedError saying where the way ends. Whether these transactions are in blocks is another question."""
+    start = to_winner(claim, own)
+    place = _follow(claim, start, [hop.tx for hop in claim.after or ()], own)
+    if place.winner != claim.outpoint:
+        raise NotProvedError(f"the last valid card on the way is at {place.winner}, and not at {claim.outpoint}")
+    if place.seat != claim.seat:
+        raise NotProvedError(f"the satoshi ends {where(place.seat)}, and is said to be {where(claim.seat)}")
+    _check_parents(claim)
+    return place
+
+
+def where(seat: Outpoint | None) -> str:
+    """A satoshi's place in words."""
+    return f"at {seat}" if seat else "at no output, burned"
+
+
+def _register(claim: Claim, first: Transaction, own: OwnSource | None) -> Place:
+    if claim.origin is None or first.txid != claim.origin.txid:
+        raise NotProvedError(f"the first transaction is {first.hex_id}, and not the one that the id names")
+    record, offset = inscribed(claim, claim.origin, first, own)
+    found = verdict.of_newcomer(record, elsewhere=False, alone=claim.network.rules.envelope != "witness")
+    if found is None or found.event is not EventKind.INSCRIBED or found.kind is not claim.kind or found.card is None:
+        raise NotProvedError(f"output {claim.origin} does not register {claim.kind.value}")
+    return Place(claim.origin, offset, merge({}, found.fields), claim.origin, found.card)
+
+
+def _follow(claim: Claim, place: Place, way: Sequence[Transaction], own: OwnSource | None) -> Place:
+    value = _values(claim, own)
+    for tx in way:
+        if place.seat is None:
+            raise NotProvedError(f"the satoshi is burned before transaction {tx.hex_id}")
+        place = _step(tx, place, place.seat, value, claim.kind, claim.network.rules.envelope)
+    return place
+
+
+def _values(claim: Claim, own: OwnSource | None) -> Value:
+    known = {tx.txid: tx for tx in (*claim.parents, claim.tx, *(hop.tx for hop in claim.hops))}
 
     def value(outpoint: Outpoint) -> int | None:
         parent = known.get(outpoint.txid)
@@ -53,49 +120,40 @@ def follow(claim: Claim, own: OwnSource | None = None) -> str:
             return own.satoshis(outpoint) if own is not None else None
         return parent.outputs[outpoint.vout].satoshis if outpoint.vout < len(parent.outputs) else None
 
-    seat: Outpoint | None = claim.origin
-    newest, offset = claim.origin, 0
-    for tx in way[1:]:
-        if seat is None:
-            raise NotProvedError(f"the satoshi is burned before transaction {tx.hex_id}")
-        seat, offset = _step(tx, seat, offset, value, alone=where != "witness")
-        if seat and verdict.of_arrival(claim.kind, inscribed(tx, seat.vout, where)).event is EventKind.REINSCRIBED:
-            newest = seat
-    if newest != claim.outpoint:
-        raise NotProvedError(f"the last valid card on the way is at {newest}, and not at {claim.outpoint}")
-    if seat != claim.seat:
-        raise NotProvedError(f"the satoshi ends {_at(seat)}, and is said to be {_at(claim.seat)}")
-    if not way[1:]:
-        return "the transaction is the registration itself, and the satoshi is still there"
-    return f"followed from the registration, the satoshi is {_at(seat)} after {len(way):,} transactions"
+    return value
 
 
-def _at(seat: Outpoint | None) -> str:
-    return f"at {seat}" if seat else "at no output, burned"
-
-
-def _check_registration(claim: Claim, first: Transaction, where: str | None) -> None:
-    if first.txid != claim.origin.txid:
-        raise NotProvedError(f"the first transaction is {first.hex_id}, and not the one that the id names")
-    record = inscribed(first, claim.origin.vout, where)
-    found = verdict.of_newcomer(record, elsewhere=False, alone=where != "witness")
-    if found is None or found.event is not EventKind.INSCRIBED or found.kind is not claim.kind:
-        raise NotProvedError(f"output {claim.origin} does not register {claim.kind.value}")
-
-
-def _step(
-    tx: Transaction, seat: Outpoint, offset: int, value: Callable[[Outpoint], int | None], *, alone: bool
-) -> tuple[Outpoint | None, int]:
-    """Where a satoshi is after a transaction; None when that burns it."""
+def _step(tx: Transaction, place: Place, seat: Outpoint, value: Value, kind: Kind, envelope_in: str | None) -> Place:
+    """A registration after a transaction that spends `seat`, its place so far."""
     prevouts = [spent.prevout for spent in tx.inputs]
     if seat not in prevouts:
         raise NotProvedError(f"transaction {tx.hex_id} does not spend {seat}")
-    at = next(positions(prevouts, [(prevouts.index(seat), offset)], value))
+    number = prevouts.index(seat)
+    at = next(positions(prevouts, [(number, place.offset)], value))
     if isinstance(at, Unknown):
         raise NotProvedError(
             f"where {seat} goes in {tx.hex_id} depends on the value of {at.missing[0]}, which is not in the answer"
         )
-    landing = Line(tx.outputs, alone=alone).land(at)
+    landing = Line(tx.outputs, alone=envelope_in != "witness").land(at)
     if landing.burned or landing.vout is None:
-        return None, 0
-    return tx.outpoint(landing.vout), landing.offset
+        return replace(place, seat=None, offset=0)
+    arrived = tx.outpoint(landing.vout)
+    if envelope_in == "witness":
+        speaks = place.offset == 0 and bool(envelope.read_witness(tx.inputs[number].witness))
+        record = record_of(tx, number, speaks=speaks)
+    else:
+        record = output.read(tx, landing.vout)
+    found = verdict.of_arrival(kind, record)
+    fields = merge(place.fields, found.fields) if found.fields else place.fields
+    place = replace(place, seat=arrived, offset=landing.offset, fields=fields)
+    if found.event is EventKind.REINSCRIBED and found.card:
+        place = replace(place, winner=arrived, card=found.card)
+    return place
+
+
+def _check_parents(claim: Claim) -> None:
+    """A parent is authentic because a transaction of the way spends it; another one would prove nothing."""
+    spent = {each.prevout.txid for tx in (claim.tx, *(hop.tx for hop in claim.hops)) for each in tx.inputs}
+    for parent in claim.parents:
+        if parent.txid not in spent:
+            raise NotProvedError(f"no transaction on the way spends {parent.hex_id}, which is served as a parent")

@@ -51,19 +51,23 @@ def test_a_proof_is_found_with_its_block(told: Store) -> None:
 
 def test_transactions_are_measured_before_they_are_read(told: Store) -> None:
     a, b, c = name("a"), name("b"), name("c")
-    assert proofs.size(told.engine, "demo", [a, b, a]) == 20
-    assert proofs.size(told.engine, "demo", [a, c]) is None
-    assert proofs.size(told.engine, "demo", []) == 0
-    assert proofs.raws(told.engine, "demo", [a, b, c]) == {a: b"a" * 10, b: b"b" * 10}
-    assert proofs.raws(told.engine, "other", [a]) == {}
+    assert proofs.sizes(told.engine, "demo", [a, b, a, c]) == {a: 10, b: 10}
+    assert proofs.sizes(told.engine, "demo", []) == {}
+    stored = proofs.several(told.engine, "demo", [a, b, c])
+    assert stored == {txid: proofs.proof(told.engine, "demo", txid) for txid in (a, b)}
+    assert [(each.txid, each.ref.height, each.proof.raw) for each in stored.values()] == [
+        (a, 2, b"a" * 10),
+        (b, 3, b"b" * 10),
+    ]
+    assert proofs.several(told.engine, "other", [a]) == {}
 
 
 def test_many_transactions_are_asked_for_in_batches(store: Store, writer: Writer) -> None:
     many = [f"t{number}" for number in range(2 * BATCH + 3)]
     writer.append("demo", [proving(says("1", *(born(each, at) for at, each in enumerate(many))), *many)])
     txids = [name(each) for each in many]
-    assert len(proofs.raws(store.engine, "demo", txids)) == len(many)
-    assert proofs.size(store.engine, "demo", txids) == sum(len(each) * 10 for each in many)
+    assert len(proofs.several(store.engine, "demo", txids)) == len(many)
+    assert proofs.sizes(store.engine, "demo", txids) == {name(each): len(each) * 10 for each in many}
 
 
 def test_a_proof_goes_with_its_block(told: Store, writer: Writer) -> None:

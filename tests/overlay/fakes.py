@@ -10,14 +10,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from indexer.facts import BlockRef, Event, EventKind, State, Status
+from indexer.facts import BlockRef, Event, EventKind, Proof, State, Status
 from indexer.pointing import Pointing
+from indexer.store.proofs import Proved
 from indexer.store.requests import Request
 from overlay import items
 from overlay.document import Document
 from overlay.engines import Cursor, Engine, Suggestion
 from overlay.ports import Change, Changes, Listing, Revision, Services
-from overlay.proofs import Evidence, NoProofError
+from overlay.proofs import Evidence, Located, NoProofError
 from overlay.query import Cheapest, Hit, Hits, Query
 from overlay.search.ranking import weigh
 from overlay.search.vocabulary import Change as Counted
@@ -141,10 +142,9 @@ class FakeStore:
         path = from_branch(100, 0, txid, [])
         header = bytes(36) + txid + bytes(12)
         ref = BlockRef(CHAIN, 100, sha256d(header), bytes(32), 0, header)
-        return Evidence(
-            chain=CHAIN, caip2=CAIP2, outpoint=Outpoint(txid, 0), ref=ref, raw=raw, path=path.to_bytes(),
-            beef=write([(raw, path)]), before=(), after=(raw,),
-        )  # fmt: skip
+        made = Proved(txid, ref, Proof(raw, path.to_bytes()))
+        winner = Located(Outpoint(txid, 0), made, write([(raw, path)]))
+        return Evidence(chain=CHAIN, caip2=CAIP2, winner=winner, current=winner, before=(made,), after=(made,))
 
     def proved(self, txids: Iterable[str], /) -> set[str]:
         """All of them."""

@@ -87,7 +87,7 @@ async def test_the_pointer_that_lists_a_card_is_proved(tmp_path: Path) -> None:
         (job,) = indexing.store.due_locators(10**15, 1)
         indexing.writer.note_fetched("a.example", serves(job.next_at + 1, ALPHA))
         found = catalogue.evidence("a.example")
-        assert found.outpoint == made
-        assert found.raw == kit.raw(made)
-        assert found.ref.height == len(kit.blocks) - 1
+        assert found.winner.outpoint == made
+        assert found.winner.proved.proof.raw == kit.raw(made)
+        assert found.winner.proved.ref.height == len(kit.blocks) - 1
         assert json.loads(catalogue.listing("a.example").card_body or b"")["name"] == "Alpha"

@@ -85,9 +85,51 @@ async def test_a_proof_holds_what_a_client_needs_to_check_it(
     bundle = beef.read(bytes.fromhex(found["beef"]))
     assert bundle.newest.raw == bytes.fromhex(found["rawTx"])
     assert beef.verify(bundle, lambda height, root: (height, root) == (block.height, header[36:68])) == ()
-    assert [read_tx(bytes.fromhex(each)).txid for each in found["before"]] == [first.txid, tx.inputs[0].prevout.txid]
-    assert len(found["after"]) == 1
+    before = [read_tx(bytes.fromhex(each["rawTx"])).txid for each in found["before"]]
+    assert before == [first.txid, tx.inputs[0].prevout.txid]
     assert {"from", "headers"}.isdisjoint(found)
+
+
+async def test_every_transaction_of_the_satoshi_has_its_merkle_path_and_block(
+    client: ClientSession, kit: ChainKit, first: Outpoint
+) -> None:
+    found = await get(client, f"/v1/listings/{first}/proof")
+    hops = [*found["before"], found, *found["after"]]
+    for hop, block in zip(hops, kit.branch()[-4:], strict=True):
+        tx = read_tx(bytes.fromhex(hop["rawTx"]))
+        assert hop["txid"] == tx.hex_id
+        assert tx.txid in block.txids
+        assert (hop["height"], bytes.fromhex(hop["header"])) == (block.height, block.raw[:80])
+        assert hop["blockHash"] == sha256d(block.raw[:80])[::-1].hex()
+        assert bump.read(bytes.fromhex(hop["bump"])).root(tx.txid) == block.raw[36:68]
+
+
+async def test_the_transaction_where_the_satoshi_is_now_comes_with_its_proof_and_beef(
+    client: ClientSession, kit: ChainKit, first: Outpoint
+) -> None:
+    found = await get(client, f"/v1/listings/{first}/proof")
+    (moved,), current = found["after"], found["current"]
+    assert {name: current[name] for name in moved} == moved
+    assert current["outpoint"] == f"{moved['txid']}_0"
+    bundle = beef.read(bytes.fromhex(current["beef"]))
+    assert bundle.newest.raw == bytes.fromhex(current["rawTx"])
+    root = kit.branch()[-1].raw[36:68]
+    assert beef.verify(bundle, lambda height, leads: (height, leads) == (current["height"], root)) == ()
+
+
+def test_current_is_there_only_when_the_satoshi_moved_on_and_names_no_outpoint_once_it_is_burned(
+    tmp_path: Path,
+) -> None:
+    kit = ChainKit()
+    still, gone = kit.inscribe(agent("Still")), kit.inscribe(agent("Gone"))
+    kit.mine(still, gone)
+    burned = kit.burn(gone)
+    kit.mine(burned)
+    with indexed(kit, tmp_path) as indexing:
+        assert evidence(indexing.store, str(still)).current is None
+        current = evidence(indexing.store, str(gone)).current
+    assert current is not None
+    assert (current.outpoint, current.proved.txid) == (None, burned.txid)
 
 
 async def test_headers_come_from_the_height_asked_for_on(
@@ -145,6 +187,7 @@ async def test_a_history_too_long_or_too_large_goes_without_its_other_transactio
         found = await get(client, f"/v1/listings/{first}/proof")
         assert {"before", "after", "parents"}.isdisjoint(found)
         assert found["beef"]
+        assert found["current"]["beef"]
         monkeypatch.undo()
 
 
@@ -156,7 +199,7 @@ def test_kept_parents_that_stand_before_the_satoshi_go_with_the_proof(kit: Chain
     with indexed(kit, tmp_path) as indexing:
         found = evidence(indexing.store, str(listed))
         assert [read_tx(each).txid for each in found.parents] == [other.txid]
-        assert [read_tx(each).txid for each in found.after or ()] == [moved.txid]
+        assert [each.txid for each in found.after or ()] == [moved.txid]
 
 
 def test_the_beef_of_a_witness_chain_has_no_witness(tmp_path: Path) -> None:
@@ -165,11 +208,12 @@ def test_the_beef_of_a_witness_chain_has_no_witness(tmp_path: Path) -> None:
     kit.mine(listed)
     with indexed(kit, tmp_path, "ltc") as indexing:
         found = evidence(indexing.store, str(listed))
-    assert read_tx(found.raw, segwit=True).txid == listed.txid
-    assert read_tx(found.raw, segwit=True).inputs[0].witness
-    bundle = beef.read(found.beef)
+    raw = found.winner.proved.proof.raw
+    assert read_tx(raw, segwit=True).txid == listed.txid
+    assert read_tx(raw, segwit=True).inputs[0].witness
+    bundle = beef.read(found.winner.beef)
     assert bundle.newest.txid == listed.txid
-    assert bundle.newest.raw != found.raw
+    assert bundle.newest.raw != raw
 
 
 def test_who_nobody_knows_has_no_evidence(store: Store) -> None:

@@ -10,27 +10,30 @@ from tests.overlay.test_cli import Run, alone, data, run, served
 
 __all__ = ["alone", "data", "run", "served"]
 
-STEPS = ["transaction", "card", "listing", "lineage", "block", "work", "chain", "newest", "domain"]
+STEPS = [
+    "transaction", "card", "registration", "block", "work", "chain", "lineage", "listing", "newest", "domain",
+]  # fmt: skip
 
 
 def test_the_local_data_is_verified_in_words(run: Run, data: Path) -> None:
-    found = run("verify", TOWER, "--data", data)
+    found = run("verify", TOWER, "--offline", "--data", data)
     assert found.code == 0
     lines = found.out.splitlines()
     assert lines[0] == f"{TOWER} on bsv:regtest"
     assert lines[-1] == "verified"
-    said = [line.split(": ") for line in lines[1:-1] if not line.startswith("    ")]
+    assert lines[-2].startswith("members not proved: age, chain, domain, ")
+    said = [line.split(": ") for line in lines[1:-2] if not line.startswith("    ")]
     assert [name for name, _ in said] == STEPS
-    assert [outcome for _, outcome in said] == ["proved"] * 7 + ["not proved", "not checked"]
+    assert [outcome for _, outcome in said] == ["proved"] * 8 + ["not checked"] * 2
     assert "126 headers from the genesis block of bsv regtest on" in found.out
 
 
 def test_a_chain_that_is_not_the_expected_one_is_not_proved(run: Run, data: Path) -> None:
-    found = run("verify", TOWER, "--data", data, "--chain", "bsv:mainnet")
+    found = run("verify", TOWER, "--offline", "--data", data, "--chain", "bsv:mainnet")
     assert found.code == 1
     assert "chain: not proved\n    it is on bsv:regtest, and bsv:mainnet is expected\n" in found.out
     assert found.out.splitlines()[-1] == "not proved: chain"
-    told = run("verify", TOWER, "--data", data, "--chain", "bsv:mainnet", "--json")
+    told = run("verify", TOWER, "--offline", "--data", data, "--chain", "bsv:mainnet", "--json")
     assert told.code == 1
     assert (told.json["verified"], told.json["notProved"]) == (False, ["chain"])
     assert [step["step"] for step in told.json["steps"]] == STEPS
@@ -39,21 +42,21 @@ def test_a_chain_that_is_not_the_expected_one_is_not_proved(run: Run, data: Path
 def test_a_file_of_headers_of_ones_own_proves_the_chain(run: Run, data: Path, tmp_path: Path, sample: Path) -> None:
     headers = [block[:80] for block in frames((sample / "blk00000.dat").read_bytes())]
     (tmp_path / "all").write_bytes(b"".join(headers))
-    found = run("verify", TOWER, "--data", data, "--headers", tmp_path / "all")
+    found = run("verify", TOWER, "--offline", "--data", data, "--headers", tmp_path / "all")
     assert found.code == 0
     assert f"your own source {tmp_path / 'all'} has the block's header" in found.out
     # one that does not reach so far leaves it to the packaged checkpoints
     (tmp_path / "few").write_bytes(b"".join(headers[:3]))
-    assert "genesis block" in run("verify", TOWER, "--data", data, "--headers", tmp_path / "few").out
+    assert "genesis block" in run("verify", TOWER, "--offline", "--data", data, "--headers", tmp_path / "few").out
 
 
 def test_what_nobody_knows_ends_with_one_and_what_cannot_be_asked_with_three(run: Run, data: Path) -> None:
     assert run("verify", f"{'00' * 32}_0", "--data", data).code == 1
     assert run("verify", "agent.example", "--data", data).code == 1
-    nobody = run("verify", TOWER, "--data", data, "--headers", "missing-file")
+    nobody = run("verify", TOWER, "--offline", "--data", data, "--headers", "missing-file")
     assert (nobody.code, nobody.out) == (3, "")
     assert "missing-file: No such file" in nobody.err
-    silent = run("verify", TOWER, "--data", data, "--headers", "http://user:secret@127.0.0.1:1")
+    silent = run("verify", TOWER, "--offline", "--data", data, "--headers", "http://user:secret@127.0.0.1:1")
     assert (silent.code, silent.out) == (3, "")
     assert "secret" not in silent.err
     assert run("verify", TOWER).code == 3
@@ -62,11 +65,11 @@ def test_what_nobody_knows_ends_with_one_and_what_cannot_be_asked_with_three(run
 
 
 def test_a_running_overlay_is_not_trusted_with_the_network(run: Run, served: str) -> None:
-    found = run("verify", TOWER, "--url", served)
+    found = run("verify", TOWER, "--offline", "--url", served)
     assert found.code == 1
     assert "say --chain bsv:regtest if you expect that" in found.out
     assert found.out.splitlines()[-1] == "not proved: chain"
-    found = run("verify", TOWER, "--url", served, "--chain", "bsv:regtest", "--json")
+    found = run("verify", TOWER, "--offline", "--url", served, "--chain", "bsv:regtest", "--json")
     assert found.code == 0
     assert found.json["verified"] is True
     missing = run("verify", f"{'00' * 32}_0", "--url", served)

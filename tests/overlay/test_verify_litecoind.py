@@ -14,8 +14,9 @@ from overlay.catalogue import Catalogue
 from overlay.commands.verify import _Local
 from overlay.verifying import Report
 from overlay.verifying.own import Node, OwnSource, open_source
-from parsers.tx import Outpoint
-from tests.chainkit import agent
+from parsers.tx import Outpoint, sha256d
+from tests.chainkit import ChainKit, agent
+from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.litecoind import Litecoind, node
 
@@ -56,7 +57,7 @@ def test_a_listing_is_proved_to_the_end_with_a_node_of_ones_own(node: Litecoind,
     with index(node, tmp_path) as indexing:
         report = check(indexing, first)
         assert report.missing == [], report.steps
-        assert outcomes(report)["newest"] == "not proved"
+        assert outcomes(report)["newest"] == "not checked"
         proved = check(indexing, first, own)
         assert outcomes(proved) | {"domain": "proved"} == dict.fromkeys(outcomes(proved), "proved")
 
@@ -68,8 +69,7 @@ def test_a_listing_is_proved_to_the_end_with_a_node_of_ones_own(node: Litecoind,
         assert outcomes(check(indexing, first, own))["newest"] == "proved"  # it is in no block yet
         node.mine()
         stale = check(indexing, first, own)
-        assert stale.missing == []
-        assert outcomes(stale)["newest"] == "not proved"
+        assert stale.missing == ["newest"]
         assert "is spent" in next(each.detail for each in stale.steps if each.step == "newest")
 
 
@@ -86,6 +86,22 @@ def test_a_block_that_the_node_left_is_not_in_its_chain(node: Litecoind, tmp_pat
         assert "is not in its best chain" in next(each.detail for each in report.steps if each.step == "chain")
 
 
+def test_a_node_on_another_chain_is_named_as_such(node: Litecoind, tmp_path: Path) -> None:
+    """The listing is on the chain of another node, as high as the user's own node's and higher."""
+    kit = ChainKit("ltc")
+    listed = kit.reveal(agent("Elsewhere"))
+    kit.mine(listed)
+    own = open_source(node.url)
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks, name="demo", coin="ltc")) as indexing:
+        asyncio.run(indexing.catch_up())
+        report = check(indexing, listed, own)
+        assert "chain" in report.missing
+        detail = next(each.detail for each in report.steps if each.step == "chain")
+        assert f"the chain of your own source {own.name} does not link with what was served: at height" in detail
+        # a node on another chain knows no such outpoint, which is no word about it
+        assert outcomes(report)["newest"] == "not checked"
+
+
 def test_a_node_says_what_it_does_not_know_and_who_may_not_ask(node: Litecoind) -> None:
     own = open_source(node.url)
     nowhere = Outpoint(b"\1" * 32, 0)
@@ -95,6 +111,9 @@ def test_a_node_says_what_it_does_not_know_and_who_may_not_ask(node: Litecoind) 
     header = bytes.fromhex(node.rpc("getblockheader", node.rpc("getblockhash", 7), False))
     assert own.holds(header, 7) is True
     assert own.holds(header, 8) is False
+    assert own.block_hash(7) == sha256d(header)
+    assert own.height() == node.rpc("getblockcount")
+    assert own.block_hash(node.rpc("getblockcount") + 1) is None
     coin = node.rpc("listunspent")[0]
     outpoint = Outpoint(bytes.fromhex(coin["txid"])[::-1], coin["vout"])
     assert own.unspent(outpoint) is True

@@ -1,0 +1,44 @@
+"""A listing whose card was fetched: what its pointer on chain proves of it (laws 8 to 10)."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from overlay.verifying.claim import Claim, NotProvedError
+from parsers import output, pointer
+from parsers.pointer import Pointer
+
+
+def read(claim: Claim) -> Pointer:
+    """The valid pointer at the outpoint of the winner, which must name the listing's id. Raises NotProvedError."""
+    found = _at(claim)
+    if found is None or not found.valid:
+        raise NotProvedError(f"no valid pointer is at {claim.outpoint}")
+    if found.id != claim.registration:
+        raise NotProvedError(f"the pointer at {claim.outpoint} names {found.id!a}, and not {claim.id[:200]!a}")
+    if found.kind is not claim.kind:
+        raise NotProvedError(f"the pointer at {claim.outpoint} is for {found.kind.value}, not for {claim.kind.value}")
+    if claim.before or claim.after or claim.parents or claim.current is not None:
+        raise NotProvedError("the answer holds transactions of a satoshi, and a pointer has none")
+    return found
+
+
+def _at(claim: Claim) -> Pointer | None:
+    tx, vout = claim.tx, claim.outpoint.vout
+    if tx.txid != claim.outpoint.txid or vout >= len(tx.outputs):
+        raise NotProvedError(f"transaction {tx.hex_id} does not make {claim.outpoint}")
+    record = output.read(tx, vout)
+    if record.pointer is not None and record.inscription is None:
+        return record.pointer
+    split = pointer.read_split([made.script for made in tx.outputs])
+    return split[1] if split is not None and split[0] == vout else None
+
+
+def check_card(claim: Claim, found: Pointer) -> str:
+    """That the pointer commits to the card's bytes, in a sentence. Raises NotProvedError."""
+    digest = sha256(claim.card).digest()
+    if found.digest is None:
+        raise NotProvedError("the pointer names a place and no hash: nothing on chain ties these bytes to it")
+    if found.digest != digest:
+        raise NotProvedError(f"the pointer names the SHA-256 {found.digest.hex()}, and the card has {digest.hex()}")
+    return f"the pointer at {claim.outpoint} names the SHA-256 of its {len(claim.card):,} bytes, {digest.hex()}"

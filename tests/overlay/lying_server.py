@@ -1,0 +1,107 @@
+"""A server of listings that lies as a test says, and a source of the user's own that says what a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from overlay import verifying
+from overlay.catalogue import Catalogue
+from overlay.commands.verify import _Local
+from overlay.verifying import Report
+from parsers.tx import Outpoint, sha256d
+from tests.chainkit import ChainKit
+from tests.fakes import MemoryChain
+from tests.indexing import Indexing
+
+REGTEST = "bsv:regtest"
+
+UPDATED = "dc35745fe6bf0623a33a2d79bcfeaeb9d34808c5d37d772598ebe5fa93db9dd7_0"
+"""A registration of the sample chain that was inscribed anew, and stays there."""
+
+Look = Callable[[ChainKit, str], _Local]
+
+
+class Server:
+    """Answers that a test may change before they are given."""
+
+    def __init__(self, honest: _Local, *ids: str) -> None:
+        self.items = {id_: honest.listing(id_) for id_ in ids}
+        self.cards = {id_: honest.card(id_) for id_ in ids}
+        self.proofs = {id_: honest.proof(id_) for id_ in ids}
+        self.headers: list[str] = honest.proof(ids[0], 0)["headers"]
+        self.page = len(self.headers)
+        self.asked: list[int] = []
+
+    def listing(self, id_: str) -> Any:
+        return self.items[id_]
+
+    def card(self, id_: str) -> bytes:
+        return self.cards[id_]
+
+    def proof(self, id_: str, first: int | None = None) -> Any:
+        if first is None:
+            return self.proofs[id_]
+        self.asked.append(first)
+        return self.proofs[id_] | {"from": first, "headers": self.headers[first : first + self.page]}
+
+
+class Own:
+    """A source of the user's own that says what a test wants."""
+
+    name = "my node"
+
+    def __init__(
+        self,
+        holds: bool | None = None,
+        unspent: bool | None = None,
+        values: dict[Outpoint, int] | None = None,
+        headers: Sequence[str] = (),
+    ) -> None:
+        self._holds, self._unspent, self._values = holds, unspent, values or {}
+        self._headers = [bytes.fromhex(each) for each in headers]
+
+    def holds(self, _header: bytes, _height: int) -> bool | None:
+        return self._holds
+
+    def height(self) -> int | None:
+        return len(self._headers) - 1 if self._headers else None
+
+    def block_hash(self, height: int) -> bytes | None:
+        return sha256d(self._headers[height]) if height < len(self._headers) else None
+
+    def unspent(self, _outpoint: Outpoint) -> bool | None:
+        return self._unspent
+
+    def satoshis(self, outpoint: Outpoint) -> int | None:
+        return self._values.get(outpoint)
+
+
+def check(server: Any, id_: str = UPDATED, **more: Any) -> Report:
+    more.setdefault("expected", REGTEST)
+    return verifying.verify(server, id_, **more)
+
+
+def words(report: Report, step: str, outcome: str = verifying.NOT_PROVED) -> str:
+    (found,) = [each for each in report.steps if each.step == step]
+    assert found.outcome == outcome
+    return found.detail
+
+
+@pytest.fixture
+def look(tmp_path: Path) -> Iterator[Callable[[ChainKit, str], _Local]]:
+    """The answers of who followed a chain that a test mined."""
+    with ExitStack() as stack:
+
+        def follow(kit: ChainKit, coin: str) -> _Local:
+            chain = MemoryChain(*kit.blocks, name="demo", coin=coin)
+            indexing = stack.enter_context(Indexing(f"sqlite:///{tmp_path}/{coin}.db", chain))
+            asyncio.run(indexing.catch_up())
+            return _Local(Catalogue(indexing.store))
+
+        yield follow

@@ -1,0 +1,201 @@
+"""Transfers that a server invents: without a block of the chain for each, neither owner, place nor status is proved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from overlay.commands.verify import _Local
+from overlay.verifying import Report
+from parsers import address, beef, bump
+from parsers.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
+from parsers.tx import read as read_tx
+from tests.chainkit import ChainKit, agent
+from tests.chainkit_scripts import p2pkh
+from tests.headers import header as mined
+from tests.overlay.lying_server import Look, Own, Server, check, look, words
+
+__all__ = ["look"]
+
+PLACE = {"owner", "outpoint", "status"}
+
+
+@pytest.fixture
+def kit() -> ChainKit:
+    return ChainKit()
+
+
+@pytest.fixture
+def listed(kit: ChainKit) -> Outpoint:
+    """A registration that was updated once and moved once, each in a block of its own."""
+    first = kit.inscribe(agent("First"))
+    kit.mine(first)
+    second = kit.update(first, agent("Second"))
+    kit.mine(second)
+    kit.mine(kit.move(second, "carol"))
+    return first
+
+
+@pytest.fixture
+def server(look: Look, kit: ChainKit, listed: Outpoint) -> Server:
+    return Server(look(kit, "bsv"), str(listed))
+
+
+def invent(server: Server, id_: str, *outputs: TxOutput, **more: Any) -> dict[str, Any]:
+    """Let the server show that the satoshi moved on, by a transaction that nobody signed or mined."""
+    item, proof = server.items[id_], server.proofs[id_]
+    seat = Outpoint.parse(item["outpoint"])
+    raw = serialise((TxInput(seat, b"", 0),), outputs)
+    txid = read_tx(raw).hex_id
+    hop = {"txid": txid, "rawTx": raw.hex(), **more}
+    place = f"{txid}_0" if outputs[0].satoshis == 1 else None
+    proof["after"] = [*proof["after"], hop]
+    proof["current"] = hop | {"outpoint": place, "beef": proof["beef"]}
+    item["outpoint"] = place
+    return hop
+
+
+def move_to_mallory(server: Server, id_: str, **more: Any) -> dict[str, Any]:
+    hop = invent(server, id_, TxOutput(1, p2pkh("mallory")), **more)
+    server.items[id_]["owner"] = address.owner(p2pkh("mallory"), None, "bsv", "regtest")
+    return hop
+
+
+def burn(server: Server, id_: str, **more: Any) -> dict[str, Any]:
+    hop = invent(server, id_, TxOutput(2, p2pkh("mallory")), **more)
+    server.items[id_] |= {"owner": None, "status": "burned"}
+    return hop
+
+
+def mine(hop: dict[str, Any], height: int, prev: bytes = bytes(32)) -> dict[str, Any]:
+    """A block of the liar's own with nothing but this transaction, at a height."""
+    txid = bytes.fromhex(hop["txid"])[::-1]
+    header = mined(prev, root=int.from_bytes(txid, "little"))
+    path = bump.from_branch(height, 0, txid, [])
+    raw = bytes.fromhex(hop["rawTx"])
+    return {
+        "bump": path.to_bytes().hex(), "blockHash": sha256d(header)[::-1].hex(), "height": height,
+        "header": header.hex(), "beef": beef.write([(raw, path)]).hex(),
+    }  # fmt: skip
+
+
+def put(server: Server, id_: str, proof: dict[str, Any]) -> None:
+    """Give the last hop a proof."""
+    bundle = proof.pop("beef")
+    server.proofs[id_]["after"][-1] |= proof
+    server.proofs[id_]["current"] |= proof | {"beef": bundle}
+
+
+def test_every_move_of_an_honest_answer_is_proved_to_be_in_a_block(server: Server, listed: Outpoint) -> None:
+    report = check(server, str(listed))
+    assert report.missing == []
+    assert "after 3 transactions, each in a block of the chain" in words(report, "lineage", "proved")
+    assert set(report.not_proved_members).isdisjoint(PLACE | {"createdHeight", "app"})
+    assert server.asked == [0]  # one range of headers for all
+
+
+@pytest.mark.parametrize("invented", [move_to_mallory, burn])
+def test_a_transfer_in_no_block_is_not_believed(server: Server, listed: Outpoint, invented: Any) -> None:
+    hop = invented(server, str(listed))
+    check_refused(check(server, str(listed)), hop, "does not prove that it is in a block")
+    # a node of one's own that has the winner's block changes nothing
+    check_refused(check(server, str(listed), own=Own(holds=True)), hop, "does not prove that it is in a block")
+
+
+@pytest.mark.parametrize("invented", [move_to_mallory, burn])
+@pytest.mark.parametrize("at", [-1, 0, 10**9])
+def test_a_transfer_in_a_block_of_the_liar_s_own_is_not_believed(
+    server: Server, listed: Outpoint, invented: Any, at: int
+) -> None:
+    hop = invented(server, str(listed))
+    prev = sha256d(bytes.fromhex(server.headers[-2]))
+    put(server, str(listed), mine(hop, len(server.headers) + at, prev))
+    why = "do not hold the block" if at < 0 else "the answers end at header" if at == 0 else "headers away"
+    check_refused(check(server, str(listed)), hop, why)
+
+
+def test_a_transfer_with_the_proof_of_another_transaction_is_not_believed(server: Server, listed: Outpoint) -> None:
+    real = server.proofs[str(listed)]["after"][0]
+    hop = move_to_mallory(server, str(listed))
+    put(server, str(listed), {name: real[name] for name in ("bump", "blockHash", "height", "header")} | {"beef": ""})
+    server.proofs[str(listed)]["current"]["beef"] = server.proofs[str(listed)]["beef"]
+    check_refused(check(server, str(listed)), hop, "does not hold transaction")
+
+
+def check_refused(report: Report, hop: dict[str, Any], why: str) -> None:
+    assert report.missing == ["lineage"]
+    assert why in words(report, "lineage")
+    assert hop["txid"] in words(report, "lineage")
+    assert set(report.not_proved_members) >= PLACE
+    assert {"name", "offers", "updatedHeight"}.isdisjoint(report.not_proved_members)
+
+
+@pytest.mark.parametrize("name", ["before", "after"])
+@pytest.mark.parametrize("member", ["bump", "blockHash", "height", "header", "txid"])
+def test_a_hop_s_proof_is_held_to_its_block(server: Server, listed: Outpoint, name: str, member: str) -> None:
+    proof = server.proofs[str(listed)]
+    (hop,) = proof[name]
+    proof[name] = [hop | {member: proof[member]}]
+    if name == "after":
+        proof["current"] |= {member: proof[member]}
+    report = check(server, str(listed))
+    assert report.missing == ["lineage"]
+    assert set(report.not_proved_members) >= PLACE | {"createdHeight"}
+
+
+def test_current_is_the_last_of_the_way(server: Server, listed: Outpoint) -> None:
+    honest = server.proofs[str(listed)]
+    other = {name: honest[name] for name in honest["current"]}
+    for current in (None, other, honest["current"] | {"outpoint": str(listed)}, honest["current"] | {"height": 2}):
+        server.proofs[str(listed)] = honest | {"current": current}
+        assert check(server, str(listed)).missing == ["lineage"], current
+    server.proofs[str(listed)] = honest | {"current": honest["current"] | {"beef": honest["beef"]}}
+    assert "the BEEF served is of" in words(check(server, str(listed)), "lineage")
+
+
+def test_the_value_that_a_parent_decides_by_is_its_own(kit: ChainKit, look: Look) -> None:
+    """A parent needs no block: the transaction that spends it commits to its txid, and another is no parent."""
+    other, first = kit.inscribe(agent("Other")), kit.inscribe(agent("Mine"))
+    kit.mine(other, first)
+    kit.mine(kit.spend([other, first], [(1, p2pkh("bob")), (1, p2pkh("carol"))]))
+    server = Server(look(kit, "bsv"), str(first))
+    proof = server.proofs[str(first)]
+    assert len(proof["parents"]) == 1
+    assert check(server, str(first)).missing == []
+    parent = read_tx(bytes.fromhex(proof["parents"][0]))
+    richer = tuple(made._replace(satoshis=made.satoshis + 1) for made in parent.outputs)
+    proof["parents"] = [serialise(parent.inputs, richer, parent.version, parent.locktime).hex()]
+    report = check(server, str(first))
+    assert report.missing == ["lineage"]
+    assert "depends on the value of" in words(report, "lineage")
+
+
+def test_many_moves_take_one_range_of_headers(kit: ChainKit, look: Look) -> None:
+    first = kit.inscribe(agent("Wanderer"))
+    kit.mine(first)
+    place = first
+    for number in range(40):
+        place = kit.move(place, f"owner {number % 5}")
+        kit.mine(place)
+    server = Server(look(kit, "bsv"), str(first))
+    report = check(server, str(first))
+    assert report.missing == []
+    assert "after 41 transactions" in words(report, "lineage", "proved")
+    assert server.asked == [0]
+
+
+def test_the_app_and_the_created_height_follow_from_the_way(kit: ChainKit, look: Look) -> None:
+    first = kit.inscribe(agent("First"))
+    kit.mine(first)
+    kit.mine_empty(2)
+    named = kit.map_only(first, {"app": "renamed"})
+    kit.mine(named)
+    local: _Local = look(kit, "bsv")
+    item = local.listing(str(first))
+    assert (item["app"], item["createdHeight"]) == ("renamed", len(kit.branch()) - 4)
+    server = Server(local, str(first))
+    assert check(server, str(first)).missing == []
+    for lie in ({"app": "test"}, {"createdHeight": item["createdHeight"] + 3}):
+        server.items[str(first)] = item | lie
+        assert check(server, str(first)).missing == ["listing"]
