@@ -111,21 +111,20 @@ def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: byte
     if _text(proof, "id") != registration:
         raise NotProvedError(f"the proof is of {proof['id'][:100]!a}, and not of {registration[:100]!a}")
     origin = _outpoint(registration, "id") if is_outpoint(registration) else None
-    if origin is not None and str(origin) != registration:
-        _refuse("id")
     segwit = network.rules.segwit
     winner = _mined(proof, segwit)
     if winner.block is None:
         _refuse("bump")
-    current = proof.get("current")
-    parents = _list(proof, "parents") or ()
+    parents = _list(proof, "parents")
+    if parents is None and proof.get("before") is not None:
+        _refuse("parents")
     return Claim(
         id=id_, item=item, proof=proof, network=network, kind=Kind(item["type"]), card=card,
         origin=origin, outpoint=_outpoint(_text(proof, "outpoint"), "outpoint"), seat=_maybe_outpoint(item),
         tx=winner.tx, bare=winner.bare, block=winner.block, beef=_hex(proof, "beef"),
         before=_hops(proof, "before", segwit), after=_hops(proof, "after", segwit),
-        parents=tuple(_transaction(unhex(each, "parents"), segwit, "parents") for each in parents),
-        current=None if current is None else _current(current, segwit),
+        parents=tuple(_transaction(unhex(each, "parents"), segwit, "parents") for each in parents or ()),
+        current=_current(proof["current"], segwit) if "current" in proof else None,
     )  # fmt: skip
 
 
@@ -155,7 +154,7 @@ def _hops(proof: Mapping[str, Any], name: str, segwit: bool) -> tuple[Mined, ...
 
 
 def _current(answer: object, segwit: bool) -> Current:
-    if not isinstance(answer, dict):
+    if not isinstance(answer, dict) or "outpoint" not in answer:
         _refuse("current")
     return Current(_mined(answer, segwit), _hex(answer, "beef"), _maybe_outpoint(answer))
 
@@ -201,9 +200,12 @@ def _maybe_outpoint(answer: Mapping[str, Any]) -> Outpoint | None:
 
 def _outpoint(text: str, name: str) -> Outpoint:
     try:
-        return Outpoint.parse(text)
+        outpoint = Outpoint.parse(text)
     except ValueError as error:
         raise NotProvedError(f"the {name} {error}") from None
+    if str(outpoint) != text:
+        raise NotProvedError(f"the {name} {text!a} is not spelt as an overlay spells it, {outpoint}")
+    return outpoint
 
 
 def _transaction(raw: bytes, segwit: bool, name: str) -> Transaction:

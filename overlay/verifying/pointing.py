@@ -18,7 +18,7 @@ def read(claim: Claim) -> Pointer:
         raise NotProvedError(f"the pointer at {claim.outpoint} names {found.id!a}, and not {claim.id[:200]!a}")
     if found.kind is not claim.kind:
         raise NotProvedError(f"the pointer at {claim.outpoint} is for {found.kind.value}, not for {claim.kind.value}")
-    if claim.before or claim.after or claim.parents or claim.current is not None:
+    if not claim.proof.keys().isdisjoint(("before", "after", "parents", "current")):
         raise NotProvedError("the answer holds transactions of a satoshi, and a pointer has none")
     return found
 

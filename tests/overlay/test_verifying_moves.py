@@ -147,7 +147,9 @@ def test_a_hop_s_proof_is_held_to_its_block(server: Server, listed: Outpoint, na
 def test_current_is_the_last_of_the_way(server: Server, listed: Outpoint) -> None:
     honest = server.proofs[str(listed)]
     other = {name: honest[name] for name in honest["current"]}
-    for current in (None, other, honest["current"] | {"outpoint": str(listed)}, honest["current"] | {"height": 2}):
+    server.proofs[str(listed)] = {name: value for name, value in honest.items() if name != "current"}
+    assert check(server, str(listed)).missing == ["lineage"]
+    for current in (other, honest["current"] | {"outpoint": str(listed)}, honest["current"] | {"height": 2}):
         server.proofs[str(listed)] = honest | {"current": current}
         assert check(server, str(listed)).missing == ["lineage"], current
     server.proofs[str(listed)] = honest | {"current": honest["current"] | {"beef": honest["beef"]}}

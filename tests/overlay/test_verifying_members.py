@@ -1,0 +1,194 @@
+"""Every member of a true answer is changed, removed or added: each lie is found out, or the member is named."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from copy import deepcopy
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from indexer.badges import Said
+from overlay.catalogue import Catalogue
+from overlay.commands.verify import _Local
+from overlay.verifying import Report
+from overlay.verifying.members import UNPROVABLE, same
+from tests.chainkit import ChainKit, agent
+from tests.fakes import MemoryChain
+from tests.indexing import Indexing
+from tests.overlay.asked_hosts import AskedHosts
+from tests.overlay.lying_server import REGTEST, Server, check
+from tests.pointing import card, digest, serves
+
+HOST = "echo.example"
+POINTED = "a.example"
+POINTED_CARD = card("Alpha")
+OF_POINTERS = {"anchorCount", "anchors", "changedHeight", "createdHeight", "drift", "fetchedFrom"}
+OTHERS = {"ownerCheckedAt"}
+"""Members of the proof that are named as the item's are."""
+
+
+class Answers(dict[str, Server]):
+    """True answers by what they are about."""
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
+    kit = ChainKit()
+    url = f"https://{HOST}/a2a"
+    still = kit.inscribe(agent("Still", url=url))
+    moved = kit.inscribe(agent("Moved", url=url))
+    burned = kit.inscribe(agent("Burned"))
+    several = kit.inscribe(
+        {"mcpServers": {name: {"command": "bunx", "args": [name]} for name in ("one", "two")}}, type="a2b-mcp"
+    )
+    kit.mine(still, moved, burned, several, kit.point(POINTED, digest(POINTED_CARD)))
+    updated = kit.update(moved, agent("Moved again", url=url))
+    kit.mine(updated, kit.burn(burned))
+    kit.mine(kit.move(updated))
+    chain = MemoryChain(*kit.blocks, name="demo")
+    with Indexing(f"sqlite:///{tmp_path_factory.mktemp('members')}/a2b.db", chain) as indexing:
+        asyncio.run(indexing.catch_up())
+        (job,) = indexing.store.due_locators(10**15, 1)
+        indexing.writer.note_fetched(POINTED, serves(job.next_at + 1, POINTED_CARD))
+        local = _Local(Catalogue(indexing.store))
+        ids = {
+            "still": str(still), "moved": str(moved), "burned": str(burned), "several": str(several),
+            "one of several": f"{several}#one", "pointed": POINTED,
+        }  # fmt: skip
+        yield Answers({name: Server(local, id_) for name, id_ in ids.items()})
+
+
+NAMES = ("still", "moved", "burned", "several", "one of several", "pointed")
+
+
+def hosts(*, by_name: str = "") -> AskedHosts:
+    return AskedHosts(Said(named=frozenset({by_name} - {""})), {POINTED: POINTED_CARD})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_true_answer_is_verified_and_names_only_what_a_server_alone_says(answers: Answers, name: str) -> None:
+    (id_,) = answers[name].items
+    report = check(answers[name], id_, hosts=hosts())
+    assert report.missing == [], report.steps
+    more = {"domain.checkedAt"} if answers[name].items[id_]["domain"] else set()
+    more |= OF_POINTERS if name == "pointed" else set()
+    assert set(report.not_proved_members) == UNPROVABLE | more
+    offline = check(answers[name], id_)
+    assert offline.missing == []
+    assert set(offline.not_proved_members) - UNPROVABLE <= {"domain", "integrity", *more}
+    assert offline.as_json()["notProvedMembers"] == list(offline.not_proved_members)
+
+
+# -- the fuzz ----------------------------------------------------------------------------------------------------------
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 10**10) | st.floats(allow_nan=False) | st.text(max_size=6)
+    | st.sampled_from(["00" * 80, "00" * 32, "live", "2001-01-01T00:00:00Z", REGTEST, "agent", "tool", POINTED]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=5,
+)  # fmt: skip
+
+
+def changed(data: st.DataObject, value: Any) -> Any:
+    """Another value near this one: somewhere in it a letter, a number, an element or a member is another one."""
+    if isinstance(value, dict) and value:
+        key = data.draw(st.sampled_from(sorted(value)))
+        how = data.draw(st.sampled_from(["change", "remove", "add"]))
+        if how == "remove":
+            return {name: each for name, each in value.items() if name != key}
+        return value | ({"added": data.draw(values)} if how == "add" else {key: changed(data, value[key])})
+    if isinstance(value, list) and value:
+        at = data.draw(st.integers(0, len(value) - 1))
+        how = data.draw(st.sampled_from(["change", "remove", "add", "repeat"]))
+        if how == "remove":
+            return value[:at] + value[at + 1 :]
+        if how == "repeat":
+            return [*value, value[at]]
+        return (
+            [*value, data.draw(values)] if how == "add" else [*value[:at], changed(data, value[at]), *value[at + 1 :]]
+        )
+    if isinstance(value, str) and value:
+        at = data.draw(st.integers(0, len(value) - 1))
+        return value[:at] + data.draw(st.sampled_from(["0", "1", "f", "A", "", "00"])) + value[at + 1 :]
+    if isinstance(value, bool):
+        return not value
+    return value + data.draw(st.sampled_from([1, -1, 0.0])) if isinstance(value, int) else data.draw(values)
+
+
+def named(report: Report, part: str, name: str) -> bool:
+    """Whether a report names a member of the item or of the proof, or a member of that."""
+    if part == "proof" and name in OTHERS:
+        return name in report.not_proved_members
+    whole = name if part == "item" else f"proof.{name}"
+    whole = whole[:100]
+    return any(each == whole or each.startswith(f"{whole}.") for each in report.not_proved_members)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=600)
+@given(data=st.data())
+def test_every_member_that_is_changed_removed_or_added_is_found_out_or_named(
+    answers: Answers, data: st.DataObject
+) -> None:
+    server = deepcopy(answers[data.draw(st.sampled_from(NAMES))])
+    ((id_, item),) = server.items.items()
+    part = data.draw(st.sampled_from(["item", "proof"]))
+    answer = item if part == "item" else server.proofs[id_]
+    how = data.draw(st.sampled_from(["change", "replace", "remove", "add"]))
+    name = data.draw(st.text(min_size=1, max_size=8) if how == "add" else st.sampled_from(sorted(answer)))
+    if how == "remove":
+        del answer[name]
+    else:
+        value = changed(data, answer[name]) if how == "change" else data.draw(values)
+        assume(name not in answer or not same(answer[name], value))
+        answer[name] = value
+    report = check(server, id_, hosts=data.draw(st.sampled_from([None, hosts()])))
+    assert report.missing or named(report, part, name), (part, how, name, report)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("part", ["item", "proof"])
+def test_every_single_member_can_be_missing_only_if_it_is_found_out_or_named(
+    answers: Answers, name: str, part: str
+) -> None:
+    ((id_, item),) = answers[name].items.items()
+    for member in item if part == "item" else answers[name].proofs[id_]:
+        server = deepcopy(answers[name])
+        del (server.items if part == "item" else server.proofs)[id_][member]
+        report = check(server, id_)
+        assert report.missing or named(report, part, member), member
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(data=st.data())
+def test_a_card_with_another_byte_is_found_out(answers: Answers, data: st.DataObject) -> None:
+    server = deepcopy(answers[data.draw(st.sampled_from(NAMES))])
+    ((id_, body),) = server.cards.items()
+    at = data.draw(st.integers(0, len(body) - 1))
+    server.cards[id_] = body[:at] + bytes((body[at] ^ data.draw(st.integers(1, 255)),)) + body[at + 1 :]
+    assert "card" in check(server, id_).missing
+
+
+def test_names_of_a_server_s_making_are_few_and_short(answers: Answers) -> None:
+    server = deepcopy(answers["still"])
+    ((id_, item),) = server.items.items()
+    item |= {"x" * 1_000 + str(number): number for number in range(1_000)} | {f"y{number}": 0 for number in range(500)}
+    listed = check(server, id_).not_proved_members
+    assert len(listed) == 201
+    assert listed[-1].startswith("and 3")
+    assert max(map(len, listed)) == 100
+
+
+def test_the_hash_of_a_card_is_that_of_the_bytes(answers: Answers) -> None:
+    server = answers["pointed"]
+    assert server.items[POINTED]["cardSha256"] == sha256(POINTED_CARD).hexdigest()
+    other = deepcopy(server)
+    other.cards[POINTED] = card("Beta")
+    other.items[POINTED]["cardSha256"] = digest(card("Beta")).hex()
+    report = check(other, POINTED)
+    assert "card" in report.missing
+    assert any("the pointer names the SHA-256" in each.detail for each in report.steps)
