@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from indexer.badges import Badger, Said
 from indexer.fetching.cards import CardFetcher, Fetched, State, Wanted
+from indexer.fetching.txt import TxtRecords
 from overlay.pointed import host as pointing_host
 from overlay.verifying.claim import Claim, NotCheckedError, NotProvedError
 from overlay.verifying.members import same
@@ -41,7 +42,6 @@ class Internet:
         from indexer.fetching.gateway import Gateway
         from indexer.fetching.network import tls_context
         from indexer.fetching.resolving import SystemResolver, table
-        from indexer.fetching.txt import TxtRecords
 
         tls = tls_context(settings.fetch_ca_file or None)
         self._fetcher = Fetcher(SystemResolver(), tls, table(settings.fetch_resolve))

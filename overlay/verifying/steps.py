@@ -7,22 +7,15 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from indexer.chainwork import is_met
-from indexer.header_rules import scrypt
-from indexer.networks import SCRYPT, Network
 from overlay import items
-from overlay.verifying import domains, linking, members, pointing, satoshi
-from overlay.verifying.claim import HEADER, Block, Claim, Mined, NotCheckedError, NotProvedError
+from overlay.verifying import blocks, domains, members, pointing, satoshi
+from overlay.verifying.claim import HEADER, Claim, Mined, NotCheckedError, NotProvedError
 from overlay.verifying.domains import Hosts
 from overlay.verifying.linking import HeaderLinks
 from overlay.verifying.own import OwnSource
-from parsers import address, beef, bump, sigma
+from parsers import address, sigma
 from parsers.errors import ParseError
 from parsers.script import is_unspendable
-from parsers.tx import Transaction, sha256d
-
-MERGE_MINED = 0x100
-"""Bit of a version that says the work is on another chain's header."""
 
 MEMBERS = frozenset(
     (
@@ -64,18 +57,11 @@ class Context:
 def transaction(context: Context) -> Finding:
     """The bytes served are the transaction named, which makes the outpoint named."""
     claim = context.claim
-    _check_bytes(Mined(claim.tx, claim.proof["txid"], claim.bare, claim.block))
+    blocks.check_bytes(Mined(claim.tx, claim.proof["txid"], claim.bare, claim.block))
     if claim.tx.txid != claim.outpoint.txid or claim.outpoint.vout >= len(claim.tx.outputs):
         raise NotProvedError(f"transaction {claim.tx.hex_id} does not make {claim.outpoint}, and another is named")
     detail = f"{claim.tx.hex_id} is the hash of the {claim.tx.size:,} bytes served"
     return Finding(detail, {"txid": claim.tx.hex_id})
-
-
-def _check_bytes(mined: Mined) -> None:
-    if mined.tx.hex_id != mined.txid:
-        raise NotProvedError(f"the bytes served are transaction {mined.tx.hex_id}, and another is named")
-    if len(mined.bare) == beef.NODE_PAIR:
-        raise NotProvedError(f"it has {beef.NODE_PAIR} bytes, as two nodes of a merkle tree have")
 
 
 def card(context: Context) -> Finding:
@@ -118,8 +104,8 @@ def registration(context: Context) -> Finding:
 def block(context: Context) -> Finding:
     """A merkle path leads from the transaction to the root in the block's header, and so does the BEEF."""
     claim = context.claim
-    _check_path(claim.tx, claim.block)
-    _check_beef(claim.tx, claim.block, claim.beef)
+    blocks.check_path(claim.tx, claim.block)
+    blocks.check_beef(claim.tx, claim.block, claim.beef)
     time = int.from_bytes(claim.block.header[68:72], "little")
     height = claim.block.height
     shown = {"updatedHeight": height, "blockHeight": height, "timestamp": items.timestamp(time)}
@@ -127,43 +113,9 @@ def block(context: Context) -> Finding:
     return Finding(f"a merkle path leads from the transaction to the root of block {name}", shown)
 
 
-def _check_path(tx: Transaction, mined: Block) -> None:
-    path = bump.read(mined.path)
-    if path.height != mined.height:
-        raise NotProvedError(f"the merkle path is for height {path.height:,}, and the answer for {mined.height:,}")
-    if len(mined.header) < HEADER or sha256d(mined.header[:HEADER]) != mined.hash:
-        raise NotProvedError("the header served is not that of the block named")
-    if len(mined.header) > HEADER and not _is_merge_mined(mined.header):
-        raise NotProvedError(f"the header served has {len(mined.header):,} bytes, and {HEADER} are one")
-    if path.root(tx.txid) != mined.header[36:68]:
-        raise NotProvedError("the merkle path leads to another root than the header's")
-
-
-def _check_beef(tx: Transaction, mined: Block, served: bytes) -> None:
-    bundle, root = beef.read(served), mined.header[36:68]
-    if bundle.newest.txid != tx.txid:
-        raise NotProvedError(f"the BEEF served is of transaction {bundle.newest.txid[::-1].hex()}")
-    if beef.verify(bundle, lambda height, leads: (height, leads) == (mined.height, root)):
-        raise NotProvedError("the BEEF served does not lead from the transaction to the root of its block")
-
-
-def _is_merge_mined(header: bytes) -> bool:
-    return bool(int.from_bytes(header[:4], "little") & MERGE_MINED)
-
-
 def work(context: Context) -> Finding:
     """The block's header meets its own target."""
-    return Finding(f"the header meets its own target: {_check_work(context.claim.block, context.claim.network)}")
-
-
-def _check_work(mined: Block, network: Network) -> str:
-    header = mined.header[:HEADER]
-    bits = int.from_bytes(header[72:76], "little")
-    if network.coin == "doge" and _is_merge_mined(header):
-        raise NotProvedError("its work is on another chain's header, which the answer does not hold")
-    if not is_met(scrypt(header) if network.coin in SCRYPT else sha256d(header), bits):
-        raise NotProvedError(f"the header does not meet its own target (bits {bits:08x})")
-    return linking.difficulty(bits)
+    return Finding(f"the header meets its own target: {blocks.check_work(context.claim.block, context.claim.network)}")
 
 
 def chain(context: Context) -> Finding:
@@ -216,11 +168,11 @@ def lineage(context: Context) -> Finding:
 def _check_hop(context: Context, hop: Mined) -> None:
     """A transaction of the satoshi is in a block of the chain. Raises NotProvedError naming it."""
     try:
-        _check_bytes(hop)
+        blocks.check_bytes(hop)
         if hop.block is None:
             raise NotProvedError("the answer does not prove that it is in a block")
-        _check_path(hop.tx, hop.block)
-        _check_work(hop.block, context.claim.network)
+        blocks.check_path(hop.tx, hop.block)
+        blocks.check_work(hop.block, context.claim.network)
         context.links.sentence(hop.block)
     except (NotProvedError, ParseError) as error:
         raise NotProvedError(f"transaction {hop.tx.hex_id} of the satoshi's way is not proved: {error}") from None
@@ -235,7 +187,7 @@ def _check_current(claim: Claim) -> None:
         return
     if current.outpoint != claim.seat:
         raise NotProvedError(f"current says that the satoshi is {satoshi.where(current.outpoint)}")
-    _check_beef(current.mined.tx, current.mined.block, current.beef)
+    blocks.check_beef(current.mined.tx, current.mined.block, current.beef)
 
 
 # -- what is shown, and what only others can say -----------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tests.browser.conftest import Open
 from tests.browser.world import POINTED, World
 
 STEPS = ["The card holds:", "The transaction holds:", "The place of the card holds:", "The merkle path holds:",
-         "The header holds:", "The proof of work holds:"]  # fmt: skip
+         "The header holds:", "The proof of work holds:", "The way of the satoshi holds:"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["story", "witness"])
@@ -35,13 +35,59 @@ async def test_a_card_that_is_pointed_at_is_held_to_the_hash_on_chain(world: Wor
     await page.locator("#check").click()
     await page.locator("#proof[data-result]").wait_for()
     assert await page.locator("#proof").get_attribute("data-result") == "holds"
-    held = [step.replace("place of the card", "hash on chain") for step in STEPS]
+    held = [step.replace("place of the card", "hash on chain") for step in STEPS[:-1]]
     assert await page.locator("#steps strong").all_text_contents() == held
 
 
 def _turned(text: str, at: int) -> str:
     """Hex with one digit that is another one."""
     return f"{text[:at]}{(int(text[at], 16) + 1) % 16:x}{text[at + 1 :]}"
+
+
+def _without_block(hop: dict[str, Any]) -> dict[str, Any]:
+    return {name: hop[name] for name in ("txid", "rawTx")}
+
+
+def _last_hop(proof: dict[str, Any], hop: dict[str, Any]) -> dict[str, Any]:
+    """A proof in which the satoshi's last transaction is another one, or says otherwise."""
+    last = {**proof["after"][-1], **hop}
+    return {**proof, "after": [*proof["after"][:-1], last], "current": {**proof["current"], **hop}}
+
+
+WAYS: dict[str, Any] = {
+    "the server does not prove that it is in a block": lambda proof: {
+        **proof, "after": [_without_block(proof["after"][0])],
+    },
+    "its merkle path leads to another root": lambda proof: _last_hop(
+        proof, {"header": _turned(proof["after"][0]["header"], 80)}
+    ),
+    "its header is not that of the block named": lambda proof: _last_hop(
+        proof, {"header": _turned(proof["after"][0]["header"], 8)}
+    ),
+    "its bytes have another id": lambda proof: _last_hop(proof, {"rawTx": _turned(proof["after"][0]["rawTx"], -1)}),
+    "does not spend the one before it": lambda proof: {**proof, "before": [proof["after"][0]]},
+    "is not the last transaction of its way": lambda proof: {**proof, "current": None},
+    "it ends elsewhere than this page says": lambda proof: {
+        **proof, "current": {**proof["current"], "outpoint": proof["outpoint"]},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", WAYS)
+async def test_a_transfer_that_is_not_proved_is_found_out(world: World, tab: Open, why: str) -> None:
+    page = await (await tab()).go(world.page("story"))
+
+    async def lie(route: Any) -> None:
+        answer = await route.fetch()
+        await route.fulfill(response=answer, body=json.dumps(WAYS[why](await answer.json())))
+
+    await page.route("**/proof", lie)
+    await page.locator("#check").click()
+    await page.locator("#proof[data-result]").wait_for()
+    assert await page.locator("#proof").get_attribute("data-result") == "fails"
+    (bad,) = await page.locator("#steps .bad").all_text_contents()
+    assert bad.startswith("The way of the satoshi does not hold:")
+    assert why in bad
 
 
 LIES: dict[str, Any] = {

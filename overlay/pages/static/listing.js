@@ -96,6 +96,48 @@
     return BigInt(bits & 0x7fffff) << BigInt(8 * Math.max(0, (bits >>> 24) - 3));
   };
 
+  /* Whether a transaction spends an output of another one (hash in internal byte order). */
+  const spends = (raw, segwit, txid) => {
+    const reader = new Reader(named(raw, segwit));
+    reader.take(4);
+    for (let left = reader.count(); left > 0; left -= 1) {
+      if (same(reader.take(32), txid)) return true;
+      reader.take(4); reader.take(reader.count()); reader.take(4);
+    }
+    return false;
+  };
+
+  const worked = (header, block) => BigInt(`0x${shown(block)}`) <= target(header);
+
+  /* What is wrong with a transaction that moved the satoshi, "" for nothing: it must be in a block that has its work. */
+  const wrong = async (hop, segwit, work) => {
+    const raw = bytes(hop.rawTx);
+    const txid = await sha256d(named(raw, segwit));
+    if (shown(txid) !== hop.txid) return "its bytes have another id";
+    if (!hop.bump) return "the server does not prove that it is in a block";
+    const header = bytes(hop.header);
+    if (!same(await root(bytes(hop.bump), txid), header.subarray(36, 68))) return "its merkle path leads to another root";
+    const block = await sha256d(header.subarray(0, 80));
+    if (shown(block) !== hop.blockHash) return "its header is not that of the block named";
+    return work !== "header" || worked(header, block) ? "" : "its header does not have its work";
+  };
+
+  /* The satoshi's way: every transaction is in a block and spends the one before, the last made the outpoint shown. */
+  const way = async (proof, told) => {
+    const segwit = "segwit" in told;
+    const hops = [...proof.before, proof, ...proof.after];
+    for (const [number, hop] of hops.entries()) {
+      const problem = hop === proof ? "" : await wrong(hop, segwit, told.work);
+      if (problem) return `transaction ${String(hop.txid).slice(0, 16)}…: ${problem}.`;
+      if (number && !spends(bytes(hop.rawTx), segwit, bytes(hops[number - 1].txid).toReversed())) {
+        return `transaction ${hop.txid.slice(0, 16)}… does not spend the one before it.`;
+      }
+    }
+    const last = proof.after.length ? proof.current : proof;
+    if (last?.txid !== hops.at(-1).txid) return "where the satoshi is now is not the last transaction of its way.";
+    return (last.outpoint ?? "") === told.outpoint ? "" : "it ends elsewhere than this page says.";
+  };
+
   /* One step: what was looked at, and how that went; null for what was not checked. */
   const say = (went, word, detail) => {
     const item = document.createElement("li");
@@ -145,12 +187,18 @@
     const block = await sha256d(header);
     results.push(say(shown(block) === proof.blockHash, "The header", `its hash is ${shown(block).slice(0, 24)}…${shown(block) === proof.blockHash ? "" : ", not the one that the server says"}.`));
     if (told.work === "header") {
-      const most = target(header);
-      const worked = BigInt(`0x${shown(block)}`) <= most;
-      const tries = (1n << 256n) / (most + 1n);
-      results.push(say(worked, "The proof of work", `such a hash takes about ${tries.toLocaleString("en")} tries${"regtest" in told ? ": on a test chain that anybody can mine, this says nothing" : ""}.`));
+      const tries = (1n << 256n) / (target(header) + 1n);
+      results.push(say(worked(header, block), "The proof of work", `such a hash takes about ${tries.toLocaleString("en")} tries${"regtest" in told ? ": on a test chain that anybody can mine, this says nothing" : ""}.`));
     } else {
       say(null, "The proof of work", "this chain's is over scrypt, which browsers do not offer; a2b verify computes it.");
+    }
+    if (told.holds !== "card") return results.every(Boolean); // a pointer moves nowhere
+    if (proof.before && proof.after) {
+      const problem = await way(proof, told);
+      const count = proof.before.length + proof.after.length + 1;
+      results.push(say(!problem, "The way of the satoshi", problem || `${count.toLocaleString("en")} transaction${count === 1 ? "" : "s"} from the registration to where it is now, each in a block and spending the one before.`));
+    } else {
+      say(null, "The way of the satoshi", "the server does not hold all of its transactions.");
     }
     return results.every(Boolean);
   };
@@ -158,7 +206,7 @@
   const LIMITS = [
     "That this block is on the chain with most work, and how deep it is buried: one header was looked at. a2b verify checks every header from a checkpoint on.",
     "That there is no newer revision: a server can keep one back. Compare with another overlay, or follow the chain yourself.",
-    "The way of the satoshi from its registration to here, and so who owns it. a2b verify follows it.",
+    "Which output of each transaction holds the satoshi, and so who owns it. a2b verify follows it through all of them.",
     "Who the publisher is, and whether what the card says is true.",
   ];
 

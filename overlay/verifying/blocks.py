@@ -1,0 +1,59 @@
+"""A transaction and the block that it is said to be in: the merkle path, the BEEF and the work of the header."""
+
+from __future__ import annotations
+
+from indexer.chainwork import is_met
+from indexer.header_rules import scrypt
+from indexer.networks import SCRYPT, Network
+from overlay.verifying import linking
+from overlay.verifying.claim import HEADER, Block, Mined, NotProvedError
+from parsers import beef, bump
+from parsers.tx import Transaction, sha256d
+
+MERGE_MINED = 0x100
+"""Bit of a version that says the work is on another chain's header."""
+
+
+def check_bytes(mined: Mined) -> None:
+    """The bytes are the transaction named. Raises NotProvedError."""
+    if mined.tx.hex_id != mined.txid:
+        raise NotProvedError(f"the bytes served are transaction {mined.tx.hex_id}, and another is named")
+    if len(mined.bare) == beef.NODE_PAIR:
+        raise NotProvedError(f"it has {beef.NODE_PAIR} bytes, as two nodes of a merkle tree have")
+
+
+def check_path(tx: Transaction, mined: Block) -> None:
+    """The merkle path leads to the root in the header of the block named. Raises NotProvedError, ParseError."""
+    path = bump.read(mined.path)
+    if path.height != mined.height:
+        raise NotProvedError(f"the merkle path is for height {path.height:,}, and the answer for {mined.height:,}")
+    if len(mined.header) < HEADER or sha256d(mined.header[:HEADER]) != mined.hash:
+        raise NotProvedError("the header served is not that of the block named")
+    if len(mined.header) > HEADER and not _is_merge_mined(mined.header):
+        raise NotProvedError(f"the header served has {len(mined.header):,} bytes, and {HEADER} are one")
+    if path.root(tx.txid) != mined.header[36:68]:
+        raise NotProvedError("the merkle path leads to another root than the header's")
+
+
+def check_beef(tx: Transaction, mined: Block, served: bytes) -> None:
+    """The BEEF is of the transaction, and leads to the same root. Raises NotProvedError, ParseError."""
+    bundle, root = beef.read(served), mined.header[36:68]
+    if bundle.newest.txid != tx.txid:
+        raise NotProvedError(f"the BEEF served is of transaction {bundle.newest.txid[::-1].hex()}")
+    if beef.verify(bundle, lambda height, leads: (height, leads) == (mined.height, root)):
+        raise NotProvedError("the BEEF served does not lead from the transaction to the root of its block")
+
+
+def check_work(mined: Block, network: Network) -> str:
+    """The header meets its own target: what that took, in words. Raises NotProvedError."""
+    header = mined.header[:HEADER]
+    bits = int.from_bytes(header[72:76], "little")
+    if network.coin == "doge" and _is_merge_mined(header):
+        raise NotProvedError("its work is on another chain's header, which the answer does not hold")
+    if not is_met(scrypt(header) if network.coin in SCRYPT else sha256d(header), bits):
+        raise NotProvedError(f"the header does not meet its own target (bits {bits:08x})")
+    return linking.difficulty(bits)
+
+
+def _is_merge_mined(header: bytes) -> bool:
+    return bool(int.from_bytes(header[:4], "little") & MERGE_MINED)

@@ -1,0 +1,257 @@
+"""The domain of a listing is asked by who checks it: what the host says wins over what the server says of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.badges import Said
+from indexer.fetching.reasons import Refusal
+from indexer.settings import Settings
+from indexer.store import FetchState
+from overlay.catalogue import Catalogue
+from overlay.commands.verify import _Local
+from overlay.verifying import NOT_CHECKED, PROVED, domains
+from tests.chainkit import ChainKit, agent, tool
+from tests.fakes import MemoryChain
+from tests.https import Https
+from tests.indexing import Indexing
+from tests.overlay.asked_hosts import AskedHosts
+from tests.overlay.lying_server import REGTEST, Look, Server, check, look, words
+from tests.overlay.test_cli import Run, alone, run
+from tests.pointing import Clock, card, digest, serves
+
+__all__ = ["alone", "look", "run"]
+
+HOST = "echo.example"
+CARD = agent("Echo", url=f"https://{HOST}/a2a")
+AT = "2026-01-01T00:00:00Z"
+
+
+@pytest.fixture
+def listed(look: Look) -> tuple[Server, str]:
+    """An agent whose url is at HOST, which the server has not asked."""
+    kit = ChainKit()
+    made = kit.inscribe(CARD)
+    kit.mine(made)
+    return Server(look(kit, "bsv"), str(made)), str(made)
+
+
+def claims(server: Server, id_: str, by: str | None) -> None:
+    """The server says that the host speaks for the listing in this way, or does not."""
+    more = {"by": by} if by else {}
+    server.items[id_]["domain"] = {"host": HOST, "verified": bool(by), "checkedAt": AT, **more}
+
+
+def body(server: Server, id_: str) -> bytes:
+    return sha256(server.cards[id_]).digest()
+
+
+SAID: dict[str, Callable[[Server, str], Said]] = {
+    "name": lambda _, id_: Said(named=frozenset({id_, f"{'11' * 32}_0"})),
+    "dns": lambda _, id_: Said(in_dns=frozenset({id_})),
+    "hash": lambda server, id_: Said(served=frozenset({body(server, id_)})),
+    "": lambda _server, _id: Said(),
+}
+
+
+@pytest.mark.parametrize("by", SAID)
+def test_what_the_host_says_is_proved_where_the_answer_says_the_same(listed: tuple[Server, str], by: str) -> None:
+    server, id_ = listed
+    claims(server, id_, by)
+    hosts = AskedHosts(SAID[by](server, id_))
+    report = check(server, id_, hosts=hosts)
+    assert report.missing == []
+    assert words(report, "domain", PROVED).startswith(HOST)
+    assert hosts.asked == [HOST]
+    assert "domain" not in report.not_proved_members
+    assert "domain.checkedAt" in report.not_proved_members
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said(),
+        Said(named=frozenset({f"{'11' * 32}_0"})),
+        Said(served=frozenset({bytes(32)})),
+        Said(refusal=Refusal("fetch-missing", "404")),
+    ],
+)
+@pytest.mark.parametrize("by", ["name", "dns", "hash"])
+def test_a_domain_that_does_not_speak_for_the_listing_is_found_out(
+    listed: tuple[Server, str], said: Said, by: str
+) -> None:
+    server, id_ = listed
+    claims(server, id_, by)
+    report = check(server, id_, hosts=AskedHosts(said))
+    assert report.missing == ["domain"]
+    assert f"the answer says that {HOST} speaks for the listing, and {HOST} does not" in words(report, "domain")
+    assert "domain" in report.not_proved_members
+
+
+def test_naming_beats_hash(listed: tuple[Server, str]) -> None:
+    server, id_ = listed
+    claims(server, id_, "hash")
+    said = Said(served=frozenset({body(server, id_)}), named=frozenset({f"{'11' * 32}_0"}))
+    assert check(server, id_, hosts=AskedHosts(said)).missing == ["domain"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [Said(refusal=Refusal("fetch-connect", "no")), Said(dns_refusal=Refusal("fetch-dns", "no"))],
+)
+def test_a_host_that_cannot_be_asked_proves_nothing_and_disproves_nothing(
+    listed: tuple[Server, str], said: Said
+) -> None:
+    server, id_ = listed
+    claims(server, id_, "name")
+    report = check(server, id_, hosts=AskedHosts(said))
+    assert report.missing == []
+    assert "could not be asked" in words(report, "domain", NOT_CHECKED)
+    assert "domain" in report.not_proved_members
+
+
+def test_an_answer_that_says_less_or_otherwise_than_the_host_is_named(listed: tuple[Server, str]) -> None:
+    server, id_ = listed
+    for by in ("", "dns", "hash"):
+        claims(server, id_, by)
+        report = check(server, id_, hosts=AskedHosts(SAID["name"](server, id_)))
+        assert report.missing == []
+        assert "and the answer says otherwise" in words(report, "domain", NOT_CHECKED)
+        assert "domain" in report.not_proved_members
+
+
+def test_offline_nobody_is_asked_and_another_host_is_found_out_all_the_same(listed: tuple[Server, str]) -> None:
+    server, id_ = listed
+    claims(server, id_, "name")
+    report = check(server, id_)
+    assert words(report, "domain", NOT_CHECKED) == f"{HOST} is not asked"
+    assert "domain" in report.not_proved_members
+    server.items[id_]["domain"]["host"] = "bank.example"
+    assert check(server, id_).missing == ["listing"]
+    server.items[id_]["domain"] = None
+    assert check(server, id_).missing == ["listing"]
+
+
+def test_a_tool_has_no_badge(look: Look) -> None:
+    kit = ChainKit()
+    made = kit.inscribe(tool("clock", url=f"https://{HOST}/mcp"), "a2b-mcp")
+    kit.mine(made)
+    server, id_ = Server(look(kit, "bsv"), str(made)), str(made)
+    assert server.items[id_]["domain"]["host"] == HOST
+    claims(server, id_, "name")
+    assert check(server, id_, hosts=AskedHosts(SAID["name"](server, id_))).missing == ["domain"]
+
+
+# -- pointers ----------------------------------------------------------------------------------------------------------
+
+POINTED = "a.example"
+ALPHA = card("Alpha")
+
+
+@pytest.fixture
+def pointed(tmp_path: Path) -> Server:
+    """A card pointed at with its hash, and one without."""
+    kit = ChainKit()
+    kit.mine(kit.point(POINTED, digest(ALPHA)), kit.point("bare.example"))
+    clock = Clock()
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks, name="demo")) as indexing:
+        asyncio.run(indexing.catch_up())
+        for job in indexing.store.due_locators(10**15, 10):
+            clock.now = max(clock.now, job.next_at)
+        indexing.writer.note_fetched(POINTED, serves(clock.tick(), ALPHA))
+        indexing.writer.note_fetched("bare.example", serves(clock.tick(), ALPHA, state=FetchState.UNHASHED))
+        return Server(_Local(Catalogue(indexing.store)), POINTED, "bare.example")
+
+
+def test_a_card_whose_hash_is_on_chain_is_proved_and_its_domain_asked(pointed: Server) -> None:
+    report = check(pointed, POINTED, hosts=AskedHosts(bodies={POINTED: ALPHA}))
+    assert report.missing == []
+    assert words(report, "domain", PROVED) == f"{POINTED} serves the card that the pointer names"
+    assert {"integrity", "domain", "name", "offers", "txid"}.isdisjoint(report.not_proved_members)
+    assert {"anchors", "createdHeight"} <= set(report.not_proved_members)
+
+
+def test_a_card_that_is_not_served_any_more_is_drifted_or_a_lie(pointed: Server) -> None:
+    hosts = AskedHosts(bodies={POINTED: b"{}"})
+    report = check(pointed, POINTED, hosts=hosts)
+    assert report.missing == ["domain"]
+    assert "serves something else" in words(report, "domain")
+    pointed.items[POINTED]["integrity"] = "drifted"
+    assert check(pointed, POINTED, hosts=hosts).missing == []
+    report = check(pointed, POINTED, hosts=AskedHosts())
+    assert report.missing == []
+    assert "does not serve the card" in words(report, "domain", NOT_CHECKED)
+    assert {"integrity", "domain"} <= set(report.not_proved_members)
+    pointed.items[POINTED]["integrity"] = "inscribed"
+    assert check(pointed, POINTED, hosts=hosts).missing == ["listing"]
+
+
+def test_a_card_without_a_hash_is_never_verified(pointed: Server) -> None:
+    report = check(pointed, "bare.example", hosts=AskedHosts(bodies={"bare.example": ALPHA}))
+    assert report.missing == ["card"]
+    assert "names a place and no hash" in words(report, "card")
+    assert {"name", "offers", "cardSha256", "integrity"} <= set(report.not_proved_members)
+    assert "txid" not in report.not_proved_members
+
+
+def test_a_pointer_proves_nothing_of_another_place(pointed: Server) -> None:
+    pointed.items[POINTED]["id"] = pointed.proofs[POINTED]["id"] = "b.example"
+    report = check(pointed, POINTED)
+    assert report.missing == ["answer"]
+    pointed.items["b.example"], pointed.proofs["b.example"] = pointed.items[POINTED], pointed.proofs[POINTED]
+    pointed.cards["b.example"] = ALPHA
+    pointed.items["b.example"]["domain"]["host"] = "b.example"
+    report = check(pointed, "b.example")
+    assert {"card", "registration"} <= set(report.missing)
+    assert "names 'a.example'" in words(report, "registration")
+
+
+def test_a_pointer_has_no_satoshi_that_moves(pointed: Server) -> None:
+    pointed.proofs[POINTED]["before"] = pointed.proofs[POINTED]["after"] = []
+    pointed.proofs[POINTED]["parents"] = []
+    assert "registration" in check(pointed, POINTED).missing
+
+
+# -- over the network --------------------------------------------------------------------------------------------------
+
+
+def test_the_command_asks_the_domain_as_the_index_does(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    url = Settings.load({"data": str(tmp_path / "data")}).database
+    kit = ChainKit()
+    made = kit.inscribe(CARD)
+    kit.mine(made)
+    with Indexing(url, MemoryChain(*kit.blocks, name="demo")) as indexing, Https(tmp_path, HOST) as server:
+        asyncio.run(indexing.catch_up())
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(domains, "TxtRecords", _NoRecords)
+        item = _Local(Catalogue(indexing.store)).listing(str(made))
+        found = run("verify", made, "--data", tmp_path / "data", "--chain", REGTEST)
+        assert found.code == 0
+        assert f"domain: proved\n    {HOST} says nothing of the listing, as the answer says" in found.out
+        assert (HOST, "/.well-known/agent.json") in server.asked
+        server.bodies[HOST, "/.well-known/agent.json"] = json.dumps({"x-a2b-id": str(made)}).encode()
+        found = run("verify", made, "--data", tmp_path / "data", "--chain", REGTEST, "--json")
+        steps: dict[str, Any] = {each["step"]: each for each in found.json["steps"]}
+        assert item["domain"]["verified"] is False
+        assert steps["domain"]["detail"] == f"{HOST} names the listing in its card, and the answer says otherwise"
+        asked = len(server.asked)
+        assert run("verify", made, "--data", tmp_path / "data", "--offline").code == 0
+        assert len(server.asked) == asked
+
+
+class _NoRecords:
+    """A resolver that knows no record."""
+
+    async def ids(self, _host: str) -> frozenset[str]:
+        return frozenset()
