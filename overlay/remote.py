@@ -35,31 +35,31 @@ class Remote:
 
     def search(self, asked: Sequence[tuple[str, str]]) -> Any:
         """A page of items."""
-        return self._ask("GET", "/v1/search", params=list(asked))
+        return self._ask("Page", "GET", "/v1/search", params=list(asked))
 
     def listing(self, id_: str) -> Any:
         """One item."""
-        return self._ask("GET", f"/v1/listings/{quote(id_, safe='')}")
+        return self._ask("Listing", "GET", f"/v1/listings/{quote(id_, safe='')}")
 
     def history(self, id_: str) -> Any:
         """Every revision of a registration."""
-        return self._ask("GET", f"/v1/listings/{quote(id_, safe='')}/history")
+        return self._ask("History", "GET", f"/v1/listings/{quote(id_, safe='')}/history")
 
     def diagnose(self, what: str) -> Any:
         """The step trace of a txid or outpoint."""
-        return self._ask("GET", f"/v1/diagnose/{quote(what, safe='')}")
+        return self._ask("Diagnosis", "GET", f"/v1/diagnose/{quote(what, safe='')}")
 
     def diagnose_raw(self, raw: bytes) -> Any:
         """The step trace of a raw transaction."""
-        return self._ask("POST", "/v1/diagnose", json={"rawTx": raw.hex()})
+        return self._ask("Diagnosis", "POST", "/v1/diagnose", json={"rawTx": raw.hex()})
 
     def check(self, body: bytes, kind: str | None) -> Any:
         """Errors, warnings and preview of a card, config or price list."""
-        return self._ask("POST", "/v1/check", content=body, params=[("type", kind)] if kind else [])
+        return self._ask("Check", "POST", "/v1/check", content=body, params=[("type", kind)] if kind else [])
 
     def status(self) -> Any:
         """Where everything stands."""
-        return self._ask("GET", "/v1/status")
+        return self._ask("Status", "GET", "/v1/status")
 
     def card(self, id_: str) -> bytes:
         """A card's exact bytes."""
@@ -71,10 +71,18 @@ class Remote:
     def proof(self, id_: str, first: int | None = None) -> Any:
         """What proves a listing, with headers from height `first` on."""
         asked = [] if first is None else [("from", str(first))]
-        return self._ask("GET", f"/v1/listings/{quote(id_, safe='')}/proof", params=asked)
+        return self._ask("Proof", "GET", f"/v1/listings/{quote(id_, safe='')}/proof", params=asked)
 
-    def _ask(self, method: str, path: str, **more: Any) -> Any:
-        return _value(*self._send(method, path, **more))
+    def _ask(self, schema: str, method: str, path: str, **more: Any) -> Any:
+        """The answer, of the shape that the OpenAPI document names so."""
+        from overlay.answer_shape import fault
+        from overlay.api.schemas import SCHEMAS
+
+        url, status, body = self._send(method, path, **more)
+        value = _value(url, status, body)
+        if (wrong := fault(value, schema, SCHEMAS)) is not None:
+            raise RemoteError(f"{url} answers otherwise than an overlay does: {wrong}")
+        return value
 
     def _send(self, method: str, path: str, **more: Any) -> tuple[str, int, bytes]:
         import httpx
@@ -96,11 +104,12 @@ class Remote:
 
 
 def _value(url: str, status: int, body: bytes) -> Any:
+    """The JSON of a good answer."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
         raise RemoteError(f"{url} answers {status}, and not with JSON: is it an overlay?") from None
-    if status < 400 and isinstance(value, dict):
+    if status < 400:
         return value
     told = (value.get("detail") or value.get("error")) if isinstance(value, dict) else None
     detail = str(told or f"status {status}")[:MAX_DETAIL]

@@ -187,12 +187,11 @@ SCHEMAS: dict[str, Schema] = {
             | {"description": "Where nothing is found: other texts that find something under the same filters."},
         },
     ),
-    "Listing": {
-        "oneOf": [
-            record(_STANDING | _SHOWN | _CHEAPEST, _STANDING_OPTIONAL | _AGENT),
-            record(_STANDING | {"servers": several(TEXT), "warnings": several(ref("Warning"))}, _STANDING_OPTIONAL),
-        ]
-    },
+    "Listing": record(
+        _STANDING | {"warnings": several(ref("Warning"))},
+        _SHOWN | _CHEAPEST | {"servers": several(TEXT)} | _STANDING_OPTIONAL | _AGENT,
+        oneOf=[{"required": [*_SHOWN, *_CHEAPEST]}, {"required": ["servers"]}],
+    ),
     "Skill": record({"id": TEXT, "name": TEXT, "description": TEXT, "tags": several(TEXT), "examples": several(TEXT)}),
     "Offer": record(
         {
@@ -359,8 +358,13 @@ SCHEMAS: dict[str, Schema] = {
             "ok": BOOL,
             "errors": several(ref("Warning")),
             "warnings": several(ref("Warning")),
-            "preview": maybe({"type": "object"}),
+            "preview": maybe(ref("Preview")) | {"description": "Of the result card, or of the prices."},
         }
+    ),
+    "Preview": record(
+        {"type": {"enum": [*KINDS[:2], "prices"]}},
+        _SHOWN | _CHEAPEST | {"servers": several(ref("Preview"))} | _AGENT,
+        anyOf=[{"required": [*_SHOWN, *_CHEAPEST]}, {"required": ["servers"]}, {"required": ["offers", *_CHEAPEST]}],
     ),
     "Diagnosis": record(
         {
@@ -379,6 +383,7 @@ SCHEMAS: dict[str, Schema] = {
             "outpoint": maybe(TEXT),
             "kind": {"enum": ["registration", "update", "pointer", "near-miss"]},
             "outcome": TEXT,
+            "valid": BOOL,
             "reasons": several(record({"code": TEXT, "detail": TEXT})),
         },
         {"id": TEXT},
@@ -411,7 +416,11 @@ SCHEMAS: dict[str, Schema] = {
                 {"source": TEXT, "lagSeconds": maybe({"type": "number"}), "behind": maybe(COUNT)},
                 description="How far the replica that is read from is behind: in seconds and in changes.",
             ),
-            "stateHash": {"type": "object"},
+            "stateHash": {
+                "type": "object",
+                "additionalProperties": maybe(record({"height": COUNT, "hash": maybe(TEXT)})),
+                "description": "Of each chain, computed once per tip; null where completeness cannot be known.",
+            },
             "rates": maybe(ref("RatesStatus")),
             "pointers": {
                 "type": "object",

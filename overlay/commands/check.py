@@ -62,10 +62,12 @@ def _show(found: Mapping[str, Any]) -> None:
         for reason in reasons:
             say(f"{word}: {one(reason['pointer'] or '/')}: {one(reason['detail'])}")
     preview = found["preview"] or {}
-    for shown in preview.get("servers", [preview] if "name" in preview else []):
+    for shown in preview.get("servers", [preview]):
+        if "name" not in shown:
+            continue
         for line in card({"status": "live", "id": "(not published yet)"} | shown):
             say(line)
     if preview.get("type") == "prices":
-        for offer in preview["offers"]:
+        for offer in preview.get("offers", ()):
             say(f"offer {offer_line(offer)}")
     say("valid" if found["ok"] else "invalid")

@@ -50,7 +50,7 @@ def inked(found: Sequence[Piece]) -> str:
 
 def marks(item: Mapping[str, Any]) -> dict[str, list[list[int]]]:
     """The ranges of an item by their pointers."""
-    return {each["pointer"]: each["ranges"] for each in item.get("highlights", ())}
+    return {each["pointer"]: each["ranges"] for each in item.get("highlights", ()) if each["ranges"]}
 
 
 def elsewhere(item: Mapping[str, Any]) -> Iterator[str]:
@@ -61,6 +61,8 @@ def elsewhere(item: Mapping[str, Any]) -> Iterator[str]:
     others = [pointer for pointer in marked if pointer not in ("/name", "/description")]
     for pointer in ["/description"] * ("/description" in marked) + others[:_ELSEWHERE]:
         text, ranges = _at(item, pointer), marked[pointer]
+        if not text:
+            continue
         start = max(0, ranges[0][0] - _LONGEST // 4)
         units = text.encode("utf-16-le", "surrogatepass")
         shown = units[2 * start :].decode("utf-16-le", "replace")
@@ -70,9 +72,13 @@ def elsewhere(item: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _at(item: Mapping[str, Any], pointer: str) -> str:
+    """The text at a pointer, which another server wrote; empty where it leads to none."""
     from overlay.search.highlighting import at
 
-    return at(item, pointer)
+    try:
+        return at(item, pointer) if pointer.startswith("/") else ""
+    except (KeyError, IndexError, TypeError, ValueError):
+        return ""
 
 
 def help_lines(found: Mapping[str, Any]) -> Iterator[str]:

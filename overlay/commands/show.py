@@ -147,7 +147,8 @@ def _trust(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for anchor in shown:
         named = anchor["hash"] or "no hash"
         met = "met" if anchor["met"] else "not met"
-        yield "anchor", f"{anchor['chain']} block {anchor['height']:,} {anchor['txid']}: {named}, {met}"
+        place = "unconfirmed" if anchor["height"] is None else f"block {anchor['height']:,}"
+        yield "anchor", f"{anchor['chain']} {place} {anchor['txid']}: {named}, {met}"
     if (more := item.get("anchorCount", 0) - len(shown)) > 0:
         yield "anchor", f"and {more:,} more"
 

@@ -72,7 +72,7 @@ def _show(found: Mapping[str, Any]) -> None:
             say(f"    mempool     {chain['mempool']:,} transactions")
         if chain.get("hash"):
             say(f"    block hash  {chain['hash']}")
-        told = found["stateHash"].get(chain["name"])
+        told = found.get("stateHash", {}).get(chain["name"])
         if told:
             why = "an update is undecided" if chain.get("complete", True) else "only part of each block is told"
             digest = told["hash"] or f"not known: {why}"
@@ -84,7 +84,7 @@ def _show(found: Mapping[str, Any]) -> None:
         if chain.get("caught"):
             say(f"    refused     {chain['caught']:,} answers of the source that cannot be true")
         for source in chain.get("sources", ()):
-            at = "nothing yet" if source["height"] is None else f"block {source['height']:,}"
+            at = "nothing yet" if source.get("height") is None else f"block {source['height']:,}"
             why = f": {one(source['error'])}" if source.get("error") else ""
             say(f"    source      {one(source['source'])}  {source['state']}, {at}{why}")
         for warning in chain.get("warnings", ()):
@@ -94,7 +94,7 @@ def _show(found: Mapping[str, Any]) -> None:
         say(f"pointed at: {', '.join(pointers)}")
     for line in _rates(found.get("rates")):
         say(line)
-    index = found["index"]
+    index = found.get("index")
     if index:
         behind = f", {index['behind']:,} changes behind" if index["behind"] else ""
         renewal = index.get("renewal")
@@ -108,7 +108,8 @@ def _rates(told: Mapping[str, Any] | None) -> Iterator[str]:
     """The exchange rates in use, and every feed."""
     if told is None:
         return
-    yield f"rates: {one(told['source'])}, {told['age']:,} s old" if told["source"] else "rates: none that may be used"
+    usable = told["source"] and told["age"] is not None
+    yield f"rates: {one(told['source'])}, {told['age']:,} s old" if usable else "rates: none that may be used"
     for feed in told["feeds"]:
         age = "never believed" if feed["age"] is None else f"{feed['age']:,} s old"
         why = f": {one(feed['error'])}" if feed.get("error") else ""

@@ -425,7 +425,7 @@ def test_a_running_overlay_s_refusals_are_told_apart(run: Run, served: str) -> N
     ("status", "body", "code", "complaint"),
     [
         (200, b"<html>", 3, "answers 200, and not with JSON: is it an overlay?"),
-        (200, b"[]", 3, "answers 200: status 200"),
+        (200, b"[]", 3, "/v1/status answers otherwise than an overlay does: / is array, and not object"),
         (503, b'{"detail": "starting"}', 3, "answers 503: starting"),
         (429, b'{"error": "slow down"}', 3, "answers 429: slow down"),
         (400, b'{"detail": "no \\u001b[31m"}', 2, "no \\x1b[31m"),

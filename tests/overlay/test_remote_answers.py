@@ -1,0 +1,156 @@
+"""Answers of a server that is no overlay, or a strange one: one sentence that names the server and the member."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from overlay import cli
+from overlay.answer_shape import fault
+from overlay.api.schemas import SCHEMAS
+from overlay.remote import Remote
+from tests.overlay.calls import TOWER
+from tests.overlay.test_cli import Done, alone, data, served
+
+__all__ = ["alone", "data", "served"]
+
+SERVER = "http://overlay.example"
+Answers = Mapping[str, bytes]
+COMMANDS: dict[str, list[str]] = {
+    "/v1/search": ["search", "tower"],
+    f"/v1/listings/{TOWER}": ["show", TOWER],
+    f"/v1/listings/{TOWER}/history": ["history", TOWER],
+    f"/v1/listings/{TOWER}/proof": ["verify", TOWER, "--chain", "bsv:regtest"],
+    f"/v1/diagnose/{TOWER[:64]}": ["diagnose", TOWER[:64]],
+    "/v1/status": ["status"],
+    "/v1/check": ["check", "card.json"],
+}
+"""The path whose answer is strange, and a command that asks for it."""
+
+
+def ask(arguments: list[str], answers: Answers) -> Done:
+    """Run a command against a server that answers so."""
+
+    def send(_self: Remote, _method: str, path: str, **_more: Any) -> tuple[str, int, bytes]:
+        return f"{SERVER}{path}", 200, answers[path]
+
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        patch.object(Remote, "_send", send),
+        patch("overlay.commands.search.can_mark", lambda: True),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        pytest.raises(SystemExit) as ended,
+    ):
+        cli.main([*arguments, "--url", SERVER])
+    assert isinstance(ended.value.code, int)
+    return Done(ended.value.code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def answers(served: str) -> Answers:
+    """What a real overlay answers on these paths."""
+    card = b'{"name": "Echo", "url": "https://echo.example", "skills": [{"id": "s"}]}'
+    given: dict[str, dict[str, Any]] = {
+        "/v1/search": {"params": [("q", "tower"), ("highlight", "true")]},
+        "/v1/check": {"content": card},
+        f"/v1/listings/{TOWER}/proof": {"params": [("from", "0")]},
+    }
+    paths = [*COMMANDS, f"/v1/listings/{TOWER}/card"]
+    remote = Remote(served)
+    sent = {path: remote._send("POST" if path == "/v1/check" else "GET", path, **given.get(path, {})) for path in paths}
+    assert {status for _, status, _ in sent.values()} == {200}
+    return {path: body for path, (_, _, body) in sent.items()}
+
+
+@pytest.fixture(autouse=True)
+def card_file(alone: None) -> None:
+    with open("card.json", "w", encoding="utf-8") as file:  # noqa: PTH123 - in the folder of `alone`
+        file.write("{}")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.just(10**3_000),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@st.composite
+def strange(draw: st.DrawFn, value: Any) -> Any:
+    """A value with one member of it replaced, or taken away."""
+    if isinstance(value, dict) and value and draw(st.integers(0, 9)):
+        name = draw(st.sampled_from(sorted(value)))
+        if draw(st.booleans()):
+            return {**value, name: draw(strange(value[name]))}
+        return {key: each for key, each in value.items() if key != name}
+    if isinstance(value, list) and value and draw(st.integers(0, 4)):
+        at = draw(st.integers(0, len(value) - 1))
+        return [*value[:at], draw(strange(value[at])), *value[at + 1 :]]
+    return draw(JSON)
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_no_answer_ends_in_a_traceback(path: str, answers: Answers) -> None:
+    value = json.loads(answers[path])
+
+    @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(st.data(), st.booleans())
+    def holds(drawing: st.DataObject, as_json: bool) -> None:
+        other = value
+        for _ in range(drawing.draw(st.integers(1, 3))):
+            other = drawing.draw(strange(other))
+        arguments = [*COMMANDS[path], *(["--json"] if as_json else [])]
+        ended = ask(arguments, {**answers, path: json.dumps(other).encode()})
+        assert ended.code in (0, 1, 3)
+        if ended.code == 3:
+            assert ended.err.startswith(f"a2b: {SERVER}{path} answers otherwise than an overlay does: /")
+            assert ended.err.count("\n") == 1
+
+    holds()
+
+
+def test_what_an_overlay_answers_is_shown(answers: Answers) -> None:
+    for path, arguments in COMMANDS.items():
+        ended = ask(arguments, answers)
+        assert (ended.code in (0, 1), ended.err) == (True, ""), path
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "complaint"),
+    [
+        ("/v1/search", lambda page: page.pop("items"), "/items is missing"),
+        ("/v1/search", lambda page: page["items"][0].pop("name"), "/items/0/name is missing"),
+        ("/v1/search", lambda page: page["items"][0].update(name=7), "/items/0/name is integer, and not string"),
+        ("/v1/search", lambda page: page.update(total=True), "/total is boolean, and not integer"),
+        ("/v1/search", lambda page: page.update(total=-1), "/total is below 0"),
+        ("/v1/status", lambda status: status.update(chains={}), "/chains is object, and not array"),
+        ("/v1/status", lambda status: status["stateHash"].update(x={}), "/stateHash/x/height is missing"),
+        (f"/v1/listings/{TOWER}", lambda item: item.pop("name"), "/name is missing"),
+        (f"/v1/listings/{TOWER}/proof", lambda proof: proof.pop("bump"), "/bump is missing"),
+        (f"/v1/diagnose/{TOWER[:64]}", lambda found: found["steps"].append(None), "is null, and not object"),
+    ],
+)
+def test_the_member_that_is_wrong_is_named(
+    path: str, change: Callable[[Any], object], complaint: str, answers: Answers
+) -> None:
+    value = copy.deepcopy(json.loads(answers[path]))
+    change(value)
+    ended = ask(COMMANDS[path], {**answers, path: json.dumps(value).encode()})
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err.startswith(f"a2b: {SERVER}{path} answers otherwise than an overlay does: /")
+    assert ended.err.endswith(f"{complaint}\n")
+
+
+@pytest.mark.parametrize("value", [None, 7, "x", [], [{}]])
+def test_what_is_no_object_is_refused(value: Any) -> None:
+    assert str(fault(value, "Status", SCHEMAS)).startswith("/ is ")
