@@ -422,3 +422,4 @@ async def compile_aside(loops: Loops) -> None:
     finally:
         if child.returncode is None:
             child.kill()
+            await child.wait()  # or asyncio logs that its loop closed before the child ended

@@ -23,7 +23,7 @@ from indexer.store import Store, StoreUnavailableError, connect
 from overlay import runner as running_loops
 from overlay.engines import BusyError, Cursor, EngineError
 from overlay.feed import Feed
-from overlay.runner import Runner
+from overlay.runner import Runner, compile_aside
 from overlay.services import (
     Loops,
     MissingError,
@@ -144,6 +144,27 @@ def said(program: str, folder: Path) -> list[str]:
         check=True,
     )  # fmt: skip
     return done.stdout.split()
+
+
+async def test_who_ends_while_loops_are_compiled_waits_for_the_compiler_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    children: list[asyncio.subprocess.Process] = []
+    create = asyncio.create_subprocess_exec
+
+    async def observed(*command: str, **given: Any) -> asyncio.subprocess.Process:
+        children.append(await create(*command, **given))
+        return children[0]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", observed)
+    endless = Loops((tmp_path / "loop.py",), "import time; time.sleep(1_000)")
+    compiling = asyncio.create_task(compile_aside(endless))
+    await until(lambda: children)
+    compiling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await compiling
+    assert children[0].returncode == -signal.SIGKILL
 
 
 def test_loops_were_compiled_before_where_an_index_of_them_is_not_where_importing_them_made_a_folder(
