@@ -13,8 +13,8 @@ WATCH_SECONDS = 0.5
 DRAIN_SECONDS = 10.0
 """What answers under way get to be finished, after a signal: the slowest that a search may take, several times over."""
 
-CLEAN_SECONDS = 2.0
-"""What closing the connections may take after that."""
+CLEAN_SECONDS = 1.0
+"""What closing the connections may take after that: clients that take nothing of an answer are not waited for."""
 
 PATIENCE_SECONDS = 1.5
 """And then threads in the middle of long work are left behind: every write is a transaction."""

@@ -41,7 +41,7 @@ def _no_page(_request: web.Request, _problem: ProblemError, _request_id: str) ->
 class Edge:
     """Built once for an application; `add` every route of its router. `page` makes a page of a problem, with the
     request's id, for those who are to read it as one. With `log_requests` every answer is worth a line in the log.
-    `under_way` counts requests that are being answered; while `draining`, each answer is a connection's last."""
+    `under_way` holds the requests that are being answered; while `draining`, each answer is a connection's last."""
 
     def __init__(
         self,
@@ -54,7 +54,8 @@ class Edge:
     ) -> None:
         self.page = page
         self.clients, self.counters, self.log_requests = Clients(trusted), counters, log_requests
-        self.under_way, self.draining = 0, False
+        self.under_way: dict[int, web.Request] = {}
+        self.draining = False
         self._limits = limits(quotas)
         self._routes: dict[AbstractRoute, Routed] = {}
 

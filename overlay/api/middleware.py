@@ -48,11 +48,11 @@ _PREFLIGHT = {
 async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
     """The one middleware: aiohttp charges for each."""
     known = request.app[EDGE]
-    known.under_way += 1
+    known.under_way[id(request)] = request
     try:
         return await _edge(known, request, handler)
     finally:
-        known.under_way -= 1
+        del known.under_way[id(request)]
 
 
 async def _edge(known: Edge, request: web.Request, handler: Handler) -> web.StreamResponse:

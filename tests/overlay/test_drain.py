@@ -7,13 +7,14 @@ import signal
 import socket
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import ClientConnectionError, ClientSession, web
 
+from overlay.api.answers import EDGE
 from overlay.api.app import create_app
 from overlay.api.drain import drain
 from overlay.api.server import create_runner
@@ -21,6 +22,7 @@ from overlay.ports import Services
 from tests.overlay.calls import problem
 from tests.overlay.fakes import FakeEngine
 from tests.running import LONG, Running
+from tests.waiting import until
 
 BODY = b'{"name": "Echo"}'
 
@@ -117,6 +119,51 @@ async def test_without_anything_under_way_it_ends_at_once(services: Services) ->
         await asyncio.wait_for(drain(runner, 10 * LONG, asyncio.Event()), LONG)
 
 
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 16\r\n\r\n{",
+        b"POST /v1/check HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
+        b"GET /v1/search?q=tower HTTP/1.1\r\nHost: a\r\nContent-Length: 16\r\n\r\n{",
+    ],
+)
+async def test_a_request_whose_body_does_not_arrive_is_not_waited_for(
+    waiting: Services, request_bytes: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(waiting) as (runner, client):
+        search = asyncio.create_task(client.get("/v1/search?q=tower"))
+        await until_searching()
+        host, port = runner.addresses[0][:2]
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(request_bytes)
+        await until(lambda: len(runner.app[EDGE].under_way) == 2)
+        draining = asyncio.create_task(drain(runner, LONG, asyncio.Event()))
+        with suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), LONG) == b""
+        assert not draining.done(), "what has arrived is still answered"
+        Waiting.may.set()
+        async with await search as response:
+            assert response.status == 200
+        await asyncio.wait_for(draining, LONG)
+        writer.close()
+    assert "given up" not in caplog.text
+
+
+async def test_a_stream_whose_reader_takes_nothing_is_not_waited_for(
+    services: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("overlay.api.stream_api._GREETING", b":" * (64 << 20))
+    monkeypatch.setattr("overlay.api.stream_api.SLOW_SECONDS", 10 * LONG)
+    async with serving(services) as (runner, _):
+        host, port = runner.addresses[0][:2]
+        _, writer = await asyncio.open_connection(host, port, limit=1_000)
+        writer.write(b"GET /v1/stream HTTP/1.1\r\nHost: a\r\n\r\n")
+        await until(lambda: runner.app[EDGE].under_way)
+        await asyncio.wait_for(drain(runner, 10 * LONG, asyncio.Event()), LONG)
+        writer.close()
+    assert "given up" not in caplog.text
+
+
 def begun(port: int) -> socket.socket:
     """A connection on which a request is half sent: the server has begun to answer when it says to go on."""
     made = socket.create_connection(("127.0.0.1", port), LONG)
@@ -147,18 +194,22 @@ def test_workers_finish_what_they_began_when_the_first_of_them_is_told_to_end(tm
         # beside the other worker there is, for a while, who compiles
         (child,) = running.until(lambda: only(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
         connections = [begun(port) for _ in range(16)]  # all by one worker: once in 32,768 times
+        never = [begun(port) for _ in range(16)]
         stream = socket.create_connection(("127.0.0.1", port), LONG)
         stream.sendall(b"GET /v1/stream HTTP/1.1\r\nHost: a\r\n\r\n")
         assert b"retry: 2000" in stream.recv(1_000) + stream.recv(1_000)
+        for each in connections:
+            each.sendall(BODY[5:])
         running.process.send_signal(signal.SIGTERM)
         assert b"retry: " in whole(stream)
         running.until(lambda: is_closed(port))
-        for each in connections:
-            each.sendall(BODY[5:])
         for answer in map(whole, connections):
             assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
             assert b"Connection: close" in answer
-        assert running.process.wait(LONG) == 0
+        assert running.process.wait(LONG) == 0, "those who send no more are not waited for"
+        assert "given up" not in running.err
+        for each in never:
+            each.close()
         assert not Path(f"/proc/{child}").exists()
 
 
