@@ -336,7 +336,7 @@ def _steps(event: Event, conflict: Reason | None = None, *, mined: bool = True) 
     steps: list[dict[str, Any]] = []
     for step in order:
         if step == broken and failed:
-            return [*steps, _step(step, failed.sentence, ok=event.kind is EventKind.BURNED, code=failed.code)]
+            return [*steps, _step(step, failed.explanation, ok=event.kind is EventKind.BURNED, code=failed.code)]
         steps.append(_step(step, _GOOD[step]))
     return steps
 

@@ -10,6 +10,7 @@ from indexer.fetching.reasons import Refusal
 from indexer.pointers import Anchor, met_by
 from indexer.pointing import Pointing, pointing
 from indexer.store import Known, Store, pointed
+from indexer.store.fetched import FetchState
 from indexer.store.stories import Revision
 
 
@@ -30,7 +31,7 @@ def steps(store: Store, revision: Revision, pointer: PointerAnchor) -> tuple[lis
     known = store.known_locators([locator]).get(locator)
     found = pointing(store, id_)
     anchor = _own(found, revision) if found else None
-    fetched = _fetched(locator, known)
+    fetched = _fetched(locator, known, pointer.digest)
     if found is None or anchor is None or not fetched.ok:
         return [fetched, *_listed(found, anchor, met=False)[0]], []
     is_met = met_by(anchor, pointed.facts(store.engine, [locator])) is not None
@@ -52,11 +53,13 @@ def _own(found: Pointing, revision: Revision) -> Anchor | None:
     )
 
 
-def _fetched(locator: str, known: Known | None) -> Step:
+def _fetched(locator: str, known: Known | None, digest: bytes | None) -> Step:
     if known is None or known.last_at is None:
         return Step("fetched", f"{locator} is about to be fetched", ok=False)
     if known.reason:
         sentence = Refusal(known.reason, known.detail).sentence
+        if known.state is FetchState.MISMATCH and digest is not None and digest.hex() not in sentence:
+            sentence += f"; this one names {digest.hex()}"
         return Step("fetched", f"{locator}: {sentence}; {_again(known)}", ok=False, code=known.reason)
     return Step("fetched", f"{locator} served a card at {_time(known.last_at)}", ok=True)
 

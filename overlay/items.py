@@ -362,7 +362,7 @@ def _plain(value: Decimal | None) -> str | None:
 
 def warning(reason: Reason) -> dict[str, str]:
     """A warning or an error of a card: its code, where it stands (RFC 6901) and the sentence for people."""
-    return {"code": reason.code, "pointer": reason.pointer, "detail": reason.sentence}
+    return {"code": reason.code, "pointer": reason.pointer, "detail": reason.explanation}
 
 
 def milliseconds(since: int | None) -> str | None:

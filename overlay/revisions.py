@@ -23,7 +23,7 @@ def revision(shown: Revision) -> dict[str, Any]:
         "cardSha256": digest.hex() if digest is not None else None,
         "valid": event.valid,
         "reason": event.reasons[0].sentence if event.reasons else "",
-        "reasons": [{"code": reason.code, "detail": reason.sentence} for reason in event.reasons],
+        "reasons": [{"code": reason.code, "detail": reason.explanation} for reason in event.reasons],
         "owner": event.owner,
         "signer": event.signer,
         "spent": str(event.spent) if event.spent else None,

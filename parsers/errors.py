@@ -36,5 +36,5 @@ class CardError(ParseError):
     """A card that fails a hard rule (law 12). `reasons` holds each rule broken, in order of importance."""
 
     def __init__(self, reasons: tuple[Reason, ...]) -> None:
-        super().__init__("; ".join(reason.sentence for reason in reasons))
+        super().__init__("; ".join(reason.explanation for reason in reasons))
         self.reasons = reasons

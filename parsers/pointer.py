@@ -243,8 +243,11 @@ def _of_uri(
 
 
 def _with_card(body: bytes, digest: bytes | None, form: str) -> Pointer:
-    wrong = digest is not None and sha256(body).digest() != digest
-    return Pointer(None, "", digest, None, form, (Reason("pointer-mismatch"),) if wrong else (), body=body)
+    reasons: tuple[Reason, ...] = ()
+    if digest is not None and (actual := sha256(body).digest()) != digest:
+        detail = f"the pointer names {digest.hex()}, and the card has the SHA-256 {actual.hex()}"
+        reasons = (Reason("pointer-mismatch", detail),)
+    return Pointer(None, "", digest, None, form, reasons, body=body)
 
 
 def build(domain: str, digest: bytes | None = None, *, hexadecimal: bool = False, false: bool = True) -> bytes:

@@ -117,3 +117,9 @@ class Reason(NamedTuple):
     def sentence(self) -> str:
         """The sentence for people, from the table."""
         return SENTENCES[self.code].replace("{}", self.detail)
+
+    @property
+    def explanation(self) -> str:
+        """The sentence with the detail behind it, where there is one that the sentence has no place for."""
+        has_place = "{}" in SENTENCES[self.code]
+        return self.sentence if has_place or not self.detail else f"{self.sentence}: {self.detail}"

@@ -90,7 +90,7 @@ def _text(body: bytes) -> str:
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
-        _refuse("card-utf8", f"{error.reason} at byte {error.start:,}")
+        _refuse("card-utf8", f"{error.reason} at {_place(body, error.start)}")
 
 
 def _integer(literal: str) -> int:
@@ -121,7 +121,13 @@ def _refuse_lone_surrogates(body: bytes) -> None:
     """Looks at the bytes, not at the value, so that a repeated key cannot hide one. Escaped backslashes are masked."""
     lone = _LONE.search(body.replace(b"\\\\", b"--"))
     if lone:
-        _refuse("card-surrogate", f"{lone[0].decode()} at byte {lone.start():,}")
+        _refuse("card-surrogate", f"{lone[0].decode()} at {_place(body, lone.start())}")
+
+
+def _place(body: bytes, offset: int) -> str:
+    """Line and column, counted from 1 in characters, of the byte at `offset`; all bytes before it are UTF-8."""
+    *lines, last = body[:offset].decode().split("\n")
+    return f"line {len(lines) + 1:,}, column {len(last) + 1:,}"
 
 
 def _repeated_keys(pairs: list[tuple[str, Any]]) -> list[str]:

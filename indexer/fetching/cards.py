@@ -226,7 +226,7 @@ async def _judged(got: Attempt, body: bytes | None, wanted: Wanted) -> Attempt:
         by = ""
     else:
         code = "fetch-html" if body is not None and body.lstrip()[:1] == b"<" else "fetch-mismatch"
-        return replace(got, refusal=Refusal(code, got.digest.hex() if got.digest else ""))
+        return replace(got, refusal=Refusal(code, _difference(got.digest, wanted)))
     if body is None:
         return replace(got, state=State.UNCHANGED, by=by)
     if by:
@@ -235,3 +235,9 @@ async def _judged(got: Attempt, body: bytes | None, wanted: Wanted) -> Attempt:
     if body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"{":
         return replace(got, refusal=Refusal("fetch-not-json"))
     return replace(got, state=State.UNHASHED, body=body)
+
+
+def _difference(served: bytes | None, wanted: Wanted) -> str:
+    """The SHA-256 of what is served, and the one of what should be."""
+    actual = served.hex() if served else "unknown"
+    return f"{actual}, and the newest pointer names {wanted.digests[0].hex()}" if wanted.digests else actual

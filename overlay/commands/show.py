@@ -164,8 +164,8 @@ def _revision(revision: Mapping[str, Any]) -> list[str]:
     height = "unconfirmed" if revision["height"] is None else f"block {revision['height']:,}"
     first = f"{height}  {revision['kind']}  {revision['outpoint'] or revision['txid']}"
     lines = [first if revision["valid"] else f"{first}  (does not count)"]
-    if revision["reason"]:
-        lines.append(f"    {one(revision['reason'])}")
+    if revision["reasons"]:
+        lines.append(f"    {one(revision['reasons'][0]['detail'])}")
     if revision["owner"]:
         lines.append(f"    owner {one(revision['owner'])}")
     return lines

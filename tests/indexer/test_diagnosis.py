@@ -149,6 +149,17 @@ async def test_an_outpoint_is_asked_about_by_itself(indexing: Indexing, kit: Cha
     assert ask.by_name(str(both.outpoint(2)))["found"] is False
 
 
+async def test_an_error_of_json_is_named_by_line_and_column_mined_or_raw(indexing: Indexing, kit: ChainKit) -> None:
+    near = kit.inscribe(b'{"name": "Echo",\n "url": "x" "y"}')
+    raw = (await diagnoser(indexing, kit)).by_raw(kit.raw(near))
+    kit.mine(near)
+    mined = (await diagnoser(indexing, kit)).by_name(str(near))
+    for told in (raw, mined):
+        (step,) = (each for each in told["steps"] if each.get("code") == "card-json")
+        assert step["detail"].startswith("the card is not JSON: ")
+        assert step["detail"].endswith(" at line 2, column 13")
+
+
 @pytest.mark.parametrize(
     ("form", "step", "code"),
     [

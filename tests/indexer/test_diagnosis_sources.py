@@ -107,6 +107,9 @@ async def test_a_pending_update_that_is_broken_says_at_which_step(village: Villa
     told = await village.diagnose(hex_id(update))
     assert told["where"] == "mempool"
     assert ("json", False) in steps(told)
+    assert next(step["detail"] for step in told["steps"] if not step["ok"] and step["step"] == "json").endswith(
+        " at line 1, column 9"
+    )
     assert told["listed"] == []
     assert told["records"][0]["id"] == str(first)
 

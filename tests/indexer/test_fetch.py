@@ -123,7 +123,8 @@ async def test_other_bytes_are_recorded_with_their_reason_and_never_kept(server:
     fetching.mine(points(HOST, ALPHA))
     await fetching.round()
     found = fetching.known()
-    assert (found.state, found.reason, found.detail) == (FetchState.MISMATCH, "fetch-mismatch", digest(BETA).hex())
+    difference = f"{digest(BETA).hex()}, and the newest pointer names {digest(ALPHA).hex()}"
+    assert (found.state, found.reason, found.detail) == (FetchState.MISMATCH, "fetch-mismatch", difference)
     assert (found.tries, found.next_at) == (1, NOW + delay(0))
     assert fetching.store.cards([digest(BETA)]) == {}
     assert server.paths() == [FIRST, SECOND]

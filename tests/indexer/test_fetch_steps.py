@@ -67,6 +67,17 @@ def test_one_that_was_given_up_says_how_to_have_it_fetched_again(store: Store, w
     assert "/recheck" in next(step["detail"] for step in found["steps"] if step["step"] == "fetched")
 
 
+def test_a_mismatch_names_both_hashes_and_that_of_an_older_pointer(store: Store, writer: Writer, clock: Clock) -> None:
+    writer.append("demo", [says("1", points("a.example", BETA, "old"), points("a.example", ALPHA, "new", 1))])
+    served = f"{'00' * 32}, and the newest pointer names {digest(ALPHA).hex()}"
+    other = {"state": FetchState.MISMATCH, "reason": "fetch-mismatch", "detail": served}
+    writer.note_fetched("a.example", serves(clock.tick(), b"{}", **other))
+    for pointer, own in (("new", ""), ("old", f"; this one names {digest(BETA).hex()}")):
+        found = Diagnoser(store, dict).by_name(name(pointer)[::-1].hex())
+        said = next(step["detail"] for step in found["steps"] if step["step"] == "fetched")
+        assert f"what is served has another SHA-256: {served}{own}; it is fetched again" in said
+
+
 def test_a_strangers_pointer_is_told_that_another_lists_the_card(store: Store, writer: Writer, clock: Clock) -> None:
     writer.append("demo", [says("1", points("a.example", ALPHA))])
     clock.tick()

@@ -239,7 +239,8 @@ async def test_other_bytes_are_never_accepted(server: Hostile, net: Net) -> None
     server.say(FIRST, ok(OTHER))
     found = await CardFetcher(net.fetcher()).fetch_card("agent.example", only(CARD))
     assert (found.state, found.body, found.accepted) == (State.MISMATCH, None, None)
-    assert found.refusal == ("fetch-mismatch", digest(OTHER).hex())
+    difference = f"{digest(OTHER).hex()}, and the newest pointer names {digest(CARD).hex()}"
+    assert found.refusal == ("fetch-mismatch", difference)
     assert [each.digest for each in found.served] == [digest(OTHER)]
     assert server.paths() == [FIRST, SECOND]
 
@@ -303,7 +304,8 @@ async def test_what_is_unmodified_was_accepted_before_and_meets_nothing_new(serv
     assert (found.state, found.body, found.by) == (State.UNCHANGED, None, "sha256")
     found = await cards.fetch_card("agent.example", only(OTHER), known)
     assert found.state is State.MISMATCH
-    assert found.refusal == ("fetch-mismatch", digest(CARD).hex())
+    difference = f"{digest(CARD).hex()}, and the newest pointer names {digest(OTHER).hex()}"
+    assert found.refusal == ("fetch-mismatch", difference)
 
 
 async def test_what_drifted_says_what_is_served_now(server: Hostile, net: Net) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +77,14 @@ def test_a_price_that_would_be_left_out_is_an_error_of_a_price_list_and_named_by
     assert checked([])["errors"][0]["code"] == "missing"
     inside = checked({"x-payment-config": [{"currency": "BSV"}]})
     assert inside["errors"][0]["pointer"] == "/x-payment-config/0/amount"
+
+
+@pytest.mark.parametrize("kind", ["agent", "tool", "prices", None])
+def test_what_is_no_json_is_named_by_line_and_column(kind: str | None) -> None:
+    (error,) = check(b'{"name": "Echo",\n "url": "x" "y"}', kind)["errors"]
+    assert error["code"] == "card-json"
+    assert error["detail"].startswith("the card is not JSON: ")
+    assert error["detail"].endswith(" at line 2, column 13")
 
 
 def test_a_card_larger_than_a_mebibyte_is_an_invalid_card() -> None:

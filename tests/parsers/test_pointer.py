@@ -268,6 +268,8 @@ def test_a_data_uri_carries_the_card_itself() -> None:
     assert read_evm_log(abi(uri, bytes(32))).body == CARD
     wrong = read_evm_log(abi(uri, DIGEST))
     assert [reason.code for reason in wrong.reasons] == ["pointer-mismatch"]
+    both = f": the pointer names {DIGEST.hex()}, and the card has the SHA-256 {sha256(CARD).hexdigest()}"
+    assert wrong.reasons[0].explanation.endswith(both)
 
 
 @pytest.mark.parametrize(

@@ -122,9 +122,25 @@ def test_fifty_megabytes_are_refused_unread() -> None:
 
 
 def test_plain_garbage_is_not_json_in_those_words() -> None:
-    with pytest.raises(CardError, match=r"^the card is not JSON$") as caught:
+    with pytest.raises(CardError, match=r"^the card is not JSON: .* at line 1, column 14$") as caught:
         loads(b'{"name": "x" "y"}')
-    assert "line 1, column 14" in caught.value.reasons[0].detail
+    assert caught.value.reasons[0].sentence == "the card is not JSON"
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (b'{"a":\n "\xc3\xa9" 1}', "line 2, column 6"),
+        (b'{\n\n "\xc3\xa9": "\xff"}', "line 3, column 8"),
+        (b'{\n"\xc3\xa9": "\\ud800"}', "line 2, column 7"),
+    ],
+)
+def test_what_is_wrong_is_named_by_line_and_column(body: bytes, place: str) -> None:
+    with pytest.raises(CardError) as caught:
+        loads(body)
+    (reason,) = caught.value.reasons
+    assert reason.detail.endswith(f" at {place}")
+    assert reason.explanation == f"{reason.sentence}: {reason.detail}"
 
 
 def test_numbers_are_exact() -> None:
