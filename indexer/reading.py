@@ -1,12 +1,12 @@
 """Read one block: which transactions matter, whose satoshis they move, what they say. Pure but for the block's bytes.
 
-The order of things is the journey of a block (README): the walker flags transactions, their outpoints are watched in
-turn until nothing new is flagged (law 3b), and then each is read in the order in which satoshis were spent.
+The order of things is the journey of a block (README): the walker flags transactions, then those that descend from
+them within the block (law 3b), and then each is read in the order in which satoshis were spent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
@@ -45,7 +45,7 @@ def read_block(
     """
     if isinstance(data, Excerpt):
         return _read_excerpt(ref, data, rules, network, registry, values)
-    flagged = _flag(data, rules, watched)
+    flagged = {candidate.tx_index: _read(data, candidate, rules) for candidate in _flag(data, rules, watched)}
     # where registrations are is always watched, so that the store need not be asked about other outpoints
     spent = {prevout for prevout in _prevouts(flagged.values()) if prevout in watched}
     session = Session(ref.height, rules, network, _seats(registry, spent), values)
@@ -120,22 +120,22 @@ def _worth_reading(data: memoryview | bytes, rules: Rules, watched: block.Watche
     return block.worth_reading(data, watched, segwit=rules.segwit, witness=rules.envelope == "witness")
 
 
-def _flag(data: memoryview | bytes, rules: Rules, watched: block.Watched) -> dict[int, Transaction]:
-    """The transactions worth reading, by their number in the block; outpoints born here are watched too (law 3b)."""
-    flagged: dict[int, Transaction] = {}
-    fresh: Sequence[block.Candidate] = _worth_reading(data, rules, watched)
-    while fresh:
-        for candidate in fresh:
-            raw = bytes(data[candidate.offset : candidate.offset + candidate.size])
-            flagged[candidate.tx_index] = tx.read(raw, segwit=rules.segwit)
-        born = block.Watched(
-            outpoint for candidate in fresh for outpoint in holdable(flagged[candidate.tx_index], rules)
-        )
-        if not len(born):
-            break
-        spending = block.spending(data, born, segwit=rules.segwit)
-        fresh = [candidate for candidate in spending if candidate.tx_index not in flagged]
-    return flagged
+def _flag(data: memoryview | bytes, rules: Rules, watched: block.Watched) -> block.Candidates:
+    """The transactions worth reading, and those that spend what they make, however deep (law 3b): two passes over the
+    block, and one where nothing worth reading makes an output that can hold a registration."""
+    flagged = _worth_reading(data, rules, watched)
+
+    def outpoints_of(candidate: block.Candidate) -> Iterator[Outpoint]:
+        return holdable(_read(data, candidate, rules), rules)
+
+    born = block.Watched(outpoint for candidate in flagged for outpoint in outpoints_of(candidate))
+    if not len(born):
+        return flagged
+    return block.spenders(data, born, segwit=rules.segwit).with_descendants(flagged, outpoints_of)
+
+
+def _read(data: memoryview | bytes, candidate: block.Candidate, rules: Rules) -> Transaction:
+    return tx.read(bytes(data[candidate.offset : candidate.offset + candidate.size]), segwit=rules.segwit)
 
 
 def holdable(transaction: Transaction, rules: Rules) -> Iterator[Outpoint]:

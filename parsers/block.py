@@ -8,25 +8,25 @@ where reading stopped. On chains with `segwit`, bytes may follow the last transa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from parsers import block_loop as loop
 from parsers import hashing, tx
+from parsers.block_candidates import ROWS, Candidate, Candidates
+from parsers.block_spenders import Spenders
 from parsers.errors import BlockError
 from parsers.tx import Outpoint
 from parsers.watched import Buffer, Watched, address
 
 __all__ = [
-    "Buffer", "Candidate", "Candidates", "Watched", "check", "has_witness", "header", "inputs", "merkle_root",
-    "prepare", "spending", "tx_count", "tx_offsets", "txids", "witness_tree", "worth_reading",
+    "Buffer", "Candidate", "Candidates", "Spenders", "Watched", "check", "has_witness", "header", "inputs",
+    "merkle_root", "prepare", "spenders", "tx_count", "tx_offsets", "txids", "witness_tree", "worth_reading",
 ]  # fmt: skip
 
 HEADER = 80
 _SMALLEST_TX = 10
-_ROWS = 4096
 
 _SENTENCES = {
     loop.TRUNCATED: "a transaction is cut short",
@@ -37,42 +37,6 @@ _SENTENCES = {
     loop.WITNESS: "a witness runs past the end",
     loop.MWEB: "a MWEB transaction body is not part of a block",
 }
-
-
-class Candidate(NamedTuple):
-    """A transaction of a block: `offset` and `size` in bytes, `tx_index` from the coinbase's 0."""
-
-    offset: int
-    size: int
-    tx_index: int
-
-
-class Candidates(Sequence[Candidate]):
-    """Transactions worth reading, in block order: 24 bytes each until one is asked for."""
-
-    __slots__ = ("_rows",)
-
-    def __init__(self, rows: npt.NDArray[np.int64]) -> None:
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @overload
-    def __getitem__(self, index: int) -> Candidate: ...
-    @overload
-    def __getitem__(self, index: slice) -> Candidates: ...
-    def __getitem__(self, index: int | slice) -> Candidate | Candidates:
-        if isinstance(index, slice):
-            return Candidates(self._rows[index])
-        return Candidate(*self._rows[index].tolist())
-
-    def __iter__(self) -> Iterator[Candidate]:
-        for start in range(0, len(self._rows), _ROWS):
-            yield from map(Candidate._make, self._rows[start : start + _ROWS].tolist())
-
-    def __repr__(self) -> str:
-        return f"Candidates({list(self)!r})"
 
 
 def header(data: Buffer) -> bytes:
@@ -108,7 +72,7 @@ def prepare() -> None:
     coinbase = b"\1\0\0\0\1" + bytes(36) + bytes(5) + b"\1" + bytes(8) + b"\1\x51" + bytes(4)
     tiny, somebody = bytes(HEADER) + b"\1" + coinbase, Watched([Outpoint(bytes(32), 1)])
     worth_reading(tiny, somebody)
-    spending(tiny, somebody)
+    spenders(tiny, somebody).of([Outpoint(bytes(32), 1)])
     merkle_root(tiny)
     somebody.holding(inputs(tiny, tx_offsets(tiny), somebody)[0])
 
@@ -122,9 +86,15 @@ def worth_reading(data: Buffer, watched: Watched, *, segwit: bool = False, witne
     return _scan(data, watched, segwit, loop.SEARCH | loop.SEARCH_WITNESS * witness)
 
 
-def spending(data: Buffer, newly: Watched, *, segwit: bool = False) -> Candidates:
-    """The transactions that spend one of these outpoints, in block order; scripts are not looked at (law 3b)."""
-    return _scan(data, newly, segwit)
+def spenders(data: Buffer, born: Watched, *, segwit: bool = False) -> Spenders:
+    """Which transactions spend these outpoints, and an index to follow what those make within the block (law 3b)."""
+    count, at = _start(data)
+    held, base = address(data)
+    index = Spenders(count, held.size, born)
+    at, state = index.fill(base, at, held.size, loop.SEGWIT * segwit | loop.PROBE, born)
+    _refuse(state, at)
+    _trailing(at, held.size, segwit=segwit)
+    return index
 
 
 def _scan(data: Buffer, watched: Watched, segwit: bool, wants: int = 0) -> Candidates:
@@ -134,7 +104,7 @@ def _scan(data: Buffer, watched: Watched, segwit: bool, wants: int = 0) -> Candi
     wants |= loop.SEGWIT * segwit | loop.PROBE * bool(watched)
     index = 0
     while index < count:
-        rows = np.empty((_ROWS if not found else 16 * _ROWS, 3), np.int64)
+        rows = np.empty((ROWS if not found else 16 * ROWS, 3), np.int64)
         at, index, used, state = loop.scan(base, at, held.size, index, count, wants, watched.arrays, rows)
         _refuse(state, at)
         found.append(rows[:used])

@@ -450,6 +450,29 @@ def offsets(base: int, at: int, end: int, wants: int, starts: Rows, bares: Rows)
     return at, PLAIN
 
 
+@compiled
+def note_prevouts(base: int, at: int, end: int, wants: int, key: np.uint64, marks: Words, used: int) -> int:
+    """Write the fingerprints of a transaction's prevouts into `marks` from `used` on; answers where they end.
+
+    The transaction begins at `at`; none of its bytes is beyond `end`.
+    """
+    at += 4
+    if wants & SEGWIT and end - at > 2 and load8(base + at) == 0:
+        flag = load8(base + at + 1)
+        at += 2 if flag == 1 or flag == 8 or flag == 9 else 0
+    count, at = varint(base, at, end)
+    for _ in range(count):
+        if used == len(marks) or end - at < 41:
+            return used
+        marks[used] = fingerprint(base, at, key)
+        used += 1
+        length, after = varint(base, at + 36, end)
+        if length < 0 or length > end - after:
+            return used
+        at = after + length + 4
+    return used
+
+
 @kernel
 def inputs(base: int, starts: Rows, wants: int, key: np.uint64, marks: Words, owners: Rows) -> int:
     """Note the fingerprint of every outpoint that transactions spend, and the number of the one that does.
@@ -458,22 +481,50 @@ def inputs(base: int, starts: Rows, wants: int, key: np.uint64, marks: Words, ow
     """
     used = 0
     for number in range(len(starts) - 1):
-        at, end = starts[number] + 4, starts[number + 1]
-        if wants & SEGWIT and end - at > 2 and load8(base + at) == 0:
-            flag = load8(base + at + 1)
-            at += 2 if flag == 1 or flag == 8 or flag == 9 else 0
-        count, at = varint(base, at, end)
-        for _ in range(count):
-            if used == len(marks) or end - at < 41:
-                return used
-            marks[used] = fingerprint(base, at, key)
-            owners[used] = number
-            used += 1
-            length, after = varint(base, at + 36, end)
-            if length < 0 or length > end - after:
-                return used
-            at = after + length + 4
+        first = used
+        used = note_prevouts(base, starts[number], starts[number + 1], wants, key, marks, used)
+        owners[first:used] = number
     return used
+
+
+@kernel
+def spends(
+    base: int,
+    at: int,
+    end: int,
+    wants: int,
+    members: Members,
+    low: np.uint64,
+    starts: Rows,
+    entries: Words,
+    direct: npt.NDArray[np.bool_],
+) -> tuple[int, int, int]:
+    """Fill `starts` (n + 1) with transactions' offsets, `direct` (n) with whether each spends one of `members`, and
+    `entries` with one word for each input: its fingerprint, and in the bits `low` the transaction's number plus one.
+
+    Answers where it stopped, how many entries there are, and an error or PLAIN.
+    """
+    used = 0
+    for number in range(len(direct)):
+        starts[number] = at
+        after, state, _ = transaction(base, at, end, wants, members)
+        if state < PLAIN:
+            return after, used, state
+        direct[number] = state == FLAGGED
+        first = used
+        used = note_prevouts(base, at, after, wants, members[0], entries, used)
+        for entry in range(first, used):
+            entries[entry] = (entries[entry] & ~low) | np.uint64(number + 1)
+        at = after
+    starts[len(direct)] = at
+    return at, used, PLAIN
+
+
+@kernel
+def fingerprints(base: int, key: np.uint64, marks: Words) -> None:
+    """Fill `marks` with the fingerprints of outpoints of 36 bytes each."""
+    for number in range(len(marks)):
+        marks[number] = fingerprint(base, number * 36, key)
 
 
 @kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import numpy as np
@@ -69,7 +69,7 @@ class Watched:
 
     def add(self, outpoints: Iterable[Outpoint]) -> None:
         """Watch these too; one that is watched already stays once."""
-        for packed in _batches(outpoints):
+        for packed in batches(outpoints):
             self.add_packed(packed)
 
     def add_packed(self, packed: Buffer) -> None:
@@ -82,7 +82,7 @@ class Watched:
 
     def discard(self, outpoints: Iterable[Outpoint]) -> None:
         """Watch these no longer; those that were not watched do not matter."""
-        for packed in _batches(outpoints):
+        for packed in batches(outpoints):
             data, base = address(packed)
             gone = loop.take_all(base, len(packed) // 36, self._key, self._table)
             del data
@@ -106,7 +106,8 @@ class Watched:
         self._table, self._bloom, self._gone = table, bloom, 0
 
 
-def _batches(outpoints: Iterable[Outpoint]) -> Iterable[bytes]:
+def batches(outpoints: Iterable[Outpoint]) -> Iterator[bytes]:
+    """Outpoints as 36 bytes each (as `Outpoint.pack` writes them), joined, at most 65,536 at once."""
     rest = iter(outpoints)
     while packed := b"".join([outpoint.pack() for outpoint in islice(rest, _BATCH)]):
         yield packed

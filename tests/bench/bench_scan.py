@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from parsers import block
-from parsers.tx import read, varint
+from parsers.tx import Outpoint, read, varint
 from tests.bench.synthetic import block as synthetic_block
 
 ROOT = Path(__file__).parents[2]
@@ -82,12 +82,13 @@ def contestants(data: bytes) -> dict[str, tuple[Callable[[], object], int]]:
     target = np.empty_like(source)
     nobody, million = block.Watched(), block.Watched()
     million.add_packed(secrets.token_bytes(36 * 10**6))
-    offsets = block.tx_offsets(data)
+    offsets, someone = block.tx_offsets(data), [Outpoint(bytes(32), 0)]
     return {
         "memcpy": (partial(np.copyto, target, source), ROUNDS),
         "worth_reading, nothing watched": (lambda: block.worth_reading(data, nobody), ROUNDS),
         "worth_reading, 10^6 watched": (lambda: block.worth_reading(data, million), ROUNDS),
-        "spending, 10^6 watched": (lambda: block.spending(data, million), ROUNDS),
+        "spenders, 10^6 outpoints": (lambda: block.spenders(data, million), ROUNDS),
+        "spenders, sorted by the first use": (lambda: block.spenders(data, million).of(someone), ROUNDS),
         "tx_offsets": (lambda: block.tx_offsets(data), ROUNDS),
         "merkle_root": (lambda: block.merkle_root(data, offsets), 3),
         "parsers.tx.read of all": (partial(own_reading, data, offsets.tolist()), 3),

@@ -120,7 +120,10 @@ def agree(data: bytes, *, segwit: bool, witness: bool = True) -> None:
     # a fingerprint knows half of the txid and the output number
     halves = {outpoint[:16] + outpoint[32:] for outpoint in outpoints}
     spending = [n for n, tx in enumerate(expected) if halves & {spent[:16] + spent[32:] for spent in tx.spends}]
-    assert [found.tx_index for found in block.spending(data, watched, segwit=segwit)] == spending
+    index = block.spenders(data, watched, segwit=segwit)
+    assert index.direct.tolist() == spending
+    assert index.of(WATCHED).tolist() == spending
+    assert index.offsets.tolist() == [tx.start for tx in expected] + [expected[-1].stop]
 
 
 @settings(max_examples=400, deadline=None)
