@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
@@ -145,7 +145,7 @@ class Catchup:
             values |= found
         return values
 
-    def _follow_seats(self, events: tuple[Event, ...]) -> None:
+    def _follow_seats(self, events: Iterable[Event]) -> None:
         self._registry.take(events)
         self.watched.discard(event.spent for event in events if event.spent)
         self.watched.add(event.state.outpoint for event in events if event.state and event.state.outpoint)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from indexer.spill import Spill, SpilledPairs
 from parsers.cards import Kind
 from parsers.locator import locate
 from parsers.reasons import Reason
@@ -139,14 +140,19 @@ class Proof(NamedTuple):
     witness: bytes | None = None
 
 
+Proofs = dict[bytes, Proof] | SpilledPairs[bytes, Proof]
+"""Proofs of transactions by txid."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """All that one block had to say: its events in order, the card bodies they name by SHA-256, and the proofs of the
-    transactions that said it, by txid. `coinbase` proves the witnesses of these, on chains where they carry envelopes.
+    transactions that said it, by txid. Of a large block they are not held in memory. `coinbase` proves the witnesses of
+    these, on chains where they carry envelopes.
     """
 
     ref: BlockRef
-    events: tuple[Event, ...]
-    cards: dict[bytes, bytes]
-    proofs: dict[bytes, Proof] = field(default_factory=dict)
+    events: tuple[Event, ...] | Spill[Event]
+    cards: dict[bytes, bytes] | SpilledPairs[bytes, bytes]
+    proofs: Proofs = field(default_factory=dict)
     coinbase: Coinbase | None = None

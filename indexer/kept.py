@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from indexer.facts import Event, Reading, State
-from indexer.reading import spend_order
+from indexer.spend_order import spend_order
 from parsers.tx import Outpoint, Transaction
 
 
@@ -102,15 +102,15 @@ class Kept:
         for event in reading.events:
             said[event.txid].append(event)
         self._said |= said
-        self._cards |= reading.cards
+        self._cards |= dict(reading.cards.items())
         silent = [self.drop(txid) for txid, events in said.items() if not events]
         self.stale, self._gone = set(), set()
         return silent
 
     def events(self) -> list[Event]:
         """All that is said, parents first, else in the order of txids."""
-        numbered = dict(enumerate(sorted(self._transactions.values(), key=lambda each: each.txid)))
-        ordered = (event for number in spend_order(numbered) for event in self._said[numbered[number].txid])
+        by_txid = sorted(self._transactions.values(), key=lambda each: each.txid)
+        ordered = (event for position in spend_order(by_txid) for event in self._said[by_txid[position].txid])
         return [replace(event, position=position) for position, event in enumerate(ordered)]
 
     def cards(self) -> dict[bytes, bytes]:

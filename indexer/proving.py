@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import numpy as np
+
 from indexer.chains import Rules
-from indexer.facts import BlockRef, Event, Proof
+from indexer.facts import BlockRef, Event, Proof, Proofs
+from indexer.spill import SpilledPairs
 from parsers import block, bump, tx, witness_commitment
 from parsers.errors import BlockError, ProofError
-from parsers.hashing import Numbers
+from parsers.hashing import MerkleTree, Numbers
 from parsers.witness_commitment import Coinbase
 
 MAX_RAW = 16 << 20
@@ -19,7 +22,7 @@ MAX_RAW = 16 << 20
 class BlockProofs(NamedTuple):
     """The proofs of transactions of a block by txid, and what proves their witnesses, where these carry envelopes."""
 
-    transactions: dict[bytes, Proof]
+    transactions: Proofs
     coinbase: Coinbase | None = None
 
 
@@ -29,44 +32,50 @@ def proofs(ref: BlockRef, data: memoryview | bytes, rules: Rules, events: Iterab
     Raises BlockError when the block's transactions are not those of its header or, where witnesses carry envelopes, its
     witnesses are not those that its coinbase commits to (law 16).
     """
-    said = {event.tx_index: event.txid for event in events}
+    numbers = np.unique(np.fromiter((event.tx_index for event in events), np.int64))
     offsets = block.tx_offsets(data, segwit=rules.segwit)
-    tree = block.merkle_tree(data, offsets, [0, *said], segwit=rules.segwit)
+    tree = block.merkle_tree(data, offsets, segwit=rules.segwit)
     if tree.root != ref.header[36:68]:
         raise _refused(ref, "its transactions do not match its merkle root")
-    coinbase, witnesses = None, dict[int, bytes]()
+    coinbase, witnesses = None, None
     if rules.envelope == "witness":
-        coinbase, witnesses = _witnesses(ref, data, offsets, tree.branches[0], list(said))
-    made = {}
-    for (index, txid), siblings in zip(said.items(), tree.branches[1:], strict=True):
+        coinbase, witnesses = _witnesses(ref, data, offsets, tree)
+    witness_paths = _paths(ref, witnesses, numbers) if witnesses is not None else None
+    made: SpilledPairs[bytes, Proof] = SpilledPairs()
+    for index, txid, path in _paths(ref, tree, numbers):
+        witness = next(witness_paths)[2] if witness_paths is not None else None
         raw = data[offsets[index] : offsets[index + 1]]
         if len(raw) <= MAX_RAW:
-            path = bump.branch_bytes(ref.height, index, txid, siblings)
-            made[txid] = Proof(bytes(raw), path, witnesses.get(index))
-    return BlockProofs(made, coinbase)
+            made.add(txid, Proof(bytes(raw), path, witness), len(raw) + len(path))
+    return BlockProofs(made.settled(), coinbase)
+
+
+def _paths(ref: BlockRef, tree: MerkleTree, numbers: Numbers) -> Iterator[tuple[int, bytes, bytes]]:
+    """Of the transactions of these numbers: the number, the hash in this tree, and the merkle path (BRC-74)."""
+    for index, digest, siblings in tree.branches(numbers):
+        yield index, digest, bump.branch_bytes(ref.height, index, digest, siblings)
 
 
 def _witnesses(
-    ref: BlockRef, data: memoryview | bytes, offsets: Numbers, branch: list[bytes | None], numbers: list[int]
-) -> tuple[Coinbase, dict[int, bytes]]:
-    """What proves the witnesses of a block: its coinbase, whose merkle branch is given, and the merkle paths of the
-    wtxids of the transactions of these numbers, none where the coinbase commits to no witness. Raises BlockError."""
+    ref: BlockRef, data: memoryview | bytes, offsets: Numbers, tree: MerkleTree
+) -> tuple[Coinbase, MerkleTree | None]:
+    """What proves the witnesses of a block whose txids are in `tree`: its coinbase, and the tree of its wtxids, None
+    where the coinbase commits to no witness. Raises BlockError."""
     first = tx.read(bytes(data[offsets[0] : offsets[1]]), segwit=True)
     bare = tx.serialise(first.inputs, first.outputs, first.version, first.locktime)
     reserved = witness_commitment.reserved_value(first)
-    coinbase = Coinbase(bare, reserved, bump.branch_bytes(ref.height, 0, first.txid, branch))
+    [(_, _, path)] = _paths(ref, tree, np.zeros(1, np.int64))
+    coinbase = Coinbase(bare, reserved, path)
     if witness_commitment.committed(first) is None:
         if block.has_witness(data, offsets):
             raise _refused(ref, "it holds witnesses, and its coinbase commits to none (BIP 141)")
-        return coinbase, {}
-    tree = block.witness_tree(data, offsets, numbers)
+        return coinbase, None
+    witnesses = block.witness_tree(data, offsets)
     try:
-        witness_commitment.check(first, reserved, tree.root)
+        witness_commitment.check(first, reserved, witnesses.root)
     except ProofError as error:
         raise _refused(ref, str(error)) from None
-    wtxids = [tx.wtxid(bytes(data[offsets[number] : offsets[number + 1]])) for number in numbers]
-    pairs = zip(numbers, wtxids, tree.branches, strict=True)
-    return coinbase, {number: bump.branch_bytes(ref.height, number, wtxid, way) for number, wtxid, way in pairs}
+    return coinbase, witnesses
 
 
 def _refused(ref: BlockRef, why: str) -> BlockError:

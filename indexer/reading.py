@@ -6,16 +6,18 @@ them within the block (law 3b), and then each is read in the order in which sato
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 
 from indexer.chains import Excerpt, Rules
 from indexer.facts import UNCONFIRMED, BlockRef, Proof, Reading, State
 from indexer.one_sat import OutputReader
+from indexer.output_values import OutputValues
 from indexer.proving import BlockProofs, proofs
 from indexer.registry import Registry
 from indexer.session import Session, Values
+from indexer.spend_order import spend_order
+from indexer.spill import pieces
 from indexer.tapscripts import WitnessReader
 from parsers import block, tx
 from parsers.errors import BlockError
@@ -45,15 +47,35 @@ def read_block(
     """
     if isinstance(data, Excerpt):
         return _read_excerpt(ref, data, rules, network, registry, values)
-    flagged = {candidate.tx_index: _read(data, candidate, rules) for candidate in _flag(data, rules, watched)}
-    # where registrations are is always watched, so that the store need not be asked about other outpoints
-    spent = {prevout for prevout in _prevouts(flagged.values()) if prevout in watched}
-    session = Session(ref.height, rules, network, _seats(registry, spent), values)
-    for index in spend_order(flagged):
-        _read_tx(session, index, flagged[index])
+    flagged = _Flagged(data, _flag(data, rules, watched), rules)
+    session = Session(ref.height, rules, network, {}, values, OutputValues(flagged))
+    taken = block.Watched()
+    for portion in flagged.portions(spend_order(flagged)):
+        prevouts = _prevouts(transaction for _, transaction in portion)
+        # where registrations are is always watched, so that the store need not be asked about other outpoints
+        spent = {prevout for prevout in prevouts if prevout in watched and prevout not in taken}
+        taken.add(spent)
+        session.seats |= _seats(registry, spent)
+        for index, transaction in portion:
+            _read_tx(session, index, transaction)
     made = proofs(ref, data, rules, session.events) if session.events else BlockProofs({})
-    reading = Reading(ref, tuple(session.events), session.cards, made.transactions, made.coinbase)
-    return Read(reading, frozenset(session.wanted))
+    return Read(session.reading(ref, *made), frozenset(session.wanted))
+
+
+class _Flagged:
+    """The transactions of a block that are read: each from its bytes whenever it is needed, so that none is held."""
+
+    def __init__(self, data: memoryview | bytes, candidates: block.Candidates, rules: Rules) -> None:
+        self._data, self._candidates, self._rules = data, candidates, rules
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return (_read(self._data, candidate, self._rules) for candidate in self._candidates)
+
+    def portions(self, order: Sequence[int]) -> Iterator[list[tuple[int, Transaction]]]:
+        """The transactions at these positions, each with its number in the block, as many at once as memory allows."""
+        candidates = (self._candidates[position] for position in order)
+        for some in pieces(candidates, lambda candidate: candidate.size):
+            yield [(candidate.tx_index, _read(self._data, candidate, self._rules)) for candidate in some]
 
 
 def _read_excerpt(
@@ -66,22 +88,25 @@ def _read_excerpt(
     if rules.envelope == "witness":
         raise BlockError(f"block {ref.height:,}: only a whole block of {rules.coin} proves the witnesses in it")
     told = {each.tx_index: tx.read(each.raw, segwit=rules.segwit) for each in excerpt.transactions}
-    session = Session(ref.height, rules, network, _seats(registry, _prevouts(told.values())), values)
-    for index in spend_order(told):
-        _read_tx(session, index, told[index])
+    numbers = sorted(told)
+    transactions = [told[number] for number in numbers]
+    seats = _seats(registry, _prevouts(transactions))
+    session = Session(ref.height, rules, network, seats, values, OutputValues(transactions))
+    for position in spend_order(transactions):
+        _read_tx(session, numbers[position], transactions[position])
     said = {event.tx_index for event in session.events}
     made = {
         told[each.tx_index].txid: Proof(each.raw, each.bump) for each in excerpt.transactions if each.tx_index in said
     }
-    return Read(Reading(ref, tuple(session.events), session.cards, made), frozenset(session.wanted))
+    return Read(session.reading(ref, made), frozenset(session.wanted))
 
 
 def read_alone(raw: Transaction, height: int, rules: Rules, network: str, registry: Registry, values: Values) -> Read:
     """Read one transaction as if the block at `height` held nothing else: for diagnosis."""
-    session = Session(height, rules, network, _seats(registry, _prevouts([raw])), values)
+    session = Session(height, rules, network, _seats(registry, _prevouts([raw])), values, OutputValues([raw]))
     _read_tx(session, 0, raw)
     ref = BlockRef("", height, b"", b"", 0, b"")
-    return Read(Reading(ref, tuple(session.events), session.cards), frozenset(session.wanted))
+    return Read(session.reading(ref), frozenset(session.wanted))
 
 
 def read_unconfirmed(
@@ -96,19 +121,19 @@ def read_unconfirmed(
     """Read transactions as if they were mined next: parents first, else in the order of their txids, whatever order
     they came in. `before` are registrations that earlier unconfirmed transactions left at outpoints. Heights are
     UNCONFIRMED, and every `tx_index` is 0."""
-    numbered = dict(enumerate(sorted(transactions, key=lambda each: each.txid)))
-    spent = {prevout for prevout in _prevouts(numbered.values()) if prevout in watched}
-    session = Session(UNCONFIRMED, rules, network, _seats(registry, spent) | dict(before), values)
-    for number in spend_order(numbered):
-        _read_tx(session, 0, numbered[number])
+    by_txid = sorted(transactions, key=lambda each: each.txid)
+    spent = {prevout for prevout in _prevouts(by_txid) if prevout in watched}
+    seats = _seats(registry, spent) | dict(before)
+    session = Session(UNCONFIRMED, rules, network, seats, values, OutputValues(by_txid))
+    for position in spend_order(by_txid):
+        _read_tx(session, 0, by_txid[position])
     ref = BlockRef("", UNCONFIRMED, b"", b"", 0, b"")
-    return Read(Reading(ref, tuple(session.events), session.cards), frozenset(session.wanted))
+    return Read(session.reading(ref), frozenset(session.wanted))
 
 
 def _read_tx(session: Session, index: int, transaction: Transaction) -> None:
     reader = WitnessReader if session.rules.envelope == "witness" else OutputReader
     reader(session, index, transaction).read()
-    session.end(transaction)
 
 
 def is_silent(data: memoryview, rules: Rules, watched: block.Watched) -> bool:
@@ -124,6 +149,8 @@ def _flag(data: memoryview | bytes, rules: Rules, watched: block.Watched) -> blo
     """The transactions worth reading, and those that spend what they make, however deep (law 3b): two passes over the
     block, and one where nothing worth reading makes an output that can hold a registration."""
     flagged = _worth_reading(data, rules, watched)
+    if rules.envelope is None:
+        return flagged
 
     def outpoints_of(candidate: block.Candidate) -> Iterator[Outpoint]:
         return holdable(_read(data, candidate, rules), rules)
@@ -153,26 +180,3 @@ def _prevouts(transactions: Iterable[Transaction]) -> Iterator[Outpoint]:
 
 def _seats(registry: Registry, outpoints: Iterable[Outpoint]) -> dict[Outpoint, list[State]]:
     return {outpoint: list(states) for outpoint, states in registry.at(outpoints).items()}
-
-
-def spend_order(flagged: Mapping[int, Transaction]) -> list[int]:
-    """Numbers of transactions so that a parent stands before its child, else as in the block (BCH sorts by txid)."""
-    numbers = {transaction.txid: number for number, transaction in flagged.items()}
-    children: dict[int, list[int]] = {}
-    waiting: dict[int, int] = {}
-    for number, transaction in flagged.items():
-        parents = {numbers[spent.prevout.txid] for spent in transaction.inputs if spent.prevout.txid in numbers}
-        waiting[number] = len(parents)
-        for parent in parents:
-            children.setdefault(parent, []).append(number)
-    ready = [number for number, parents_left in waiting.items() if not parents_left]
-    heapify(ready)
-    order = []
-    while ready:
-        number = heappop(ready)
-        order.append(number)
-        for child in children.get(number, ()):
-            waiting[child] -= 1
-            if not waiting[child]:
-                heappush(ready, child)
-    return order

@@ -8,13 +8,16 @@ from itertools import islice
 from typing import Any
 
 from indexer.chains import Rules
-from indexer.facts import Event, EventKind, PointerAnchor, State, Status
+from indexer.facts import BlockRef, Event, EventKind, PointerAnchor, Proofs, Reading, State, Status
 from indexer.lineage import Landing, Line, Unknown, positions
+from indexer.output_values import OutputValues
+from indexer.spill import Spill, SpilledPairs
 from indexer.verdict import Verdict
 from parsers import address, envelope, output, pointer
 from parsers.output import OutputRecord
 from parsers.reasons import Reason
-from parsers.tx import Outpoint, Transaction, TxOutput
+from parsers.tx import Outpoint, Transaction
+from parsers.witness_commitment import Coinbase
 
 MAP_KEYS, MAP_CHARACTERS = 64, 4096
 """How much of a merged MAP a registration carries along: every move stores it again."""
@@ -35,8 +38,9 @@ _NOT_VALID = {EventKind.REJECTED, EventKind.INVALID, EventKind.FOREIGN_CONTENT, 
 class Session:
     """Transactions being read in spend order, and what they have said so far.
 
-    `seats` holds the registrations at the outpoints that these transactions spend; it is kept up to date. `wanted` are
-    outpoints whose values are needed and not known, `born` the ids of first records.
+    `seats` holds the registrations at the outpoints that these transactions spend; it is kept up to date. `outputs` are
+    those of these transactions. `wanted` are outpoints whose values are needed and not known, `born` the ids of first
+    records.
     """
 
     height: int
@@ -44,20 +48,23 @@ class Session:
     network: str
     seats: dict[Outpoint, list[State]]
     values: Values
-    events: list[Event] = field(default_factory=list)
-    cards: dict[bytes, bytes] = field(default_factory=dict)
+    outputs: OutputValues
+    events: Spill[Event] = field(default_factory=Spill)
+    cards: SpilledPairs[bytes, bytes] = field(default_factory=SpilledPairs)
     wanted: set[Outpoint] = field(default_factory=set)
     born: set[str] = field(default_factory=set)
-    _made: dict[bytes, tuple[TxOutput, ...]] = field(default_factory=dict)
 
-    def end(self, transaction: Transaction) -> None:
-        """A transaction has been read: later ones may spend what it made."""
-        self._made[transaction.txid] = transaction.outputs
+    def reading(self, ref: BlockRef, proofs: Proofs | None = None, coinbase: Coinbase | None = None) -> Reading:
+        """All that was said, as that of a block."""
+        events = self.events.in_memory
+        said = self.events if events is None else tuple(events)
+        return Reading(ref, said, self.cards.settled(), proofs if proofs is not None else {}, coinbase)
 
     def value(self, outpoint: Outpoint) -> int | None:
         """The satoshis of an outpoint, as far as this session knows."""
-        made = self._made.get(outpoint.txid, ())
-        known = made[outpoint.vout].satoshis if outpoint.vout < len(made) else self.values.get(outpoint)
+        known = self.outputs.get(outpoint)
+        if known is None:
+            known = self.values.get(outpoint)
         if known is None:
             seated = self.seats.get(outpoint)
             return seated[0].satoshis if seated else None
@@ -176,7 +183,8 @@ class TxReader:
             updated_height=self.session.height,
             created_height=self.session.height,
         )
-        self.session.born.add(state.id)
+        if self.session.rules.envelope == "witness":  # elsewhere nobody looks there, and a block may bring a million
+            self.session.born.add(state.id)
         self.keep(verdict)
         self.note(EventKind.INSCRIBED, vout, card=verdict.card, owner=owner, signer=signer, state=state)
 
@@ -187,7 +195,7 @@ class TxReader:
 
     def keep(self, verdict: Verdict) -> None:
         if verdict.card is not None and verdict.body is not None:
-            self.session.cards[verdict.card] = verdict.body
+            self.session.cards.add(verdict.card, verdict.body, len(verdict.body))
 
     def point(self, vout: int, found: pointer.Pointer) -> None:
         """Law 8: a pointer, good or bad."""

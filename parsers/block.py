@@ -7,7 +7,7 @@ where reading stopped. On chains with `segwit`, bytes may follow the last transa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -180,21 +180,19 @@ def merkle_root(data: Buffer, offsets: npt.NDArray[np.int64] | None = None, *, s
     return hashing.merkle(_hashes(data, offsets, segwit=segwit)).root
 
 
-def merkle_tree(
-    data: Buffer, offsets: npt.NDArray[np.int64], chosen: Sequence[int], *, segwit: bool = False
-) -> hashing.Tree:
-    """As `merkle_root`, with the branches of the transactions of these numbers (the coinbase's is 0), in one pass."""
-    return hashing.merkle(_hashes(data, offsets, segwit=segwit), chosen)
+def merkle_tree(data: Buffer, offsets: npt.NDArray[np.int64], *, segwit: bool = False) -> hashing.MerkleTree:
+    """As `merkle_root`, with the branches of whatever transactions are wanted. Raises BlockError."""
+    return hashing.MerkleTree(_hashes(data, offsets, segwit=segwit))
 
 
-def witness_tree(data: Buffer, offsets: npt.NDArray[np.int64], chosen: Sequence[int]) -> hashing.Tree:
+def witness_tree(data: Buffer, offsets: npt.NDArray[np.int64]) -> hashing.MerkleTree:
     """As `merkle_tree` on chains with segwit, but over the wtxids, the coinbase's being 32 zero bytes (BIP 141)."""
     wtxids = hashing.hash_all(data, offsets[:-1], offsets[1:])
     for number in np.flatnonzero(np.isin(_flags(data, offsets), (8, 9))).tolist():
         raw = bytes(data[offsets[number] : offsets[number + 1]])
         wtxids[number] = np.frombuffer(tx.wtxid(raw), np.uint32)
     wtxids[0] = 0
-    return hashing.merkle(wtxids, chosen)
+    return hashing.MerkleTree(wtxids)
 
 
 def has_witness(data: Buffer, offsets: npt.NDArray[np.int64]) -> bool:

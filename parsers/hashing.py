@@ -109,6 +109,46 @@ def merkle(hashes: Words, chosen: Sequence[int] = ()) -> Tree:
     return Tree(root, [list(branch) for branch in zip(*levels, strict=True)] or [[] for _ in chosen])
 
 
+class MerkleTree:
+    """The merkle tree over the txids of a block, whose branches are made for a part of the block at a time.
+
+    `root` is as that of `merkle`, and so is what raises BlockError. Memory: the hashes, which stay as they are.
+    """
+
+    def __init__(self, hashes: Words) -> None:
+        self._hashes = hashes
+        self._top = merkle(_rows([self._part(number, ())[0] for number in range(self._count)]), range(self._count))
+        self.root = self._top.root
+
+    @property
+    def _count(self) -> int:
+        """In how many parts the leaves are cut."""
+        return -(-len(self._hashes) // PART)
+
+    def branches(self, chosen: Numbers) -> Iterator[tuple[int, bytes, list[bytes | None]]]:
+        """Of each of these numbers (ascending): itself, the txid, and the nodes beside its way up, None for a copy."""
+        bounds = np.searchsorted(chosen, np.arange(self._count + 1) * PART)
+        for number in np.flatnonzero(np.diff(bounds)).tolist():
+            some = chosen[bounds[number] : bounds[number + 1]]
+            txids = each(self._hashes[some])
+            _, ways = self._part(number, (some - number * PART).tolist())
+            for index, txid, way in zip(some.tolist(), txids, ways, strict=True):
+                yield index, txid, way + self._top.branches[number]
+
+    def _part(self, number: int, chosen: Sequence[int]) -> tuple[bytes, list[list[bytes | None]]]:
+        """The node above one part, and the branches up to it of these leaves, counted from the part's first."""
+        leaves = self._hashes[number * PART : (number + 1) * PART]
+        root, ways = merkle(leaves.copy(), chosen)
+        # the last part may be lower than the others: what stands beside its root is a copy
+        missing = (PART - 1).bit_length() - (len(leaves) - 1).bit_length() if self._count > 1 else 0
+        for _ in range(missing):
+            root = sha256(sha256(root + root).digest()).digest()
+        return root, [[*way, *[None] * missing] for way in ways]
+
+
+PART = 4096
+"""Leaves, a power of two, whose branches are made together: two megabytes of them."""
+
 _REPEATED = "the block repeats transactions so that its merkle root stays the same (CVE-2012-2459)"
 
 

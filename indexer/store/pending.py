@@ -125,9 +125,14 @@ def mined(connection: Connection, chain: str, readings: Sequence[Reading]) -> No
     waiting = connection.execute(select(*columns).where(pending.c.chain == chain).order_by(pending.c.place)).all()
     if not waiting:
         return []
-    said = [event for reading in readings for event in reading.events]
-    txids = {event.txid for event in said}
-    seats = {event.state.id: event.state.outpoint for event in said if event.state}
+    txids_waiting, registrations = {row.txid for row in waiting}, {row.registration for row in waiting}
+    txids, seats = set[bytes](), dict[str, Outpoint | None]()
+    # a block may say more than memory holds: only what concerns those that wait is gathered
+    for event in (event for reading in readings for event in reading.events):
+        if event.txid in txids_waiting:
+            txids.add(event.txid)
+        if event.state and event.state.id in registrations:
+            seats[event.state.id] = event.state.outpoint
     gone = [row for row in waiting if row.txid in txids]
     rest = sorted((row for row in waiting if row.txid not in txids and row.registration in seats), key=_id)
     for id_, group in groupby(rest, key=_id):

@@ -8,6 +8,7 @@ import sys
 BENCHES = (
     ("bench_scan", "--large"),
     ("bench_append",),
+    ("bench_ours",),
     ("bench_follow", "--large"),
     ("bench_node",),
     ("bench_cards",),

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer import spill
 from indexer.chains import auxpow
-from indexer.chains.node import ahead, spool
+from indexer.chains.node import ahead
 from indexer.chains.node.address import read as read_address
 from indexer.chains.node.ahead import blocks
 from indexer.chains.node.client import Client
@@ -158,9 +159,9 @@ async def test_a_large_block_lies_in_a_file_without_a_name_and_not_in_memory(
 
 def test_large_blocks_go_to_a_disk_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TMPDIR", raising=False)
-    assert spool.folder() == Path("/var/tmp")  # noqa: S108 - the point
-    monkeypatch.setattr(spool, "_DISK", tmp_path / "nowhere")
-    assert spool.folder() == Path(tempfile.gettempdir())
+    assert spill.folder() == Path("/var/tmp")  # noqa: S108 - the point
+    monkeypatch.setattr(spill, "_DISK", tmp_path / "nowhere")
+    assert spill.folder() == Path(tempfile.gettempdir())
 
 
 # --- fetching ahead

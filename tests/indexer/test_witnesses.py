@@ -20,7 +20,7 @@ from indexer.store.tables import coinbases, witness_paths
 from parsers import block
 from parsers.block import Watched
 from parsers.errors import BlockError
-from parsers.hashing import Tree
+from parsers.hashing import MerkleTree
 from parsers.tx import Outpoint
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_blocks import Block
@@ -152,7 +152,7 @@ async def test_a_silent_block_costs_no_hashing_of_witnesses(
     hashed: list[int] = []
     honest = block.witness_tree
 
-    def counted(data: block.Buffer, *rest: Any) -> Tree:
+    def counted(data: block.Buffer, *rest: Any) -> MerkleTree:
         hashed.append(len(data))
         return honest(data, *rest)
 

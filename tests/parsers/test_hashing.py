@@ -169,8 +169,10 @@ def test_txids_are_over_the_form_without_witness(all_of_them: bool) -> None:
     assert list(block.txids(data, segwit=True)) == expected
     assert [read_tx(raw, segwit=True).txid for raw in full] == expected
     assert block.merkle_root(data, segwit=True) == slow_levels(expected)[-1][0]
-    tree = block.merkle_tree(data, block.tx_offsets(data, segwit=True), [1, len(full) - 1], segwit=True)
-    assert bump.from_branch(1, 1, expected[1], tree.branches[0]).merkle_root == tree.root
+    tree = block.merkle_tree(data, block.tx_offsets(data, segwit=True), segwit=True)
+    for index, txid, branch in tree.branches(np.array([1, len(full) - 1])):
+        assert txid == expected[index]
+        assert bump.from_branch(1, index, txid, branch).merkle_root == tree.root
 
 
 def test_a_tree_of_a_real_looking_block_holds_all_its_transactions() -> None:
@@ -179,7 +181,30 @@ def test_a_tree_of_a_real_looking_block_holds_all_its_transactions() -> None:
     data = bytes(80) + varint(len(raws)) + b"".join(raws)
     txids = [twice(raw) for raw in raws]
     assert list(block.txids(data)) == list(block.txids(data, block.tx_offsets(data))) == txids
-    tree = block.merkle_tree(data, block.tx_offsets(data), range(len(raws)))
+    tree = block.merkle_tree(data, block.tx_offsets(data))
     assert tree.root == block.merkle_root(data) == slow_levels(txids)[-1][0]
-    for index, branch in enumerate(tree.branches):
-        assert bump.from_branch(1, index, txids[index], branch).merkle_root == tree.root
+    branches = list(tree.branches(np.arange(len(raws))))
+    assert [(index, txid) for index, txid, _ in branches] == list(enumerate(txids))
+    for index, txid, branch in branches:
+        assert bump.from_branch(1, index, txid, branch).merkle_root == tree.root
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 9, 15, 16, 17, 24, 25, 31, 33, 40, 41, 63, 65, 100, 129])
+def test_a_tree_in_parts_is_the_tree_as_a_whole(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hashing, "PART", 8)
+    txids = [twice(number.to_bytes(4, "little")) for number in range(count)]
+    whole = hashing.merkle(rows(txids), range(count))
+    tree = hashing.MerkleTree(rows(txids))
+    assert tree.root == whole.root
+    assert list(tree.branches(np.arange(count))) == list(zip(range(count), txids, whole.branches, strict=True))
+    some = np.array(sorted(random.Random(count).sample(range(count), min(count, 5))))
+    assert [way for _, _, way in tree.branches(some)] == [whole.branches[index] for index in some.tolist()]
+    assert list(tree.branches(np.empty(0, np.int64))) == []
+
+
+def test_equal_halves_are_refused_in_a_tree_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hashing, "PART", 8)
+    for half in (4, 8, 16, 64):
+        txids = [twice(number.to_bytes(4, "little")) for number in range(half)]
+        with pytest.raises(BlockError, match="CVE-2012-2459"):
+            hashing.MerkleTree(rows([*txids, *txids, *txids[:1]]))

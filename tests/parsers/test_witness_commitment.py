@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,9 +77,10 @@ blocks = st.lists(st.tuples(stacks, st.booleans()), min_size=1, max_size=12).map
 @given(blocks)
 def test_the_root_and_branches_of_wtxids_are_those_of_a_slow_tree(data: bytes) -> None:
     wtxids = oracle.wtxids(data)
-    tree = block.witness_tree(data, block.tx_offsets(data, segwit=True), range(len(wtxids)))
+    tree = block.witness_tree(data, block.tx_offsets(data, segwit=True))
     assert tree.root == merkle.root(wtxids)
-    assert tree.branches == [merkle.branch(wtxids, number) for number in range(len(wtxids))]
+    every = np.arange(len(wtxids))
+    assert list(tree.branches(every)) == [(n, wtxid, merkle.branch(wtxids, n)) for n, wtxid in enumerate(wtxids)]
     for number, raw in enumerate(oracle.raw_transactions(data)[1:], 1):
         assert tx.wtxid(raw) == wtxids[number]
 
@@ -87,10 +89,11 @@ def test_the_root_and_branches_of_wtxids_are_those_of_a_slow_tree(data: bytes) -
 def test_large_blocks_are_hashed_alike(count: int) -> None:
     raws = [transaction(n, [bytes([n % 251]) * (n % 700)] * (n % 3), mweb=n % 50 == 9) for n in range(count)]
     data = mined(raws)
-    tree = block.witness_tree(memoryview(data), block.tx_offsets(data, segwit=True), [0, 9, count])
+    tree = block.witness_tree(memoryview(data), block.tx_offsets(data, segwit=True))
     wtxids = oracle.wtxids(data)
     assert tree.root == merkle.root(wtxids)
-    assert tree.branches == [merkle.branch(wtxids, number) for number in (0, 9, count)]
+    branches = list(tree.branches(np.array([0, 9, count])))
+    assert branches == [(number, wtxids[number], merkle.branch(wtxids, number)) for number in (0, 9, count)]
 
 
 def test_a_block_has_a_witness_where_a_transaction_carries_one() -> None:

@@ -13,8 +13,9 @@ from indexer.chains.node.client import Client, RpcError
 from indexer.chains.node.habits import Habits
 from indexer.chains.node.hexed import Hexed, HexedError
 from indexer.chains.node.rest import NotThereError, Rest, RestOffError
-from indexer.chains.node.spool import Spool, folder
+from indexer.chains.node.spool import Spool
 from indexer.facts import BlockRef
+from indexer.spill import folder
 from parsers.errors import ParseError
 from parsers.tx import sha256d
 

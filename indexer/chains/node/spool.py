@@ -7,8 +7,9 @@ import mmap
 import os
 import tempfile
 import threading
-from pathlib import Path
 from typing import IO
+
+from indexer.spill import folder
 
 IN_MEMORY = 32 << 20
 """Bytes up to which a block is held in memory."""
@@ -18,15 +19,6 @@ _WRITTEN = 1 << 20
 
 _PIECES = 512
 """Pieces that the system takes in one call: half of what Linux allows."""
-
-_DISK = Path("/var/tmp")  # noqa: S108 - a file without a name is nobody else's
-
-
-def folder() -> Path:
-    """Where large blocks are put: `TMPDIR`, else `/var/tmp`, which is a disk where `/tmp` may be memory."""
-    if "TMPDIR" not in os.environ and os.access(_DISK, os.W_OK):
-        return _DISK
-    return Path(tempfile.gettempdir())
 
 
 class Spool:

@@ -1,0 +1,116 @@
+"""What a block brings when it may be more than memory holds: the first of it in memory, the rest in a file without a
+name."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, Generic, TypeVar
+
+_T = TypeVar("_T")
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+AT_ONCE = 2_000
+"""Items that are held in memory, and that are written and read together."""
+
+BYTES_AT_ONCE = 4 << 20
+"""Bytes of items after which fewer are held."""
+
+_DISK = Path("/var/tmp")  # noqa: S108 - a file without a name is nobody else's
+
+
+def folder() -> Path:
+    """Where large blocks are put: `TMPDIR`, else `/var/tmp`, which is a disk where `/tmp` may be memory."""
+    if "TMPDIR" not in os.environ and os.access(_DISK, os.W_OK):
+        return _DISK
+    return Path(tempfile.gettempdir())
+
+
+def pieces(items: Iterable[_T], size: Callable[[_T], int] = lambda _: 0) -> Iterator[list[_T]]:
+    """Items in order, at most as many at a time as are held in memory; `size` is how many bytes one takes."""
+    some: list[_T] = []
+    held = 0
+    for item in items:
+        some.append(item)
+        held += size(item)
+        if len(some) == AT_ONCE or held >= BYTES_AT_ONCE:
+            yield some
+            some, held = [], 0
+    if some:
+        yield some
+
+
+class Spill(Generic[_T]):
+    """A list that grows at its end and is read from its start, any number of times and by several threads.
+
+    Items are pickled: each pass gives equal ones, not the same. Raises OSError when the disk does not take them.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[_T] = []
+        self._held_bytes = self._size = 0
+        self._file: IO[bytes] | None = None
+        self._ends = [0]
+
+    def __len__(self) -> int:
+        return self._size
+
+    def append(self, item: _T, size: int = 0) -> None:
+        """Add an item, that takes `size` bytes as far as that matters."""
+        if len(self._held) >= AT_ONCE or self._held_bytes >= BYTES_AT_ONCE:
+            self._write()
+        self._held.append(item)
+        self._held_bytes += size
+        self._size += 1
+
+    def __iter__(self) -> Iterator[_T]:
+        for piece in range(len(self._ends) - 1):
+            yield from self._read(piece)
+        yield from self._held
+
+    @property
+    def in_memory(self) -> list[_T] | None:
+        """All items while none had to be written, None after that."""
+        return self._held if self._file is None else None
+
+    def _write(self) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(dir=folder(), buffering=0)  # noqa: SIM115 - closed with the last reference
+        raw = memoryview(pickle.dumps(self._held, pickle.HIGHEST_PROTOCOL))
+        self._ends.append(self._ends[-1] + len(raw))
+        while raw:
+            raw = raw[self._file.write(raw) :]
+        self._held, self._held_bytes = [], 0
+
+    def _read(self, piece: int) -> list[_T]:
+        assert self._file is not None  # noqa: S101 - there are pieces
+        start, end = self._ends[piece : piece + 2]
+        items: list[Any] = pickle.loads(os.pread(self._file.fileno(), end - start, start))  # noqa: S301 - written above
+        return items
+
+
+class SpilledPairs(Generic[_K, _V]):
+    """Keys and values in the order they were added, some perhaps twice: as much of a mapping as storing needs."""
+
+    def __init__(self) -> None:
+        self._pairs: Spill[tuple[_K, _V]] = Spill()
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def add(self, key: _K, value: _V, size: int) -> None:
+        """Add a pair of `size` bytes."""
+        self._pairs.append((key, value), size)
+
+    def items(self) -> Iterator[tuple[_K, _V]]:
+        """All pairs."""
+        return iter(self._pairs)
+
+    def settled(self) -> dict[_K, _V] | SpilledPairs[_K, _V]:
+        """A dict, when all of it is in memory."""
+        pairs = self._pairs.in_memory
+        return self if pairs is None else dict(pairs)
