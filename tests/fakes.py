@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Iterable
 
-from indexer.chains import Rules, SourceUnavailableError
+from indexer.chains import Follow, Rules, SourceUnavailableError
 from indexer.facts import BlockRef
 from parsers import block
 from parsers.tx import Outpoint, sha256d
@@ -30,9 +31,11 @@ class MemoryChain:
         chain.prefer(kit["3a"])        # whatever the work says
         chain.down = "no route"        # SourceUnavailableError until it is "" again
         chain.hidden.add(outpoint)     # a value that this source cannot tell
+        chain.lost.add(txid)           # a transaction that this source cannot fetch
         chain.unconfirmed[txid] = raw  # a transaction in the mempool, until it is deleted again
 
-    `asked` holds the outpoints whose values were asked for, `refused` the blocks that were refused, and why.
+    `asked` holds the outpoints whose values were asked for, `fetched` the ancestors asked for, `refused` the blocks
+    that were refused, and why.
     """
 
     def __init__(
@@ -44,6 +47,8 @@ class MemoryChain:
         self.complete, self.checked = True, "nothing"
         self.unconfirmed: dict[bytes, bytes] = {}
         self.hidden: set[Outpoint] = set()
+        self.lost: set[bytes] = set()
+        self.fetched: list[bytes] = []
         self.asked: list[Outpoint] = []
         self.refused: list[tuple[BlockRef, str]] = []
         self._raws: dict[bytes, bytes] = {}
@@ -130,18 +135,38 @@ class MemoryChain:
                 return
             yield ref, memoryview(self._raws[ref.hash])
 
+    def mined(self, before: BlockRef) -> dict[bytes, tuple[int, bytes]]:
+        """Heights and raw transactions of the branch that ends in `before`, by txid."""
+        found = {}
+        for ref in self.branch(before.hash):
+            raw = self._raws[ref.hash]
+            starts = block.tx_offsets(raw, segwit=self.rules.segwit).tolist()
+            for start, end in itertools.pairwise(starts):
+                found[read_tx(raw, start, segwit=self.rules.segwit).txid] = ref.height, raw[start:end]
+        return found
+
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         self._answer()
         wanted = set(outpoints)
         self.asked += wanted
         made = {}
-        for ref in self.branch(before.hash):
-            raw = self._raws[ref.hash]
-            starts = block.tx_offsets(raw, segwit=self.rules.segwit).tolist()
-            for start in starts[:-1]:
-                tx = read_tx(raw, start, segwit=self.rules.segwit)
-                made |= {tx.outpoint(vout): output.satoshis for vout, output in enumerate(tx.outputs)}
+        for _, raw in self.mined(before).values():
+            tx = read_tx(raw, segwit=self.rules.segwit)
+            made |= {tx.outpoint(vout): output.satoshis for vout, output in enumerate(tx.outputs)}
         return {each: made[each] for each in wanted if each in made and each not in self.hidden}
+
+    async def ancestors(self, before: BlockRef, follow: Follow) -> None:
+        self._answer()
+        mined, asked = self.mined(before), set[bytes]()
+        wanted = follow({})
+        while wanted := wanted - asked:
+            asked |= wanted
+            self.fetched += wanted
+            wanted = follow({txid: mined[txid][1] for txid in wanted & mined.keys() - self.lost})
+
+    async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:
+        mined = self.mined(before)
+        return {txid: mined[txid][0] for txid in set(txids) & mined.keys() - self.lost}
 
     async def mempool(self) -> frozenset[bytes] | None:
         self._answer()

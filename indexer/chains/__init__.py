@@ -87,6 +87,11 @@ Data = memoryview | Excerpt | Sayings | Sequel
 """A block's raw bytes (header first), or what a source tells of it instead."""
 
 
+Follow = Callable[[Mapping[bytes, bytes]], set[bytes]]
+"""What walks from transactions back to their ancestors: takes raw transactions by txid (internal byte order), and
+returns the txids that it wants next. Called without any, it returns those that it wants now."""
+
+
 class HeaderRows(Protocol):
     """Where headers are kept between starts. A chain's headers are those of its best chain, in order of height."""
 
@@ -175,6 +180,19 @@ class Chain(Protocol):
 
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         """Satoshis of outputs made in `before` or an earlier block, as far as this source can tell."""
+        ...
+
+    async def ancestors(self, before: BlockRef, follow: Follow) -> None:
+        """Hand `follow` the transactions that it wants, all of which are in `before` or an earlier block, until it
+        wants nothing more or this source does not have them. `follow` is called from a thread, once at a time.
+
+        Raises SourceError.
+        """
+        ...
+
+    async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:
+        """The heights of the blocks that hold these transactions (`before` or earlier ones), by txid (internal byte
+        order), as far as this source can tell. Raises SourceError."""
         ...
 
     async def mempool(self) -> frozenset[bytes] | None:

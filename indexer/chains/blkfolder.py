@@ -6,7 +6,7 @@ import hashlib
 import mmap
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,10 @@ MAPPED_BYTES = 64 << 20
 """Blocks beyond this are mapped, smaller ones read: that is as fast, and a failing disk raises instead of killing."""
 
 _KEY_FILE = "xor.dat"
+
+
+FollowAt = Callable[[int, Mapping[bytes, bytes]], set[bytes]]
+"""As `Follow`, given the height of the block that holds the transactions too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +352,7 @@ class BlkFolder:
             self.tree.refuse(number)
         self._note(self._files[place.file], place.offset, f"block {self.tree.height_of(number):,}: {reason}")
 
-    # -- values
+    # -- ancestors
 
     def values(
         self, outpoints: Iterable[Outpoint], before: BlockRef, lookback: int, stop: threading.Event
@@ -358,13 +362,26 @@ class BlkFolder:
         for outpoint in outpoints:
             wanted.setdefault(outpoint.txid, []).append(outpoint)
         found: dict[Outpoint, int] = {}
-        for data in self._backwards(before, lookback):
-            if not wanted or stop.is_set():
-                break
-            found |= self._values_in(data, wanted)
+
+        def take(_height: int, raws: Mapping[bytes, bytes]) -> set[bytes]:
+            for txid, raw in raws.items():
+                made = tx.read(raw, segwit=self.network.rules.segwit).outputs
+                found.update({each: made[each.vout].satoshis for each in wanted.pop(txid) if each.vout < len(made)})
+            return set(wanted)
+
+        self.ancestors(before, lookback, take, stop)
         return found
 
-    def _backwards(self, before: BlockRef, lookback: int) -> Iterator[memoryview]:
+    def ancestors(self, before: BlockRef, lookback: int, follow: FollowAt, stop: threading.Event) -> None:
+        """Hand `follow` the transactions that it wants, with the height of their block: from `before` backwards, as far
+        as `lookback` bytes of blocks."""
+        wanted = follow(before.height, {})
+        for height, data in self._backwards(before, lookback) if wanted else ():
+            wanted = self._ancestors_in(height, data, wanted, follow)
+            if not wanted or stop.is_set():
+                return
+
+    def _backwards(self, before: BlockRef, lookback: int) -> Iterator[tuple[int, memoryview]]:
         number = self.tree.find(before.hash)
         buffer = bytearray(BATCH_BYTES)
         for at in self.tree.ancestors(number) if number is not None else ():
@@ -373,23 +390,23 @@ class BlkFolder:
             if lookback < 0:
                 return
             try:
-                yield self._bare(self._checked(at, memoryview(buffer)[:size] if size <= len(buffer) else None))
+                data = self._bare(self._checked(at, memoryview(buffer)[:size] if size <= len(buffer) else None))
             except ParseError:
                 continue  # its bytes are not its own any more; refused when it is read for itself
+            yield self.tree.height_of(at), data
 
-    def _values_in(self, data: memoryview, wanted: dict[bytes, list[Outpoint]]) -> dict[Outpoint, int]:
-        """Values of wanted outputs that this block makes; their transactions are wanted no longer."""
+    def _ancestors_in(self, height: int, data: memoryview, wanted: set[bytes], follow: FollowAt) -> set[bytes]:
+        """Hand `follow` what it wants of this block, parents of that included; returns what it still wants."""
         segwit = self.network.rules.segwit
-        found: dict[Outpoint, int] = {}
         try:
             offsets = block.tx_offsets(data, segwit=segwit)
-            for index, txid in enumerate(block.txids(data, offsets, segwit=segwit)):
-                if (asked := wanted.pop(txid, None)) is None:
-                    continue
-                made = tx.read(bytes(data[offsets[index] : offsets[index + 1]]), segwit=segwit).outputs
-                found |= {outpoint: made[outpoint.vout].satoshis for outpoint in asked if outpoint.vout < len(made)}
-                if not wanted:
-                    break
+            txids = list(block.txids(data, offsets, segwit=segwit))
+            if wanted.isdisjoint(txids):
+                return wanted
+            places = {txid: index for index, txid in enumerate(txids)}
+            while here := wanted & places.keys():
+                found = {each: bytes(data[offsets[places[each]] : offsets[places[each] + 1]]) for each in here}
+                wanted = follow(height, found)
         except ParseError:
-            return found  # a bad block says nothing; it is refused when it is read for itself
-        return found
+            return wanted  # a bad block says nothing; it is refused when it is read for itself
+        return wanted

@@ -11,12 +11,12 @@ import json
 import logging
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
 
-from indexer.chains import HeaderRows, Rules, SourceError, options
+from indexer.chains import Follow, HeaderRows, Rules, SourceError, options
 from indexer.chains.blkfolder import BATCH_BYTES, MAPPED_BYTES, BadBlock, BlkFolder
 from indexer.facts import BlockRef
 from indexer.networks import COINS, Network, network
@@ -147,6 +147,23 @@ class FilesChain:
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         """Satoshis of outputs made in `before` or earlier, searched backwards for `lookback` bytes of blocks."""
         return await self._work(lambda stop: self._blocks.values(outpoints, before, self._lookback, stop))
+
+    async def ancestors(self, before: BlockRef, follow: Follow) -> None:
+        """Ancestors, searched backwards from `before` for `lookback` bytes of blocks."""
+        await self._work(
+            lambda stop: self._blocks.ancestors(before, self._lookback, lambda _, found: follow(found), stop)
+        )
+
+    async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:
+        """Heights of transactions, searched backwards from `before` for `lookback` bytes of blocks."""
+        left, heights = set(txids), dict[bytes, int]()
+
+        def note(height: int, found: Mapping[bytes, bytes]) -> set[bytes]:
+            heights.update(dict.fromkeys(found, height))
+            return left - heights.keys()
+
+        await self._work(lambda stop: self._blocks.ancestors(before, self._lookback, note, stop))
+        return heights
 
     async def mempool(self) -> None:
         """Nothing unconfirmed stands in block files."""

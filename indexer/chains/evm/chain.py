@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, Protocol
 
-from indexer.chains import Rules, Sayings, Sequel, SourceError, SourceUnavailableError
+from indexer.chains import Follow, Rules, Sayings, Sequel, SourceError, SourceUnavailableError
 from indexer.chains.evm.answers import Header, Log
 from indexer.chains.evm.bloom import Filter
 from indexer.chains.evm.endpoint import Endpoint
@@ -257,6 +257,13 @@ class EvmChain:
 
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:  # noqa: ARG002
         """None: there are no outputs."""
+        return {}
+
+    async def ancestors(self, before: BlockRef, follow: Follow) -> None:
+        """None: there are no outputs."""
+
+    async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:  # noqa: ARG002
+        """None: only ancestors of outputs are looked for."""
         return {}
 
     async def mempool(self) -> frozenset[bytes] | None:

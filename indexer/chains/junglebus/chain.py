@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 
-from indexer.chains import Excerpt, FoundRows, HeaderRows, SourceError, SourceUnavailableError
+from indexer.chains import Excerpt, Follow, FoundRows, HeaderRows, SourceError, SourceUnavailableError, ancestors
 from indexer.chains.junglebus.client import Client
 from indexer.chains.junglebus.doubts import Doubts
 from indexer.chains.junglebus.found import Found
@@ -17,6 +17,7 @@ from indexer.chains.junglebus.lies import Lies
 from indexer.chains.junglebus.pages import Pages
 from indexer.chains.junglebus.proving import Proven, Prover
 from indexer.chains.junglebus.tracing import Tracer
+from indexer.chains.together import together
 from indexer.facts import BlockRef
 from indexer.headers import HeaderChain
 from indexer.networks import Network
@@ -199,6 +200,15 @@ class JungleBusChain:
             for outpoint in wanted
             if outpoint.txid in made and outpoint.vout < len(made[outpoint.txid])
         }
+
+    async def ancestors(self, _before: BlockRef, follow: Follow) -> None:
+        """Ancestors by txid, which commits to their bytes."""
+        await ancestors.fetch(self.transactions, follow)
+
+    async def heights(self, txids: Iterable[bytes], _before: BlockRef) -> dict[bytes, int]:
+        """Heights of transactions of which a merkle path leads to one of our headers."""
+        proven = await together(self._tracer.prove(txid) for txid in txids)
+        return {each.txid: each.height for each in proven if each is not None}
 
     async def mempool(self) -> None:
         """A subscription that is polled does not tell what is unconfirmed."""

@@ -106,7 +106,7 @@ class Prover:
 
     def check(self, txid: bytes, raw: bytes, path: bytes) -> Proven | None:
         """Check a merkle path (BRC-74) of a transaction against our best chain; None where it leads to a block that may
-        just have been found. Raises LieError."""
+        just have been found, or that is below all headers. Raises LieError."""
         shown = txid[::-1].hex()
         try:
             read = bump.read(path)
@@ -115,6 +115,8 @@ class Prover:
             raise self._lies.caught("proof", f"the proof of {shown}: {error}") from None
         tip, ref = self._headers.tip(), self._headers.ref(read.height)
         if tip is not None and tip.height < read.height <= tip.height + AHEAD:
+            return None
+        if read.height < (self._headers.first or 0):
             return None
         if ref is None or ref.header[36:68] != root:
             where = "which is not known" if ref is None else f"which has the merkle root {ref.header[67:35:-1].hex()}"

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any
 
-from indexer.chains import HeaderRows, Rules, SourceError, SourceUnavailableError
+from indexer.chains import Follow, HeaderRows, Rules, SourceError, SourceUnavailableError, ancestors
 from indexer.chains.node import identity
 from indexer.chains.node.address import Address
 from indexer.chains.node.ahead import blocks as blocks_ahead
@@ -259,6 +259,22 @@ class NodeChain:
         """Satoshis of outputs whose transaction the node finds; a txid commits to them. Raises SourceError."""
         del before  # what a txid says is the same at any height
         return await self._transactions.values(outpoints)
+
+    async def ancestors(self, _before: BlockRef, follow: Follow) -> None:
+        """Ancestors by txid, which commits to their bytes. Raises SourceError."""
+        await ancestors.fetch(self.transactions, follow)
+
+    async def heights(self, txids: Iterable[bytes], _before: BlockRef) -> dict[bytes, int]:
+        """Heights of transactions: by our own headers, and below those as the node says. Raises SourceError."""
+        found = {}
+        for txid, digest in (await self._transactions.blocks(txids)).items():
+            height = self._known.find(digest)
+            if height is None:
+                told = await self._client.call("getblockheader", digest[::-1].hex(), True)
+                height = told.get("height") if isinstance(told, dict) else None
+            if isinstance(height, int):
+                found[txid] = height
+        return found
 
     # -- waiting
 

@@ -64,6 +64,20 @@ class Transactions:
             found |= {each: made[each.vout].satoshis for each in wanted[txid] if each.vout < len(made)}
         return found
 
+    async def blocks(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Hashes (internal byte order) of the blocks that hold these transactions, by txid, as far as the node says so.
+
+        Raises SourceError.
+        """
+        wanted = list(txids)
+        calls = [("getrawtransaction", (txid[::-1].hex(), 1)) for txid in wanted]
+        found = {}
+        for txid, answer in zip(wanted, await self._client.batch(calls, ALONE_BYTES), strict=True):
+            digest = _bytes(str(answer.get("blockhash"))) if isinstance(answer, dict) else None
+            if digest is not None and len(digest) == 32:
+                found[txid] = digest[::-1]
+        return found
+
     async def _ask(self, txids: list[bytes]) -> dict[bytes, bytes]:
         calls = [("getrawtransaction", (txid[::-1].hex(),)) for txid in txids]
         try:

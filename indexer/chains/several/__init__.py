@@ -18,6 +18,7 @@ from indexer.chains import (
     SNAPSHOTS,
     Cautious,
     Chain,
+    Follow,
     HeaderRows,
     Rules,
     SourceError,
@@ -188,6 +189,17 @@ class Several:
     async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         """As far as any of them can tell; the next is asked only for what those before it could not tell."""
         return await self._collect(set(outpoints), lambda wanted: lambda chain: chain.values(wanted, before))
+
+    async def ancestors(self, before: BlockRef, follow: Follow) -> None:
+        """From one after the other: the next goes on where those before it have nothing more."""
+        for source in list(self._group.in_turn()):
+            if not await asyncio.to_thread(follow, {}):
+                return
+            await self._group.put(source, lambda chain: chain.ancestors(before, follow))
+
+    async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:
+        """As far as any of them can tell; the next is asked only for what those before it could not tell."""
+        return await self._collect(set(txids), lambda wanted: lambda chain: chain.heights(wanted, before))
 
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """As far as any of them can tell; the next is asked only for what those before it could not tell."""

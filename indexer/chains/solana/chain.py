@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from typing import Literal
 
-from indexer.chains import AccountRows, Rules, Sayings, SourceError, SourceUnavailableError
+from indexer.chains import AccountRows, Follow, Rules, Sayings, SourceError, SourceUnavailableError
 from indexer.chains.jsonrpc import JsonRpc
 from indexer.chains.solana.accounts import Snapshot
 from indexer.chains.solana.endpoint import Endpoint
@@ -157,6 +157,13 @@ class SolanaChain:
 
     async def values(self, _outpoints: Iterable[Outpoint], _before: BlockRef) -> dict[Outpoint, int]:
         """Accounts hold no satoshis."""
+        return {}
+
+    async def ancestors(self, before: BlockRef, follow: Follow) -> None:
+        """None: there are no satoshis."""
+
+    async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:  # noqa: ARG002
+        """None: only ancestors of satoshis are looked for."""
         return {}
 
     async def mempool(self) -> None:
