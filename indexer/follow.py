@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from indexer.catchup import Catchup
-from indexer.chains import Cautious, Chain, Selective, SourceError, SourceUnavailableError, Sparse
+from indexer.chains import AuxPowOptional, Cautious, Chain, Selective, SourceError, SourceUnavailableError, Sparse
 from indexer.facts import BlockRef
 from indexer.mempool import Mempool
 from indexer.owners import Owners
@@ -55,6 +55,7 @@ class Follower:
         self._writer.name_chain(self._chain.name, self._chain.caip2)
         if not self._chain.complete:
             self._writer.mark_partial(self._chain.name)
+        self._take_up_headers()
         self._catchup.watch()
         self._note_newest(self._store.newest(self._chain.name))
         start = self._store.first(self._chain.name)
@@ -63,6 +64,18 @@ class Follower:
                 "%s: the database begins at block %d and not at %d, and keeps its start; a new one would begin there",
                 self._chain.name, start, self._chain.first,
             )  # fmt: skip
+
+    def _take_up_headers(self) -> None:
+        """Mark a chain whose merge-mined headers may come without their proof of work. Raises SourceError for one that
+        is marked and read otherwise by now: such headers are stored among the others."""
+        name = self._chain.name
+        if isinstance(self._chain, AuxPowOptional) and self._chain.headers_unproved:
+            self._writer.mark_unproved(name)
+        elif self._store.is_unproved(name):
+            raise SourceError(
+                f"{name}: the database holds merge-mined headers that came without their proof of work; keep "
+                "?auxpow=unchecked in the URL, or index into a new database"
+            )
 
     async def run(self) -> None:
         """Follow until cancelled, or until the source must be looked at by a person (state `stopped`)."""

@@ -30,6 +30,12 @@ _FORTNIGHT = 14 * 24 * 3600
 _BITCOIN_LIMIT, _SIGNET_LIMIT, _SCRYPT_LIMIT, _REGTEST_LIMIT = 0x1D00FFFF, 0x1E0377AE, 0x1E0FFFFF, 0x207FFFFF
 
 
+_NO_AUXPOW = (
+    "it is merge-mined, and came without that proof of work (AuxPoW); a source that cannot give it is followed only "
+    "with ?auxpow=unchecked in the chain's URL, and the chain's listings then carry the warning headers-unproved"
+)
+
+
 class RuleError(Exception):
     """A header that breaks a rule; the message names the rule and what was found."""
 
@@ -178,13 +184,15 @@ def _between(hardest: int, easiest: int) -> range:
 
 
 class Rules:
-    """The rules of a network's headers. `checked` says in words which they are."""
+    """The rules of a network's headers. `checked` says in words which they are.
 
-    def __init__(self, network: Network) -> None:
+    With `auxpow_unchecked`, merge-mined headers are taken also without the work on the other chain's header.
+    """
+
+    def __init__(self, network: Network, *, auxpow_unchecked: bool = False) -> None:
         self.network = network
         self.uses_scrypt = network.coin in SCRYPT
-        self.unproved = 0
-        """Merge-mined headers that came without their proof of work."""
+        self.auxpow_unchecked = auxpow_unchecked
         self._easiest = easiest(network)
         self._required, self.checked = self._of(network)
 
@@ -233,8 +241,9 @@ class Rules:
         worked = header.raw
         if self.network.coin == "doge" and has_work_of_another(header.raw):
             if header.aux is None:
-                self.unproved += 1
-                return
+                if self.auxpow_unchecked:
+                    return
+                raise RuleError(_NO_AUXPOW)
             worked = self._merged(header.raw, header.aux)
         digest = scrypt(worked) if self.uses_scrypt else header.digest
         if not is_met(digest, header.bits):

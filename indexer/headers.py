@@ -42,10 +42,12 @@ class HeaderChain:
     others ask.
     """
 
-    def __init__(self, name: str, network: Network, rows: HeaderRows | None = None) -> None:
+    def __init__(
+        self, name: str, network: Network, rows: HeaderRows | None = None, *, auxpow_unchecked: bool = False
+    ) -> None:
         self.name, self.network = name, network
         self._rows = rows
-        self._rules = Rules(network)
+        self._rules = Rules(network, auxpow_unchecked=auxpow_unchecked)
         self._points = {point.height: point.hash for point in checkpoints(network)}
         self._last_point = max(self._points, default=-1)
         self._side_depth = SIDE_DEPTH if network.kind != "regtest" else None
@@ -67,8 +69,8 @@ class HeaderChain:
         elif first and point is not None:
             passed = min(height for height in self._points if height >= first)
             words += f"; up to {passed:,} only linkage and work, to a checkpoint"
-        if self._rules.unproved:
-            words += f"; {self._rules.unproved:,} merge-mined ones came without their proof of work"
+        if self._rules.auxpow_unchecked:
+            words += "; merge-mined ones also without their proof of work (auxpow=unchecked)"
         return words
 
     @property

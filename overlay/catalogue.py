@@ -52,7 +52,7 @@ class Catalogue:
         story = self._store.stories([id]).get(id)
         found = None if is_outpoint(id) else pointing(self._store, id)
         if found is not None and (story is None or _leads_elsewhere(story, found)):
-            elsewhere = pointed.listing(found, self._store.chains())
+            elsewhere = self._listing_of(found)
             if elsewhere is not None:
                 return self._with_previous(elsewhere)
         if story is None:
@@ -123,7 +123,7 @@ class Catalogue:
         elsewhere: set[str] = set()
         for found in pointings(self._store, (id_ for id_ in wanted if not is_outpoint(id_))):
             story = stories.get(found.id)
-            shown = pointed.listing(found, chains) if story is None or _leads_elsewhere(story, found) else None
+            shown = self._listing_of(found) if story is None or _leads_elsewhere(story, found) else None
             if shown is not None:
                 elsewhere.add(found.id)
                 yield from self._pointed(self._with_previous(shown))
@@ -155,6 +155,13 @@ class Catalogue:
                 before = replace(found, state=replace(found.state, card=digest), previous=())
                 tenure.say(items.subjects(before, _read(found.state.id, bodies[digest], found.state.kind)), since)
         yield from _current(found, tenure, turns[-1][1] if turns else unconfirmed(found.chain, found.state.id))
+
+    def _listing_of(self, found: Pointing) -> Listing | None:
+        """The listing of what is pointed at; None while nothing is to be listed."""
+        shown = pointed.listing(found, self._store.chains())
+        if shown is None or not self._store.is_unproved(shown.chain):
+            return shown
+        return replace(shown, headers_unproved=True)
 
     def _with_previous(self, found: Listing) -> Listing:
         """A listing of a pointer, with the cards that were listed before."""

@@ -66,6 +66,7 @@ class Subject:
     pointing: Pointing | None = None
     badge: Badge | None = None
     changes: tuple[CardChange, ...] = ()
+    headers_unproved: bool = False
 
     @property
     def id(self) -> str:
@@ -108,11 +109,15 @@ class Subject:
 
     @property
     def all_warnings(self) -> tuple[Reason, ...]:
-        """Those of the config around a server, and what is wrong with where the card was fetched."""
+        """Those of the config around a server, and what is wrong with the chain's headers and with where the card was
+        fetched."""
         standing = self.pointing.standing if self.pointing else None
-        if standing is None or standing.drift is None:
-            return self.warnings
-        return (*self.warnings, Reason("drifted", milliseconds(standing.drift.since) or ""))
+        found = [*self.warnings]
+        if self.headers_unproved:
+            found.append(Reason("headers-unproved"))
+        if standing is not None and standing.drift is not None:
+            found.append(Reason("drifted", milliseconds(standing.drift.since) or ""))
+        return tuple(found)
 
     @property
     def _has_badge(self) -> bool:
@@ -140,6 +145,7 @@ def subjects(listing: Listing, card: Card) -> tuple[Subject, ...]:
             pointing=listing.pointing,
             badge=listing.badge,
             changes=_changes(listing, each),
+            headers_unproved=listing.headers_unproved,
         )
         for each in shown
     )

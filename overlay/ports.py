@@ -54,7 +54,8 @@ class Listing:
     SIGMA signature. `owner_checked` is when the chain's source last said that the outpoint is unspent, in seconds since
     1970, where moves are found by asking. `pointing` is what points at the card where it was fetched, and `badge` what
     the host of an inscribed card's url says of the registration (law 11), None where it was never to be asked.
-    `previous` are the cards shown before, oldest first.
+    `previous` are the cards shown before, oldest first. `headers_unproved`: headers of its chain were taken without
+    their proof of work.
     """
 
     state: State
@@ -70,6 +71,7 @@ class Listing:
     pointing: Pointing | None = None
     badge: Badge | None = None
     previous: tuple[PreviousCard, ...] = ()
+    headers_unproved: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,8 @@ SENTENCES: dict[str, str] = {
     "env-value": "values of env are read as descriptions, and this one looks like a value: {}",
     # what is wrong with a card that was fetched (law 10)
     "drifted": "where the card was fetched something else is served since {}; this is still the one that was verified",
+    # what is wrong with the chain that a listing is on
+    "headers-unproved": "merge-mined headers of its chain were taken without their proof of work (auxpow=unchecked)",
     # what a listing has in common with another one that was there first
     "same-name": "another listing had this name before: {}",
     "same-url": "another listing had this URL before: {}",

@@ -235,6 +235,14 @@ class Cautious(Protocol):
 
 
 @runtime_checkable
+class AuxPowOptional(Protocol):
+    """A source that may be told to take merge-mined headers without their proof of work (`?auxpow=unchecked`)."""
+
+    @property
+    def headers_unproved(self) -> bool: ...
+
+
+@runtime_checkable
 class Selective(Protocol):
     """What a source of excerpts is asked besides, since it delivers only what matches, and not always at once.
 

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from indexer.chains import Follow, HeaderRows, Rules, SourceError, options
 from indexer.chains.blkfolder import BATCH_BYTES, MAPPED_BYTES, BadBlock, BlkFolder
 from indexer.facts import BlockRef
-from indexer.networks import COINS, Network, network
+from indexer.networks import COINS, SCRYPT, Network, network
 from parsers.tx import Outpoint
 
 log = logging.getLogger(__name__)
@@ -87,6 +87,8 @@ class FilesChain:
         self.first = int(self._options.get("from", known.first))
         given = self._options.get("finality")
         self.finality = known.finality if given is None else int(given)
+        if known.coin in SCRYPT:
+            self.checked = "linkage; proof of work (scrypt, or of the chain mined together with) of the blocks read"
         self._opened = BlkFolder(self.name, self.folder, known)
         await self.refresh()
         log.info("%s: %d blocks of %s in %s", self.name, len(self._opened.tree), known, self.folder)

@@ -26,6 +26,8 @@ def read(name: str, query: str, source: str, takes: Sequence[str], chains: Seque
             raise SourceError(f"{name}: {key}={value!r} is not a number of {_UNITS[key]}")
     if len(options) < len(pairs):
         raise SourceError(f"{name}: an option is given twice in {query!r}")
+    if options.get("auxpow", "unchecked") != "unchecked":
+        raise SourceError(f"{name}: auxpow={options['auxpow']!r} is no choice: leave it out, or write auxpow=unchecked")
     if "chain" in options and options["chain"] not in chains:
         raise SourceError(f"{name}: chain={options['chain']!r} is not read from {source}; use {', '.join(chains)}")
     return options

@@ -15,7 +15,8 @@ from parsers.tx import Outpoint
 TOLD_SECONDS = 6 * 3600
 """How old the time in the search index may be: four changes a day for each registration, whoever checks how often."""
 
-_PARTIAL = "partial:"
+PARTIAL, UNPROVED = "partial:", "unproved:"
+"""Marks of a chain: blocks were read from excerpts; merge-mined headers were taken without their proof of work."""
 """Before a chain's name, a key in `meta`: blocks of it were read from excerpts, and it stays so for good."""
 
 
@@ -95,14 +96,15 @@ def checked(engine: Engine, chain: str, outpoints: Iterable[Outpoint]) -> dict[O
     return times
 
 
-def mark_partial(connection: Connection, chain: str) -> None:
-    """Remember that a chain is read from excerpts."""
-    key = _PARTIAL + chain
-    if connection.execute(select(meta.c.key).where(meta.c.key == key)).scalar() is None:
-        connection.execute(insert(meta).values(key=key, value="yes"))
+def mark(connection: Connection, kind: str, chain: str) -> bool:
+    """Remember a mark of a chain for good; False when it had that already."""
+    if connection.execute(select(meta.c.key).where(meta.c.key == kind + chain)).scalar() is not None:
+        return False
+    connection.execute(insert(meta).values(key=kind + chain, value="yes"))
+    return True
 
 
-def is_partial(engine: Engine, chain: str) -> bool:
-    """Whether any block of a chain was read from an excerpt."""
+def is_marked(engine: Engine, kind: str, chain: str) -> bool:
+    """Whether a chain has a mark."""
     with engine.connect() as connection:
-        return connection.execute(select(meta.c.key).where(meta.c.key == _PARTIAL + chain)).scalar() is not None
+        return connection.execute(select(meta.c.key).where(meta.c.key == kind + chain)).scalar() is not None

@@ -150,7 +150,14 @@ class Store:
 
     def is_partial(self, chain: str) -> bool:
         """Whether blocks of a chain were read from excerpts, so that nobody knows whether anything is missing."""
-        return self._unless_written(f"partial:{chain}", partial(found.is_partial, self.engine, chain))
+        return self._is_marked(found.PARTIAL, chain)
+
+    def is_unproved(self, chain: str) -> bool:
+        """Whether headers of a chain were taken without their proof of work."""
+        return self._is_marked(found.UNPROVED, chain)
+
+    def _is_marked(self, kind: str, chain: str) -> bool:
+        return self._unless_written(kind + chain, partial(found.is_marked, self.engine, kind, chain))
 
     def spent_above(self, chain: str, height: int) -> list[Outpoint]:
         """The outpoints that registrations left in the blocks above a height: where they would be without those."""

@@ -296,7 +296,17 @@ class Writer:
     def mark_partial(self, chain: str) -> None:
         """Remember that blocks of a chain are read from excerpts, so that its state hash can never be known."""
         with self._writing() as connection:
-            found.mark_partial(connection, chain)
+            found.mark(connection, found.PARTIAL, chain)
+
+    def mark_unproved(self, chain: str) -> None:
+        """Remember that headers of a chain are taken without their proof of work; the first time, note all that it
+        points at: a warning belongs to each of them from now on."""
+        with self._writing() as connection:
+            if found.mark(connection, found.UNPROVED, chain):
+                pointed = (events.c.chain == chain, events.c.anchor.is_not(None))
+                ids = connection.execute(select(events.c.anchor).where(*pointed).distinct()).scalars()
+                told = {"chain": chain, "op": "upsert", "height": None, "reason": "headers-unproved"}
+                _note(connection, [{**told, "id": id_} for id_ in ids])
 
     def keep_values(self, values: Mapping[Outpoint, int]) -> None:
         """Remember satoshis of outputs that had to be looked up."""

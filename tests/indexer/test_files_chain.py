@@ -572,6 +572,19 @@ async def test_dogecoin_blocks_with_the_work_of_another_chain_are_read_without_i
     assert (await again.tip()).height == 0  # type: ignore[union-attr]
 
 
+async def test_dogecoin_work_of_another_chain_that_is_not_its_own_is_refused(tmp_path: Path, opened: Open) -> None:
+    mint = ChainKit("doge")
+    mint.mine_empty(1)
+    other = merge_mined(mint["1"])
+    header = other[:4] + mint["2"].raw[4:80]
+    borrowed = header + other[80 : len(other) - len(mint["1"].raw[80:])] + mint["2"].raw[80:]
+    (tmp_path / "blk00000.dat").write_bytes(b"".join(frame(raw) for raw in (mint["0"].raw, mint["1"].raw, borrowed)))
+    chain = await opened("?network=regtest", "doge")
+    assert [ref.height async for ref, _ in chain.blocks(0, 9)] == [0, 1]
+    assert "the other chain's coinbase does not name it" in chain.bad[-1].reason
+    assert "linkage; proof of work" in chain.checked
+
+
 async def test_dogecoin_work_of_another_chain_that_is_cut_short_is_refused(tmp_path: Path, opened: Open) -> None:
     mint = ChainKit("doge")
     raw = merge_mined(mint["1"])

@@ -294,8 +294,9 @@ def test_a_real_merge_mined_block_has_its_work() -> None:
     harder = raw[:72] + (0x19019541).to_bytes(4, "little") + raw[76:]
     with pytest.raises(RuleError, match="does not meet its bits 19019541"):
         rules.check_work(Arrived(harder, b"", merged_work(harder)))
-    rules.check_work(Arrived(raw, b"", None))
-    assert rules.unproved == 1
+    with pytest.raises(RuleError, match=r"followed only with \?auxpow=unchecked"):
+        rules.check_work(Arrived(raw, b"", None))
+    Rules(network("doge", "mainnet"), auxpow_unchecked=True).check_work(Arrived(raw, b"", None))
 
 
 @settings(max_examples=100, deadline=None)
@@ -406,9 +407,15 @@ def test_merge_mined_headers_are_taken_with_their_work() -> None:
     chain.add([child], aux=[merged_work(child)])
     assert "without" not in chain.checked
     last = HEADER[:4] + sha256d(child) + bytes(32) + (11).to_bytes(4, "little") + HEADER[72:]
-    chain.add([last])
-    assert chain.find(sha256d(last)) == 2
-    assert chain.checked.endswith("1 merge-mined ones came without their proof of work")
+    with pytest.raises(HeaderError, match=r"followed only with \?auxpow=unchecked"):
+        chain.add([last])
+    assert chain.find(sha256d(last)) is None
+    trusting = HeaderChain("doge", network("doge", "regtest"), auxpow_unchecked=True)
+    trusting.add([genesis, child, last], aux=[None, merged_work(child), None])
+    assert trusting.find(sha256d(last)) == 2
+    assert trusting.checked.endswith("merge-mined ones also without their proof of work (auxpow=unchecked)")
+    with pytest.raises(HeaderError, match="does not name it"):
+        trusting.add([last[:76] + b"\1\0\0\0"], aux=[merged_work(last)])
 
 
 # -- the tree

@@ -35,7 +35,7 @@ from tests.pointing import Clock, card, digest, fails, points, serves
 
 __all__ = ["serve"]
 
-ALPHA, BETA = card("Alpha"), card("Beta")
+ALPHA, BETA, GAMMA = card("Alpha"), card("Beta"), card("Gamma")
 PAGE = "https://b.example/agents/my%20agent.json?x=1"
 WELL_KNOWN = "https://a.example/.well-known/agent.json"
 
@@ -309,6 +309,25 @@ async def test_a_listing_that_drifts_stays_and_says_so(registry: Registry) -> No
     assert await registry.found(verified="true") == ["a.example"]
     registry.fetched("a.example", ALPHA)
     assert (await registry.listing("a.example"))["integrity"] == "hash-verified"
+
+
+async def test_every_listing_of_a_chain_with_unproved_headers_says_so(registry: Registry) -> None:
+    """Those indexed before the chain was marked, those after, and none of another chain."""
+    registry.block("1", points("a.example", ALPHA))
+    registry.block("1", points("c.example", GAMMA), chain="ltc")
+    registry.fetched("a.example", ALPHA)
+    registry.fetched("c.example", GAMMA)
+    assert await registry.found() == ["a.example", "c.example"]
+    registry.writer.mark_unproved("demo")
+    registry.block("2", points("b.example", BETA))
+    registry.fetched("b.example", BETA)
+    assert await registry.found() == ["a.example", "b.example", "c.example"]
+    marked = {}
+    for item in (await registry.get("/v1/search"))["items"]:
+        marked[item["id"]] = [each for each in item["warnings"] if each["code"] == "headers-unproved"]
+    sentence = "merge-mined headers of its chain were taken without their proof of work (auxpow=unchecked)"
+    warning = {"code": "headers-unproved", "pointer": "", "detail": sentence}
+    assert marked == {"a.example": [warning], "b.example": [warning], "c.example": []}
 
 
 async def test_a_host_that_fails_takes_nothing_back(registry: Registry) -> None:

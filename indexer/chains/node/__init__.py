@@ -2,6 +2,7 @@
 
 `http://user:password@host:port?chain=bsv&network=mainnet&zmq=tcp://host:port&cookie=PATH&from=HEIGHT&finality=N`. All
 options may be left out: the chain is then the configured name, the network what the node says, and news are asked for.
+On Dogecoin, `auxpow=unchecked` accepts merge-mined headers without the proof of work that some nodes cannot give.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from indexer.chains import HeaderRows, options
 from indexer.chains.node import address
 from indexer.chains.node.chain import NodeChain
 
-_OPTIONS = ("chain", "network", "zmq", "cookie", "from", "finality")
+_OPTIONS = ("chain", "network", "zmq", "cookie", "from", "finality", "auxpow")
 
 
 def create(name: str, url: str, headers: HeaderRows | None = None) -> NodeChain:

@@ -48,7 +48,8 @@ MOST_ANNOUNCED = 100_000
 
 
 class NodeChain:
-    """A chain as one node has it. `warning` says what works less well than it could with another configuration."""
+    """A chain as one node has it. `warning` says what works less well than it could with another configuration;
+    `headers_unproved` whether merge-mined headers are taken without their proof of work."""
 
     caip2: str
     network: str
@@ -62,6 +63,9 @@ class NodeChain:
         self._coin = identity.coin(name, options)
         self.rules, self.warning = RULES[self._coin], ""
         habits = self._habits = HABITS[self._coin]
+        self.headers_unproved = "auxpow" in options
+        if self.headers_unproved and not habits.auxpow:
+            raise SourceError(f"{name}: auxpow is an option of doge only, whose blocks are merge-mined")
         self._client = Client(address)
         self._rest = Rest(self._client)
         self._bodies = Bodies(self._client, self._rest, habits)
@@ -89,7 +93,7 @@ class NodeChain:
             given = self._options.get("finality")
             self.finality = known.finality if given is None else int(given)
             self._milestones = identity.Milestones(self._client, known)
-            headers = HeaderChain(self.name, known, self._rows)
+            headers = HeaderChain(self.name, known, self._rows, auxpow_unchecked=self.headers_unproved)
             await asyncio.to_thread(headers.load)
             self._upkeep = Upkeep(self._client, self._rest, headers, self._habits)
             self._headers = headers

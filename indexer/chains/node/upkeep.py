@@ -163,10 +163,19 @@ class Upkeep:
         at = 0
         try:
             while at < len(joined):
-                end = auxpow.end(joined, at) if self._habits.auxpow else at + HEADER
+                end = _end(joined, at) if self._habits.auxpow else at + HEADER
                 if end > len(joined):
                     raise SourceUnavailableError(f"{self.name}: the node's headers end after {len(joined):,} bytes")
                 yield joined[at:end]
                 at = end
         except ParseError as error:
             raise SourceError(f"{self.name}: the node's headers cannot be read: {error}") from error
+
+
+def _end(joined: bytes, at: int) -> int:
+    """Where the header at byte `at` ends, behind the work of another chain if that follows it: some sources leave it
+    out, so that the next header, which names this one, follows at once, or nothing. Raises ParseError."""
+    bare = at + HEADER
+    if bare == len(joined) or joined[bare + 4 : bare + 36] == sha256d(joined[at:bare]):
+        return bare
+    return auxpow.end(joined, at)

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from indexer.chains import (
     SNAPSHOTS,
+    AuxPowOptional,
     Cautious,
     Chain,
     Follow,
@@ -99,6 +100,12 @@ class Several:
         told = [text for source in self._group.all if (text := self._group.warning(source))]
         own = [(source.shown, source.chain.warning) for source in self._group.all if isinstance(source.chain, Cautious)]
         return told + [f"{shown}: {text}" for shown, text in own if text]
+
+    @property
+    def headers_unproved(self) -> bool:
+        """Whether one of them takes merge-mined headers without their proof of work: all share the headers."""
+        chains = [source.chain for source in self._group.all]
+        return any(isinstance(chain, AuxPowOptional) and chain.headers_unproved for chain in chains)
 
     async def open(self) -> None:
         """Open all at once, and go on with the first configured one that opens in time; the others join later.
