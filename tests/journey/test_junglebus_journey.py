@@ -60,6 +60,9 @@ async def test_a_registration_is_searched_proved_and_followed_without_a_node(
         assert moved["id"] == str(echo)
         async with session.get(f"/v1/listings/{echo}/proof") as answer:
             assert answer.status == 200
-            assert (await answer.json())["after"] == [kit.raw(bob).hex()]
+            told = await answer.json()
+        (hop,) = told["after"]
+        assert (hop["rawTx"], hop["header"]) == (kit.raw(bob).hex(), kit.tip.raw[:80].hex())
+        assert (told["current"]["outpoint"], told["current"]["bump"]) == (str(bob), hop["bump"])
         changes = await until_told(session, "/v1/changes?since=0", lambda _: True)
         assert "owner-checked" in {change["reason"] for change in changes["changes"]}
