@@ -107,16 +107,16 @@ def verify(
     it, one that is no main network proves nothing, unless it is the user's own source that vouches for the block.
     Domains are asked through `hosts`, None to ask nobody. Raises what `told` and `own` raise when they cannot be
     asked."""
-    item, proof, card = told.listing(id_), told.proof(id_), told.card(id_)
+    item, proof, card = _members(told.listing(id_)), _members(told.proof(id_)), told.card(id_)
     try:
         _check_id(id_, item)
-        read = claim.read(str(item.get("id")), item, proof, card)
+        read = claim.read(item["id"], item, proof, card)
     except NotProvedError as error:
         named = members.not_proved(item, proof, (), set())
         return Report(id_, str(proof.get("chain")), (Step("answer", NOT_PROVED, str(error)),), tuple(named))
 
     def fetch(first: int) -> list[bytes]:
-        headers = told.proof(id_, first).get("headers")
+        headers = _members(told.proof(id_, first)).get("headers")
         if not isinstance(headers, list):
             raise NotProvedError("the answer holds no headers")
         return [claim.unhex(each, "headers", HEADER) for each in headers]
@@ -128,11 +128,18 @@ def verify(
     return Report(id_, read.network.caip2, done, tuple(_not_proved(context)))
 
 
+def _members(answer: Any) -> Mapping[str, Any]:
+    """The members of an answer, none of one that is no JSON object."""
+    return answer if isinstance(answer, dict) else {}
+
+
 def _check_id(asked: str, item: Mapping[str, Any]) -> None:
     from overlay.api.listing_api import split
 
-    if split(asked) != split(str(item.get("id"))):
-        raise NotProvedError(f"the answer is about {str(item.get('id'))[:100]!a}")
+    served = item.get("id")
+    # lone surrogates, which no id can be made of, are not printable
+    if not isinstance(served, str) or not served.isprintable() or split(asked) != split(served):
+        raise NotProvedError(f"the answer is about {str(served)[:100]!a}")
 
 
 def _run(context: Context) -> Iterable[Step]:

@@ -29,7 +29,7 @@ COMMANDS: dict[str, list[str]] = {
     "/v1/search": ["search", "tower"],
     f"/v1/listings/{TOWER}": ["show", TOWER],
     f"/v1/listings/{TOWER}/history": ["history", TOWER],
-    f"/v1/listings/{TOWER}/proof": ["verify", TOWER, "--chain", "bsv:regtest"],
+    f"/v1/listings/{TOWER}/proof": ["verify", TOWER, "--chain", "bsv:regtest", "--offline"],
     f"/v1/diagnose/{TOWER[:64]}": ["diagnose", TOWER[:64]],
     "/v1/status": ["status"],
     "/v1/check": ["check", "card.json"],
@@ -136,7 +136,6 @@ def test_what_an_overlay_answers_is_shown(answers: Answers) -> None:
         ("/v1/status", lambda status: status.update(chains={}), "/chains is object, and not array"),
         ("/v1/status", lambda status: status["stateHash"].update(x={}), "/stateHash/x/height is missing"),
         (f"/v1/listings/{TOWER}", lambda item: item.pop("name"), "/name is missing"),
-        (f"/v1/listings/{TOWER}/proof", lambda proof: proof.pop("bump"), "/bump is missing"),
         (f"/v1/diagnose/{TOWER[:64]}", lambda found: found["steps"].append(None), "is null, and not object"),
     ],
 )
@@ -149,6 +148,14 @@ def test_the_member_that_is_wrong_is_named(
     assert (ended.code, ended.out) == (3, "")
     assert ended.err.startswith(f"a2b: {SERVER}{path} answers otherwise than an overlay does: /")
     assert ended.err.endswith(f"{complaint}\n")
+
+
+@pytest.mark.parametrize("path", [f"/v1/listings/{TOWER}", f"/v1/listings/{TOWER}/proof"])
+@pytest.mark.parametrize("value", [b"[]", b"7", b"null", b"{}"])
+def test_what_proves_nothing_is_not_verified(path: str, value: bytes, answers: Answers) -> None:
+    ended = ask(COMMANDS[f"/v1/listings/{TOWER}/proof"], {**answers, path: value})
+    assert (ended.code, ended.err) == (1, "")
+    assert ended.out.endswith("not proved: answer\n")
 
 
 @pytest.mark.parametrize("value", [None, 7, "x", [], [{}]])
