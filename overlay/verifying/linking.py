@@ -47,6 +47,7 @@ class HeaderLinks:
     own: OwnSource | None
     progress: Progress
     _results: dict[tuple[bytes, int], str | NotProvedError] = field(default_factory=dict)
+    _held: set[tuple[bytes, int]] = field(default_factory=set)
 
     def sentence(self, block: Block) -> str:
         """How one of the blocks is known to be in the chain. Raises NotProvedError; SourceError when `own` cannot be
@@ -58,36 +59,41 @@ class HeaderLinks:
             raise said
         return said
 
-    def _link(self) -> None:
-        left = []
-        for block in dict.fromkeys(self.blocks):
-            try:
-                said = self._by_own_source(block)
-            except NotProvedError as error:
-                self._results[_key(block)] = error
-                continue
-            if said is None:
-                left.append(block)
-            else:
-                self._results[_key(block)] = said
-        try:
-            if left:
-                self._check_checkpoints()
-            self._by_checkpoints(left)
-        except NotProvedError as error:
-            self._results |= dict.fromkeys(map(_key, left), error)
+    def proves_height(self, block: Block) -> bool:
+        """Whether that also says the block's height, which a file of headers does not."""
+        return self.own is None or self.own.knows_heights or _key(block) not in self._held
 
-    def _by_own_source(self, block: Block) -> str | None:
-        """What the user's own source says of a block; None when it does not know it, and is on the same chain."""
+    def _link(self) -> None:
+        try:
+            self._check_checkpoints()
+            self._by_checkpoints([block for block in dict.fromkeys(self.blocks) if not self._is_settled(block)])
+        except NotProvedError as error:
+            self._results |= {key: error for key in map(_key, self.blocks) if key not in self._results}
+
+    def _is_settled(self, block: Block) -> bool:
+        """Ask the user's own source about a block; False when there is none, or it does not know the block and is on
+        the same chain as far as it goes."""
         if self.own is None:
-            return None
+            return False
         is_held = self.own.holds(block.header[:HEADER], block.height)
-        if is_held:
-            return f"your own source {self.own.name} has the block's header"
-        if is_held is False:
-            raise NotProvedError(f"your own source {self.own.name} says that the block is not in its best chain")
-        self._check_same_chain({block.height: sha256d(block.header[:HEADER])}, "the answer")
-        return None
+        if is_held is None:
+            return self._is_parted(block)
+        self._held.add(_key(block))
+        name = self.own.name
+        self._results[_key(block)] = (
+            f"your own source {name} has the block's header"
+            if is_held
+            else NotProvedError(f"your own source {name} says that the block is not in its best chain")
+        )
+        return True
+
+    def _is_parted(self, block: Block) -> bool:
+        try:
+            self._check_same_chain({block.height: sha256d(block.header[:HEADER])}, "the answer")
+        except NotProvedError as error:
+            self._results[_key(block)] = error
+            return True
+        return False
 
     def _check_checkpoints(self) -> None:
         """Raise NotProvedError when the user's own source is on another chain than the network's."""

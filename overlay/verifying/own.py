@@ -21,9 +21,11 @@ _T = TypeVar("_T")
 
 
 class OwnSource(Protocol):
-    """What a user trusts. Each method raises SourceError when it cannot be asked."""
+    """What a user trusts. Each method raises SourceError when it cannot be asked. `knows_heights` says whether what it
+    `holds` is at the height asked for."""
 
     name: str
+    knows_heights: bool
 
     def holds(self, header: bytes, height: int) -> bool | None:
         """Whether its best chain has this header (80 bytes) at that height; None when it does not know the block."""
@@ -54,6 +56,8 @@ def open_source(where: str) -> OwnSource:
 
 class HeaderFile:
     """A file of headers of 80 bytes, one after another, or of their hex, one a line. It tells nothing of heights."""
+
+    knows_heights = False
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -102,6 +106,8 @@ def _on_a_line(data: mmap.mmap, start: int, end: int) -> bool:
 
 class Node:
     """A node's RPC. Of a URL with a login, only the address is told."""
+
+    knows_heights = True
 
     def __init__(self, url: str) -> None:
         from indexer.chains.node import address

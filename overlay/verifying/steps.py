@@ -9,7 +9,7 @@ from typing import Any
 
 from overlay import items
 from overlay.verifying import blocks, domains, members, pointing, satoshi
-from overlay.verifying.claim import HEADER, Claim, Mined, NotCheckedError, NotProvedError
+from overlay.verifying.claim import HEADER, Block, Claim, Mined, NotCheckedError, NotProvedError
 from overlay.verifying.domains import Hosts
 from overlay.verifying.linking import HeaderLinks
 from overlay.verifying.own import OwnSource
@@ -107,9 +107,7 @@ def block(context: Context) -> Finding:
     blocks.check_path(claim.tx, claim.block)
     blocks.check_beef(claim.tx, claim.block, claim.beef)
     time = int.from_bytes(claim.block.header[68:72], "little")
-    height = claim.block.height
-    shown = {"updatedHeight": height, "blockHeight": height, "timestamp": items.timestamp(time)}
-    name = claim.block.hash[::-1].hex()
+    name, shown = claim.block.hash[::-1].hex(), {"timestamp": items.timestamp(time)}
     return Finding(f"a merkle path leads from the transaction to the root of block {name}", shown)
 
 
@@ -129,7 +127,15 @@ def chain(context: Context) -> Finding:
         raise NotProvedError(
             f"it is on {caip2}, a network for tests, where anyone makes blocks: say --chain {caip2} if you expect that"
         )
-    return Finding(context.links.sentence(claim.block), {"caip2": caip2})
+    detail, height = context.links.sentence(claim.block), _height(context, claim.block)
+    return Finding(detail, {"caip2": caip2, "updatedHeight": height, "blockHeight": height})
+
+
+def _height(context: Context, mined: Block | None) -> Any:
+    """The height that a member of the item must be: proved only where what links the block says heights."""
+    height = mined.height if mined else None
+    is_proved = mined is not None and context.links.proves_height(mined)
+    return height if is_proved else members.Partly(lambda served: members.same(height, served))
 
 
 # -- where the satoshi is now ------------------------------------------------------------------------------------------
@@ -154,7 +160,7 @@ def lineage(context: Context) -> Finding:
     shown = {
         "outpoint": str(place.seat) if place.seat else None, "owner": owner,
         "status": "live" if place.seat else "burned", "app": place.fields.get("app", ""),
-        "createdHeight": first.height if first else None,
+        "createdHeight": _height(context, first),
     }  # fmt: skip
     if not claim.hops:
         return Finding("the transaction is the registration itself, and the satoshi is still there", shown)

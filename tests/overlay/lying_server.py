@@ -55,6 +55,7 @@ class Own:
     """A source of the user's own that says what a test wants."""
 
     name = "my node"
+    knows_heights = True
 
     def __init__(
         self,

@@ -136,8 +136,24 @@ def test_a_source_of_ones_own_on_another_chain_is_named_as_such(server: Server) 
         assert f"the chain of your own source my node does not link with what was served: at height {at:,}" in words(
             report, "chain"
         )
+    # one that has the block, and is another network's
+    other = [mined(bytes(32), time=1).hex()]
+    assert check(server, own=Own(holds=True, headers=other)).missing == ["chain", "lineage"]
     behind = Own(holds=None, headers=server.headers[:60])
     assert check(server, own=behind).missing == []
+
+
+def test_a_file_of_headers_proves_no_height(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "headers").write_bytes(bytes.fromhex("".join(server.headers)))
+    own = HeaderFile(tmp_path / "headers")
+    heights = {"updatedHeight", "blockHeight", "createdHeight"}
+    assert heights.isdisjoint(check(server).not_proved_members)
+    report = check(server, own=own)
+    assert report.missing == []
+    assert heights <= set(report.not_proved_members)
+    assert server.asked == [0]  # by the first of the two
+    server.items[UPDATED] |= {"updatedHeight": 7}
+    assert check(server, own=own).missing == ["listing"]
 
 
 def test_headers_are_asked_for_until_there_are_enough(server: Server) -> None:
