@@ -18,12 +18,14 @@ from indexer.store import FetchState
 from overlay.catalogue import Catalogue
 from overlay.commands.verify import _Local
 from overlay.verifying import NOT_CHECKED, PROVED, domains
+from parsers.pointer import build_split
 from tests.chainkit import ChainKit, agent, tool
+from tests.chainkit_scripts import map_tape, p2pkh
 from tests.fakes import MemoryChain
 from tests.https import Https
 from tests.indexing import Indexing
 from tests.overlay.asked_hosts import AskedHosts
-from tests.overlay.lying_server import REGTEST, Look, Server, check, look, words
+from tests.overlay.lying_server import REGTEST, Look, Own, Server, check, look, words
 from tests.overlay.test_cli import Run, alone, run
 from tests.pointing import Clock, card, digest, serves
 
@@ -176,6 +178,29 @@ def test_a_card_whose_hash_is_on_chain_is_proved_and_its_domain_asked(pointed: S
     assert words(report, "domain", PROVED) == f"{POINTED} serves the card that the pointer names"
     assert {"integrity", "domain", "name", "offers", "txid"}.isdisjoint(report.not_proved_members)
     assert {"anchors", "createdHeight"} <= set(report.not_proved_members)
+
+
+@pytest.mark.parametrize("coin", ["bsv", "btc", "ltc", "bch", "doge"])
+@pytest.mark.parametrize("form", ["domain", "split", "uri"])
+def test_a_pointer_is_proved_on_every_chain_and_in_every_form(tmp_path: Path, coin: str, form: str) -> None:
+    kit = ChainKit(coin)
+    id_ = "https://a.example/cards/alpha.json" if form == "uri" else POINTED
+    if form == "domain":
+        kit.mine(kit.point(POINTED, digest(ALPHA)))
+    else:
+        fields = {"app": "test", "type": "a2b", "hash": digest(ALPHA).hex(), "uri": id_}
+        scripts = build_split(POINTED, digest(ALPHA), 30) if form == "split" else [map_tape(fields)]
+        kit.mine(kit.spend([kit.fund()], [(10**6, p2pkh("alice")), *((0, script) for script in scripts)]))
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks, name="demo", coin=coin)) as indexing:
+        asyncio.run(indexing.catch_up())
+        (job,) = indexing.store.due_locators(10**15, 10)
+        indexing.writer.note_fetched(id_, serves(job.next_at + 1, ALPHA))
+        local = _Local(Catalogue(indexing.store))
+        report = check(
+            local, id_, hosts=AskedHosts(bodies={id_: ALPHA}), own=Own(holds=True), expected=f"{coin}:regtest"
+        )
+    assert report.missing == [], report.steps
+    assert "domain" not in report.not_proved_members
 
 
 def test_a_card_that_is_not_served_any_more_is_drifted_or_a_lie(pointed: Server) -> None:

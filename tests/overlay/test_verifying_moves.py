@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
+from overlay import items
 from overlay.commands.verify import _Local
 from overlay.verifying import Report
-from parsers import address, beef, bump
+from parsers import address, beef, bump, cards
+from parsers.cards import Kind
 from parsers.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
 from parsers.tx import read as read_tx
 from tests.chainkit import ChainKit, agent
-from tests.chainkit_scripts import p2pkh
+from tests.chainkit_scripts import p2pkh, tapscript
 from tests.headers import header as mined
 from tests.overlay.lying_server import Look, Own, Server, check, look, words
 
@@ -201,3 +205,29 @@ def test_the_app_and_the_created_height_follow_from_the_way(kit: ChainKit, look:
     for lie in ({"app": "test"}, {"createdHeight": item["createdHeight"] + 3}):
         server.items[str(first)] = item | lie
         assert check(server, str(first)).missing == ["listing"]
+
+
+def test_an_envelope_of_another_satoshi_in_the_same_output_is_no_revision(look: Look) -> None:
+    """By ordinal theory two satoshis may end in one output; each is spoken to by its own input alone (law 3a)."""
+    kit = ChainKit("ltc")
+    first = kit.reveal(agent("Mine"))
+    kit.mine(first)
+    card = json.dumps(agent("Stranger's")).encode()
+    stack = (b"\x51" * 64, tapscript(card, map={"app": "test", "type": "a2b-agent"}), b"\xc0" + b"\x52" * 32)
+    both = kit.spend([first, kit.fund()], [(10**6, p2pkh("bob"))], witnesses=[(), stack])
+    kit.mine(both)
+    server = Server(look(kit, "ltc"), str(first))
+    own = Own(holds=True)
+    assert check(server, str(first), own=own, expected="ltc:regtest").missing == []
+    proof, item = server.proofs[str(first)], server.items[str(first)]
+    (registered,) = [{name: proof[name] for name in proof["after"][0]}]
+    server.proofs[str(first)] = proof | proof["current"] | {"before": [registered], "after": []}
+    del server.proofs[str(first)]["current"]
+    server.items[str(first)] = item | items.shown(cards.read(card, Kind.AGENT)) | {
+        "txid": both.hex_id, "cardSha256": sha256(card).hexdigest(), "updatedHeight": proof["current"]["height"],
+        "blockHeight": proof["current"]["height"], "cheapest": None,
+    }  # fmt: skip
+    server.cards[str(first)] = card
+    report = check(server, str(first), own=own, expected="ltc:regtest")
+    assert set(report.missing) >= {"registration", "lineage"}
+    assert "the last valid card on the way is at" in words(report, "registration")
