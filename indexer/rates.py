@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -20,7 +20,7 @@ from indexer.outliers import believed, left_out
 from indexer.rate_feed import FeedClient, RatesRefusedError, Told
 from indexer.rate_urls import RateFeed
 from indexer.store import StoreUnavailableError
-from indexer.store.rates import Quote, Quotes
+from indexer.store.rates import REFUSED, Quote, Quotes
 from parsers.rates import Rates
 
 FUTURE_SECONDS = 300
@@ -84,7 +84,8 @@ class RatesLoop:
 
     def _begin(self) -> None:
         """What was believed before a restart still speaks; quotes of feeds that are configured no more do not count."""
-        self._quotes.retire([feed.name for feed in self._feeds], int(self._clock()))
+        names = [feed.name for feed in self._feeds]
+        self._quotes.retire([*names, *(name + REFUSED for name in names)], int(self._clock()))
         for feed in self._feeds:
             for quote in reversed(self._quotes.history(feed.name, PAST_QUOTES)):
                 self._remember(quote)
@@ -107,16 +108,31 @@ class RatesLoop:
         now = int(self._clock())
         tables = [answer if isinstance(answer, Rates) else None for answer in answers]
         kept = []
+        refused = []
         for number, rates in enumerate(believed(tables, [self._told_before(feed, now) for feed in self._feeds])):
             heard, quote = self._judged(number, answers[number], rates)
             self._say(self.heard[number], heard)
             self.heard[number] = heard
             if quote is not None:
                 kept.append(quote)
-        await asyncio.to_thread(self._quotes.keep, kept)
+            if (table := tables[number]) is not None and heard.left_out:
+                refused.append(self._instead(number, table, rates, heard.left_out))
+        await asyncio.to_thread(self._quotes.keep, [*kept, *refused])
         for quote in kept:
             self._remember(quote)
         self._changed()
+
+    def _instead(self, number: int, told: Rates, rates: Mapping[str, Decimal], left_out: Sequence[str]) -> Quote:
+        """What stands in for the currencies whose rates are refused now: their last good rates beside the believed
+        ones, used after every feed, until the first of them is too old. Without any good ones: the refused rates, never
+        to be used, so that the refusal is known where prices are converted."""
+        feed, past = self._feeds[number], self._past[self._feeds[number].name]
+        good = {currency: past[currency] for currency in left_out if currency in past}
+        until = min((until for _, until in good.values()), default=0)
+        last = {currency: rate for currency, (rate, _) in good.items()} or {each: told.rates[each] for each in left_out}
+        at = until - self._max_age if good else told.at
+        table = replace(told, rates={feed.base: Decimal(1), **rates, **last}, at=at, until=until)
+        return Quote(feed=feed.name + REFUSED, rank=len(self._feeds) + number, since=at, table=table)
 
     def _remember(self, quote: Quote) -> None:
         """Each currency by itself: one that was left out since still speaks for as long as its quote may be used."""

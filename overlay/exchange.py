@@ -25,6 +25,9 @@ KEPT_SECONDS, MOST_KEPT = 600, 64
 """How long, and how many, tables are kept after newer ones came: who is leafing through an order by price goes on in
 it."""
 
+CONTRADICTED = "they contradict what was told before, or by other feeds, by more than half"
+"""Why quotes are refused."""
+
 _ATTRIBUTES = ("base", "source", "at", "until", "rates")
 
 
@@ -35,12 +38,15 @@ class Exchange:
     def __init__(self, read: Callable[[], Sequence[Quote]] = tuple, clock: Callable[[], float] = time.time) -> None:
         self._read, self._clock = read, clock
         self._tables: tuple[Rates, ...] = ()
+        self._refused: tuple[Rates, ...] = ()
         self._crosses: dict[tuple[Rates, str], dict[str, Decimal]] = {}
         self._kept: OrderedDict[str, tuple[Rates, float]] = OrderedDict()
 
     def look(self) -> None:
         """Take what is stored now. Raises what the database raises."""
-        tables = tuple(quote.table for quote in self._read())
+        quotes = self._read()
+        tables = tuple(quote.table for quote in quotes)
+        self._refused = tuple(quote.table for quote in quotes if quote.is_refused)
         if [_members(each) for each in tables] != [_members(each) for each in self._tables]:
             self._keep()
             self._tables, self._crosses = tables, {}
@@ -84,12 +90,21 @@ class Exchange:
 
     def missing(self, currency: str) -> tuple[str, str]:
         """Why nothing can be converted into a currency that no usable table quotes: a code and a sentence."""
+        believed = (each for each in self._tables if each not in self._refused)
+        if not any(currency in each.rates for each in believed) and any(
+            currency in each.rates for each in self._refused
+        ):
+            return "refused-quote", f"the quotes of {currency!a} that feeds tell now are refused: {CONTRADICTED}"
         if self.usable():
             return "no-quote", f"no feed of exchange rates quotes {currency!a}"
         if self._tables:
             age = min(self._age(each) for each in self._tables)
             return "stale-rates", f"the newest exchange rates are {age:,} s old, too old to be used"
         return "no-rates", "there are no exchange rates"
+
+    def stands_in(self, table: Rates) -> bool:
+        """Whether a table holds last good rates in place of some that are refused now."""
+        return table in self._refused
 
     def stamp(self) -> tuple[object, ...]:
         """What tells the tables in use from any others."""
@@ -108,7 +123,8 @@ class Exchange:
         if heard:
             return found | {"feeds": [_heard(each, self._clock()) for each in heard]}
         usable = self.usable()
-        return found | {"feeds": [self.told(each) | {"usable": each in usable} for each in self._tables]}
+        feeds = [each for each in self._tables if each not in self._refused]
+        return found | {"feeds": [self.told(each) | {"usable": each in usable} for each in feeds]}
 
     def _age(self, table: Rates) -> int:
         return max(0, int(self._clock()) - table.at)

@@ -17,6 +17,9 @@ from parsers.rates import Rates
 KEPT = 5_000
 """Rows of history that are kept of each feed: as many different tables."""
 
+REFUSED = "!refused"
+"""What follows the name of a feed in that of the quote which stands in for what is refused of it."""
+
 _KEEPING = 0x61326278
 """PostgreSQL advisory lock under which quotes are written ("a2bx")."""
 
@@ -31,6 +34,11 @@ class Quote:
     since: int
     table: Rates
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether it holds the currencies of which the feed's answer is refused now, at their last good rates."""
+        return self.feed.endswith(REFUSED)
+
 
 class Quotes:
     """The quotes in one database; safe to use from several threads and processes at once."""
@@ -39,9 +47,11 @@ class Quotes:
         self._engine = engine
 
     def keep(self, found: Sequence[Quote], kept: int = KEPT) -> None:
-        """Remember what was told now: a feed that tells the same as before has its newest row prolonged. All or
-        nothing. Raises StoreError when the database refuses."""
+        """Remember what was told now: a feed that tells the same as before has its newest row prolonged. Quotes that
+        stand in for what is refused are replaced as a whole. All or nothing. Raises StoreError when the database
+        refuses."""
         with writing(self._engine, _KEEPING) as connection:
+            connection.execute(delete(quotes).where(quotes.c.feed.endswith(REFUSED)))
             for quote in found:
                 _keep(connection, quote)
                 _trim(connection, quote.feed, kept)

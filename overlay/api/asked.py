@@ -12,7 +12,7 @@ from overlay.api.params import MAX_OFFSET, SEARCH, STATUSES, read
 from overlay.api.problems import BadRequestError, Fault
 from overlay.api.values import shown
 from overlay.engines import Cursor
-from overlay.exchange import Exchange, version
+from overlay.exchange import CONTRADICTED, Exchange, timestamp, version
 from overlay.query import Operators, Query
 from overlay.search import asked_words
 from overlay.search.asked_words import AskedWords
@@ -250,6 +250,12 @@ def _on_prices(
     else:
         detail = f"offers in a currency that {table.source} does not quote were not compared by price"
         yield Fault("quoted-only", detail)
+        if exchange.stands_in(table):
+            used = f"the last good quote is used instead, of {timestamp(table.at)}"
+            detail = (
+                f"quotes of {shown(price_currency)} that {table.source} tells now are refused: {CONTRADICTED}; {used}"
+            )
+            yield Fault("refused-quote", detail)
 
 
 def _on_heights(found: Mapping[str, Any], names: tuple[str, ...], height_chain: str | None) -> Iterable[Fault]:

@@ -162,6 +162,40 @@ async def test_a_leap_is_an_outlier_until_the_past_is_too_old_to_object(bench: B
     assert bench.usable() == d(BSV=1, USD=500, EUR=400)
 
 
+async def test_a_refused_leap_of_one_currency_leaves_its_last_good_quote(bench: Bench, server: RateServer) -> None:
+    feed = server.feed("BSV", "/a")
+    bench.over(feed)
+    server.tell("/a", {"USD": 50, "EUR": 40})
+    assert await bench.round() == [""]
+    told = bench.clock.now
+    server.tell("/a", {"USD": 500, "EUR": 41})
+    assert await bench.round() == [""]
+    assert bench.loop is not None
+    assert bench.loop.heard[0].left_out == ("USD",)
+    own, instead = bench.quotes.newest()
+    assert (own.table.rates, own.is_refused, own.table.at) == (d(BSV=1, EUR=41), False, told + 60)
+    assert (instead.table.rates, instead.is_refused) == (d(BSV=1, EUR=41, USD=50), True)
+    assert (instead.table.at, instead.table.until) == (told, told + 3600), "it becomes no younger"
+    bench.over(feed)  # as after a restart
+    assert await bench.round() == [""]
+    assert bench.quotes.newest()[1].table.rates["USD"] == 50
+    server.tell("/a", {"USD": 51, "EUR": 41})
+    assert await bench.round() == [""]
+    (own,) = bench.quotes.newest()
+    assert own.table.rates == d(BSV=1, EUR=41, USD=51)
+
+
+async def test_what_no_two_feeds_agree_on_is_known_to_be_refused(bench: Bench, server: RateServer) -> None:
+    bench.over(*(server.feed("BSV", path) for path in ("/a", "/b", "/c")))
+    for path, dollars in (("/a", 50), ("/b", 500), ("/c", 5000)):
+        server.tell(path, {"USD": dollars, "EUR": 40})
+    await bench.round()
+    newest = bench.quotes.newest()
+    assert [quote.is_refused for quote in newest] == [False] * 3 + [True] * 3
+    assert all("USD" not in quote.table.rates for quote in newest[:3])
+    assert all(quote.table.until <= bench.clock.now for quote in newest[3:]), "never to be used"
+
+
 async def test_a_feed_that_others_contradict_is_refused_and_the_next_one_used(bench: Bench, server: RateServer) -> None:
     bench.over(server.feed("BSV", "/a"), server.feed("USD", "/b"), server.feed("BSV", "/c"))
     server.tell("/a", {"USD": 5000})

@@ -88,6 +88,39 @@ def test_what_cannot_be_converted_is_said_to_be_so_and_why(tables: tuple[Rates, 
     assert ask("priceCurrency=gbp", exchange(*tables)).notes == ()
 
 
+def beside(believed: Rates, instead: Rates) -> Exchange:
+    """Rates of a feed of which some are refused now, and what stands in for these."""
+    quotes = [
+        Quote(feed="a", rank=0, since=0, table=believed),
+        Quote(feed="a!refused", rank=1, since=0, table=instead),
+    ]
+    found = Exchange(lambda: quotes, lambda: NOW)
+    found.look()
+    return found
+
+
+def test_the_last_good_quote_is_used_for_a_refused_one_and_the_answer_says_so() -> None:
+    instead = table("https://a.example", "BSV", 600, USD="50", EUR="41")
+    told = beside(table("https://a.example", "BSV", EUR="41"), instead)
+    asked = ask("priceCurrency=usd&maxPrice=5", told)
+    assert asked.rates is instead
+    assert asked.query.rates["BSV"] == 50
+    assert "EUR" in asked.query.rates
+    assert [note.code for note in asked.notes] == ["quoted-only", "refused-quote"]
+    assert "are refused" in asked.notes[1].detail
+    assert ask("priceCurrency=eur&maxPrice=5", told).rates is not instead
+    status = told.status()
+    assert status is not None
+    assert len(status["feeds"]) == 1
+
+
+def test_a_quote_that_is_refused_is_not_said_to_be_missing() -> None:
+    told = beside(table("https://a.example", "BSV", EUR="41"), table("https://a.example", "BSV", 3600, USD="50"))
+    asked = ask("priceCurrency=usd&maxPrice=5", told)
+    assert ([note.code for note in asked.notes], asked.unapplied) == (["refused-quote"], ["priceCurrency"])
+    assert told.missing("GBP")[0] == "no-quote"
+
+
 def test_where_prices_are_converted_the_answer_says_which_offers_were_not_compared() -> None:
     asked = ask("priceCurrency=usd&maxPrice=5", exchange(FIRST))
     assert asked.unapplied == []
