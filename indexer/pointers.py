@@ -117,11 +117,7 @@ def resolve(anchors: Iterable[Anchor], facts: Facts, readable: Readable) -> Stan
     """How the listing of an id that anybody may point at stands; None while there is nothing to list."""
     ordered = in_order(anchors)
     met = tuple(met_by(anchor, facts) for anchor in ordered)
-    hashed = [
-        _Claim(number, anchor, fact, fact.sha256, max(fact.first_at, anchor.seen_at or 0))
-        for number, (anchor, fact) in enumerate(zip(ordered, met, strict=True))
-        if fact is not None and readable(fact.sha256, anchor.kind)
-    ]
+    hashed = _hashed(ordered, met, readable)
     won = _winner(hashed) or _winner(list(_loose(ordered, facts, readable)))
     if won is None:
         return None
@@ -150,6 +146,29 @@ class _Claim:
     fact: Fact
     what: object
     at: int
+
+
+def _hashed(ordered: Sequence[Anchor], met: Sequence[Fact | None], readable: Readable) -> list[_Claim]:
+    """The claims of the anchors that are met."""
+    return [
+        _Claim(number, anchor, fact, fact.sha256, max(fact.first_at, anchor.seen_at or 0))
+        for number, (anchor, fact) in enumerate(zip(ordered, met, strict=True))
+        if fact is not None and readable(fact.sha256, anchor.kind)
+    ]
+
+
+def drifts(anchors: Iterable[Anchor], facts: Facts, readable: Readable, served: Iterable[Drift]) -> list[Drift]:
+    """Of what was `served` at the locator of an id, the oldest first: all that was not the card listed by its hash at
+    that time (law 10). Bytes that a CID names cannot drift."""
+    ordered = in_order(anchors)
+    hashed = _hashed(ordered, [met_by(anchor, facts) for anchor in ordered], readable)
+    found = []
+    for each in served:
+        # a fetch begun in the millisecond in which an anchor was seen does not meet it (law 9)
+        listed = _winner([c for c in hashed if c.at <= each.since and (c.anchor.seen_at or 0) < each.since])
+        if listed is not None and not listed.fact.by_cid and listed.fact.sha256 != each.sha256:
+            found.append(each)
+    return found
 
 
 def _loose(ordered: Sequence[Anchor], facts: Facts, readable: Readable) -> Iterator[_Claim]:

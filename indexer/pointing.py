@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
+from indexer import pointers
 from indexer.facts import EventKind
-from indexer.pointers import Anchor, Facts, Standing, resolve, resolve_entry
+from indexer.pointers import Anchor, Drift, Facts, Standing, resolve, resolve_entry
 from indexer.store import Known, Store, pointed
 from parsers import cards
 from parsers.cards import Kind
@@ -64,6 +65,22 @@ def pointings(store: Store, ids: Iterable[str]) -> Iterator[Pointing]:
 def pointing(store: Store, id_: str) -> Pointing | None:
     """What points at an id, None when nothing does."""
     return next(pointings(store, [id_]), None)
+
+
+def drifts(store: Store, id_: str) -> list[Drift]:
+    """What the locator of an id served instead of the card that was listed, the newest first; nothing of entries of
+    registries, which name no hash."""
+    found = next(iter(pointed.anchors(store.engine, [id_]).values()), None)
+    if found is None or is_entry(id_):
+        return []
+    locators = {anchor.locator for anchor in found.anchors if anchor.locator is not None}
+    facts = pointed.facts(store.engine, locators)
+    is_card = partial(_Shelf(store).is_card, id_)
+    past = pointers.drifts(found.anchors, facts, is_card, pointed.served(store.engine, locators))
+    now = standing.drift if (standing := resolve(found.anchors, facts, is_card)) is not None else None
+    if now is not None and now.sha256 not in {each.sha256 for each in past}:
+        past.append(now)  # seen by an earlier version, which did not write down what was served one after the other
+    return past[::-1]
 
 
 def _look(store: Store, ids: list[str]) -> Iterator[Pointing]:

@@ -9,7 +9,8 @@ from itertools import pairwise
 
 from indexer import store
 from indexer.facts import Event, Status
-from indexer.pointing import Pointing, is_outpoint, pointing, pointings
+from indexer.pointers import Drift
+from indexer.pointing import Pointing, drifts, is_outpoint, pointing, pointings
 from indexer.store import pointed as anchors
 from indexer.store.badges import Badge
 from indexer.store.proofs import kept, run
@@ -85,6 +86,10 @@ class Catalogue:
             *(Revision(each.event, None, None, None) for each in reversed(story.pending)),
             *(Revision(past.event, past.height, past.hash, past.time) for past in reversed(story.confirmed)),
         ]
+
+    def drifts(self, id: str, /) -> list[Drift]:  # noqa: A002
+        """What was served at the address of a pointer instead of the card that it lists, the newest first (law 10)."""
+        return [] if is_outpoint(id) else drifts(self._store, id)
 
     def card(self, sha256: bytes, /) -> bytes | None:
         """Card bytes by their SHA-256, None when they were never kept."""

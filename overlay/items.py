@@ -105,7 +105,7 @@ class Subject:
         standing = self.pointing.standing if self.pointing else None
         if standing is None:
             return bool(self.host) and self.verified
-        return bool(pointed.host(standing.anchor.locator or "")) and standing.integrity is not Integrity.UNHASHED
+        return bool(pointed.host(standing.anchor.locator or "")) and standing.integrity is Integrity.HASH_VERIFIED
 
     @property
     def all_warnings(self) -> tuple[Reason, ...]:

@@ -16,6 +16,7 @@ from overlay.news import News
 from parsers.tx import Outpoint
 
 if TYPE_CHECKING:
+    from indexer.pointers import Drift
     from indexer.pointing import Pointing
     from indexer.progress import Progress
     from indexer.store.badges import Badge
@@ -124,6 +125,10 @@ class Store(Protocol):
 
     def history(self, registration_id: str, /) -> list[Revision]:
         """Every revision, newest first; empty when nobody knows the id."""
+        ...
+
+    def drifts(self, id: str, /) -> Sequence[Drift]:  # noqa: A002
+        """What was served at the address of a pointer instead of the card that it lists, the newest first."""
         ...
 
     def card(self, sha256: bytes, /) -> bytes | None:

@@ -16,10 +16,13 @@ from sqlalchemy import Connection, Engine, Select, and_, delete, exists, func, i
 from sqlalchemy.dialects import postgresql, sqlite
 
 from indexer.store.batches import batches
-from indexer.store.tables import cards, events, fetches, locators, sightings
+from indexer.store.tables import cards, events, fetches, locators, servings, sightings
 
 KEPT = 16
 """Facts that are kept of a locator: those that an anchor names, then the latest."""
+
+KEPT_SERVINGS = 64
+"""Changes of what a locator serves that are kept."""
 
 KEPT_BODIES = 2
 """Bodies that are kept of those that no anchor names by their hash."""
@@ -132,6 +135,8 @@ def note(connection: Connection, locator: str, outcome: Outcome) -> list[str]:
     _trim(connection, locator)
     now = _state(row, outcome)
     connection.execute(update(locators).where(locators.c.locator == locator).values(**now))
+    if now["serving"] != row["serving"]:
+        _note_serving(connection, locator, now["serving"], outcome.begun_ms)
     is_news = before != tuple(now[name] for name in ("state", "reason", "detail", "serving"))
     if not is_news and not _says_more(connection, locator, kept, _facts(connection, locator)):
         return []
@@ -177,6 +182,17 @@ def _keep(connection: Connection, locator: str, served: Served, begun: int) -> N
     elif begun >= found["last_at"]:
         news = {"url": served.url, "by_cid": served.by_cid or found["by_cid"], "last_at": begun}
         connection.execute(update(fetches).where(*known).values(**news))
+
+
+def _note_serving(connection: Connection, locator: str, sha256: bytes, begun: int) -> None:
+    """Write down that a locator serves other bytes now than before."""
+    row = {"locator": locator, "since": begun, "sha256": sha256}
+    connection.execute(_insert(connection, servings).on_conflict_do_nothing(), [row])
+    ours = servings.c.locator == locator
+    newest = select(servings.c.since).where(ours).order_by(servings.c.since.desc())
+    over = connection.execute(newest.offset(KEPT_SERVINGS).limit(1)).scalar()
+    if over is not None:
+        connection.execute(delete(servings).where(ours, servings.c.since <= over))
 
 
 def _insert(connection: Connection, table: Any) -> Any:

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, func, select
 
 from indexer.facts import EventKind
-from indexer.pointers import Anchor, Fact
+from indexer.pointers import Anchor, Drift, Fact
 from indexer.store import rows, stories
 from indexer.store.batches import batches
 from indexer.store.stories import Revision
-from indexer.store.tables import events, fetches, meta, sightings
+from indexer.store.tables import events, fetches, meta, servings, sightings
 
 FEW = 128
 """Anchors of an id that are read whole."""
@@ -50,6 +50,16 @@ def facts(engine: Engine, locators: Iterable[str]) -> Facts:
                 fact = Fact(row.sha256, row.first_at, row.last_at, row.url, row.by_cid)
                 found[row.locator].append(fact)
     return dict(found)
+
+
+def served(engine: Engine, locators: Iterable[str]) -> list[Drift]:
+    """What these locators served one after the other, each since when, the oldest first."""
+    found: list[Drift] = []
+    with engine.connect() as connection:
+        for batch in batches(locators):
+            rows = connection.execute(select(servings).where(servings.c.locator.in_(batch)))
+            found += [Drift(row.sha256, row.since) for row in rows]
+    return sorted(found, key=lambda each: each.since)
 
 
 def anchors(engine: Engine, ids: Iterable[str]) -> dict[str, Pointed]:

@@ -306,6 +306,16 @@ locators = Table(
 failed or given-up; `reason` a code of `indexer.fetching.reasons`, "" for none. `next_at` is null where nothing is due;
 `serving` is the SHA-256 of what it served last, unchanged since `serving_since`; `validators` JSON by URL."""
 
+servings = Table(
+    "servings",
+    metadata,
+    Column("locator", _TEXT, primary_key=True),
+    Column("since", BigInteger, primary_key=True, autoincrement=False),
+    Column("sha256", LargeBinary, nullable=False),
+)
+"""What a locator served one after the other: bytes with this SHA-256 in fetches begun `since` then (milliseconds since
+1970), until the next row. The newest 64 of a locator are kept: what drifted is read from them (law 10)."""
+
 badges = Table(
     "badges",
     metadata,

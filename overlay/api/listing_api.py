@@ -114,7 +114,11 @@ def revisions(store: Store, text: str) -> dict[str, Any]:
     history = store.history(plain) if _is_id(plain) else []
     if not history:
         find(store, plain, text)
-    return {"id": plain, "revisions": [revision(each) for each in history]}
+    told = {"id": plain, "revisions": [revision(each) for each in history]}
+    drifts = [
+        {"cardSha256": each.sha256.hex(), "since": items.milliseconds(each.since)} for each in store.drifts(plain)
+    ]
+    return told | {"drifts": drifts} if drifts else told
 
 
 def card_of(store: Store, text: str) -> tuple[bytes, bytes]:

@@ -268,7 +268,13 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Suggestions": record({"items": several(record({"text": TEXT, "kind": TEXT}, {"id": TEXT}))}),
-    "History": record({"id": TEXT, "revisions": several(ref("Revision"))}),
+    "History": record(
+        {"id": TEXT, "revisions": several(ref("Revision"))},
+        {
+            "drifts": several(record({"cardSha256": TXID, "since": TIME}))
+            | {"description": "What its address served instead of the card listed at that time, the newest first."}
+        },
+    ),
     "Revision": record(
         {
             "outpoint": maybe(OUTPOINT),

@@ -55,6 +55,8 @@ def history(asked: Namespace) -> int:
     if asked.json:
         say_json(found)
         return 0
+    for drift in found.get("drifts", ()):
+        say(f"{one(drift['since'])}  drifted  served {drift['cardSha256']} instead of the card")
     for revision in found["revisions"]:
         for line in _revision(revision):
             say(line)

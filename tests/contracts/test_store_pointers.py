@@ -9,9 +9,10 @@ import pytest
 from sqlalchemy import func, select, update
 
 from indexer.facts import EventKind
-from indexer.store import FetchState, Served, Store, Writer
-from indexer.store.fetched import KEPT
-from indexer.store.tables import cards, fetches, locators, sightings
+from indexer.pointing import drifts
+from indexer.store import FetchState, Served, Store, Writer, connect, pointed
+from indexer.store.fetched import KEPT, KEPT_SERVINGS
+from indexer.store.tables import cards, fetches, locators, servings, sightings
 from parsers.cards import Kind
 from parsers.reasons import Reason
 from tests.facts import born, name, says
@@ -223,6 +224,32 @@ def test_a_host_that_serves_something_else_each_time_fills_nothing(store: Store,
     with store.engine.connect() as connection:
         bodies = set(connection.execute(select(cards.c.body)).scalars())
     assert bodies == {ALPHA, card("39"), card("38")}
+
+
+def test_what_is_served_one_after_the_other_is_written_down(store: Store, writer: Writer, clock: Clock) -> None:
+    writer.append("demo", [says("1", points("a.example", ALPHA))])
+    other = {"state": FetchState.MISMATCH, "reason": "fetch-mismatch"}
+    bodies = [ALPHA, BETA, BETA, ALPHA, *(b"%d" % number for number in range(KEPT_SERVINGS - 3))]
+    times = [clock.tick() for _ in bodies]
+    for at, body in zip(times, bodies, strict=True):
+        writer.note_fetched("a.example", serves(at, body, **({} if body == ALPHA else other)))
+    writer.note_fetched("a.example", fails(clock.tick()))
+    changes = [(digest(body), at) for number, (at, body) in enumerate(zip(times, bodies, strict=True)) if number != 2]
+    assert pointed.served(store.engine, ["a.example", "b.example"]) == changes
+    assert drifts(store, "a.example") == [(sha256, at) for sha256, at in changes[::-1] if sha256 != digest(ALPHA)]
+    writer.note_fetched("a.example", serves(clock.tick(), BETA, **other))
+    assert pointed.served(store.engine, ["a.example"]) == [*changes[1:], (digest(BETA), clock.now)]
+
+
+def test_a_drift_that_an_earlier_version_saw_is_told(store: Store, writer: Writer, clock: Clock) -> None:
+    writer.append("demo", [says("1", points("a.example", ALPHA))])
+    writer.note_fetched("a.example", serves(clock.tick(), ALPHA))
+    writer.note_fetched("a.example", serves(clock.tick(), BETA, state=FetchState.MISMATCH, reason="fetch-mismatch"))
+    with store.engine.begin() as connection:
+        servings.drop(connection)
+    again = connect(store.engine.url.render_as_string(hide_password=False))
+    assert drifts(Store(again), "a.example") == [(digest(BETA), clock.now)]
+    again.dispose()
 
 
 def test_bodies_that_others_need_are_not_dropped(store: Store, writer: Writer, clock: Clock) -> None:

@@ -307,8 +307,32 @@ async def test_a_listing_that_drifts_stays_and_says_so(registry: Registry) -> No
     (warning,) = [each for each in item["warnings"] if each["code"] == "drifted"]
     assert since in warning["detail"]
     assert await registry.found(verified="true") == ["a.example"]
+    assert item["domain"]["verified"] is False
     registry.fetched("a.example", ALPHA)
-    assert (await registry.listing("a.example"))["integrity"] == "hash-verified"
+    item = await registry.listing("a.example")
+    assert (item["integrity"], item["domain"]["verified"]) == ("hash-verified", True)
+
+
+async def test_each_drift_is_in_the_history_with_its_hash_and_time(registry: Registry) -> None:
+    other = {"state": FetchState.MISMATCH, "reason": "fetch-mismatch"}
+    registry.block("1", points("a.example", ALPHA))
+    registry.fetched("a.example", ALPHA)
+    assert "drifts" not in await registry.get("/v1/listings/a.example/history")
+    registry.fetched("a.example", b"front page", **other)  # until 22:13:22
+    registry.fetched("a.example", b"front page", **other)
+    registry.fetched("a.example", ALPHA)
+    registry.fetched("a.example", BETA, **other)
+    registry.block("2", points("a.example", BETA, "update"))
+    registry.fetched("a.example", BETA)
+    registry.fetched("a.example", ALPHA)
+    history = await registry.get("/v1/listings/a.example/history")
+    assert [each["cardSha256"] for each in history["drifts"]] == [
+        digest(body).hex() for body in (ALPHA, BETA, b"front page")
+    ]
+    times = [each["since"] for each in history["drifts"]]
+    assert (times == sorted(times, reverse=True), len(set(times))) == (True, 3)
+    assert times[-1] == "2023-11-14T22:13:22Z"
+    assert len(history["revisions"]) == 2
 
 
 async def test_every_listing_of_a_chain_with_unproved_headers_says_so(registry: Registry) -> None:

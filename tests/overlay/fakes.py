@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from indexer.facts import BlockRef, Event, EventKind, Proof, State, Status
+from indexer.pointers import Drift
 from indexer.pointing import Pointing
 from indexer.store.proofs import Proved
 from indexer.store.requests import Request
@@ -128,6 +129,9 @@ class FakeStore:
 
     def history(self, registration_id: str, /) -> list[Revision]:
         return self.histories.get(registration_id, [])
+
+    def drifts(self, _: str, /) -> list[Drift]:
+        return []
 
     def card(self, sha: bytes, /) -> bytes | None:
         return next((each.card_body for each in self.listings.values() if each.state.card == sha), None)
