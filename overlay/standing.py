@@ -18,6 +18,7 @@ from indexer.store.rates import Quotes
 from overlay.engines import Engine, UnavailableError
 from overlay.exchange import Exchange
 from overlay.feed import Feed
+from overlay.listed_pointers import ListedPointers
 from overlay.services import in_configured_order
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Standing:
         self._hashes: dict[str, tuple[int, bytes, str | None]] = {}
         self._counts: dict[str, tuple[tuple[int | None, bytes], dict[str, int]]] = {}
         self._feed = Feed(store, engine) if engine else None
+        self._pointers = ListedPointers(store)
         self._rates: RatesLoop | None = None
         self.exchange = Exchange(Quotes(store.engine).newest)
         self.came_to: Mapping[str, int] = {}
@@ -153,7 +155,7 @@ class Standing:
     def status(self) -> dict[str, Any]:
         """CONTRACT's Status."""
         names = in_configured_order(self._settings, {name: each.caip2 for name, each in self.progress.items()})
-        counts = [self._counted(self.progress[name]) for name in names]
+        counts = [*(self._counted(self.progress[name]) for name in names), self._pointers.counts()]
         return {
             "version": self._version,
             "chains": [self._chain(self.progress[name]) for name in names],

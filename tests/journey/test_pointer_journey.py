@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -27,8 +28,9 @@ from overlay.engines import ENGINES, open_engine
 from overlay.feed import Feed
 from overlay.ports import Services
 from overlay.services import diagnose
+from overlay.standing import Standing
 from parsers.cards import Kind
-from tests.facts import born, name, says, state
+from tests.facts import CARD, born, name, says, state
 from tests.overlay.calls import raw
 from tests.overlay.conftest import Serve, serve
 from tests.pointing import Clock, card, digest, fails, points, serves
@@ -161,6 +163,42 @@ async def test_a_pointer_is_listed_once_its_card_is_fetched_and_its_hash_met(reg
     ]  # fmt: skip
     assert (item["anchorCount"], item["fetchedFrom"], item["outpoint"]) == (1, WELL_KNOWN, f"{txid}_0")
     assert (item["origin"], item["warnings"]) == (None, (await registry.listing("a.example"))["warnings"])
+
+
+async def test_status_home_page_and_search_count_the_same(registry: Registry) -> None:
+    standing = Standing(Settings.load({"data": "nowhere"}), registry.store, None, "test")
+
+    async def totals() -> tuple[int, int, int]:
+        """What status says is live, what the search finds, and what the home page shows."""
+        standing.look()
+        found = (await registry.get("/v1/search"))["total"]
+        page, _ = await registry.body("/")
+        shown = re.search(rb'id="count" role="status">(\d+ listings?|Nothing found)<', page)
+        assert shown is not None
+        number = 0 if shown[1] == b"Nothing found" else int(shown[1].split()[0])
+        return standing.status()["listings"]["live"], found, number
+
+    assert await totals() == (0, 0, 0)
+    registry.block(
+        "1",
+        born("x", height=1),
+        points("a.example", ALPHA),
+        points(PAGE, BETA, "page"),
+        cards={CARD: card("Inscribed")},
+    )
+    assert await totals() == (1, 1, 1)
+    registry.fetched("a.example", ALPHA)
+    registry.fetched(PAGE, ALPHA, state=FetchState.MISMATCH, reason="fetch-mismatch")
+    assert await totals() == (2, 2, 2)
+    registry.fetched(PAGE, BETA)
+    assert await totals() == (3, 3, 3)
+    registry.block("2", points("c.example", card("Gamma")), points("d.example"))
+    registry.fetched("c.example", card("Gamma"))
+    registry.fetched("d.example", b'{"no": "card"}', state=FetchState.UNHASHED)
+    assert await totals() == (4, 4, 4)
+    assert Standing(Settings.load({"data": "nowhere"}), registry.store, None, "test").status()["listings"]["live"] == 4
+    registry.reorg("1")
+    assert await totals() == (3, 3, 3)
 
 
 async def test_the_card_is_served_in_the_exact_bytes_that_were_fetched(registry: Registry) -> None:
