@@ -13,8 +13,16 @@ _HEIGHT = "SELECT max(height) FROM blocks WHERE chain = ?"
 def heights(file: Path) -> dict[str, int]:
     """The height of each chain, by its name. Raises OSError when the file is no database of ours."""
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as database:
-            found = {name: database.execute(_HEIGHT, (name,)).fetchone()[0] for (name,) in database.execute(_NAMES)}
+        try:
+            found = _heights(file, "mode=ro")
+        except sqlite3.OperationalError:
+            # where its write-ahead log cannot be made; and then nobody writes
+            found = _heights(file, "mode=ro&immutable=1")
     except sqlite3.Error as error:
         raise OSError(f"cannot read {file}: {error}") from error
     return {name: height for name, height in found.items() if height is not None}
+
+
+def _heights(file: Path, options: str) -> dict[str, int | None]:
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?{options}", uri=True)) as database:
+        return {name: database.execute(_HEIGHT, (name,)).fetchone()[0] for (name,) in database.execute(_NAMES)}

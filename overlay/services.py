@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.settings import Settings, SettingsError
+from overlay.read_only import is_writable, readable_copy, say_read_only
 
 if TYPE_CHECKING:
     from indexer.asking import Known
@@ -84,6 +85,7 @@ def open_store(settings: Settings, *, make: bool, read: bool = False) -> Store:
     """The store; with `make`, a new one where there is none; to `read` only, its replica where there is one. Raises
     StoreError, MissingError, OSError."""
     from indexer.store import Store, connect, unchecked
+    from indexer.store.database import connect_read_only
 
     if read and settings.database_read:
         if not (settings.database.startswith("postgres") and settings.database_read.startswith("postgres")):
@@ -97,6 +99,9 @@ def open_store(settings: Settings, *, make: bool, read: bool = False) -> Store:
         raise MissingError(
             f"there is no database {file}: `a2b up` makes one, and --url asks a running overlay somewhere else"
         )
+    elif file is not None and not (is_writable(file) and is_writable(file.parent)):
+        say_read_only(file.parent)
+        return Store(connect_read_only(file))
     return Store(connect(settings.database))
 
 
@@ -131,6 +136,9 @@ def open_index(settings: Settings, *, make: bool) -> Engine:
         )
     if make:
         make_data(settings)
+    elif path and not is_writable(Path(path)):
+        say_read_only(Path(path).parent)
+        return open_engine(f"{scheme}:{readable_copy(Path(path))}")
     return open_engine(settings.search)
 
 

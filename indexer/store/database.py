@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, insert, inspect, make_url, select, text
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor, ExceptionContext
@@ -43,6 +44,29 @@ class StoreUnavailableError(StoreError):
 
 
 log = logging.getLogger(__name__)
+
+
+def connect_read_only(file: Path) -> Engine:
+    """A connection pool for a SQLite file that this user cannot write, or beside which no files can be made.
+
+    While somebody writes it, what is committed is read from the write-ahead log; otherwise the file is read as one
+    that nobody changes. Raises StoreError as `connect`.
+    """
+    for query in ({"uri": "true", "mode": "ro"}, {"uri": "true", "mode": "ro", "immutable": "1"}):
+        url = URL.create("sqlite", database=f"file:{quote(str(file.absolute()))}", query=query)
+        engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+        try:
+            with engine.connect() as connection:
+                _check(connection, importing=False, replica=False)
+        except OperationalError as error:
+            engine.dispose()
+            refused = error
+        except BaseException:
+            engine.dispose()
+            raise
+        else:
+            return engine
+    raise StoreError(f"cannot read the database {file}: {refused.orig}") from refused
 
 
 def connect(url: str, *, importing: bool = False, replica: bool = False) -> Engine:
@@ -192,7 +216,7 @@ def _without_writer(connection: Connection, file: str | None, found: str) -> Ite
 
 
 def _check(connection: Connection, *, importing: bool, replica: bool) -> None:
-    if meta.name not in inspect(connection).get_table_names():
+    if replica and meta.name not in inspect(connection).get_table_names():
         raise StoreError("the replica holds no registry yet: let `a2b index` make it in A2B_DATABASE, and wait for it")
     found = dict(connection.execute(select(meta.c.key, meta.c.value)).all())
     if found.get("schema") != SCHEMA:
