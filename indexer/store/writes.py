@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 from indexer.facts import BlockRef, Event, EventKind, Reading
-from indexer.spill import pieces
+from indexer.spill import Spill, SpilledPairs, pieces
 from indexer.store import accounts, anchors, badges, fetched, found, headers, lines, pending, proofs, tables
 from indexer.store.badges import Enlisted, Verdict
 from indexer.store.database import WRITER, StoreError, StoreUnavailableError
@@ -142,32 +142,26 @@ class Writer:
         with self._writing() as connection:
             _check_linked(connection, chain, readings, sparse=sparse)
             self._add(connection, blocks, [_block_row(reading.ref) for reading in readings])
-            bodies = (pair for reading in readings for pair in reading.cards.items())
-            for some in pieces(bodies, lambda pair: len(pair[1])):
-                rows = [{"sha256": digest, "body": body} for digest, body in some]
-                connection.execute(self._insert_new(cards), rows)
             now = int(self._clock() * 1000)
             for portion in _portions(readings):
-                self._insert_events(connection, chain, portion, now)
-            self._insert_proofs(connection, readings)
+                self._insert(connection, chain, portion, now)
+            self._add(connection, tables.coinbases, list(proofs.coinbases_of(readings)))
             _note(connection, pending.mined(connection, chain, readings))
         self._trim_some(chain, readings)
 
-    def _insert_events(self, connection: Connection, chain: str, readings: Sequence[Reading], now: int) -> None:
+    def _insert(self, connection: Connection, chain: str, readings: Sequence[Reading], now: int) -> None:
         replaced = anchors.see(connection, chain, readings, now)
+        bodies = {digest: body for reading in readings for digest, body in reading.cards.items()}
+        if bodies:
+            rows = [{"sha256": digest, "body": body} for digest, body in bodies.items()]
+            connection.execute(self._insert_new(cards), rows)
         said = [event_row(reading.ref, event) for reading in readings for event in reading.events]
         self._add(connection, events, said)
+        self._add(connection, tables.proofs, [row for reading in readings for row in proofs.of(reading)])
+        witnessed = [row for reading in readings for row in proofs.witness_paths_of(reading)]
+        self._add(connection, tables.witness_paths, witnessed)
         _note(connection, [change for reading in readings for change in _changes(reading)])
         _note(connection, replaced)
-
-    def _insert_proofs(self, connection: Connection, readings: Sequence[Reading]) -> None:
-        proved = (row for reading in readings for row in proofs.of(reading))
-        for some in pieces(proved, lambda row: len(row["raw"]) + len(row["bump"])):
-            self._add(connection, tables.proofs, some)
-        witnessed = (row for reading in readings if reading.coinbase for row in proofs.witness_paths_of(reading))
-        for some in pieces(witnessed, lambda row: len(row["bump"])):
-            self._add(connection, tables.witness_paths, some)
-        self._add(connection, tables.coinbases, list(proofs.coinbases_of(readings)))
 
     def _add(self, connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
         """Insert rows that name every column, in a third of the time that SQLAlchemy takes to look at each value."""
@@ -372,13 +366,17 @@ def _note_checked(connection: Connection, ids: Iterable[str]) -> None:
 
 
 def _portions(readings: Sequence[Reading]) -> Iterator[Sequence[Reading]]:
-    """Events of these blocks in order, at most so many at a time as are held in memory; one block's may be cut."""
-    if all(isinstance(reading.events, tuple) for reading in readings):
+    """What these blocks say, in order: together while all of it is in memory, else as much at a time as may be held."""
+    if not any(isinstance(each, Spill | SpilledPairs) for of in readings for each in (of.events, of.cards, of.proofs)):
         yield readings
         return
     for reading in readings:
-        for some in pieces(reading.events):
-            yield [Reading(reading.ref, tuple(some), {})]
+        for bodies in pieces(reading.cards.items(), lambda pair: len(pair[1])):
+            yield [Reading(reading.ref, (), dict(bodies))]
+        for said in pieces(reading.events):
+            yield [Reading(reading.ref, tuple(said), {})]
+        for proved in pieces(reading.proofs.items(), lambda pair: len(pair[1].raw) + len(pair[1].bump)):
+            yield [Reading(reading.ref, (), {}, dict(proved))]
 
 
 def _changes(reading: Reading) -> list[dict[str, Any]]:
