@@ -8,7 +8,8 @@ import pickle
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import finalize
 
 _T = TypeVar("_T")
 _K = TypeVar("_K")
@@ -53,7 +54,7 @@ class Spill(Generic[_T]):
     def __init__(self) -> None:
         self._held: list[_T] = []
         self._held_bytes = self._size = 0
-        self._file: IO[bytes] | None = None
+        self._file: int | None = None
         self._ends = [0]
 
     def __len__(self) -> int:
@@ -79,17 +80,19 @@ class Spill(Generic[_T]):
 
     def _write(self) -> None:
         if self._file is None:
-            self._file = tempfile.TemporaryFile(dir=folder(), buffering=0)  # noqa: SIM115 - closed with the last reference
+            with tempfile.TemporaryFile(dir=folder()) as file:
+                self._file = os.dup(file.fileno())
+            finalize(self, os.close, self._file)
         raw = memoryview(pickle.dumps(self._held, pickle.HIGHEST_PROTOCOL))
         self._ends.append(self._ends[-1] + len(raw))
         while raw:
-            raw = raw[self._file.write(raw) :]
+            raw = raw[os.write(self._file, raw) :]
         self._held, self._held_bytes = [], 0
 
     def _read(self, piece: int) -> list[_T]:
         assert self._file is not None  # noqa: S101 - there are pieces
         start, end = self._ends[piece : piece + 2]
-        items: list[Any] = pickle.loads(os.pread(self._file.fileno(), end - start, start))  # noqa: S301 - written above
+        items: list[Any] = pickle.loads(os.pread(self._file, end - start, start))  # noqa: S301 - written above
         return items
 
 
