@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 from indexer.batch import Batch
-from indexer.chains import Chain, Data, Excerpt, Sayings, Sequel, Sparse
+from indexer.chains import Chain, Data, Excerpt, Sayings, Sequel, SourceUnavailableError, Sparse
 from indexer.facts import BlockRef, Event, Reading
 from indexer.progress import Progress
 from indexer.reading import Read, is_silent, read_block
 from indexer.registry import Registry
+from indexer.spill import folder
 from indexer.store import Store, Writer
 from parsers.block import Watched
 from parsers.errors import ParseError
@@ -133,7 +134,13 @@ class Catchup:
 
     def _read_with(self, ref: BlockRef, data: memoryview | Excerpt, values: dict[Outpoint, int]) -> Read:
         chain = self._chain
-        return read_block(ref, data, chain.rules, chain.network, self.watched, self._registry, values)
+        try:
+            return read_block(ref, data, chain.rules, chain.network, self.watched, self._registry, values)
+        except OSError as error:
+            raise SourceUnavailableError(
+                f"{chain.name}: what block {ref.height:,} says cannot be kept in {folder()}: {error.strerror}; "
+                "make room there, or name another folder in TMPDIR"
+            ) from error
 
     async def look_up(self, wanted: frozenset[Outpoint] | set[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
         """Satoshis of outputs: values kept from earlier, and then the source's; what it finds is kept."""

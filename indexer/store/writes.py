@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
 from indexer.facts import BlockRef, Event, EventKind, Reading
-from indexer.spill import Spill, SpilledPairs, pieces
+from indexer.spill import AT_ONCE, Spill, SpilledPairs, pieces
 from indexer.store import accounts, anchors, badges, fetched, found, headers, lines, pending, proofs, tables
 from indexer.store.badges import Enlisted, Verdict
 from indexer.store.database import WRITER, StoreError, StoreUnavailableError
@@ -323,8 +323,13 @@ class Writer:
         with self._writing() as connection:
             oldest = select(events.c.place).where(*loose).order_by(events.c.place.desc()).offset(keep).limit(1)
             last = connection.execute(oldest).scalar()
-            if last is not None:
-                gone = delete(events).where(*loose, events.c.place <= last).returning(events.c.txid)
+            while last is not None:
+                # as many at a time as are held in memory: one block may bring millions
+                some = select(events.c.place).where(*loose, events.c.place <= last).order_by(events.c.place)
+                places = connection.execute(some.limit(AT_ONCE)).scalars().all()
+                if not places:
+                    break
+                gone = delete(events).where(*loose, events.c.place <= places[-1]).returning(events.c.txid)
                 proofs.drop_silent(connection, chain, set(connection.execute(gone).scalars()))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tempfile
 import tracemalloc
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
@@ -14,14 +15,14 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from indexer import spill
-from indexer.chains import Rules
+from indexer.chains import Rules, SourceUnavailableError
 from indexer.facts import BlockRef
 from indexer.output_values import OutputValues
 from indexer.reading import Read, read_block
 from indexer.registry import Registry
 from indexer.spend_order import spend_order
 from indexer.spill import Spill, SpilledPairs
-from indexer.store import Store, Writer, connect
+from indexer.store import Store, Writer, connect, writes
 from indexer.store.tables import cards, changes, events, metadata, pending
 from indexer.store.tables import proofs as proofs_table
 from parsers import block, hashing, tx
@@ -130,6 +131,36 @@ def test_all_of_a_block_is_written_or_none(tmp_path: Path) -> None:
         for table in metadata.sorted_tables:
             if table.name != "meta":
                 assert connection.execute(select(table)).all() == []
+    writer.close()
+
+
+@pytest.mark.usefixtures("little")
+async def test_a_full_disk_is_named_and_the_block_is_read_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = ChainKit(funds=20)
+    kit.mine(*(kit.inscribe(agent(str(number))) for number in range(9)))
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks)) as indexing:
+        with monkeypatch.context() as patched:
+            patched.setenv("TMPDIR", str(tmp_path / "nowhere"))
+            patched.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+            with pytest.raises(SourceUnavailableError, match=r"says cannot be kept in .*nowhere: No such file"):
+                await indexing.catch_up()
+        assert indexing.live() == set()
+        await indexing.catch_up()
+        assert len(indexing.live()) == 9
+
+
+def test_near_misses_are_trimmed_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writes, "AT_ONCE", 3)
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    writer = Writer(engine)
+    misses = [near_miss(letter, number) for number, letter in enumerate("abcdefghijk")]
+    writer.append("demo", [says("0"), says("1", *misses)])
+    writer.trim("demo", 2)
+    with engine.connect() as connection:
+        left = connection.execute(select(events.c.txid).order_by(events.c.place)).scalars().all()
+    assert left == [miss.txid for miss in misses[-2:]]
     writer.close()
 
 
