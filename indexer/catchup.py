@@ -30,6 +30,9 @@ SMALL = 2 << 20
 """Bytes up to which a block is looked through in the event loop: 0.1 ms a megabyte, less than a thread's turn takes;
 where all of it looks as if it were ours, 10 ms."""
 
+MOST_UNWRITTEN = 50_000
+"""Events of a block, of 1.1 kB each as registrations are held, up to which the next one is read while it is written."""
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -73,10 +76,13 @@ class Catchup:
                     break
                 at = ref
                 batch.add(read.reading, len(data))
-                self._follow_seats(read.reading.events)
-                if batch.is_full():
+                is_large = len(read.reading.events) > MOST_UNWRITTEN
+                self._follow_seats(read.reading.events, until_written=not is_large)
+                if is_large or batch.is_full():
                     await self._hand_over(batch)
                     batch = Batch()
+                if is_large:
+                    await self._written()
             await self._hand_over(batch)
             batch = Batch()
             await self._written()
@@ -152,8 +158,10 @@ class Catchup:
             values |= found
         return values
 
-    def _follow_seats(self, events: Iterable[Event]) -> None:
-        self._registry.take(events)
+    def _follow_seats(self, events: Iterable[Event], *, until_written: bool) -> None:
+        """Watch where these events leave registrations, which are looked up in the registry `until_written`."""
+        if until_written:
+            self._registry.take(events)
         self.watched.discard(event.spent for event in events if event.spent)
         self.watched.add(event.state.outpoint for event in events if event.state and event.state.outpoint)
 

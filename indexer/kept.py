@@ -110,7 +110,7 @@ class Kept:
     def events(self) -> list[Event]:
         """All that is said, parents first, else in the order of txids."""
         by_txid = sorted(self._transactions.values(), key=lambda each: each.txid)
-        ordered = (event for position in spend_order(by_txid) for event in self._said[by_txid[position].txid])
+        ordered = (event for position in spend_order(by_txid).positions for event in self._said[by_txid[position].txid])
         return [replace(event, position=position) for position, event in enumerate(ordered)]
 
     def cards(self) -> dict[bytes, bytes]:

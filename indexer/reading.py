@@ -50,13 +50,15 @@ def read_block(
     flagged = _Flagged(data, _flag(data, rules, watched), rules)
     session = Session(ref.height, rules, network, {}, values, OutputValues(flagged))
     taken = block.Watched()
-    for portion in flagged.portions(spend_order(flagged)):
-        prevouts = _prevouts(transaction for _, transaction in portion)
+    order = spend_order(flagged)
+    for portion in flagged.portions(order.positions):
+        prevouts = _prevouts(transaction for _, _, transaction in portion)
         # where registrations are is always watched, so that the store need not be asked about other outpoints
         spent = {prevout for prevout in prevouts if prevout in watched and prevout not in taken}
         taken.add(spent)
         session.seats |= _seats(registry, spent)
-        for index, transaction in portion:
+        for position, index, transaction in portion:
+            session.is_spent_here = bool(order.is_parent[position])
             _read_tx(session, index, transaction)
     made = proofs(ref, data, rules, session.events) if session.events else BlockProofs({})
     return Read(session.reading(ref, *made), frozenset(session.wanted))
@@ -71,11 +73,12 @@ class _Flagged:
     def __iter__(self) -> Iterator[Transaction]:
         return (_read(self._data, candidate, self._rules) for candidate in self._candidates)
 
-    def portions(self, order: Sequence[int]) -> Iterator[list[tuple[int, Transaction]]]:
-        """The transactions at these positions, each with its number in the block, as many at once as memory allows."""
-        candidates = (self._candidates[position] for position in order)
-        for some in pieces(candidates, lambda candidate: candidate.size):
-            yield [(candidate.tx_index, _read(self._data, candidate, self._rules)) for candidate in some]
+    def portions(self, positions: Sequence[int]) -> Iterator[list[tuple[int, int, Transaction]]]:
+        """The transactions at these positions, each behind its position and its number in the block, as many at once as
+        memory allows."""
+        candidates = ((position, self._candidates[position]) for position in positions)
+        for some in pieces(candidates, lambda pair: pair[1].size):
+            yield [(position, each.tx_index, _read(self._data, each, self._rules)) for position, each in some]
 
 
 def _read_excerpt(
@@ -92,7 +95,7 @@ def _read_excerpt(
     transactions = [told[number] for number in numbers]
     seats = _seats(registry, _prevouts(transactions))
     session = Session(ref.height, rules, network, seats, values, OutputValues(transactions))
-    for position in spend_order(transactions):
+    for position in spend_order(transactions).positions:
         _read_tx(session, numbers[position], transactions[position])
     said = {event.tx_index for event in session.events}
     made = {
@@ -125,7 +128,7 @@ def read_unconfirmed(
     spent = {prevout for prevout in _prevouts(by_txid) if prevout in watched}
     seats = _seats(registry, spent) | dict(before)
     session = Session(UNCONFIRMED, rules, network, seats, values, OutputValues(by_txid))
-    for position in spend_order(by_txid):
+    for position in spend_order(by_txid).positions:
         _read_tx(session, 0, by_txid[position])
     ref = BlockRef("", UNCONFIRMED, b"", b"", 0, b"")
     return Read(session.reading(ref), frozenset(session.wanted))

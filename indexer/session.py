@@ -39,8 +39,8 @@ class Session:
     """Transactions being read in spend order, and what they have said so far.
 
     `seats` holds the registrations at the outpoints that these transactions spend; it is kept up to date. `outputs` are
-    those of these transactions. `wanted` are outpoints whose values are needed and not known, `born` the ids of first
-    records.
+    those of these transactions; `is_spent_here` is whether another of them spends one of the transaction being read.
+    `wanted` are outpoints whose values are needed and not known, `born` the ids of first records.
     """
 
     height: int
@@ -51,6 +51,7 @@ class Session:
     outputs: OutputValues
     events: Spill[Event] = field(default_factory=Spill)
     cards: SpilledPairs[bytes, bytes] = field(default_factory=SpilledPairs)
+    is_spent_here: bool = True
     wanted: set[Outpoint] = field(default_factory=set)
     born: set[str] = field(default_factory=set)
 
@@ -117,9 +118,9 @@ class TxReader:
         return self.record(vout).inscription if may_speak(self.tx.outputs[vout].script) else None
 
     def note(self, kind: EventKind, vout: int | None, **rest: Any) -> None:
-        """Add an event; a state that has an outpoint takes its seat."""
+        """Add an event; a state that has an outpoint takes its seat, when one of these transactions may spend it."""
         state: State | None = rest.get("state")
-        if state and state.outpoint:
+        if state and state.outpoint and self.session.is_spent_here:
             self.session.seats.setdefault(state.outpoint, []).append(state)
         rest["reasons"] = tuple(rest.get("reasons", ()))[:REASONS]
         outpoint = self.tx.outpoint(vout) if vout is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,15 @@ _Numbers = npt.NDArray[np.int64]
 _AT_ONCE = 1 << 20
 
 
-def spend_order(transactions: Iterable[Transaction]) -> Sequence[int]:
-    """Positions of transactions so that a parent stands before its child, else as they come (BCH sorts by txid).
+class SpendOrder(NamedTuple):
+    """Positions of transactions so that a parent stands before its child; and of each whether it has a child here."""
+
+    positions: Sequence[int]
+    is_parent: Sequence[int]
+
+
+def spend_order(transactions: Iterable[Transaction]) -> SpendOrder:
+    """The order in which to read these transactions: parents first, else as they come (BCH sorts by txid).
 
     Txids are compared by their hashes in this process, which nobody outside can predict: of ten million transactions
     two have the same with a probability of 10^-6.
@@ -29,11 +37,12 @@ def spend_order(transactions: Iterable[Transaction]) -> Sequence[int]:
             children.append(position)
     count = len(txids)
     if count < 2:
-        return range(count)
+        return SpendOrder(range(count), bytes(count))
     parents, children_of = _edges(*(np.frombuffer(each, np.int64) for each in (txids, prevouts, children)))
-    if not (parents > children_of).any():
-        return range(count)
-    return _sorted(count, parents, children_of)
+    is_parent = np.zeros(count, np.bool_)
+    is_parent[parents] = True
+    in_order = not (parents > children_of).any()
+    return SpendOrder(range(count) if in_order else _sorted(count, parents, children_of), is_parent.tobytes())
 
 
 def _edges(txids: _Numbers, prevouts: _Numbers, children: _Numbers) -> tuple[_Numbers, _Numbers]:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from indexer import spill
+from indexer import catchup, spill
 from indexer.chains import Rules, SourceUnavailableError
 from indexer.facts import BlockRef
 from indexer.output_values import OutputValues
@@ -60,7 +60,7 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- memory
 
 
-@pytest.mark.parametrize("kind", ["pointers", "moves"])
+@pytest.mark.parametrize("kind", ["pointers", "registrations", "moves"])
 def test_memory_does_not_grow_with_what_a_block_says(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +101,7 @@ async def test_a_chain_says_the_same_when_little_is_held(
         facts = []
         for at_once in (2_000, 3):
             monkeypatch.setattr(spill, "AT_ONCE", at_once)
+            monkeypatch.setattr(catchup, "MOST_UNWRITTEN", at_once)
             with Indexing(f"sqlite:///{tmp_path}/{number}-{at_once}.db", chain) as indexing:
                 await indexing.catch_up()
                 assert check_proofs(indexing.store, "demo") > 10
@@ -256,7 +257,9 @@ def families(draw: st.DrawFn) -> list[Transaction]:
 
 @given(families())
 def test_parents_are_read_before_their_children(txs: list[Transaction]) -> None:
-    assert list(spend_order(txs)) == slow_order(txs)
+    assert list(spend_order(txs).positions) == slow_order(txs)
+    spent = {each.prevout.txid for child in txs for each in child.inputs}
+    assert [bool(each) for each in spend_order(txs).is_parent] == [each.txid in spent for each in txs]
 
 
 def test_a_chain_of_100000_in_reverse_is_turned_round() -> None:
@@ -268,8 +271,8 @@ def test_a_chain_of_100000_in_reverse_is_turned_round() -> None:
             last = txid
 
     txs = list(chain())
-    assert list(spend_order(txs)) == list(range(100_000))
-    assert list(spend_order(txs[::-1])) == list(range(100_000))[::-1]
+    assert list(spend_order(txs).positions) == list(range(100_000))
+    assert list(spend_order(txs[::-1]).positions) == list(range(100_000))[::-1]
 
 
 @given(families(), st.randoms())
