@@ -129,7 +129,7 @@ def open_index(settings: Settings, *, make: bool) -> Engine:
     """The search index; with `make`, a new one where there is none. Raises EngineError, MissingError, OSError."""
     from overlay.engines import open_engine
 
-    path = settings.search.partition(":")[2]
+    scheme, _, path = settings.search.partition(":")
     if not make and path and not Path(path).exists():
         raise MissingError(
             f"there is no index {path}: `a2b up` makes one, and --url asks a running overlay somewhere else"
