@@ -98,48 +98,48 @@ def _bare(store: Store, chain: str, outpoint: Outpoint) -> Evidence:
     return Evidence(chain=chain, caip2=caip2, winner=_located(outpoint, found, caip2))
 
 
-def _with_lineage(found: Evidence, store: Store, history: Sequence[Revision], state: State) -> Evidence:
+def _with_lineage(partial: Evidence, store: Store, history: Sequence[Revision], state: State) -> Evidence:
     """The same with where the satoshi is now, and with the other transactions of the history, as far as they are
     kept."""
     txids = list(dict.fromkeys(past.event.txid for past in history))
-    winner, last = found.winner.proved.txid, txids[-1]
-    sizes = proofs.sizes(store.engine, found.chain, txids)
+    winner, last = partial.winner.proved.txid, txids[-1]
+    sizes = proofs.sizes(store.engine, partial.chain, txids)
     is_small = winner in sizes and last in sizes and sizes[winner] + sizes[last] <= MAX_RAW
     if last != winner and is_small and state.status is not Status.UNDECIDED:
-        found = _with_current(found, store, last, state.outpoint)
+        partial = _with_current(partial, store, last, state.outpoint)
     if len(txids) > MAX_LINEAGE or sizes.keys() != set(txids) or sum(sizes.values()) > MAX_RAW:
-        return found
-    way = proofs.several(store.engine, found.chain, txids)
+        return partial
+    way = proofs.several(store.engine, partial.chain, txids)
     if way.keys() != set(txids):
-        return found  # a reorg came between the two questions
-    at, ordered = txids.index(winner), [way[txid] for txid in txids]
-    parents = _parents(found, store, ordered, MAX_RAW - sum(sizes.values()))
-    return replace(found, before=tuple(ordered[:at]), after=tuple(ordered[at + 1 :]), parents=parents)
+        return partial  # a reorg came between the two questions
+    number, ordered = txids.index(winner), [way[txid] for txid in txids]
+    parents = _parents(partial, store, ordered, MAX_RAW - sum(sizes.values()))
+    return replace(partial, before=tuple(ordered[:number]), after=tuple(ordered[number + 1 :]), parents=parents)
 
 
-def _with_current(found: Evidence, store: Store, txid: bytes, outpoint: Outpoint | None) -> Evidence:
-    last = proofs.proof(store.engine, found.chain, txid)
-    return found if last is None else replace(found, current=_located(outpoint, last, found.caip2))
+def _with_current(partial: Evidence, store: Store, txid: bytes, outpoint: Outpoint | None) -> Evidence:
+    last = proofs.proof(store.engine, partial.chain, txid)
+    return partial if last is None else replace(partial, current=_located(outpoint, last, partial.caip2))
 
 
-def _parents(found: Evidence, store: Store, way: Sequence[Proved], room: int) -> tuple[bytes, ...]:
+def _parents(partial: Evidence, store: Store, way: Sequence[Proved], room: int) -> tuple[bytes, ...]:
     """The kept transactions whose outputs are spent before the one that comes from the way itself."""
-    network = by_caip2(found.caip2)
+    network = by_caip2(partial.caip2)
     segwit = network is not None and network.rules.segwit
-    txids = {each.txid for each in way}
+    txids = {hop.txid for hop in way}
     wanted: set[bytes] = set()
-    for each in way[1:]:
-        spent = [other.prevout.txid for other in tx.read(each.proof.raw, segwit=segwit).inputs]
+    for hop in way[1:]:
+        spent = [spending.prevout.txid for spending in tx.read(hop.proof.raw, segwit=segwit).inputs]
         ours = max((number for number, txid in enumerate(spent) if txid in txids), default=0)
         wanted |= set(spent[:ours]) - txids
-    sizes = proofs.sizes(store.engine, found.chain, sorted(wanted)[:MAX_LINEAGE])
+    sizes = proofs.sizes(store.engine, partial.chain, sorted(wanted)[:MAX_LINEAGE])
     if sum(sizes.values()) > room:
         return ()
-    return tuple(each.proof.raw for each in proofs.several(store.engine, found.chain, sizes).values())
+    return tuple(parent.proof.raw for parent in proofs.several(store.engine, partial.chain, sizes).values())
 
 
-def _located(outpoint: Outpoint | None, found: Proved, caip2: str) -> Located:
-    return Located(outpoint, found, _beef(found.proof.raw, found.proof.bump, caip2))
+def _located(outpoint: Outpoint | None, proved: Proved, caip2: str) -> Located:
+    return Located(outpoint, proved, _beef(proved.proof.raw, proved.proof.bump, caip2))
 
 
 def _beef(raw: bytes, path: bytes, caip2: str) -> bytes:

@@ -92,9 +92,9 @@ def several(engine: Engine, chain: str, txids: Iterable[bytes]) -> dict[bytes, P
                 .where(proofs.c.chain == chain, proofs.c.txid.in_(batch))
                 .order_by(proofs.c.height)
             )
-            found = connection.execute(statement).mappings().all()
-            first = _coinbases(connection, chain, {row["height"] for row in found})
-            for row in found:
+            matches = connection.execute(statement).mappings().all()
+            first = _coinbases(connection, chain, {row["height"] for row in matches})
+            for row in matches:
                 proof = Proof(row["raw"], row["bump"], row["witness"])
                 stored[row["txid"]] = Proved(row["txid"], rows.block(row), proof, first.get(row["height"]))
     return stored

@@ -59,29 +59,29 @@ def answer(store: Store, text: str, first: int | None = None) -> dict[str, Any]:
     return members
 
 
-def _members(id_: str, found: Evidence) -> dict[str, Any]:
-    members: dict[str, Any] = {"id": id_, "chain": found.caip2, **_located(found.winner)}
-    if found.current is not None:
-        members["current"] = _located(found.current)
-    if found.before is not None and found.after is not None:
-        members["before"] = [_hop(each) for each in found.before]
-        members["after"] = [_hop(each) for each in found.after]
-        members["parents"] = [raw.hex() for raw in found.parents]
+def _members(id_: str, evidence: Evidence) -> dict[str, Any]:
+    members: dict[str, Any] = {"id": id_, "chain": evidence.caip2, **_located(evidence.winner)}
+    if evidence.current is not None:
+        members["current"] = _located(evidence.current)
+    if evidence.before is not None and evidence.after is not None:
+        members["before"] = [_hop(hop) for hop in evidence.before]
+        members["after"] = [_hop(hop) for hop in evidence.after]
+        members["parents"] = [raw.hex() for raw in evidence.parents]
     return members
 
 
-def _located(found: Located) -> dict[str, Any]:
-    outpoint = str(found.outpoint) if found.outpoint else None
-    return {"outpoint": outpoint, **_hop(found.proved), "beef": found.beef.hex()}
+def _located(located: Located) -> dict[str, Any]:
+    outpoint = str(located.outpoint) if located.outpoint else None
+    return {"outpoint": outpoint, **_hop(located.proved), "beef": located.beef.hex()}
 
 
-def _hop(found: Proved) -> dict[str, Any]:
+def _hop(proved: Proved) -> dict[str, Any]:
     """A transaction, its merkle path, and the block that it was mined in."""
     return {
-        "txid": found.txid[::-1].hex(),
-        "rawTx": found.proof.raw.hex(),
-        "bump": found.proof.bump.hex(),
-        "blockHash": found.ref.hash[::-1].hex(),
-        "height": found.ref.height,
-        "header": found.ref.header.hex(),
+        "txid": proved.txid[::-1].hex(),
+        "rawTx": proved.proof.raw.hex(),
+        "bump": proved.proof.bump.hex(),
+        "blockHash": proved.ref.hash[::-1].hex(),
+        "height": proved.ref.height,
+        "header": proved.ref.header.hex(),
     }

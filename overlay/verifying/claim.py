@@ -123,7 +123,7 @@ def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: byte
         origin=origin, outpoint=_outpoint(_text(proof, "outpoint"), "outpoint"), seat=_maybe_outpoint(item),
         tx=winner.tx, bare=winner.bare, block=winner.block, beef=_hex(proof, "beef"),
         before=_hops(proof, "before", segwit), after=_hops(proof, "after", segwit),
-        parents=tuple(_transaction(unhex(each, "parents"), segwit, "parents") for each in parents or ()),
+        parents=tuple(_transaction(unhex(raw, "parents"), segwit, "parents") for raw in parents or ()),
         current=_current(proof["current"], segwit) if "current" in proof else None,
     )  # fmt: skip
 
@@ -131,10 +131,10 @@ def read(id_: str, item: Mapping[str, Any], proof: Mapping[str, Any], card: byte
 def _mined(answer: Mapping[str, Any], segwit: bool) -> Mined:
     """A transaction and its block, which an unconfirmed one lacks."""
     raw = _hex(answer, "rawTx")
-    made = _transaction(raw, segwit, "rawTx")
-    bare = tx.serialise(made.inputs, made.outputs, made.version, made.locktime) if segwit else raw
+    parsed = _transaction(raw, segwit, "rawTx")
+    bare = tx.serialise(parsed.inputs, parsed.outputs, parsed.version, parsed.locktime) if segwit else raw
     in_block = answer.get("bump") is not None
-    return Mined(made, _text(answer, "txid"), bare, _block(answer) if in_block else None)
+    return Mined(parsed, _text(answer, "txid"), bare, _block(answer) if in_block else None)
 
 
 def _block(answer: Mapping[str, Any]) -> Block:
@@ -148,9 +148,9 @@ def _hops(proof: Mapping[str, Any], name: str, segwit: bool) -> tuple[Mined, ...
     listed = _list(proof, name)
     if listed is None:
         return None
-    if not all(isinstance(each, dict) for each in listed):
+    if not all(isinstance(hop, dict) for hop in listed):
         _refuse(name)
-    return tuple(_mined(each, segwit) for each in listed)
+    return tuple(_mined(hop, segwit) for hop in listed)
 
 
 def _current(answer: object, segwit: bool) -> Current:

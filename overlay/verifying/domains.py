@@ -25,11 +25,11 @@ Shown = tuple[str, Mapping[str, Any]]
 class Hosts(Protocol):
     """Who asks hosts."""
 
-    def said(self, host: str) -> Said:
+    def ask(self, host: str) -> Said:
         """What a host says in its cards and its TXT records."""
         ...
 
-    def served(self, locator: str, digest: bytes) -> Fetched:
+    def fetch(self, locator: str, digest: bytes) -> Fetched:
         """What a pointer's locator serves, where a card with this SHA-256 is wanted."""
         ...
 
@@ -48,11 +48,11 @@ class Internet:
         self._gateway = Gateway(settings.ipfs_gateway) if settings.ipfs_gateway else None
         self._txt = TxtRecords()
 
-    def said(self, host: str) -> Said:
+    def ask(self, host: str) -> Said:
         """What a host says in its cards and its TXT records."""
         return asyncio.run(Badger(self._fetcher, self._txt).ask(host))
 
-    def served(self, locator: str, digest: bytes) -> Fetched:
+    def fetch(self, locator: str, digest: bytes) -> Fetched:
         """What a pointer's locator serves, where a card with this SHA-256 is wanted."""
         return asyncio.run(CardFetcher(self._fetcher, self._gateway).fetch_card(locator, Wanted((digest,))))
 
@@ -60,11 +60,11 @@ class Internet:
 def inscribed(claim: Claim, hosts: Hosts, host: str) -> Shown:
     """Whether the host of an inscribed card's url speaks for it as the answer says. Raises NotProvedError when it does
     not, NotCheckedError when that cannot be told, or the answer claims less than the host says."""
-    said = hosts.said(host)
-    verdict = said.verdict(host)
-    by = _by(claim, said)
+    claims = hosts.ask(host)
+    verdict = claims.verdict(host)
+    by = _by(claim, claims)
     if not by and verdict.unheard:
-        refusal = said.refusal or said.dns_refusal
+        refusal = claims.refusal or claims.dns_refusal
         raise NotCheckedError(f"{host} could not be asked: {refusal.sentence if refusal else ''}")
     shown = {"host": host, "verified": bool(by)} | ({"by": by} if by else {})
     claimed = _claimed(claim)
@@ -91,22 +91,22 @@ _WORDS = {
 }
 
 
-def _by(claim: Claim, said: Said) -> str:
+def _by(claim: Claim, claims: Said) -> str:
     """How a host speaks for a listing (law 11): by name, dns or hash, "" for not at all."""
     if claim.kind is not Kind.AGENT:
         return ""
-    if claim.registration in said.named:
+    if claim.registration in claims.named:
         return "name"
-    if claim.registration in said.in_dns:
+    if claim.registration in claims.in_dns:
         return "dns"
-    names_another = said.named or said.in_dns
-    return "hash" if sha256(claim.card).digest() in said.served and not names_another else ""
+    names_another = claims.named or claims.in_dns
+    return "hash" if sha256(claim.card).digest() in claims.served and not names_another else ""
 
 
 def pointed(claim: Claim, hosts: Hosts, host: str) -> Shown:
     """Whether what a pointer names serves the card (law 9). Raises NotProvedError when it serves something else and the
     answer does not say so, NotCheckedError when that cannot be told."""
-    fetched = hosts.served(claim.registration, sha256(claim.card).digest())
+    fetched = hosts.fetch(claim.registration, sha256(claim.card).digest())
     integrity = claim.item.get("integrity")
     if fetched.state is State.MET:
         if integrity != "hash-verified":
@@ -117,5 +117,5 @@ def pointed(claim: Claim, hosts: Hosts, host: str) -> Shown:
         return f"{claim.registration} serves the card that the pointer names", shown
     if fetched.state is State.MISMATCH and integrity == "hash-verified":
         raise NotProvedError(f"{claim.registration} serves something else than the card that the pointer names")
-    why = next((each.refusal.sentence for each in fetched.attempts if each.refusal), "")
+    why = next((attempt.refusal.sentence for attempt in fetched.attempts if attempt.refusal), "")
     raise NotCheckedError(f"{claim.registration} does not serve the card: {why}")

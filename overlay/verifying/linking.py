@@ -54,10 +54,10 @@ class HeaderLinks:
         asked."""
         if not self._results:
             self._link()
-        said = self._results[_key(block)]
-        if isinstance(said, NotProvedError):
-            raise said
-        return said
+        result = self._results[_key(block)]
+        if isinstance(result, NotProvedError):
+            raise result
+        return result
 
     def proves_height(self, block: Block) -> bool:
         """Whether that also says the block's height, which a file of headers does not."""
@@ -118,14 +118,14 @@ class HeaderLinks:
                 members.append((block, self._range(ranges, block.height)))
             except NotProvedError as error:
                 self._results[_key(block)] = error
-        of, done = sum(each.last - each.first + 1 for each in ranges.values()), 0
-        for each in ranges.values():
-            self._take(each, done, of)
-            self._check_tips(each)
-            done += each.last - each.first + 1
-        for block, found in members:
+        of, done = sum(part.last - part.first + 1 for part in ranges.values()), 0
+        for part in ranges.values():
+            self._take(part, done, of)
+            self._check_tips(part)
+            done += part.last - part.first + 1
+        for block, part in members:
             try:
-                self._results[_key(block)] = self._in_range(block, found)
+                self._results[_key(block)] = self._in_range(block, part)
             except NotProvedError as error:
                 self._results[_key(block)] = error
 
@@ -149,31 +149,31 @@ class HeaderLinks:
                 f"the work of {network} is in other chains' headers, which a proof does not hold, and the last "
                 f"checkpoint is at {point:,}: give a source of headers of your own (--headers)"
             )
-        found = ranges.setdefault((point, last > point), _Range(first, last, point, chain))
-        found.first, found.last = min(found.first, first), max(found.last, last)
-        return found
+        part = ranges.setdefault((point, last > point), _Range(first, last, point, chain))
+        part.first, part.last = min(part.first, first), max(part.last, last)
+        return part
 
     def _take(self, wanted: _Range, done: int, of: int) -> None:
         """Fetch headers of a range until it is whole, or something is wrong with them."""
         pages = 0
         try:
-            while (at := wanted.first + wanted.count) <= wanted.last:
+            while (height := wanted.first + wanted.count) <= wanted.last:
                 pages += 1
                 if pages > MAX_PAGES:
                     raise NotProvedError(
                         f"{MAX_PAGES:,} answers held no more than {wanted.count:,} headers of "
                         f"{wanted.last - wanted.first + 1:,}"
                     )
-                headers = self.fetch(at)
+                headers = self.fetch(height)
                 if not headers:
                     raise NotProvedError(
-                        f"the answers end at header {at:,}, and headers up to {wanted.last:,} are needed"
+                        f"the answers end at header {height:,}, and headers up to {wanted.last:,} are needed"
                     )
                 if wanted.count:
                     wanted.chain.add(headers)
                 else:
-                    _check_genesis(self.network, at, headers[0])
-                    wanted.chain.begin(at, headers)
+                    _check_genesis(self.network, height, headers[0])
+                    wanted.chain.begin(height, headers)
                 wanted.count += len(headers)
                 self.progress(done + wanted.count, of)
         except SourceError as error:
@@ -181,27 +181,25 @@ class HeaderLinks:
         except NotProvedError as error:
             wanted.problem = error
 
-    def _in_range(self, block: Block, found: _Range) -> str:
+    def _in_range(self, block: Block, part: _Range) -> str:
         """How headers link a block. Raises NotProvedError."""
-        chain, digest, point, tip = found.chain, sha256d(block.header[:HEADER]), found.point, found.chain.tip()
+        chain, digest, point, tip = part.chain, sha256d(block.header[:HEADER]), part.point, part.chain.tip()
         if not chain.anchored or not chain.is_best(digest) or chain.find(digest) != block.height:
-            raise found.problem or NotProvedError(
-                f"the headers served do not hold the block at height {block.height:,}"
-            )
+            raise part.problem or NotProvedError(f"the headers served do not hold the block at height {block.height:,}")
         if point >= block.height:
             how = "linked by hash up to" if point > block.height else "it is itself"
-            return f"{found.count:,} headers: {how} {_named(self.network, point)}"
+            return f"{part.count:,} headers: {how} {_named(self.network, point)}"
         above = (tip.height if tip else block.height) - block.height
         return (
-            f"{found.count:,} headers from {_named(self.network, point)} on, {above:,} of them above the block: "
+            f"{part.count:,} headers from {_named(self.network, point)} on, {above:,} of them above the block: "
             f"{chain.checked}"
         )
 
-    def _check_tips(self, found: _Range) -> None:
+    def _check_tips(self, part: _Range) -> None:
         """Where the user's own source ends below the block: it must have the header served at the height of its tip.
         Raises NotProvedError."""
         own = self.own.height() if self.own is not None else None
-        tip = found.chain.ref(min(own, found.first + found.count - 1)) if own is not None else None
+        tip = part.chain.ref(min(own, part.first + part.count - 1)) if own is not None else None
         if tip is not None:
             self._check_same_chain({tip.height: tip.hash}, "the answer")
 
@@ -219,7 +217,7 @@ def span(network: Network, height: int) -> tuple[int, int, int]:
             spans.append((height, point, point))
         else:
             spans.append((max(0, point - LEAD), height, point))
-    return min(spans, key=lambda each: each[1] - each[0])
+    return min(spans, key=lambda candidate: candidate[1] - candidate[0])
 
 
 def _named(network: Network, point: int) -> str:

@@ -68,7 +68,7 @@ def of_card(claim: Claim) -> dict[str, Any]:
     """What an item must show of the card. Raises NotProvedError when the card does not hold what the id names."""
     card = read_card(claim)
     if _is_whole_of_several(claim, card):
-        own = [items.warning(each) for each in card.warnings]
+        own = [items.warning(reason) for reason in card.warnings]
         shown: dict[str, Any] = {"servers": _server_ids(claim, card)}
     else:
         one = _one(claim, card)
@@ -86,8 +86,8 @@ def host(claim: Claim) -> str:
     """The domain that a listing is of: the one pointed at, else that of the url of its card; "" for none."""
     card = read_card(claim)
     shown = card.servers[0] if isinstance(card, ToolConfig) and _is_whole_of_several(claim, card) else _one(claim, card)
-    at = "" if claim.origin else pointed.host(claim.registration)
-    return at or url_host(shown.url)
+    pointed_at = "" if claim.origin else pointed.host(claim.registration)
+    return pointed_at or url_host(shown.url)
 
 
 def _is_whole_of_several(claim: Claim, card: Card) -> bool:
@@ -97,7 +97,7 @@ def _is_whole_of_several(claim: Claim, card: Card) -> bool:
 
 def _server_ids(claim: Claim, card: Card) -> list[str]:
     servers = card.servers if isinstance(card, ToolConfig) else ()
-    return [cards.server_id(claim.registration, each.key, len(servers)) for each in servers]
+    return [cards.server_id(claim.registration, server.key, len(servers)) for server in servers]
 
 
 def _one(claim: Claim, card: Card) -> AgentCard | Server:
@@ -121,10 +121,10 @@ def not_proved(item: Mapping[str, Any], proof: Mapping[str, Any], needed: Iterab
 
 def _unknown_of_proof(proof: Mapping[str, Any]) -> set[str]:
     names = {f"proof.{name}" for name in proof.keys() - PROOF_MEMBERS}
-    for member, known in (("before", HOP_MEMBERS), ("after", HOP_MEMBERS), ("current", LOCATED_MEMBERS)):
+    for member, defined in (("before", HOP_MEMBERS), ("after", HOP_MEMBERS), ("current", LOCATED_MEMBERS)):
         served = proof.get(member)
         for hop in served if isinstance(served, list) else [served]:
-            names |= {f"proof.{member}.{name}" for name in hop.keys() - known} if isinstance(hop, dict) else set()
+            names |= {f"proof.{member}.{name}" for name in hop.keys() - defined} if isinstance(hop, dict) else set()
     return names
 
 

@@ -11,16 +11,16 @@ from parsers.pointer import Pointer
 
 def read(claim: Claim) -> Pointer:
     """The valid pointer at the outpoint of the winner, which must name the listing's id. Raises NotProvedError."""
-    found = _at(claim)
-    if found is None or not found.valid:
+    target = _at(claim)
+    if target is None or not target.valid:
         raise NotProvedError(f"no valid pointer is at {claim.outpoint}")
-    if found.id != claim.registration:
-        raise NotProvedError(f"the pointer at {claim.outpoint} names {found.id!a}, and not {claim.id[:200]!a}")
-    if found.kind is not claim.kind:
-        raise NotProvedError(f"the pointer at {claim.outpoint} is for {found.kind.value}, not for {claim.kind.value}")
+    if target.id != claim.registration:
+        raise NotProvedError(f"the pointer at {claim.outpoint} names {target.id!a}, and not {claim.id[:200]!a}")
+    if target.kind is not claim.kind:
+        raise NotProvedError(f"the pointer at {claim.outpoint} is for {target.kind.value}, not for {claim.kind.value}")
     if not claim.proof.keys().isdisjoint(("before", "after", "parents", "current")):
         raise NotProvedError("the answer holds transactions of a satoshi, and a pointer has none")
-    return found
+    return target
 
 
 def _at(claim: Claim) -> Pointer | None:
@@ -30,15 +30,15 @@ def _at(claim: Claim) -> Pointer | None:
     record = output.read(tx, vout)
     if record.pointer is not None and record.inscription is None:
         return record.pointer
-    split = pointer.read_split([made.script for made in tx.outputs])
+    split = pointer.read_split([tx_output.script for tx_output in tx.outputs])
     return split[1] if split is not None and split[0] == vout else None
 
 
-def check_card(claim: Claim, found: Pointer) -> str:
+def check_card(claim: Claim, target: Pointer) -> str:
     """That the pointer commits to the card's bytes, in a sentence. Raises NotProvedError."""
     digest = sha256(claim.card).digest()
-    if found.digest is None:
+    if target.digest is None:
         raise NotProvedError("the pointer names a place and no hash: nothing on chain ties these bytes to it")
-    if found.digest != digest:
-        raise NotProvedError(f"the pointer names the SHA-256 {found.digest.hex()}, and the card has {digest.hex()}")
+    if target.digest != digest:
+        raise NotProvedError(f"the pointer names the SHA-256 {target.digest.hex()}, and the card has {digest.hex()}")
     return f"the pointer at {claim.outpoint} names the SHA-256 of its {len(claim.card):,} bytes, {digest.hex()}"

@@ -43,14 +43,15 @@ def inscribed(claim: Claim, outpoint: Outpoint, tx: Transaction, own: OwnSource 
         raise NotProvedError(f"transaction {tx.hex_id} does not make {outpoint}")
     if claim.network.rules.envelope != "witness":
         return output.read(tx, outpoint.vout), 0
-    line, prevouts, value = Line(tx.outputs, alone=False), [each.prevout for each in tx.inputs], _values(claim, own)
+    line, value = Line(tx.outputs, alone=False), _values(claim, own)
+    prevouts = [spent.prevout for spent in tx.inputs]
     for number, spent in enumerate(tx.inputs):
         if not envelope.read_witness(spent.witness):
             continue
-        at = next(positions(prevouts, [(number, 0)], value))
-        if isinstance(at, Unknown):
+        position = next(positions(prevouts, [(number, 0)], value))
+        if isinstance(position, Unknown):
             raise NotProvedError(f"where input {number} of {tx.hex_id} lands depends on the values of those before it")
-        landing = line.land(at)
+        landing = line.land(position)
         if landing.vout == outpoint.vout:
             return output.read(tx, outpoint.vout, witness=spent.witness), landing.offset
     return output.read(tx, outpoint.vout, witness=()), 0
@@ -96,10 +97,11 @@ def _register(claim: Claim, first: Transaction, own: OwnSource | None) -> Place:
     if claim.origin is None or first.txid != claim.origin.txid:
         raise NotProvedError(f"the first transaction is {first.hex_id}, and not the one that the id names")
     record, offset = inscribed(claim, claim.origin, first, own)
-    found = verdict.of_newcomer(record, elsewhere=False, alone=claim.network.rules.envelope != "witness")
-    if found is None or found.event is not EventKind.INSCRIBED or found.kind is not claim.kind or found.card is None:
+    judged = verdict.of_newcomer(record, elsewhere=False, alone=claim.network.rules.envelope != "witness")
+    is_first = judged is not None and judged.event is EventKind.INSCRIBED and judged.kind is claim.kind
+    if judged is None or judged.card is None or not is_first:
         raise NotProvedError(f"output {claim.origin} does not register {claim.kind.value}")
-    return Place(claim.origin, offset, merge({}, found.fields), claim.origin, found.card)
+    return Place(claim.origin, offset, merge({}, judged.fields), claim.origin, judged.card)
 
 
 def _follow(claim: Claim, place: Place, way: Sequence[Transaction], own: OwnSource | None) -> Place:
@@ -112,10 +114,10 @@ def _follow(claim: Claim, place: Place, way: Sequence[Transaction], own: OwnSour
 
 
 def _values(claim: Claim, own: OwnSource | None) -> Value:
-    known = {tx.txid: tx for tx in (*claim.parents, claim.tx, *(hop.tx for hop in claim.hops))}
+    served = {tx.txid: tx for tx in (*claim.parents, claim.tx, *(hop.tx for hop in claim.hops))}
 
     def value(outpoint: Outpoint) -> int | None:
-        parent = known.get(outpoint.txid)
+        parent = served.get(outpoint.txid)
         if parent is None:
             return own.satoshis(outpoint) if own is not None else None
         return parent.outputs[outpoint.vout].satoshis if outpoint.vout < len(parent.outputs) else None
@@ -129,12 +131,13 @@ def _step(tx: Transaction, place: Place, seat: Outpoint, value: Value, kind: Kin
     if seat not in prevouts:
         raise NotProvedError(f"transaction {tx.hex_id} does not spend {seat}")
     number = prevouts.index(seat)
-    at = next(positions(prevouts, [(number, place.offset)], value))
-    if isinstance(at, Unknown):
+    position = next(positions(prevouts, [(number, place.offset)], value))
+    if isinstance(position, Unknown):
+        missing = position.missing[0]
         raise NotProvedError(
-            f"where {seat} goes in {tx.hex_id} depends on the value of {at.missing[0]}, which is not in the answer"
+            f"where {seat} goes in {tx.hex_id} depends on the value of {missing}, which is not in the answer"
         )
-    landing = Line(tx.outputs, alone=envelope_in != "witness").land(at)
+    landing = Line(tx.outputs, alone=envelope_in != "witness").land(position)
     if landing.burned or landing.vout is None:
         return replace(place, seat=None, offset=0)
     arrived = tx.outpoint(landing.vout)
@@ -143,17 +146,18 @@ def _step(tx: Transaction, place: Place, seat: Outpoint, value: Value, kind: Kin
         record = record_of(tx, number, speaks=speaks)
     else:
         record = output.read(tx, landing.vout)
-    found = verdict.of_arrival(kind, record)
-    fields = merge(place.fields, found.fields) if found.fields else place.fields
+    judged = verdict.of_arrival(kind, record)
+    fields = merge(place.fields, judged.fields) if judged.fields else place.fields
     place = replace(place, seat=arrived, offset=landing.offset, fields=fields)
-    if found.event is EventKind.REINSCRIBED and found.card:
-        place = replace(place, winner=arrived, card=found.card)
+    if judged.event is EventKind.REINSCRIBED and judged.card:
+        place = replace(place, winner=arrived, card=judged.card)
     return place
 
 
 def _check_parents(claim: Claim) -> None:
     """A parent is authentic because a transaction of the way spends it; another one would prove nothing."""
-    spent = {each.prevout.txid for tx in (claim.tx, *(hop.tx for hop in claim.hops)) for each in tx.inputs}
+    way = (claim.tx, *(hop.tx for hop in claim.hops))
+    spent = {spending.prevout.txid for tx in way for spending in tx.inputs}
     for parent in claim.parents:
         if parent.txid not in spent:
             raise NotProvedError(f"no transaction on the way spends {parent.hex_id}, which is served as a parent")

@@ -48,7 +48,7 @@ class Context:
 
     def expected_members(self) -> dict[str, Any]:
         """The members of the item as the steps so far prove them to be."""
-        return {name: value for found in self.findings.values() for name, value in found.members.items()}
+        return {name: value for finding in self.findings.values() for name, value in finding.members.items()}
 
 
 # -- the winning revision ----------------------------------------------------------------------------------------------

@@ -18,11 +18,11 @@ class AskedHosts:
     bodies: dict[str, bytes] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
-    def said(self, host: str) -> Said:
+    def ask(self, host: str) -> Said:
         self.asked.append(host)
         return self.answer
 
-    def served(self, locator: str, digest: bytes) -> Fetched:
+    def fetch(self, locator: str, digest: bytes) -> Fetched:
         self.asked.append(locator)
         body = self.bodies.get(locator)
         if body is None:
