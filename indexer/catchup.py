@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
@@ -16,6 +16,7 @@ from indexer.batch import Batch
 from indexer.chains import Chain, Data, Excerpt, Sayings, Sequel, SourceUnavailableError, Sparse
 from indexer.facts import BlockRef, Event, Reading
 from indexer.progress import Progress
+from indexer.proving import MAX_RAW
 from indexer.reading import Read, is_silent, read_block
 from indexer.registry import Registry
 from indexer.spill import folder
@@ -124,6 +125,8 @@ class Catchup:
                 asked |= wanted
                 values |= await self.look_up(wanted, ref)
                 read = await _to_its_end(self._read_with, ref, data, values)
+            used = {outpoint.txid for outpoint in asked if outpoint in values}
+            read = replace(read, reading=replace(read.reading, parents=await self._parents(used, ref)))
         except ParseError as error:
             self._progress.refused += 1
             log.error("%s: block %d is refused: %s", self._chain.name, ref.height, error)
@@ -157,6 +160,19 @@ class Catchup:
             await asyncio.to_thread(self._writer.keep_values, found)
             values |= found
         return values
+
+    async def _parents(self, txids: set[bytes], before: BlockRef) -> dict[bytes, bytes]:
+        """Transactions whose outputs' values were used and that are not stored, as far as the source has them."""
+        missing = txids.difference(await asyncio.to_thread(self._store.parents, txids)) if txids else set()
+        found: dict[bytes, bytes] = {}
+
+        def take(raws: Mapping[bytes, bytes]) -> set[bytes]:
+            found.update(raws)
+            return missing - found.keys()
+
+        if missing:
+            await self._chain.ancestors(before, take)
+        return {txid: raw for txid, raw in found.items() if len(raw) <= MAX_RAW}
 
     def _follow_seats(self, events: Iterable[Event], *, until_written: bool) -> None:
         """Watch where these events leave registrations, which are looked up in the registry `until_written`."""

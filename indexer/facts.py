@@ -148,7 +148,8 @@ Proofs = dict[bytes, Proof] | SpilledPairs[bytes, Proof]
 class Reading:
     """All that one block had to say: its events in order, the card bodies they name by SHA-256, and the proofs of the
     transactions that said it, by txid. Of a large block they are not held in memory. `coinbase` proves the witnesses of
-    these, on chains where they carry envelopes.
+    these, on chains where they carry envelopes. `parents` are earlier transactions by txid, whose outputs' values
+    decided where a satoshi went.
     """
 
     ref: BlockRef
@@ -156,3 +157,4 @@ class Reading:
     cards: dict[bytes, bytes] | SpilledPairs[bytes, bytes]
     proofs: Proofs = field(default_factory=dict)
     coinbase: Coinbase | None = None
+    parents: dict[bytes, bytes] = field(default_factory=dict)

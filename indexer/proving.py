@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from indexer.chains import Rules
-from indexer.facts import BlockRef, Event, Proof, Proofs
+from indexer.facts import BlockRef, Proof, Proofs
 from indexer.spill import SpilledPairs
 from parsers import block, bump, tx, witness_commitment
 from parsers.errors import BlockError, ProofError
@@ -26,13 +26,13 @@ class BlockProofs(NamedTuple):
     coinbase: Coinbase | None = None
 
 
-def proofs(ref: BlockRef, data: memoryview | bytes, rules: Rules, events: Iterable[Event]) -> BlockProofs:
-    """Proofs of the transactions that say these events; none of one larger than MAX_RAW.
+def proofs(ref: BlockRef, data: memoryview | bytes, rules: Rules, wanted: Iterable[int]) -> BlockProofs:
+    """Proofs of the transactions of these numbers in the block; none of one larger than MAX_RAW.
 
     Raises BlockError when the block's transactions are not those of its header or, where witnesses carry envelopes, its
     witnesses are not those that its coinbase commits to (law 16).
     """
-    numbers = np.unique(np.fromiter((event.tx_index for event in events), np.int64))
+    numbers = np.unique(np.fromiter(wanted, np.int64))
     offsets = block.tx_offsets(data, segwit=rules.segwit)
     tree = block.merkle_tree(data, offsets, segwit=rules.segwit)
     if tree.root != ref.header[36:68]:

@@ -60,7 +60,7 @@ def read_block(
         for position, index, transaction in portion:
             session.is_spent_here = bool(order.is_parent[position])
             _read_tx(session, index, transaction)
-    made = proofs(ref, data, rules, session.events) if session.events else BlockProofs({})
+    made = proofs(ref, data, rules, _proved(session, flagged.numbered())) if session.events else BlockProofs({})
     return Read(session.reading(ref, *made), frozenset(session.wanted))
 
 
@@ -72,6 +72,10 @@ class _Flagged:
 
     def __iter__(self) -> Iterator[Transaction]:
         return (_read(self._data, candidate, self._rules) for candidate in self._candidates)
+
+    def numbered(self) -> Iterator[tuple[int, Transaction]]:
+        """The transactions with their numbers in the block."""
+        return ((candidate.tx_index, _read(self._data, candidate, self._rules)) for candidate in self._candidates)
 
     def portions(self, positions: Sequence[int]) -> Iterator[list[tuple[int, int, Transaction]]]:
         """The transactions at these positions, each behind its position and its number in the block, as many at once as
@@ -86,9 +90,9 @@ def _read_excerpt(
 ) -> Read:
     """Read transactions that were proved to be in a block; the proofs of those that say something go with them.
 
-    Raises BlockError where witnesses carry envelopes: the merkle path of a txid does not prove a witness.
+    Raises BlockError where witnesses carry envelopes and are not proved: the merkle path of a txid does not do that.
     """
-    if rules.envelope == "witness":
+    if rules.envelope == "witness" and not excerpt.witnessed:
         raise BlockError(f"block {ref.height:,}: only a whole block of {rules.coin} proves the witnesses in it")
     told = {each.tx_index: tx.read(each.raw, segwit=rules.segwit) for each in excerpt.transactions}
     numbers = sorted(told)
@@ -97,11 +101,19 @@ def _read_excerpt(
     session = Session(ref.height, rules, network, seats, values, OutputValues(transactions))
     for position in spend_order(transactions).positions:
         _read_tx(session, numbers[position], transactions[position])
-    said = {event.tx_index for event in session.events}
+    proved = set(_proved(session, told.items()))
     made = {
-        told[each.tx_index].txid: Proof(each.raw, each.bump) for each in excerpt.transactions if each.tx_index in said
+        told[each.tx_index].txid: Proof(each.raw, each.bump) for each in excerpt.transactions if each.tx_index in proved
     }
     return Read(session.reading(ref, made), frozenset(session.wanted))
+
+
+def _proved(session: Session, transactions: Iterable[tuple[int, Transaction]]) -> Iterator[int]:
+    """The numbers of the transactions of which proofs are stored: those that say something, and those whose outputs'
+    values decided where a satoshi went, so that both can be checked again."""
+    yield from (event.tx_index for event in session.events)
+    if session.parents:
+        yield from (index for index, transaction in transactions if transaction.txid in session.parents)
 
 
 def read_alone(raw: Transaction, height: int, rules: Rules, network: str, registry: Registry, values: Values) -> Read:

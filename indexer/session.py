@@ -39,8 +39,9 @@ class Session:
     """Transactions being read in spend order, and what they have said so far.
 
     `seats` holds the registrations at the outpoints that these transactions spend; it is kept up to date. `outputs` are
-    those of these transactions; `is_spent_here` is whether another of them spends one of the transaction being read.
-    `wanted` are outpoints whose values are needed and not known, `born` the ids of first records.
+    those of these transactions, `parents` the txids of those of which values were used; `is_spent_here` is whether
+    another of them spends one of the transaction being read. `wanted` are outpoints whose values are needed and not
+    known, `born` the ids of first records.
     """
 
     height: int
@@ -53,6 +54,7 @@ class Session:
     cards: SpilledPairs[bytes, bytes] = field(default_factory=SpilledPairs)
     is_spent_here: bool = True
     wanted: set[Outpoint] = field(default_factory=set)
+    parents: set[bytes] = field(default_factory=set)
     born: set[str] = field(default_factory=set)
 
     def reading(self, ref: BlockRef, proofs: Proofs | None = None, coinbase: Coinbase | None = None) -> Reading:
@@ -64,8 +66,10 @@ class Session:
     def value(self, outpoint: Outpoint) -> int | None:
         """The satoshis of an outpoint, as far as this session knows."""
         known = self.outputs.get(outpoint)
-        if known is None:
-            known = self.values.get(outpoint)
+        if known is not None:
+            self.parents.add(outpoint.txid)
+            return known
+        known = self.values.get(outpoint)
         if known is None:
             seated = self.seats.get(outpoint)
             return seated[0].satoshis if seated else None

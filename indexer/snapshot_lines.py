@@ -1,239 +1,331 @@
-"""A snapshot's lines: records as JSON objects, and strangers' JSON as records. Hashes are hex in display order.
+"""A snapshot's lines: one JSON object each, in one canonical form, so that the same facts give the same bytes.
 
-{"format": "a2b-snapshot/2", "chains": [{"name", "caip2", "first", "height", "hash", "stateHash"}]}
-{"card": base64}                                        sorted by SHA-256
-{"block": {"chain", "height", "hash", "prev", "time", "header"}}
-{"event": {…}}                                          of the block above, in order
-{"coinbase": {"raw", "reserved", "bump"}}               of the block, where witnesses carry envelopes
-{"proof": {"txid", "raw", "bump", "witness"?}}          of transactions that say those, sorted by txid
+{"format": "a2b-snapshot/3", "chains": [{"name", "caip2", "first", "height", "hash", "stateHash"?, "partial"?}]}
+{"card": body}                                     sorted by SHA-256
+{"parent": raw}                                    of looked-up values, sorted by txid in internal byte order
+{"headers": {"chain", "first", "raw"}}             80 bytes each, of the blocks before the chain's first
+{"block": {"chain", "height", "hash", "prev", "time", "header"?}}
+{"coinbase": {"raw", "reserved", "bump"}}          of the block above, where witnesses carry envelopes (BIP 141)
+{"proof": {"txid", "raw", "bump", "witness"?}}     of transactions in the block above, sorted by txid
+{"event": {…}}                                     of the block above, in order
 {"end": {"cards", "blocks", "events", "proofs"}}
+
+Hashes are hex in display order (digests of cards as they are), bodies, headers and proofs base64. Members without a
+value are left out.
 """
 
 from __future__ import annotations
 
-import binascii
-import json
-from base64 import b64decode, b64encode
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from indexer.facts import BlockRef, Event, EventKind, PointerAnchor, State, Status
-from indexer.snapshot_fields import Fields, SnapshotError
+import msgspec
+
+from indexer.facts import UNCONFIRMED, BlockRef, Event, EventKind, PointerAnchor, Proof, State, Status
 from indexer.store.tables import POSITION_BITS
 from parsers.cards import Kind
-from parsers.reasons import Reason
+from parsers.reasons import SENTENCES, Reason
 from parsers.tx import Outpoint
+from parsers.witness_commitment import Coinbase
 
-FORMAT = "a2b-snapshot/2"
+FORMAT = "a2b-snapshot/3"
+
+Hash = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}\Z")]
+Height = Annotated[int, msgspec.Meta(ge=0, lt=UNCONFIRMED)]
+Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Index = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_Vout = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+_Position = Annotated[int, msgspec.Meta(ge=0, lt=2**POSITION_BITS)]
+_Outpoint = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}_(0|[1-9][0-9]{0,9})\Z")]
+_Header = Annotated[str, msgspec.Meta(pattern=r"^(|[0-9a-f]{160})\Z")]
 
 
-@dataclass(frozen=True, slots=True)
-class ChainHead:
-    """What a snapshot claims of one chain: the heights it spans, the newest block (internal order), the state hash, and
-    whether blocks were read from excerpts, so that there is no state hash."""
+class SnapshotError(Exception):
+    """A file that is no snapshot, or that says what is not so: the message tells where and what."""
 
-    name: str
-    caip2: str
-    first: int
-    height: int
-    hash: bytes
-    state_hash: str | None
+
+class _Record(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True
+):
+    """An object of a line: every member is checked by type and range, and unknown ones are refused."""
+
+
+class ChainHead(_Record, frozen=True, kw_only=True):
+    """What a snapshot claims of one chain: the heights it spans, the newest block, the state hash there; `partial` when
+    its blocks were read from excerpts, so that there is no state hash."""
+
+    name: Name
+    caip2: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]{3,8}:[A-Za-z0-9_-]{1,64}\Z")]
+    first: Height
+    height: Height
+    hash: Hash
+    state_hash: str | None = None
     partial: bool = False
 
-    def as_json(self) -> dict[str, Any]:
-        """The chain as an entry of the header line."""
-        return {
-            "name": self.name, "caip2": self.caip2, "first": self.first, "height": self.height,
-            "hash": self.hash[::-1].hex(), "stateHash": self.state_hash, **({"partial": True} if self.partial else {}),
-        }  # fmt: skip
+
+class Headers(_Record, frozen=True, kw_only=True):
+    """Headers of 80 bytes, joined, from height `first` on."""
+
+    chain: Name
+    first: Height
+    raw: bytes
 
 
-def dump(value: dict[str, Any]) -> bytes:
-    """One line: compact ASCII JSON with sorted keys, the same bytes for the same facts."""
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), sort_keys=True).encode() + b"\n"
+class _Block(_Record, frozen=True, kw_only=True):
+    chain: Name
+    height: Height
+    hash: Hash
+    prev: Hash
+    time: Natural
+    header: _Header = ""
+
+
+class _Proof(_Record, frozen=True, kw_only=True):
+    txid: Hash
+    raw: bytes
+    bump: bytes
+    witness: bytes | None = None
+
+
+class _Coinbase(_Record, frozen=True, kw_only=True):
+    raw: bytes
+    reserved: bytes
+    bump: bytes
+
+
+class _State(_Record, frozen=True, kw_only=True):
+    id: str
+    kind: Kind
+    status: Status
+    outpoint: _Outpoint | None = None
+    offset: Natural = 0
+    satoshis: Natural = 0
+    owner: str | None = None
+    map: tuple[tuple[str, str], ...] = ()
+    card: Hash
+    winner: _Outpoint
+    updated_height: Height
+    created_height: Height
+
+
+class _Pointer(_Record, frozen=True, kw_only=True):
+    id: str | None = None
+    domain: str
+    digest: Hash | None = None
+    uri: str | None = None
+    form: str
+    kind: Kind = Kind.AGENT
+
+
+class _Event(_Record, frozen=True, kw_only=True):
+    kind: EventKind
+    position: _Position
+    tx_index: _Index
+    txid: Hash
+    vout: _Vout | None = None
+    spent: _Outpoint | None = None
+    card: Hash | None = None
+    valid: bool
+    reasons: tuple[tuple[str, str, str], ...] = ()
+    owner: str | None = None
+    signer: str | None = None
+    state: _State | None = None
+    pointer: _Pointer | None = None
+
+
+class Counts(_Record, frozen=True, kw_only=True):
+    """What a snapshot holds."""
+
+    cards: Natural
+    blocks: Natural
+    events: Natural
+    proofs: Natural
+
+
+class _Line(_Record, frozen=True, kw_only=True):
+    format: str | None = None
+    chains: tuple[ChainHead, ...] | None = None
+    card: bytes | None = None
+    parent: bytes | None = None
+    headers: Headers | None = None
+    block: _Block | None = None
+    coinbase: _Coinbase | None = None
+    proof: _Proof | None = None
+    event: _Event | None = None
+    end: Counts | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Line)
+_ENCODER = msgspec.json.Encoder()
+
+
+def _dump(**member: Any) -> bytes:
+    return _ENCODER.encode(_Line(**member)) + b"\n"
+
+
+def header_line(chains: tuple[ChainHead, ...]) -> bytes:
+    """The first line."""
+    return _dump(format=FORMAT, chains=chains)
 
 
 def card_line(body: bytes) -> bytes:
     """A card as a line."""
-    return dump({"card": b64encode(body).decode()})
+    return _dump(card=body)
+
+
+def parent_line(raw: bytes) -> bytes:
+    """A transaction whose outputs' values were looked up as a line."""
+    return _dump(parent=raw)
+
+
+def headers_line(chain: str, first: int, raw: bytes) -> bytes:
+    """Headers of 80 bytes, joined, as a line."""
+    return _dump(headers=Headers(chain=chain, first=first, raw=raw))
 
 
 def block_line(ref: BlockRef) -> bytes:
     """A block as a line."""
-    block = {
-        "chain": ref.chain, "height": ref.height, "hash": ref.hash[::-1].hex(), "prev": ref.prev[::-1].hex(),
-        "time": ref.time, "header": ref.header.hex(),
-    }  # fmt: skip
-    return dump({"block": block})
+    block = _Block(
+        chain=ref.chain, height=ref.height, hash=ref.hash[::-1].hex(), prev=ref.prev[::-1].hex(),
+        time=ref.time, header=ref.header.hex(),
+    )  # fmt: skip
+    return _dump(block=block)
+
+
+def coinbase_line(coinbase: Coinbase) -> bytes:
+    """What proves the witnesses of a block as a line."""
+    return _dump(coinbase=_Coinbase(**coinbase._asdict()))
+
+
+def proof_line(txid: bytes, proof: Proof) -> bytes:
+    """A transaction (txid in internal byte order) and its merkle paths as a line."""
+    return _dump(proof=_Proof(txid=txid[::-1].hex(), raw=proof.raw, bump=proof.bump, witness=proof.witness))
 
 
 def event_line(event: Event) -> bytes:
     """An event as a line."""
-    told = {
-        "kind": event.kind.value, "position": event.position, "txIndex": event.tx_index,
-        "txid": event.txid[::-1].hex(), "vout": event.outpoint.vout if event.outpoint else None,
-        "spent": str(event.spent) if event.spent else None, "card": event.card.hex() if event.card else None,
-        "valid": event.valid, "reasons": [list(reason) for reason in event.reasons], "owner": event.owner,
-        "signer": event.signer, "state": _state_json(event.state), "pointer": _pointer_json(event.pointer),
-    }  # fmt: skip
-    return dump({"event": told})
+    record = _Event(
+        kind=event.kind, position=event.position, tx_index=event.tx_index, txid=event.txid[::-1].hex(),
+        vout=event.outpoint.vout if event.outpoint else None, spent=_text(event.spent), card=_hex(event.card),
+        valid=event.valid, reasons=event.reasons, owner=event.owner, signer=event.signer,
+        state=_state_record(event.state) if event.state else None,
+        pointer=_pointer_record(event.pointer) if event.pointer else None,
+    )  # fmt: skip
+    return _dump(event=record)
 
 
-def _state_json(state: State | None) -> dict[str, Any] | None:
-    if state is None:
-        return None
-    return {
-        "id": state.id, "kind": state.kind.value, "status": state.status.value,
-        "outpoint": str(state.outpoint) if state.outpoint else None, "offset": state.offset,
-        "satoshis": state.satoshis, "owner": state.owner, "map": [list(pair) for pair in state.map.items()],
-        "card": state.card.hex(), "winner": str(state.winner), "updatedHeight": state.updated_height,
-        "createdHeight": state.created_height,
-    }  # fmt: skip
+def end_line(counts: Counts) -> bytes:
+    """The last line."""
+    return _dump(end=counts)
 
 
-def _pointer_json(pointer: PointerAnchor | None) -> dict[str, Any] | None:
-    if pointer is None:
-        return None
-    digest = pointer.digest.hex() if pointer.digest is not None else None
-    told = {"id": pointer.id, "domain": pointer.domain, "digest": digest, "uri": pointer.uri, "form": pointer.form}
-    return told if pointer.kind is Kind.AGENT else told | {"kind": pointer.kind.value}
+def _hex(digest: bytes | None) -> str | None:
+    return None if digest is None else digest.hex()
 
 
-def load(line: bytes) -> tuple[str, Any]:
-    """A line as its one key and what stands under it. Raises SnapshotError."""
+def _text(outpoint: Outpoint | None) -> str | None:
+    return None if outpoint is None else str(outpoint)
+
+
+def _state_record(state: State) -> _State:
+    return _State(
+        id=state.id, kind=state.kind, status=state.status, outpoint=_text(state.outpoint), offset=state.offset,
+        satoshis=state.satoshis, owner=state.owner, map=tuple(state.map.items()), card=state.card.hex(),
+        winner=str(state.winner), updated_height=state.updated_height, created_height=state.created_height,
+    )  # fmt: skip
+
+
+def _pointer_record(pointer: PointerAnchor) -> _Pointer:
+    return _Pointer(
+        id=pointer.id, domain=pointer.domain, digest=_hex(pointer.digest), uri=pointer.uri, form=pointer.form,
+        kind=pointer.kind,
+    )  # fmt: skip
+
+
+def parse(line: bytes) -> tuple[str, Any]:
+    """A line as its one member (`chains` for the first) and what that holds: a tuple of ChainHead, bytes, Headers,
+    BlockRef, Coinbase, a txid with its Proof, Event or Counts.
+
+    Raises SnapshotError for any other form than `*_line` gives.
+    """
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        raise SnapshotError(f"this is not JSON: {line[:60]!a}") from None
-    if not isinstance(value, dict) or not value or ("format" not in value and len(value) != 1):
+        found = _DECODER.decode(line)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise SnapshotError(f"this is no line of a snapshot ({error}): {line[:60]!a}") from None
+    if found.format not in (None, FORMAT):
+        raise SnapshotError(f"the format is {found.format[:60]!a}, and this version reads {FORMAT}")
+    members = [name for name in found.__struct_fields__ if getattr(found, name) is not None]
+    if members == ["format", "chains"]:
+        del members[0]
+    elif len(members) != 1 or members[0] in ("format", "chains"):
         raise SnapshotError(f"this is no line of a snapshot: {line[:60]!a}")
-    return ("format", value) if "format" in value else next(iter(value.items()))
+    if _ENCODER.encode(found) + b"\n" != line:
+        raise SnapshotError(f"this line is not in canonical form: {line[:60]!a}")
+    value = getattr(found, members[0])
+    convert = _CONVERTED.get(members[0])
+    return members[0], convert(value) if convert else value
 
 
-def read_heads(value: Any) -> tuple[ChainHead, ...]:
-    """The header line."""
-    told = Fields(value, "the header")
-    if (written := told.take("format", str)) != FORMAT:
-        raise SnapshotError(f"the format is {written[:60]!a}, and this version reads {FORMAT}")
-    heads = tuple(_head(each) for each in told.take("chains", list))
-    told.nothing_left()
-    if len({head.name for head in heads}) != len(heads):
-        raise SnapshotError("the header names a chain twice")
-    return heads
+def _reversed(text: str) -> bytes:
+    return bytes.fromhex(text)[::-1]
 
 
-def _head(value: Any) -> ChainHead:
-    told = Fields(value, "a chain of the header")
-    head = ChainHead(
-        name=told.take("name", str),
-        caip2=told.take("caip2", str),
-        first=told.number("first"),
-        height=told.number("height"),
-        hash=told.hex("hash")[::-1],
-        state_hash=told.maybe("stateHash", str),
-        partial=told.has("partial") and told.take("partial", bool),
-    )
-    told.nothing_left()
-    return head
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else bytes.fromhex(text)
 
 
-def read_card(value: Any) -> bytes:
-    """A card's bytes."""
+def _outpoint(text: str | None) -> Outpoint | None:
     try:
-        return b64decode(value if isinstance(value, str) else "?", validate=True)
-    except (binascii.Error, ValueError):
-        raise SnapshotError("a card is not base64") from None
+        return None if text is None else Outpoint.parse(text)
+    except ValueError as error:
+        raise SnapshotError(str(error)) from None
 
 
-def read_block(value: Any) -> BlockRef:
-    """A block as its line says; whether that is true is another question. The text of its header may be empty."""
-    told = Fields(value, "a block")
-    ref = BlockRef(
-        chain=told.take("chain", str),
-        height=told.number("height", 2**31 - 1),
-        hash=told.hex("hash")[::-1],
-        prev=told.hex("prev")[::-1],
-        time=told.number("time"),
-        header=told.maybe_none("header", 80),
-    )
-    told.nothing_left()
-    return ref
+def _block(block: _Block) -> BlockRef:
+    header = bytes.fromhex(block.header)
+    return BlockRef(block.chain, block.height, _reversed(block.hash), _reversed(block.prev), block.time, header)
 
 
-def read_event(value: Any) -> Event:
-    """An event as its line says."""
-    told = Fields(value, "an event")
-    txid, vout = told.hex("txid")[::-1], told.maybe("vout", int)
-    event = Event(
-        kind=told.word("kind", EventKind),
-        position=told.number("position", 2**POSITION_BITS - 1),
-        tx_index=told.number("txIndex", 2**31 - 1),
-        txid=txid,
-        outpoint=_output(txid, vout),
-        spent=told.maybe_outpoint("spent"),
-        card=told.maybe_hex("card"),
-        valid=told.take("valid", bool),
-        reasons=tuple(_reason(each) for each in told.take("reasons", list)),
-        owner=told.maybe("owner", str),
-        signer=told.maybe("signer", str),
-        state=_read_state(told.maybe("state", dict)),
-        pointer=_read_pointer(told.maybe("pointer", dict)),
-    )
-    told.nothing_left()
-    return event
+def _proof(proof: _Proof) -> tuple[bytes, Proof]:
+    return _reversed(proof.txid), Proof(proof.raw, proof.bump, proof.witness)
 
 
-def _output(txid: bytes, vout: int | None) -> Outpoint | None:
-    if vout is not None and not 0 <= vout < 2**32:
-        raise SnapshotError(f"vout of an event is {vout}, and must be from 0 to {2**32 - 1}")
-    return Outpoint(txid, vout) if vout is not None else None
+def _coinbase(coinbase: _Coinbase) -> Coinbase:
+    return Coinbase(coinbase.raw, coinbase.reserved, coinbase.bump)
 
 
-def _reason(value: Any) -> Reason:
-    if not (isinstance(value, list) and len(value) == len(Reason._fields) and all(type(part) is str for part in value)):
-        raise SnapshotError(f"a reason of an event is {value!a:.60}, and must be {len(Reason._fields)} strings")
-    return Reason(*value)
+def _event(event: _Event) -> Event:
+    txid = _reversed(event.txid)
+    return Event(
+        kind=event.kind, position=event.position, tx_index=event.tx_index, txid=txid,
+        outpoint=Outpoint(txid, event.vout) if event.vout is not None else None, spent=_outpoint(event.spent),
+        card=_bytes(event.card), valid=event.valid, reasons=tuple(map(_reason, event.reasons)),
+        owner=event.owner, signer=event.signer, state=_state(event.state) if event.state else None,
+        pointer=_pointer(event.pointer) if event.pointer else None,
+    )  # fmt: skip
 
 
-def _read_state(value: dict[str, Any] | None) -> State | None:
-    if value is None:
-        return None
-    told = Fields(value, "the state of an event")
-    state = State(
-        id=told.take("id", str),
-        kind=told.word("kind", Kind),
-        status=told.word("status", Status),
-        outpoint=told.maybe_outpoint("outpoint"),
-        offset=told.number("offset"),
-        satoshis=told.number("satoshis"),
-        owner=told.maybe("owner", str),
-        map=dict(_pair(each) for each in told.take("map", list)),
-        card=told.hex("card"),
-        winner=told.outpoint("winner"),
-        updated_height=told.number("updatedHeight", 2**31 - 1),
-        created_height=told.number("createdHeight", 2**31 - 1),
-    )
-    told.nothing_left()
-    return state
+def _reason(parts: tuple[str, str, str]) -> Reason:
+    if parts[0] not in SENTENCES:
+        raise SnapshotError(f"{parts[0][:60]!a} is no reason that is known")
+    return Reason(*parts)
 
 
-def _pair(value: Any) -> tuple[str, str]:
-    if not (isinstance(value, list) and len(value) == 2 and all(type(part) is str for part in value)):
-        raise SnapshotError(f"map of an event holds {value!a:.60}, and must hold pairs of strings")
-    return value[0], value[1]
+def _state(state: _State) -> State:
+    winner = _outpoint(state.winner)
+    assert winner is not None  # noqa: S101 - only None gives None
+    return State(
+        id=state.id, kind=state.kind, status=state.status, outpoint=_outpoint(state.outpoint), offset=state.offset,
+        satoshis=state.satoshis, owner=state.owner, map=dict(state.map), card=bytes.fromhex(state.card), winner=winner,
+        updated_height=state.updated_height, created_height=state.created_height,
+    )  # fmt: skip
 
 
-def _read_pointer(value: dict[str, Any] | None) -> PointerAnchor | None:
-    if value is None:
-        return None
-    told = Fields(value, "the pointer of an event")
-    pointer = PointerAnchor(
-        id=told.maybe("id", str),
-        domain=told.take("domain", str),
-        digest=told.maybe_hex("digest"),
-        uri=told.maybe("uri", str),
-        form=told.take("form", str),
-        kind=told.word("kind", Kind) if told.has("kind") else Kind.AGENT,
-    )
-    told.nothing_left()
-    return pointer
+def _pointer(pointer: _Pointer) -> PointerAnchor:
+    return PointerAnchor(
+        id=pointer.id, domain=pointer.domain, digest=_bytes(pointer.digest), uri=pointer.uri, form=pointer.form,
+        kind=pointer.kind,
+    )  # fmt: skip
+
+
+_CONVERTED: dict[str, Any] = {"block": _block, "coinbase": _coinbase, "proof": _proof, "event": _event}

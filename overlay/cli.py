@@ -18,7 +18,7 @@ from overlay.terminal import complain, say, survive_any_encoding
 EXIT_CODES = {
     "overlay.api.problems.NotFoundError": 1,
     "overlay.remote.NotThereError": 1,
-    "indexer.snapshot_fields.SnapshotError": 1,
+    "indexer.snapshot_lines.SnapshotError": 1,
     "indexer.settings.SettingsError": 2,
     "overlay.commands.options.UsageError": 2,
     "overlay.api.problems.BadRequestError": 2,

@@ -110,10 +110,11 @@ FENCES: dict[str, tuple[str, ...]] = {
     "httpcore": ("indexer/fetching/fetcher.py", "indexer/fetching/network.py"),
     "httpx": ("indexer/chains/junglebus/", "indexer/fetching/", "indexer/rate_feed.py", "overlay/remote.py"),
     "idna": ("parsers/locator.py",),
-    "isal": ("overlay/api/middleware.py",),
+    "isal": ("indexer/snapshot.py", "overlay/api/middleware.py"),
     "jinja2": ("overlay/pages/",),
     "llvmlite": ("parsers/compiled",),
     "markupsafe": ("overlay/pages/",),
+    "msgspec": ("indexer/snapshot_lines.py",),
     "multidict": ("overlay/",),
     "numba": ("parsers/compiled",),
     "numpy": (

@@ -45,9 +45,10 @@ class Told(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Excerpt:
     """What some sources tell of a block instead of all its bytes: some of its transactions, in block order, each proved
-    against the header before. Its length is that of their bytes."""
+    against the header before, and where `witnessed`, their witnesses too. Its length is that of their bytes."""
 
     transactions: tuple[Told, ...] = ()
+    witnessed: bool = False
 
     def __len__(self) -> int:
         return sum(len(told.raw) for told in self.transactions)

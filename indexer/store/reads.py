@@ -19,7 +19,7 @@ from indexer.store.outbox import Change, Lag, Outbox
 from indexer.store.queue import Waiting
 from indexer.store.stamps import Stamps
 from indexer.store.stories import Revision, Story, Unconfirmed
-from indexer.store.tables import blocks, events, meta, outputs, pending
+from indexer.store.tables import blocks, events, meta, outputs, parents, pending
 from parsers.tx import Outpoint
 
 _Found = TypeVar("_Found")
@@ -221,6 +221,13 @@ class Store:
                 outpoint = Outpoint(row["txid"], row["vout"])
                 if outpoint in wanted:
                     found[outpoint] = row["satoshis"]
+        return found
+
+    def parents(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Raw transactions (txids in internal byte order) that made outputs whose values were looked up."""
+        found: dict[bytes, bytes] = {}
+        for batch in batches(set(txids)):
+            found |= {row["txid"]: row["raw"] for row in self._rows(select(parents).where(parents.c.txid.in_(batch)))}
         return found
 
     def _revisions(self, *conditions: ColumnElement[bool]) -> list[Revision]:

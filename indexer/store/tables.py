@@ -130,6 +130,15 @@ outputs = Table(
 )
 """Values of outputs that had to be looked up to follow a satoshi; named by a hash, so never rolled back."""
 
+parents = Table(
+    "parents",
+    metadata,
+    Column("txid", LargeBinary, primary_key=True),
+    Column("raw", LargeBinary, nullable=False),
+)
+"""Raw transactions that made such outputs, so that others can check their values; named by a hash, so never rolled
+back. Empty in databases of earlier versions, and where a source tells values only."""
+
 changes = Table(
     "changes",
     metadata,

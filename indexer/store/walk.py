@@ -11,7 +11,7 @@ from sqlalchemy import Engine, Select, and_, func, or_, select
 from indexer.facts import Event, Proof, Reading
 from indexer.store import rows
 from indexer.store.proofs import BESIDE
-from indexer.store.tables import blocks, cards, changes, coinbases, events, proofs, witness_paths
+from indexer.store.tables import blocks, cards, changes, coinbases, events, parents, proofs, witness_paths
 from parsers.witness_commitment import Coinbase
 
 _T = TypeVar("_T")
@@ -87,6 +87,12 @@ def bodies(engine: Engine, upto: Mapping[str, int]) -> Iterator[bytes]:
     wanted = select(cards.c.body).where(cards.c.sha256.in_(named)).order_by(cards.c.sha256)
     for row in _stream(engine, wanted, BODIES_AT_ONCE):
         yield row["body"]
+
+
+def made_before(engine: Engine) -> Iterator[bytes]:
+    """The raw transactions that made outputs whose values were looked up, sorted by txid in internal byte order."""
+    for row in _stream(engine, select(parents.c.raw).order_by(parents.c.txid), BODIES_AT_ONCE):
+        yield row["raw"]
 
 
 def has_reverted(engine: Engine, since: int, upto: Mapping[str, int]) -> bool:

@@ -142,6 +142,9 @@ class Writer:
         with self._writing() as connection:
             _check_linked(connection, chain, readings, sparse=sparse)
             self._add(connection, blocks, [_block_row(reading.ref) for reading in readings])
+            made = [{"txid": txid, "raw": raw} for reading in readings for txid, raw in reading.parents.items()]
+            if made:
+                connection.execute(self._insert_new(tables.parents), made)
             now = int(self._clock() * 1000)
             for portion in _portions(readings):
                 self._insert(connection, chain, portion, now)

@@ -6,65 +6,92 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from overlay.commands.options import command, settings
+from overlay.commands.options import UsageError, command, settings
 from overlay.terminal import counting, say
 
 if TYPE_CHECKING:
-    from indexer.snapshot import Counts
+    from indexer.snapshot_import import ChainReport
     from overlay.commands.options import Commands
 
 
 def add(commands: Commands) -> None:
     """The commands that write and read snapshots."""
-    for name, run, purpose in (
-        ("export", export, "Write a snapshot of the database. The same facts give the same bytes."),
-        (
-            "import",
-            take_over,
-            "Fill an empty database from a snapshot. Exit code 1 when anything in it does not agree.",
-        ),
-    ):
-        parser = command(commands, name, run, purpose, "data", "database")
+    exporting = command(
+        commands, "export", export, "Write a snapshot of the database. The same facts give the same bytes.",
+        "data", "database",
+        more="It holds blocks, events, cards, and the transactions and merkle paths that prove them; not what was "
+        "fetched for pointers, nor what is unconfirmed.",
+    )  # fmt: skip
+    importing = command(
+        commands, "import", import_, "Fill an empty database from a snapshot, verifying it. Exit code 1 when anything "
+        "in it is not true; the database is then as it was.",
+        "data", "database",
+        more="Headers are checked by the rules of a live source from genesis or to a packaged checkpoint, and every "
+        "event is recomputed from its transaction. A chain is imported up to the first block that the file does not "
+        "prove; EVM chains and Solana, whose blocks nothing proves, are left out. What the file omits cannot be seen: "
+        "compare the state hash with another source. Cards of pointers are fetched again before they count.",
+    )  # fmt: skip
+    importing.add_argument(
+        "--trust", action="store_true",
+        help="believe the file: verify nothing but the state hashes, and import chains without proofs too",
+    )  # fmt: skip
+    for parser in (exporting, importing):
         parser.add_argument("file", metavar="FILE", type=Path, help="JSON lines; compressed when it ends in .gz")
 
 
-def export(asked: Namespace) -> int:
+def export(args: Namespace) -> int:
     """All facts, into a file."""
     from indexer.snapshot import export as write
     from indexer.snapshot import written
     from overlay.services import open_store
 
-    store = open_store(settings(asked), make=False)
+    if args.file.exists() and not args.file.is_file():
+        raise UsageError(f"{args.file} is not a regular file")
+    store = open_store(settings(args), make=False)
     try:
-        with counting("exporting", "blocks") as tell, written(asked.file) as opened:
-            counts = write(store, opened, tell)
+        with counting("exporting", "blocks") as progress, written(args.file) as opened:
+            counts = write(store, opened, progress)
     finally:
         store.engine.dispose()
-    say(f"wrote {_told(counts)} to {asked.file}")
+    say(
+        f"wrote {counts.blocks:,} blocks, {counts.events:,} events, {counts.cards:,} cards and "
+        f"{counts.proofs:,} proofs to {args.file}"
+    )
     return 0
 
 
-def take_over(asked: Namespace) -> int:
+def import_(args: Namespace) -> int:
     """All facts, out of a file."""
-    from indexer import snapshot
+    from indexer.snapshot import lines
+    from indexer.snapshot_import import import_snapshot
     from indexer.store import Store, Writer, connect
     from overlay.services import make_data
 
-    told = settings(asked)
-    make_data(told)
-    engine = connect(told.database, importing=True)
+    if not args.file.is_file():
+        raise UsageError(f"{args.file} is not there, or not a regular file")
+    configured = settings(args)
+    make_data(configured)
+    engine = connect(configured.database, importing=True)
     try:
         writer = Writer(engine)
         try:
-            with counting("importing", "blocks") as tell:
-                counts = snapshot.take_over(snapshot.lines(asked.file), Store(engine), writer, tell)
+            with counting("importing", "blocks") as progress:
+                report = import_snapshot(lines(args.file), Store(engine), writer, progress, trust=args.trust)
         finally:
             writer.close()
     finally:
         engine.dispose()
-    say(f"took over {_told(counts)}; every hash agrees")
+    say(f"imported {report.blocks:,} blocks, {report.events:,} events and {report.proofs:,} proofs")
+    for chain in report.chains:
+        _show(chain, trusted=args.trust)
     return 0
 
 
-def _told(counts: Counts) -> str:
-    return f"{counts.blocks:,} blocks, {counts.events:,} events, {counts.cards:,} cards and {counts.proofs:,} proofs"
+def _show(chain: ChainReport, *, trusted: bool) -> None:
+    if chain.height is None:
+        say(f"{chain.name} ({chain.caip2}): not imported; follow it, or import with --trust")
+        return
+    how = "NOT VERIFIED" if trusted else f"verified: every event from its transaction; headers: {chain.checked}"
+    rest = f" of {chain.newest:,}; follow the chain for the rest" if chain.gap else ""
+    state_hash = chain.state_hash or "not defined"
+    say(f"{chain.name} ({chain.caip2}): to block {chain.height:,}{rest}; state hash {state_hash}; {how}")

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from indexer.chains.evm.answers import Log
 from indexer.chains.evm.erc8004.entries import Block, Entry, agents, say
-from indexer.continuity import check_event
 from indexer.facts import Event, EventKind, State, Status
 from parsers.cards import Kind
 from parsers.erc8004 import entry_id
 from tests import registry_kit as kit
+from tests.oracles.continuity import check_event
 from tests.registry_kit import MAINNET, NOBODY, data_uri, file
 
 ALICE, BOB, CAROL = "0x" + "a1" * 20, "0x" + "b0" * 20, "0x" + "ca" * 20

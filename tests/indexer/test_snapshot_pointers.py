@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 from indexer import snapshot
+from indexer.snapshot_import import import_snapshot
 from indexer.store import Store, Writer, connect, pointed
 from parsers.cards import Kind
 from tests.chainkit import ChainKit
@@ -30,7 +31,7 @@ async def test_pointers_are_taken_over_and_fetched_anew(tmp_path: Path) -> None:
         expected = pointed.anchors(told.store.engine, ids)
     taken = Store(connect(f"sqlite:///{tmp_path}/taken.db", importing=True))
     writer = Writer(taken.engine, lambda: 5.0)
-    snapshot.take_over(file.getvalue().splitlines(keepends=True), taken, writer)
+    import_snapshot(file.getvalue().splitlines(keepends=True), taken, writer)
     writer.close()
     found = pointed.anchors(taken.engine, ids)
     assert {anchor.kind for each in found.values() for anchor in each.anchors} == {Kind.AGENT, Kind.TOOL}

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.chainkit import agent, tool
-from tests.indexer.test_snapshot import Empty, empty, exported
 from tests.indexing import Indexing
+from tests.snapshots import Empty, empty, exported
 from tests.solana_server import SolanaServer
 
 __all__ = ["empty"]
@@ -36,7 +36,7 @@ async def test_a_snapshot_taken_over_holds_the_same_and_is_followed_on(empty: Em
             kinds = {past.event.kind.value for past in indexing.store._revisions()}
             assert kinds == {"inscribed", "reinscribed", "invalid", "foreign_content", "burned", "pointed", "rejected"}
             await chain.close()
-        empty.take(text.splitlines(keepends=True))
+        empty.take(text.splitlines(keepends=True), trust=True)
         assert exported(empty.store) == text
         chain = server.chain(empty.writer)
         await chain.open()

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import logging
+import os
 import re
 import resource
 import socket
@@ -363,7 +364,8 @@ def test_a_snapshot_is_written_checked_and_searched_elsewhere(run: Run, data: Pa
     assert (tmp_path / "one.jsonl.gz").read_bytes() == (tmp_path / "two.jsonl.gz").read_bytes()
     taken = run("import", tmp_path / "one.jsonl.gz", "--data", tmp_path / "copy")
     assert taken.code == 0
-    assert "every hash agrees" in taken.out
+    assert "verified: every event from its transaction" in taken.out
+    assert "NOT VERIFIED" not in taken.out
     assert run("rebuild", "--data", tmp_path / "copy").code == 0
     assert (
         run("search", "dex", "--data", tmp_path / "copy", "--json").json["items"]
@@ -371,7 +373,8 @@ def test_a_snapshot_is_written_checked_and_searched_elsewhere(run: Run, data: Pa
     )
     again = run("import", tmp_path / "one.jsonl.gz", "--data", tmp_path / "copy")
     assert again.code == 3
-    assert "holds blocks already" in again.err
+    assert "holds blocks, " in again.err
+    assert "already: import into a new database" in again.err
 
 
 def test_a_snapshot_that_was_tampered_with_is_a_negative_answer(run: Run, data: Path, tmp_path: Path) -> None:
@@ -381,7 +384,31 @@ def test_a_snapshot_that_was_tampered_with_is_a_negative_answer(run: Run, data: 
     found = run("import", file, "--data", tmp_path / "copy")
     assert found.code == 1
     assert "status is" in found.err
-    assert run("import", tmp_path / "none", "--data", tmp_path / "copy").code == 3
+    trusted = run("import", file, "--data", tmp_path / "copy", "--trust")
+    assert trusted.code == 0
+    assert "NOT VERIFIED" in trusted.out
+
+
+def test_what_is_no_file_is_wrong_usage(run: Run, data: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "none", tmp_path, tmp_path / "pipe"):
+        found = run("import", path, "--data", tmp_path / "copy")
+        assert found.code == 2
+        assert "is not there, or not a regular file" in found.err
+    assert run("export", tmp_path / "pipe", "--data", data).code == 2
+    assert not (tmp_path / "copy").exists()
+
+
+def test_an_import_on_trust_says_so(run: Run, data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "facts.jsonl.gz"
+    run("export", file, "--data", data)
+    trusted = a2b("import", str(file), "--data", str(tmp_path / "copy"), "--trust", cwd=tmp_path)
+    assert trusted.returncode == 0
+    assert "NOT VERIFIED" in trusted.stdout
+    assert "imported on trust: nothing in it is verified" in trusted.stderr
+    again = tmp_path / "again.jsonl.gz"
+    assert run("export", again, "--data", tmp_path / "copy").code == 0
+    assert again.read_bytes() == file.read_bytes()
 
 
 # -- asking a running overlay
@@ -545,6 +572,7 @@ def test_a_second_up_on_the_same_data_says_so(tmp_path: Path, compiled: Path) ->
         second = a2b("up", "--port", "0", cwd=tmp_path)
         assert second.returncode == 3
         assert second.stderr.endswith("a2b: another indexer is writing to a2b-data/a2b.db; stop it first\n")
+        (tmp_path / "x.jsonl").touch()
         assert a2b("import", "x.jsonl", cwd=tmp_path).returncode == 3
         assert running.stop()[0] == 0
 

@@ -1,0 +1,381 @@
+"""Fill an empty database from a snapshot: by replaying its transactions, or on trust; all of it or nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, ClassVar, Protocol
+
+from indexer.facts import BlockRef, Event, Proof, Reading
+from indexer.networks import by_caip2, mined
+from indexer.snapshot_lines import ChainHead, Counts, Headers, SnapshotError, parse
+from indexer.snapshot_replay import VerifiedChain
+from indexer.statehash import state_hash
+from indexer.store import Store, Writer, adopt
+from parsers import tx
+from parsers.errors import ParseError
+from parsers.strict_json import MAX_BYTES
+from parsers.witness_commitment import Coinbase
+
+log = logging.getLogger(__name__)
+
+BATCH_LINES, BATCH_BYTES = 500, 8 << 20
+"""Lines and bytes held in memory before they are stored: a block's events always together."""
+
+MAX_BLOCK_BYTES = 1 << 30
+"""Bytes of one block's lines: a million events."""
+
+Progress = Callable[[int, int], None]
+"""Called with lines or blocks done, of how many; the latter is 0 while it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainReport:
+    """What was imported of a chain: its blocks up to `height` (None: none) of `newest`; in words how their headers were
+    `checked`, and why no further (`gap`). `state_hash` is that at `height`, compared with the file's unless there is a
+    gap."""
+
+    name: str
+    caip2: str
+    height: int | None
+    newest: int
+    checked: str
+    gap: str
+    state_hash: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How much was imported, and of which chains."""
+
+    blocks: int
+    events: int
+    proofs: int
+    chains: tuple[ChainReport, ...]
+
+
+class _Chain(Protocol):
+    """One chain being imported; see `VerifiedChain`. Methods raise SnapshotError."""
+
+    gap: str
+    parents: set[bytes]
+
+    @property
+    def checked(self) -> str: ...
+
+    def add_headers(self, headers: Headers) -> None: ...
+
+    def begin(self, ref: BlockRef) -> None: ...
+
+    def add_coinbase(self, coinbase: Coinbase) -> None: ...
+
+    def add_proof(self, txid: bytes, proof: Proof) -> None: ...
+
+    def add_event(self, event: Event) -> None: ...
+
+    def end(self) -> Reading | None: ...
+
+    def stored(self) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+class TrustedChain:
+    """One chain of a snapshot as the file tells it."""
+
+    checked = "nothing"
+    gap = ""
+
+    def __init__(self, head: ChainHead) -> None:
+        self.parents: set[bytes] = set()
+        self._head, self._is_empty = head, True
+        self._ref: BlockRef | None = None
+        self._events: list[Event] = []
+        self._proofs: dict[bytes, Proof] = {}
+        self._coinbase: Coinbase | None = None
+
+    def add_headers(self, headers: Headers) -> None:
+        """Headers before the first block are of no use without a check."""
+
+    def begin(self, ref: BlockRef) -> None:
+        """The next block."""
+        if self._is_empty and ref.height != self._head.first:
+            raise SnapshotError(f"block {ref.height:,} is not the first of {ref.chain}, {self._head.first:,}")
+        self._is_empty = False
+        self._ref, self._events, self._proofs, self._coinbase = ref, [], {}, None
+
+    def add_coinbase(self, coinbase: Coinbase) -> None:
+        """What proves the witnesses of the block, as it is."""
+        self._coinbase = coinbase
+
+    def add_proof(self, txid: bytes, proof: Proof) -> None:
+        """A proof of the block, as it is."""
+        self._proofs[txid] = proof
+
+    def add_event(self, event: Event) -> None:
+        """An event of the block, as it is."""
+        self._events.append(event)
+
+    def end(self) -> Reading | None:
+        """What the file says of the block."""
+        ref, self._ref = self._ref, None
+        return Reading(ref, tuple(self._events), {}, self._proofs, self._coinbase) if ref is not None else None
+
+    def stored(self) -> None:
+        """Nothing is compared with what is stored."""
+
+    def finish(self) -> None:
+        """The state hash is all that is compared."""
+
+
+def import_snapshot(
+    source: Iterable[bytes],
+    store: Store,
+    writer: Writer,
+    progress: Progress = lambda _done, _all: None,
+    *,
+    trust: bool = False,
+) -> Report:
+    """Fill an empty database from a snapshot's lines; all or nothing, also when interrupted.
+
+    Headers are checked by the rules of a live source, from genesis or to a packaged checkpoint; every event is
+    recomputed from its transaction, which a merkle path leads to its header; at last the state hashes are compared. A
+    chain is left out from the first block on that the file does not prove. With `trust` only the state hashes are
+    compared, and chains without proofs are taken too.
+
+    `writer` proves that nobody else writes. Raises SnapshotError saying what is not true, StoreError when the database
+    is not empty or refuses.
+    """
+    if trust:
+        log.warning("this snapshot is imported on trust: nothing in it is verified but the state hashes")
+    adopt.begin(store.engine)
+    try:
+        report = _Import(store, writer, progress, trust=trust).run(source)
+    except BaseException:
+        adopt.empty(store.engine)
+        raise
+    adopt.finish(store.engine)
+    for chain in report.chains:
+        if chain.gap:
+            part = "not imported" if chain.height is None else f"imported up to block {chain.height:,}"
+            log.warning("%s is %s, for no more is proved: %s", chain.name, part, chain.gap)
+    return report
+
+
+class _Import:
+    """One import: lines in, batches of checked blocks out."""
+
+    def __init__(self, store: Store, writer: Writer, progress: Progress, *, trust: bool) -> None:
+        self._store, self._writer, self._progress, self._trust = store, writer, progress, trust
+        self._heads: dict[str, ChainHead] = {}
+        self._chains: dict[str, _Chain | None] = {}
+        self._seen: Counter[str] = Counter()
+        self._imported: Counter[str] = Counter()
+        self._cards: list[bytes] = []
+        self._parents: dict[bytes, bytes] = {}
+        self._last_card = self._last_parent = b""
+        self._block: BlockRef | None = None
+        self._last_position = -1
+        self._last_txid: bytes | None = None
+        self._readings: list[Reading] = []
+        self._held = self._held_of_block = 0
+        self._ended = False
+
+    def run(self, source: Iterable[bytes]) -> Report:
+        for number, line in enumerate(source, 1):
+            self._held += len(line)
+            self._held_of_block += len(line)
+            try:
+                self._take(*parse(line), number)
+            except SnapshotError as error:
+                raise SnapshotError(f"line {number:,}: {error}") from None
+        if not self._ended:
+            raise SnapshotError("the file is cut off: its last line is missing")
+        reports = tuple(self._finish(head) for head in self._heads.values())
+        if reports and all(report.height is None for report in reports):
+            gaps = "; ".join(f"{report.name}: {report.gap}" for report in reports)
+            raise SnapshotError(f"nothing in the file can be verified: {gaps}")
+        if not self._trust:
+            used = {txid for chain in self._chains.values() if chain is not None for txid in chain.parents}
+            adopt.keep_only_parents(self._store.engine, used)
+        return Report(self._imported["block"], self._imported["event"], self._imported["proof"], reports)
+
+    def _take(self, key: str, value: Any, number: int) -> None:
+        if self._ended or (key == "chains") != (number == 1):
+            raise SnapshotError("the chains come first, and the end last")
+        self._TAKEN[key](self, value)
+        self._seen[key] += 1
+
+    # -- lines
+
+    def _open(self, heads: tuple[ChainHead, ...]) -> None:
+        for head in heads:
+            if head.height < head.first or head.name in self._heads:
+                raise SnapshotError(f"{head.name} stands there twice, or ends before it begins")
+            self._heads[head.name] = head
+            network = by_caip2(head.caip2)
+            if self._trust:
+                self._chains[head.name] = TrustedChain(head)
+            else:
+                self._chains[head.name] = VerifiedChain(head, network, self._store, self._writer) if network else None
+
+    def _card(self, body: bytes) -> None:
+        digest = sha256(body).digest()
+        if len(body) > MAX_BYTES:
+            raise SnapshotError(f"a card has {len(body):,} bytes, more than {MAX_BYTES:,}")
+        if self._block is not None or digest <= self._last_card:
+            raise SnapshotError(f"the card {digest.hex()} is out of order: cards come first, sorted by SHA-256")
+        self._last_card = digest
+        if self._trust:
+            # else each is read again from its transaction
+            self._cards.append(body)
+        if self._is_full(len(self._cards)):
+            self._flush()
+
+    def _parent(self, raw: bytes) -> None:
+        try:
+            txid = tx.read_exactly(raw, segwit=True).txid
+        except ParseError as error:
+            raise SnapshotError(f"a parent is no transaction: {error}") from None
+        if self._block is not None or txid <= self._last_parent:
+            raise SnapshotError(f"the parent {txid[::-1].hex()} is out of order: parents follow cards, sorted by txid")
+        self._last_parent = txid
+        self._parents[txid] = raw
+        if self._is_full(len(self._parents)):
+            self._flush()
+
+    def _headers(self, headers: Headers) -> None:
+        self._end_block()
+        if (chain := self._chain_of(headers.chain)) is not None:
+            chain.add_headers(headers)
+
+    def _begin_block(self, ref: BlockRef) -> None:
+        self._end_block()
+        if self._cards or self._parents:
+            self._flush()
+        chain = self._chain_of(ref.chain)
+        if chain is not None:
+            chain.begin(ref)
+        self._block, self._held_of_block = ref, 0
+        self._last_position, self._last_txid = -1, None
+
+    def _chain_of(self, name: str) -> _Chain | None:
+        if name not in self._chains:
+            raise SnapshotError(f"the first line does not name the chain {name}")
+        return self._chains[name]
+
+    def _coinbase(self, coinbase: Coinbase) -> None:
+        chain = self._within_block()
+        if self._last_txid is not None or self._last_position >= 0:
+            raise SnapshotError("a coinbase follows its block, before proofs and events")
+        self._last_txid = b""
+        if chain is not None:
+            chain.add_coinbase(coinbase)
+
+    def _proof(self, named: tuple[bytes, Proof]) -> None:
+        chain, (txid, proof) = self._within_block(), named
+        if txid <= (self._last_txid or b"") or self._last_position >= 0:
+            raise SnapshotError(
+                f"the proof of {txid[::-1].hex()} is out of order: proofs are sorted by txid, before events"
+            )
+        self._last_txid = txid
+        if chain is not None:
+            chain.add_proof(txid, proof)
+
+    def _event(self, event: Event) -> None:
+        chain = self._within_block()
+        if event.position <= self._last_position:
+            raise SnapshotError(f"event {event.position} follows event {self._last_position} of its block")
+        self._last_position = event.position
+        if chain is not None:
+            chain.add_event(event)
+
+    def _within_block(self) -> _Chain | None:
+        if self._block is None:
+            raise SnapshotError("proofs and events belong to a block, and none is before them")
+        if self._held_of_block > MAX_BLOCK_BYTES:
+            raise SnapshotError(f"what a block holds takes more than {MAX_BLOCK_BYTES:,} bytes")
+        return self._chains[self._block.chain]
+
+    def _end(self, claimed: Counts) -> None:
+        self._end_block()
+        self._flush()
+        for name in Counts.__struct_fields__:
+            if getattr(claimed, name) != self._seen[name.removesuffix("s")]:
+                raise SnapshotError(
+                    f"there are {self._seen[name.removesuffix('s')]:,} {name}, not those of the last line"
+                )
+        self._ended = True
+
+    _TAKEN: ClassVar[dict[str, Callable[[_Import, Any], None]]] = {
+        "chains": _open, "card": _card, "parent": _parent, "headers": _headers, "block": _begin_block,
+        "coinbase": _coinbase, "proof": _proof, "event": _event, "end": _end,
+    }  # fmt: skip
+
+    # -- storing
+
+    def _end_block(self) -> None:
+        """Take the reading of the block that ends here, and store a batch of them when it is large enough."""
+        chain = self._chains[self._block.chain] if self._block is not None else None
+        reading = chain.end() if chain is not None else None
+        self._block = None
+        if reading is None:
+            return
+        if self._readings and self._readings[0].ref.chain != reading.ref.chain:
+            self._flush()
+        self._readings.append(reading)
+        if self._is_full(len(self._readings) + sum(len(each.events) for each in self._readings)):
+            self._flush()
+
+    def _is_full(self, lines: int) -> bool:
+        return lines >= BATCH_LINES or self._held >= BATCH_BYTES
+
+    def _flush(self) -> None:
+        adopt.keep_cards(self._store.engine, self._cards)
+        adopt.keep_parents(self._store.engine, self._parents)
+        if self._readings:
+            self._append(self._readings)
+        self._cards, self._parents, self._readings, self._held = [], {}, [], 0
+        self._progress(self._seen["block"], sum(head.height - head.first + 1 for head in self._heads.values()))
+
+    def _append(self, readings: list[Reading]) -> None:
+        head = self._heads[readings[0].ref.chain]
+        self._writer.name_chain(head.name, head.caip2)
+        if head.partial:
+            self._writer.mark_partial(head.name)
+        try:
+            self._writer.append(head.name, readings, sparse=not mined(head.caip2))
+        except ValueError as error:
+            raise SnapshotError(str(error)) from None
+        if (chain := self._chains[head.name]) is not None:
+            chain.stored()
+        self._imported["block"] += len(readings)
+        self._imported["event"] += sum(len(reading.events) for reading in readings)
+        self._imported["proof"] += sum(len(reading.proofs) for reading in readings)
+
+    # -- at the end
+
+    def _finish(self, head: ChainHead) -> ChainReport:
+        chain = self._chains[head.name]
+        if chain is None:
+            gap = f"{head.caip2} has no headers with work: what its blocks say is the word of an endpoint"
+            return ChainReport(head.name, head.caip2, None, head.height, "", gap, None)
+        chain.finish()
+        newest = self._store.newest(head.name)
+        found = state_hash(self._store, head.name, newest.height) if newest is not None else None
+        if not chain.gap:
+            self._compare(head, newest, found)
+        height = newest.height if newest is not None else None
+        return ChainReport(head.name, head.caip2, height, head.height, chain.checked, chain.gap, found)
+
+    @staticmethod
+    def _compare(head: ChainHead, newest: BlockRef | None, found: str | None) -> None:
+        if newest is None or (newest.height, newest.hash[::-1].hex()) != (head.height, head.hash):
+            raise SnapshotError(f"{head.name} does not end in the block that the first line says: {head.hash}")
+        if found != head.state_hash:
+            raise SnapshotError(
+                f"{head.name}: the state hash at block {head.height:,} is {found}, and the file says {head.state_hash}"
+            )
