@@ -79,7 +79,9 @@ class VerifiedChain:
                 f"block {ref.height:,} ({ref.hash[::-1].hex()}) is not what its header says, "
                 f"or does not continue the chain {ref.chain}"
             )
-        self._block = None if self.gap else ReplayedBlock(ref, self._network, self._registry, self._store)
+        is_late = self._head.first > self._network.first
+        block = ReplayedBlock(ref, self._network, self._registry, self._store, is_late=is_late)
+        self._block = None if self.gap else block
 
     def _check(self, first: int, raws: list[bytes]) -> None:
         if self._is_cut:
@@ -162,10 +164,14 @@ class VerifiedChain:
 
 
 class ReplayedBlock:
-    """One block: its transactions, read once all are there, and the events that the file tells of them."""
+    """One block: its transactions, read once all are there, and the events that the file tells of them. `is_late`:
+    reading began after the height at which A2B can begin, so that satoshis may have a past that the file lacks."""
 
-    def __init__(self, ref: BlockRef, network: Network, registry: Registry, store: Store) -> None:
+    def __init__(
+        self, ref: BlockRef, network: Network, registry: Registry, store: Store, *, is_late: bool = False
+    ) -> None:
         self._ref, self._network, self._registry, self._store = ref, network, registry, store
+        self._is_late = is_late
         self.parents: set[bytes] = set()
         self.coinbase: Coinbase | None = None
         self._proofs: dict[bytes, Proof] = {}
@@ -219,6 +225,8 @@ class ReplayedBlock:
             missing = ", ".join(map(str, sorted(self._replay().wanted)[:3]))
             if missing or event.kind is EventKind.UNDECIDED:
                 raise NotProvedError(f"where {named} leads depends on values that the file does not prove: {missing}")
+            if self._is_late:
+                raise NotProvedError(f"{named} depends on blocks before those that were read")
             raise SnapshotError(f"{named}: {_difference(event, replayed)}")
         if self._events and self._network.coin != "bch" and event.tx_index < self._events[-1].tx_index:
             raise SnapshotError(f"{named} is out of order: transactions of a block follow their parents")

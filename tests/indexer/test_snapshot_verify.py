@@ -14,6 +14,7 @@ from indexer.snapshot_lines import parent_line, parse
 from indexer.store import adopt, walk
 from parsers.tx import sha256d
 from tests.chainkit import ChainKit, agent
+from tests.chainkit_scripts import inscription, p2pkh
 from tests.fakes import MemoryChain
 from tests.headers import GENESIS_TIME
 from tests.headers import header as header_of
@@ -246,6 +247,24 @@ async def test_a_value_without_its_transaction_is_not_believed(told: bytes, empt
     [chain] = empty.take(lines).chains
     assert chain.height == 4
     assert "depends on values that the file does not prove" in chain.gap
+
+
+async def test_a_silent_parent_in_the_same_block_is_proved_too(empty: Empty, tmp_path: Path) -> None:
+    """Its output stands before the registration, so that its value decides where that goes."""
+    kit = ChainKit()
+    body = json.dumps(agent("One")).encode()
+    said = inscription(body, {"app": "x", "type": "a2b"}, "alice")
+    first = kit.spend([kit.fund()], [(1, said), (1, p2pkh("alice")), (9_000, p2pkh("bob"))])
+    silent = kit.spend([first.outpoint(1), first.outpoint(2)], [(7, p2pkh("bob"))])
+    moved = kit.spend([silent.outpoint(0), first.outpoint(0)], [(7, p2pkh("bob")), (1, p2pkh("carol"))])
+    kit.mine(first, silent, moved)
+    with Indexing(f"sqlite:///{tmp_path}/source.db", MemoryChain(*kit.blocks)) as source:
+        text = exported((await source.catch_up()).store)
+    lines = parsed(text)
+    assert {proof["txid"] for proof in proofs_of(lines)} == {each.hex_id for each in (first, silent, moved)}
+    assert events_of(lines, "moved")[0]["state"]["outpoint"] == str(moved.outpoint(1))
+    empty.take(text.splitlines(keepends=True))
+    assert exported(empty.store) == text
 
 
 def test_a_parent_with_another_value_is_another_transaction(told: bytes, empty: Empty) -> None:
