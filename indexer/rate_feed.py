@@ -17,6 +17,7 @@ import httpx
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from indexer import http_body
 from indexer.rate_urls import RateFeed
 from parsers import money, strict_json
 from parsers.errors import CardError
@@ -82,14 +83,12 @@ class FeedClient:
         async with self._http.stream("GET", feed.url) as response:
             if response.status_code != 200:
                 raise RatesRefusedError("status", f"answers with status {response.status_code}")
-            if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-                raise RatesRefusedError("status", "sends its body content-coded, though that was not asked for")
-            body = bytearray()
-            async for chunk in response.aiter_raw():
-                body += chunk
-                if len(body) > MAX_BYTES:
-                    raise RatesRefusedError("too-large", f"sends more than {MAX_BYTES:,} bytes")
-            return bytes(body), response.headers.get("X-Signature", "")
+            bounds = http_body.Bounds(MAX_BYTES, gzip=False)
+            try:
+                body = await http_body.read(response.aiter_raw(), response.headers.multi_items(), bounds)
+            except http_body.BodyError as error:
+                raise RatesRefusedError("too-large" if error.code == "size" else "status", f"sends {error}") from None
+            return body, response.headers.get("X-Signature", "")
 
 
 def check_signature(body: bytes, signature: str, key: str) -> None:

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from indexer import http_body
+from parsers import strict_json
+from parsers.errors import ParseError
+
+if TYPE_CHECKING:
+    import httpx
+
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "a2b-registry"}
+
 TIMEOUT_SECONDS = 30.0
+"""How long a connection, and every next piece of an answer, is waited for."""
+
+WHOLE_SECONDS = 120.0
+"""How long a whole answer is waited for, redirects included, however slowly it drips."""
+
+MAX_REDIRECTS = 5
 MAX_ANSWER = 64 << 20
 """Bytes of an answer that are read: a history of ten thousand revisions is 8 MB."""
 
@@ -86,30 +101,45 @@ class Remote:
         return value
 
     def _send(self, method: str, path: str, **more: Any) -> tuple[str, int, bytes]:
+        """URL, status and body of an answer within bounds."""
         import httpx
 
         url = f"{self._base}{path}"
         try:
-            with (
-                httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=True) as client,
-                client.stream(method, url, **more) as response,
-            ):
-                body = bytearray()
-                for chunk in response.iter_bytes():
-                    body += chunk
-                    if len(body) > MAX_ANSWER:
-                        raise RemoteError(f"{url} answers with more than {MAX_ANSWER:,} bytes")
+            status, body = asyncio.run(_fetch(httpx.Request(method, url, headers=_HEADERS, **more)))
+        except http_body.BodyError as error:
+            raise RemoteError(f"{url} answers with {error}") from None
+        except TimeoutError:
+            raise RemoteError(f"{url} does not answer within {WHOLE_SECONDS:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise RemoteError(f"cannot ask {url}: {error}") from None
-        return url, response.status_code, bytes(body)
+        return url, status, body
+
+
+async def _fetch(request: httpx.Request) -> tuple[int, bytes]:
+    """Status and body. Redirects are followed here: httpx would read, and decode, their bodies without a bound."""
+    import httpx
+
+    async with asyncio.timeout(WHOLE_SECONDS), httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client:
+        for _ in range(MAX_REDIRECTS + 1):
+            response = await client.send(request, stream=True)
+            try:
+                if response.next_request is None:
+                    bounds = http_body.Bounds(MAX_ANSWER)
+                    headers = response.headers.multi_items()
+                    return response.status_code, await http_body.read(response.aiter_raw(), headers, bounds)
+                request = response.next_request
+            finally:
+                await response.aclose()
+        raise httpx.TooManyRedirects(f"more than {MAX_REDIRECTS} redirects", request=request)
 
 
 def _value(url: str, status: int, body: bytes) -> Any:
     """The JSON of a good answer."""
     try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        raise RemoteError(f"{url} answers {status}, and not with JSON: is it an overlay?") from None
+        value = strict_json.answer(body)
+    except ParseError as error:
+        raise RemoteError(f"{url} answers {status}, and not with JSON: is it an overlay? ({error})") from None
     if status < 400:
         return value
     told = (value.get("detail") or value.get("error")) if isinstance(value, dict) else None

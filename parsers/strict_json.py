@@ -1,4 +1,5 @@
-"""Strict JSON for card bytes: RFC 8259 in UTF-8, one value, within limits that are law (law 12), numbers kept exact.
+"""Strict JSON for card bytes: RFC 8259 in UTF-8, one value, within limits that are law (law 12), numbers kept exact;
+and bounded JSON for the answers of other machines.
 
 The C scanner of the standard library does the work. What it lets through (constants, lone surrogates, repeated keys)
 is caught in its hooks or by one look at the bytes; depth is measured before it may recurse.
@@ -7,12 +8,14 @@ is caught in its hooks or by one look at the bytes; depth is measured before it 
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from itertools import accumulate
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from parsers.errors import CardError
+from parsers.errors import CardError, ParseError
 from parsers.reasons import Reason
 
 MAX_BYTES = 1 << 20
@@ -22,7 +25,15 @@ MAX_EXPONENT = 400
 MAX_POINTER = 512
 MAX_DUPLICATES = 64
 
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+MAX_ANSWER_DEPTH = 128
+"""Levels of JSON that another machine answers with: our own answers hold a card's members some levels down."""
+
+FREE_VALUES, BYTES_A_VALUE = 100_000, 16
+"""Values that an answer may hold, and one more for this many bytes: `[[],[],…` becomes 25 times as large in memory."""
+
+_WINDOW = 1 << 16
+_NO_BACKSLASH = re.compile(rb"[^\\]")
+_NOT_MARKS = bytes(set(range(256)) - set(b"[]{},"))
 _STEP = {0x5B: 1, 0x7B: 1, 0x5D: -1, 0x7D: -1}
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONE = re.compile(
@@ -65,9 +76,60 @@ def depth(body: bytes) -> int:
 
     Exact for JSON; for bytes that are not, at least the depth that a parser reaches before it finds out.
     """
-    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    brackets = b"".join(unescaped.split(b'"')[::2]).translate(None, _NOT_BRACKETS)
-    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0)
+    return outline(body).depth
+
+
+class Outline(NamedTuple):
+    """The deepest nesting of arrays and objects in JSON bytes, and how many brackets and commas there are outside
+    strings: never less than there are values."""
+
+    depth: int
+    marks: int
+
+
+def outline(body: bytes) -> Outline:
+    """Measure JSON bytes without recursion, and without holding more than a window of them in pieces."""
+    level = deepest = marks = inside = 0
+    for window in _windows(body):
+        parts = window.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        outside = b"".join(parts[inside::2]).translate(None, _NOT_MARKS)
+        inside ^= len(parts) & 1 ^ 1
+        brackets = outside.translate(None, b",")
+        marks += len(outside)
+        highest = max(accumulate(map(_STEP.__getitem__, brackets), initial=level))
+        deepest = max(deepest, highest)
+        level += 2 * (brackets.count(b"[") + brackets.count(b"{")) - len(brackets)
+    return Outline(deepest, marks)
+
+
+def _windows(body: bytes) -> Iterator[bytes]:
+    """The bytes in windows that no escape sequence crosses."""
+    start = 0
+    while start < len(body):
+        whole = _NO_BACKSLASH.search(body, start + _WINDOW - 1)
+        end = whole.end() if whole else len(body)
+        yield body[start:end]
+        start = end
+
+
+def answer(body: bytes, *, exact: bool = False) -> Any:
+    """Parse JSON that another machine answered with, the size of which its reader has bounded. Numbers with a fraction
+    or an exponent come as float, or as Decimal if `exact`. Raises ParseError for what is no JSON in UTF-8, nested
+    deeper than MAX_ANSWER_DEPTH, holds a number beyond the limits of cards, or far more values than text."""
+    found = outline(body)
+    if found.depth > MAX_ANSWER_DEPTH:
+        raise ParseError(f"JSON nested deeper than {MAX_ANSWER_DEPTH} levels")
+    if found.marks > FREE_VALUES + len(body) // BYTES_A_VALUE:
+        raise ParseError(f"JSON of {found.marks:,} values in {len(body):,} bytes")
+    real = _decimal if exact else _float
+    try:
+        return json.loads(body.decode("utf-8"), parse_float=real, parse_int=_integer, parse_constant=_constant)
+    except CardError:
+        raise ParseError("JSON with a number of more than 100 digits, an exponent beyond 400, or none at all") from None
+    except json.JSONDecodeError as error:
+        raise ParseError(f"no JSON: {error.msg[:1].lower()}{error.msg[1:]}", error.pos) from None
+    except UnicodeDecodeError as error:
+        raise ParseError("no JSON, as it is not UTF-8", error.start) from None
 
 
 def step(pointer: str, key: str | int) -> str:
@@ -111,6 +173,13 @@ def _decimal(literal: str) -> Decimal:
         if len(power) > 3 or int(power or 0) > MAX_EXPONENT:
             _refuse("card-number", f"exponent {exponent[:20]}")
     return Decimal(literal)
+
+
+def _float(literal: str) -> float:
+    value = float(literal)
+    if value in (math.inf, -math.inf):
+        _refuse("card-number", literal[:20])
+    return value
 
 
 def _constant(name: str) -> NoReturn:

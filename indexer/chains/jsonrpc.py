@@ -18,8 +18,11 @@ from urllib.parse import unquote, urlsplit
 
 import aiohttp
 
+from indexer import http_body
 from indexer.chains import SourceError, SourceUnavailableError
 from indexer.settings import masked
+from parsers import strict_json
+from parsers.errors import ParseError
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +90,8 @@ class JsonRpc:
                 ": as %3A, / as %2F, ? as %3F, # as %23, % as %25"
             )
         self._url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-        self._headers = {"Content-Type": "application/json", **_login(parts.username, parts.password)}
+        login = _login(parts.username, parts.password)
+        self._headers = {"Content-Type": "application/json", "Accept-Encoding": "gzip", **login}
         self._secrets = [word for word in re.split(r"[/?&=:@]", url) if len(word) >= 8 and word not in self.shown]
         self._session: aiohttp.ClientSession | None = None
         self._turn = asyncio.Semaphore(AT_ONCE)
@@ -134,14 +138,11 @@ class JsonRpc:
             async with self._open().post(self._url, data=body, headers=self._headers, allow_redirects=False) as answer:
                 if answer.status == 429:
                     self._wait(answer.headers.get("Retry-After", ""))
-                held = bytearray()
-                async for piece in answer.content.iter_any():
-                    held += piece
-                    if len(held) > limit:
-                        raise TooLargeError(
-                            f"{self.name}: {self.shown} answers {method} with more than {limit:,} bytes"
-                        )
-                return answer.status, bytes(held)
+                bounds = http_body.Bounds(limit)
+                return answer.status, await http_body.read(answer.content.iter_any(), answer.headers.items(), bounds)
+        except http_body.BodyError as error:
+            kind = TooLargeError if error.code == "size" else SourceUnavailableError
+            raise kind(f"{self.name}: {self.shown} answers {method} with {error}") from None
         except aiohttp.ClientConnectorCertificateError as error:
             raise SourceError(
                 f"{self.name}: the certificate of {self.shown} is not trusted ({error.certificate_error}); "
@@ -174,6 +175,8 @@ class JsonRpc:
         if status == 429 or status >= 500:
             raise _CutError(f"it answers {method} with status {status}")
         words = f"{self.name}: {self.shown} answers {method} with status {status} and not as JSON-RPC does"
+        if isinstance(told, ParseError):
+            words += f" ({told})"
         if 300 <= status < 500:
             raise SourceError(f"{words}; is that the endpoint's whole URL, with its path and key?")
         raise SourceUnavailableError(words)
@@ -203,6 +206,8 @@ class JsonRpc:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=AT_ONCE),
                 timeout=aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
             )
         return self._session
 
@@ -214,8 +219,8 @@ def _login(user: str | None, password: str | None) -> dict[str, str]:
 
 
 def _parsed(raw: bytes) -> Any:
-    """The JSON of an answer; None for what is none."""
+    """The JSON of an answer; for what is none, or not within bounds, the error that says why."""
     try:
-        return json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
+        return strict_json.answer(raw)
+    except ParseError as error:
+        return error

@@ -134,7 +134,7 @@ BAD_ANSWERS: dict[str, tuple[Behave, str]] = {
     ),
     # codings
     "a gzip bomb": (coded("gzip", gzip.compress(BLANKS)), "fetch-size"),
-    "a deflate bomb": (coded("deflate", zlib.compress(BLANKS)), "fetch-size"),
+    "deflate": (coded("deflate", zlib.compress(b"{}")), "fetch-coding"),
     "gzip that is broken": (coded("gzip", b"\x1f\x8b nonsense"), "fetch-coding"),
     "gzip that is cut short": (coded("gzip", gzip.compress(b"{}" * 50)[:-9]), "fetch-coding"),
     "gzip with more behind": (coded("gzip", gzip.compress(b"{}") + gzip.compress(b"{}")), "fetch-coding"),

@@ -175,7 +175,7 @@ async def test_a_silent_node_is_given_up(node: Node, opened: Open, monkeypatch: 
 async def test_answers_are_bounded(node: Node) -> None:
     client = Client(read_address("bsv", node.url))
     node.instead["getblock"] = lambda _: web.Response(body=bytes(1_001))
-    with pytest.raises(TooLargeError, match="larger than 1,000 bytes"):
+    with pytest.raises(TooLargeError, match="more than 1,000 bytes"):
         await client.call("getblock", limit=1_000)
     with pytest.raises(RpcError, match=r"bsv: the node refuses nonsense: Method not found \(code -32601\)"):
         await client.call("nonsense")

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from parsers.errors import CardError
-from parsers.strict_json import MAX_BYTES, depth, loads, step
+from parsers import strict_json
+from parsers.errors import CardError, ParseError
+from parsers.strict_json import MAX_ANSWER_DEPTH, MAX_BYTES, Outline, answer, depth, loads, outline, step
 
 json_values = st.recursive(
     st.none()
@@ -212,6 +213,53 @@ def test_depth_is_that_of_a_character_by_character_reader(parts: list[bytes]) ->
     except ValueError:
         return
     assert depth(body) == slow_depth(body.decode())
+
+
+@given(json_values, st.integers(1, 12))
+def test_an_outline_does_not_depend_on_the_windows_it_is_taken_in(value: Any, size: int) -> None:
+    body = json.dumps(value).encode()
+    tokens = re.findall(r'"(?:\\.|[^"\\])*"|[\[\]{},]', body.decode())
+    expected = Outline(slow_depth(body.decode()), sum(token in "[]{}," for token in tokens))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strict_json, "_WINDOW", size)
+        assert outline(body) == expected
+
+
+@given(json_values)
+def test_an_answer_is_what_json_says(value: Any) -> None:
+    body = json.dumps(value).encode()
+    assert answer(body) == json.loads(body)
+    assert answer(body, exact=True) == json.loads(body, parse_float=Decimal)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "no JSON: expecting value"),
+        (b'{"a":1} x', "no JSON: extra data (at byte 8)"),
+        (b"\xff", "not UTF-8"),
+        ("\ufeff{}".encode(), "no JSON"),
+        ('"a"'.encode("utf-16"), "not UTF-8"),
+        (b"[" * (MAX_ANSWER_DEPTH + 1) + b"]" * (MAX_ANSWER_DEPTH + 1), "nested deeper than 128 levels"),
+        (b"[" * 10**6, "nested deeper than 128 levels"),
+        (b"[" + b"[]," * 200_000 + b"[]]", "JSON of 600,004 values in 600,004 bytes"),
+        (b"9" * 101, "a number of more than 100 digits"),
+        (b"1e401", "a number of more than 100 digits"),
+        (b"-1e309", "a number of more than 100 digits"),
+        (b"[NaN]", "a number of more than 100 digits"),
+        (b"-Infinity", "a number of more than 100 digits"),
+    ],
+    ids=lambda each: repr(each[:12]),
+)
+def test_an_answer_out_of_bounds_is_refused_with_the_reason(body: bytes, message: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        answer(body)
+    assert message in str(caught.value)
+
+
+def test_text_full_of_commas_and_brackets_is_no_flood_of_values() -> None:
+    text = ",[]{}" * 100_000
+    assert answer(json.dumps([text]).encode()) == [text]
 
 
 @given(json_values)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
 
+from indexer import http_body
 from indexer.chains import SourceError, SourceUnavailableError
 from indexer.chains.junglebus.lies import Lies
+from parsers import strict_json
+from parsers.errors import ParseError
 
 PAGE_BYTES = 64 << 20
 """The largest answer that is read: a page of transactions in JSON."""
@@ -47,7 +49,11 @@ class Client:
         """Prepare; nothing is sent yet. Once is enough."""
         if self._http is not None:
             return
-        headers = {"Accept": "application/json, application/octet-stream", **({"token": token} if token else {})}
+        headers = {
+            "Accept": "application/json, application/octet-stream",
+            "Accept-Encoding": "gzip",
+            **({"token": token} if token else {}),
+        }
         self._http = httpx.AsyncClient(headers=headers, timeout=self.silent_seconds, follow_redirects=False)
 
     async def close(self) -> None:
@@ -65,9 +71,11 @@ class Client:
         if not body:
             return None
         try:
-            return await asyncio.to_thread(json.loads, body) if len(body) > SMALL_BYTES else json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise self._lies.caught("answer", f"{path} answers with what is no JSON ({type(error).__name__})") from None
+            if len(body) > SMALL_BYTES:
+                return await asyncio.to_thread(strict_json.answer, body)
+            return strict_json.answer(body)
+        except ParseError as error:
+            raise self._lies.caught("answer", f"{path} answers with {error}") from None
 
     async def fetch(self, path: str, most: int | None = None, **query: int) -> bytes | None:
         """The bytes that a route answers with, at most so many; None where it knows nothing. Raises like `json`."""
@@ -95,13 +103,10 @@ class Client:
             raise SourceUnavailableError(f"{self._name}: {self._base} does not answer: {words}") from None
 
     async def _read(self, path: str, answer: httpx.Response, limit: int) -> bytes:
-        parts, size = [], 0
-        async for part in answer.aiter_bytes():
-            size += len(part)
-            if size > limit:
-                raise self._lies.caught("answer", f"{path} answers with more than {limit:,} bytes")
-            parts.append(part)
-        return b"".join(parts)
+        try:
+            return await http_body.read(answer.aiter_raw(), answer.headers.multi_items(), http_body.Bounds(limit))
+        except http_body.BodyError as error:
+            raise self._lies.caught("answer", f"{path} answers with {error}") from None
 
     def _check_status(self, path: str, answer: httpx.Response) -> None:
         """Raise what to do about a refusal; to know nothing of something is none."""

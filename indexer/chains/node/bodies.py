@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import aiohttp
 
 from indexer.chains import SourceUnavailableError, auxpow
-from indexer.chains.node.client import Client, RpcError
+from indexer.chains.node.client import PIECE, Client, RpcError
 from indexer.chains.node.habits import Habits
 from indexer.chains.node.hexed import Hexed, HexedError
 from indexer.chains.node.rest import NotThereError, Rest, RestOffError
@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 
 PAUSES = (0.1, 1.0)
 """Seconds before each further try of a block that was cut, or that is not the one asked for."""
+
+BLOCK_BYTES = 16 << 30
+"""What a block may hold: four times the largest that was mined yet."""
 
 HEADER = 80
 _STEP = 8 << 20
@@ -69,7 +72,7 @@ class Bodies:
         async with self._rest.block(ref.hash) as response:
             await room(response.content_length or 0)
             size = 0
-            async for piece in self._client.pieces(response):
+            async for piece in self._client.pieces(response, BLOCK_BYTES):
                 size += len(piece)
                 if response.content_length is None and size % _STEP < len(piece):
                     await room(size)
@@ -84,7 +87,7 @@ class Bodies:
             await room((response.content_length or 0) // 2)
             digits, size = Hexed(), 0
             try:
-                async for piece in self._client.pieces(response):
+                async for piece in self._client.pieces(response, 2 * BLOCK_BYTES + PIECE):
                     raw = digits.feed(piece)
                     size += len(raw)
                     if response.content_length is None and size % _STEP < len(raw):

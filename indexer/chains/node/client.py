@@ -14,18 +14,26 @@ import os
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from decimal import Decimal
 from typing import Any, NoReturn, TypeVar
 
 import aiohttp
 
+from indexer import http_body
 from indexer.chains import SourceError, SourceUnavailableError
 from indexer.chains.node.address import Address
+from parsers import strict_json
+from parsers.errors import ParseError
 
 log = logging.getLogger(__name__)
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 120.0
 """How long a connection, and every next piece of an answer, is waited for."""
+
+WHOLE_SECONDS = 600.0
+"""How long a whole answer that is held in memory, and the headers of any, are waited for, however slowly they drip."""
+
+SLOWEST = 16 << 10
+"""Bytes a second that a streamed answer brings at least, on the average after the first SILENCE_SECONDS."""
 
 ANSWER_BYTES = 64 << 20
 """What an answer may hold, unless its caller expects more."""
@@ -62,7 +70,7 @@ class Client:
         self.address, self.name = address, address.name
         self._session: aiohttp.ClientSession | None = None
         self._auth: str | None = None
-        self._pauses = PAUSES
+        self._pauses, self.whole_seconds, self.silence_seconds = PAUSES, WHOLE_SECONDS, SILENCE_SECONDS
 
     async def close(self) -> None:
         """Give up all connections."""
@@ -91,10 +99,9 @@ class Client:
         body = json.dumps(asked if batch else asked[0]).encode()
 
         async def once() -> list[Any]:
-            async with self._answer("POST", "/", body) as response:
-                raw = await self._bounded(response, limit)
+            status, raw = await self._whole("POST", "/", limit, body)
             told = await asyncio.to_thread(_parsed, raw) if len(raw) > PIECE else _parsed(raw)
-            return self._results(told, response.status, [method for method, _ in calls], batch=batch)
+            return self._results(told, status, [method for method, _ in calls], batch=batch)
 
         return await self._persist(once)
 
@@ -141,26 +148,36 @@ class Client:
         """An answer whose status the caller looks at and whose pieces it reads; see `pieces`. Raises SourceError."""
         try:
             async with self._answer(method, path, body) as response:
+                http_body.check_uncoded(response.headers.items())
                 yield response
         except _CutError as error:
             raise self._gone(error) from error
+        except http_body.BodyError as error:
+            raise self._unreadable(error) from error
 
-    async def pieces(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-        """The body of a streamed answer as it arrives. Raises SourceUnavailableError when it is cut."""
+    async def pieces(self, response: aiohttp.ClientResponse, limit: int) -> AsyncIterator[bytes]:
+        """The body of a streamed answer as it arrives. Raises TooLargeError beyond `limit` bytes, and
+        SourceUnavailableError when it is cut, or comes more slowly than SLOWEST while it is waited for."""
+        clock = asyncio.get_running_loop().time
+        waited, received = 0.0, 0
         try:
-            async for piece in response.content.iter_any():
+            while True:
+                start = clock()
+                piece = await response.content.readany()
+                if not piece:
+                    return
+                waited, received = waited + clock() - start, received + len(piece)
+                if received > limit:
+                    raise TooLargeError(f"{self.name}: an answer of the node is more than {limit:,} bytes")
+                if waited > self.silence_seconds + received / SLOWEST:
+                    raise _CutError(f"{received:,} bytes took {waited:,.0f} s")
                 yield piece
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except (aiohttp.ClientError, OSError, TimeoutError, _CutError) as error:
             raise self._gone(error) from error
 
     async def get(self, path: str, limit: int = ANSWER_BYTES) -> tuple[int, bytes]:
         """Status and body of a GET. Raises TooLargeError, SourceError."""
-
-        async def once() -> tuple[int, bytes]:
-            async with self._answer("GET", path) as response:
-                return response.status, await self._bounded(response, limit)
-
-        return await self._persist(once)
+        return await self._persist(lambda: self._whole("GET", path, limit))
 
     # -- what both have in common
 
@@ -198,7 +215,8 @@ class Client:
         login = {"Authorization": self._auth} if self._auth else {}
         where = self.address.base
         try:
-            return await session.request(method, where + path, data=body, headers=login, allow_redirects=False)
+            async with asyncio.timeout(self.whole_seconds):
+                return await session.request(method, where + path, data=body, headers=login, allow_redirects=False)
         except aiohttp.ClientConnectorCertificateError as error:
             raise SourceError(
                 f"{self.name}: the certificate of {where} is not trusted ({error.certificate_error}); "
@@ -235,20 +253,33 @@ class Client:
                 connector=aiohttp.TCPConnector(limit=32, enable_cleanup_closed=False),
                 timeout=aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS),
                 headers={"Accept-Encoding": "identity"}, auto_decompress=False, read_bufsize=PIECE,
+                cookie_jar=aiohttp.DummyCookieJar(),
             )  # fmt: skip
         return self._session
 
-    async def _bounded(self, response: aiohttp.ClientResponse, limit: int) -> bytes:
-        """The body of an answer. Raises TooLargeError when there is more than `limit` bytes of it."""
-        held = bytearray()
+    async def _whole(self, method: str, path: str, limit: int, body: bytes | None = None) -> tuple[int, bytes]:
+        """Status and body of an answer of at most `limit` bytes. Raises TooLargeError, SourceError, _CutError."""
         try:
-            async for piece in response.content.iter_any():
-                held += piece
-                if len(held) > limit:
-                    raise TooLargeError(f"{self.name}: an answer of the node is larger than {limit:,} bytes")
+            async with asyncio.timeout(self.whole_seconds), self._answer(method, path, body) as response:
+                return response.status, await self._bounded(response, limit)
+        except TimeoutError:
+            raise SourceUnavailableError(
+                f"{self.name}: an answer of the node at {self.address.base} takes more than {self.whole_seconds:g} s"
+            ) from None
+
+    async def _bounded(self, response: aiohttp.ClientResponse, limit: int) -> bytes:
+        """The body of an answer. Raises TooLargeError when there is more than `limit` bytes of it, _CutError."""
+        bounds = http_body.Bounds(limit, gzip=False)
+        try:
+            return await http_body.read(response.content.iter_any(), response.headers.items(), bounds)
+        except http_body.BodyError as error:
+            raise self._unreadable(error) from None
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise _CutError("its answer was cut") from error
-        return bytes(held)
+
+    def _unreadable(self, error: http_body.BodyError) -> SourceUnavailableError:
+        kind = TooLargeError if error.code == "size" else SourceUnavailableError
+        return kind(f"{self.name}: an answer of the node is {error}")
 
 
 def _request(method: str, params: tuple[Any, ...], number: int) -> dict[str, Any]:
@@ -266,8 +297,9 @@ def _why(error: Exception) -> str:
 
 
 def _parsed(raw: bytes) -> Any:
-    """The JSON of an answer, amounts as Decimals; None for what is none."""
+    """The JSON of an answer, amounts as Decimals; None for what is none, or not within bounds."""
     try:
-        return json.loads(raw, parse_float=Decimal)
-    except (ValueError, RecursionError):
+        return strict_json.answer(raw, exact=True)
+    except ParseError as error:
+        log.debug("an answer of a node is refused: %s", error)
         return None

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 
 from indexer.chains import SourceUnavailableError
-from indexer.chains.node.client import Client
+from indexer.chains.node.client import PIECE, Client
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Rest:
 
     async def _said(self, response: aiohttp.ClientResponse) -> bytes:
         said = b""
-        async for piece in self._client.pieces(response):
+        async for piece in self._client.pieces(response, PIECE):
             said += piece
             if len(said) > _SAID:
                 break
