@@ -14,6 +14,7 @@ from indexer.facts import Event, EventKind, State, Status
 from indexer.networks import mined
 from indexer.reading import read_alone
 from indexer.registry import Registry
+from indexer.session import may_speak
 from indexer.store import Revision, Store, Unconfirmed
 from indexer.store.requests import Request, RequestState
 from parsers import tx
@@ -50,6 +51,15 @@ _STEP_OF = {
         "pointer",
     ),
 }  # fmt: skip
+
+MOST_RECORDS = 200
+"""Records that a diagnosis reports, and outputs that one of raw bytes reads; the rest is counted."""
+
+MOST_PARTS = 2_000
+"""Inputs, and outputs, of a transaction in raw bytes: those of a mined one are not read but looked up."""
+
+MOST_SPENT = 64
+"""Spent registrations that a diagnosis of raw bytes explains."""
 
 _PLACE_STEPS = ("json", "card")
 _CARD_STEPS = ("envelope", "map", "json", "card", "satoshi")
@@ -124,7 +134,7 @@ class Diagnoser:
         refused: ParseError = TransactionError("no chain is followed that it could be a transaction of")
         for chain, network in self._networks().items():
             try:
-                return chain, network, tx.read_exactly(raw, segwit=network.rules.segwit)
+                return chain, network, tx.read_exactly(raw, segwit=network.rules.segwit, most=MOST_PARTS)
             except ParseError as error:
                 refused = error
         raise refused
@@ -134,10 +144,10 @@ class Diagnoser:
         revisions = [past for past in self._store.said_by(txid) if not wanted or past.event.outpoint in wanted]
         revisions.sort(key=lambda past: _telling(past.event))
         if revisions:
-            return self._of_block(txid, revisions)
+            return _counted(self._of_block(txid, revisions[:MOST_RECORDS]), len(revisions))
         pending = [each for each in self._store.pending_by(txid) if not wanted or each.event.outpoint in wanted]
         pending.sort(key=lambda each: _telling(each.event))
-        return self._of_mempool(txid, pending) if pending else None
+        return _counted(self._of_mempool(txid, pending[:MOST_RECORDS]), len(pending)) if pending else None
 
     def _of_source(self, txid: bytes) -> dict[str, Any] | None:
         """What a transaction says that nobody has stored, and a source knows."""
@@ -228,8 +238,10 @@ class Diagnoser:
         seats = _PastSeats(self._store)
         values = self._store.values(spent.prevout for spent in transaction.inputs)
         height = newest.height + 1 if newest else 0
-        read = read_alone(transaction, height, network.rules, network.network, Registry(seats, chain), values)
-        events = sorted(read.reading.events, key=_telling)
+        part, left_out = _first_outputs(transaction)
+        read = read_alone(part, height, network.rules, network.network, Registry(seats, chain), values)
+        found = sorted(read.reading.events, key=_telling)
+        events = found[:MOST_RECORDS]
         records = [self._record(event, seats.conflict(event)) for event in events]
         steps = [
             _step("seen", seen.seen.format(chain=chain)),
@@ -239,10 +251,11 @@ class Diagnoser:
             steps.append(_step("envelope", "nothing in it is meant for the registry", ok=False, code="no-envelope"))
         else:
             steps += _steps(events[0], seats.conflict(events[0]))
-        return {
+        told = {
             "txid": transaction.hex_id, "found": True, "where": seen.where, "source": chain, "steps": steps,
             "records": records, "listed": [],
         }  # fmt: skip
+        return _counted(told, len(found) + left_out)
 
     def _record(self, event: Event, conflict: Reason | None = None) -> dict[str, Any]:
         reasons = [*([conflict] if conflict else []), *event.reasons]
@@ -262,6 +275,26 @@ class Diagnoser:
         if event.pointer is not None:
             record |= _pointer(event)
         return record
+
+
+def _first_outputs(transaction: Transaction) -> tuple[Transaction, int]:
+    """The transaction with the scripts of its first MOST_RECORDS outputs that may speak, and how many more may: those
+    are left out, while every output keeps its satoshis, on which depends where registrations go."""
+    speaking = [vout for vout, made in enumerate(transaction.outputs) if may_speak(made.script)]
+    silent = set(speaking[MOST_RECORDS:])
+    if not silent:
+        return transaction, 0
+    outputs = (made._replace(script=b"") if vout in silent else made for vout, made in enumerate(transaction.outputs))
+    return transaction._replace(outputs=tuple(outputs)), len(silent)
+
+
+def _counted(found: dict[str, Any], count: int) -> dict[str, Any]:
+    """The same, with a step that says how many of `count` records are left out, where any are."""
+    left_out = count - len(found["records"])
+    if left_out <= 0:
+        return found
+    detail = f"{len(found['records']):,} records are shown, and {left_out:,} more are left out; ask for one output"
+    return {**found, "moreRecords": left_out, "steps": [*found["steps"], _step("more", detail)]}
 
 
 def _telling(event: Event) -> bool:
@@ -288,9 +321,8 @@ class _PastSeats:
         """The registrations that are at these outpoints, or were last."""
         wanted = list(outpoints)
         found = self._store.at(chain, wanted)
-        for outpoint in wanted:
-            if outpoint in found:
-                continue
+        gone = self._store.left(chain, [outpoint for outpoint in wanted if outpoint not in found])
+        for outpoint in [outpoint for outpoint in wanted if outpoint in gone][:MOST_SPENT]:
             spends = [past for past in self._store.spends_of(outpoint) if past.chain == chain]
             if spends:
                 self._left[outpoint] = spends[0]

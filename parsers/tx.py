@@ -96,10 +96,10 @@ class Transaction(NamedTuple):
 class _Reader:
     """A cursor over bytes that refuses to run past the end."""
 
-    __slots__ = ("at", "data", "end")
+    __slots__ = ("at", "data", "end", "most")
 
-    def __init__(self, data: bytes, at: int) -> None:
-        self.data, self.at, self.end = data, at, len(data)
+    def __init__(self, data: bytes, at: int, most: int | None = None) -> None:
+        self.data, self.at, self.end, self.most = data, at, len(data), most
 
     def take(self, size: int, what: str) -> bytes:
         start = self.at
@@ -122,6 +122,8 @@ class _Reader:
         count = self.varint(f"the number of {what}")
         if count * smallest > self.end - self.at:
             raise TransactionError(f"{count:,} {what} do not fit in {self.end - self.at:,} bytes", start)
+        if self.most is not None and count > self.most:
+            raise TransactionError(f"{count:,} {what}, where at most {self.most:,} are read", start)
         return count
 
     def var_bytes(self, what: str) -> bytes:
@@ -158,13 +160,14 @@ def _witness(reader: _Reader) -> tuple[bytes, ...]:
     return tuple(reader.var_bytes("a witness item") for _ in range(reader.count("witness items", 1)))
 
 
-def read(data: bytes, offset: int = 0, *, segwit: bool = False) -> Transaction:
+def read(data: bytes, offset: int = 0, *, segwit: bool = False, most: int | None = None) -> Transaction:
     """Read one transaction from `data` at `offset` (bytes); trailing bytes are left alone, see `.size`.
 
     With `segwit`, a zero input count followed by flag 1 (or, with Litecoin's MWEB bit, 8 or 9) announces a witness
-    (BIP 144), and the txid is over the form without it. Raises TransactionError naming the byte where reading stopped.
+    (BIP 144), and the txid is over the form without it. Raises TransactionError naming the byte where reading stopped,
+    also where there are more than `most` inputs, outputs, or witness items of an input.
     """
-    reader = _Reader(data, offset)
+    reader = _Reader(data, offset, most)
     version = _U32_AT(reader.take(4, "the version"))[0]
     flag = 0
     if segwit and data[reader.at : reader.at + 1] == b"\0" and data[reader.at + 1 : reader.at + 2] in _SEGWIT_FLAGS:
@@ -198,9 +201,10 @@ def wtxid(raw: bytes) -> bytes:
     return sha256d(raw)
 
 
-def read_exactly(data: bytes, *, segwit: bool = False) -> Transaction:
-    """Read one transaction that must fill `data`, as a client hands one in. Raises TransactionError otherwise."""
-    tx = read(data, segwit=segwit)
+def read_exactly(data: bytes, *, segwit: bool = False, most: int | None = None) -> Transaction:
+    """Read one transaction that must fill `data`, as a client hands one in. Raises TransactionError otherwise, as
+    `read` does."""
+    tx = read(data, segwit=segwit, most=most)
     if tx.size != len(data):
         raise TransactionError(f"{len(data) - tx.size:,} bytes follow the transaction", tx.size)
     return tx

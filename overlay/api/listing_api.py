@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import to_thread
 from base64 import b64encode
 from contextlib import suppress
 from typing import Any
@@ -12,7 +11,8 @@ from aiohttp import web
 
 from overlay import items
 from overlay.aging import aged
-from overlay.api.answers import REVALIDATE, SERVICES, Answer, json_bytes, not_modified, unchanged, weak_etag
+from overlay.api.answers import EDGE, REVALIDATE, SERVICES, Answer, json_bytes, not_modified, unchanged, weak_etag
+from overlay.api.executor import RECORDS, RECORDS_SECONDS
 from overlay.api.problems import NotFoundError
 from overlay.api.reading import READERS
 from overlay.compact import encode
@@ -36,8 +36,9 @@ async def listing(request: web.Request) -> web.Response:
 
 async def history(request: web.Request) -> web.Response:
     """Every revision, newest first."""
-    found = await to_thread(revisions, request.app[SERVICES].store, request.match_info["id"])
-    return _revalidated(request, found)
+    store, client = request.app[SERVICES].store, request.app[EDGE].clients.of(request)
+    run = request.app[RECORDS].run
+    return _answered(request, await run(client, RECORDS_SECONDS, _history, store, request.match_info["id"]))
 
 
 async def card(request: web.Request) -> web.Response:
@@ -134,7 +135,14 @@ def _quoted(text: str) -> str:
     return ascii(text[:200])
 
 
+def _history(store: Store, text: str) -> bytes:
+    return encode(revisions(store, text))
+
+
 def _revalidated(request: web.Request, value: dict[str, Any]) -> web.Response:
-    body = encode(value)
+    return _answered(request, encode(value))
+
+
+def _answered(request: web.Request, body: bytes) -> web.Response:
     headers = {"ETag": weak_etag(body), "Cache-Control": REVALIDATE}
     return not_modified(headers) if unchanged(request, headers["ETag"]) else json_bytes(body, headers=headers)

@@ -8,10 +8,12 @@ from typing import Any
 from aiohttp import web
 
 from indexer.store.proofs import Proved
-from overlay.api.answers import SERVICES, json_answer
+from overlay.api.answers import EDGE, SERVICES, json_bytes
+from overlay.api.executor import RECORDS, RECORDS_SECONDS
 from overlay.api.listing_api import find, split
 from overlay.api.params import PROOF, taken
 from overlay.api.problems import NotFoundError, ProblemError
+from overlay.compact import encode
 from overlay.items import timestamp
 from overlay.ports import Services, Store
 from overlay.proofs import Evidence, Located, NoProofError
@@ -26,7 +28,11 @@ async def proof(request: web.Request) -> web.Response:
     given = taken(request.rel_url.raw_query_string, PROOF)
     store, asked = request.app[SERVICES].store, request.match_info["id"]
     await _check_owner(request.app[SERVICES], asked)
-    return json_answer(await to_thread(answer, store, asked, given.get("from")))
+    client = request.app[EDGE].clients.of(request)
+    return json_bytes(
+        await request.app[RECORDS].run(client, RECORDS_SECONDS, _encoded, store, asked, given.get("from")),
+        headers={"Cache-Control": "no-store"},
+    )
 
 
 async def _check_owner(services: Services, text: str) -> None:
@@ -38,6 +44,10 @@ async def _check_owner(services: Services, text: str) -> None:
     if listing and seat and await services.check_owner(listing.chain, seat) is False:
         raise ProblemError(503, f"{seat} has just been found spent, and what spent it is being read: ask again",
                            headers={"Retry-After": "2"})  # fmt: skip
+
+
+def _encoded(store: Store, text: str, first: int | None) -> bytes:
+    return encode(answer(store, text, first))
 
 
 def answer(store: Store, text: str, first: int | None = None) -> dict[str, Any]:

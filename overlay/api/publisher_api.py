@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from asyncio import to_thread
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from aiohttp import web
 
 from overlay import check as checks
 from overlay.api import bodies
-from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.answers import EDGE, SERVICES, body, json_answer, json_bytes
+from overlay.api.executor import PUBLISHING, PUBLISHING_SECONDS
 from overlay.api.params import CHECK, taken
 from overlay.api.problems import BadRequestError, Fault
+from overlay.compact import encode
+from overlay.ports import Services
 from parsers.errors import ParseError
 from parsers.tx import Outpoint
+
+_T = TypeVar("_T")
 
 MAX_CHECK_BYTES = 2 << 20
 MAX_RAW_BYTES = 4 << 20  # a transaction with a card of 1 MiB is a little over 2 MiB of hex
@@ -21,23 +27,36 @@ MAX_RAW_BYTES = 4 << 20  # a transaction with a card of 1 MiB is a little over 2
 async def diagnose(request: web.Request) -> web.Response:
     """The step trace of a transaction or of one of its outputs."""
     what = _what(request.match_info["what"].strip())
-    return json_answer(await to_thread(request.app[SERVICES].diagnose, what))
+    return json_answer(await run(request, request.app[SERVICES].diagnose, what))
 
 
 async def diagnose_raw(request: web.Request) -> web.Response:
     """The step trace of a transaction handed in."""
-    raw = bytes.fromhex(bodies.read(bodies.RawTransaction, await body(request, MAX_RAW_BYTES)).rawTx)
-    try:
-        return json_answer(await to_thread(request.app[SERVICES].diagnose, raw))
-    except ParseError as error:
-        raise _bad("not-a-transaction", f"rawTx is no transaction: {error}", "/rawTx") from None
+    return json_answer(await run(request, _diagnosed, request.app[SERVICES], await body(request, MAX_RAW_BYTES)))
 
 
 async def check(request: web.Request) -> web.Response:
     """Errors, warnings and a preview of a card, an MCP config or a price list. The body is the file itself."""
     given = taken(request.rel_url.raw_query_string, CHECK)
     document = await body(request, MAX_CHECK_BYTES)
-    return json_answer(await to_thread(checks.check, document, given.get("type")))
+    return json_bytes(await run(request, _checked, document, given.get("type")), headers={"Cache-Control": "no-store"})
+
+
+async def run(request: web.Request, work: Callable[..., _T], *args: Any) -> _T:
+    """What a publisher's question is answered with, in its turn. Raises ProblemError (429, 503)."""
+    client = request.app[EDGE].clients.of(request)
+    return await request.app[PUBLISHING].run(client, PUBLISHING_SECONDS, work, *args)
+
+
+def _diagnosed(services: Services, document: bytes) -> dict[str, Any]:
+    try:
+        return services.diagnose(bytes.fromhex(bodies.read(bodies.RawTransaction, document).rawTx))
+    except ParseError as error:
+        raise _bad("not-a-transaction", f"rawTx is no transaction: {error}", "/rawTx") from None
+
+
+def _checked(document: bytes, kind: str | None) -> bytes:
+    return encode(checks.check(document, kind))
 
 
 def _what(text: str) -> str:

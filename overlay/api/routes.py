@@ -85,7 +85,7 @@ ROUTES = (
     ),
     Route(
         path="/v1/listings/{id}/history", handler=listing_api.history, tag="listings", answer="History",
-        errors=(400, 404), conditional=True,
+        errors=(400, 404, 503), conditional=True,
     ),
     Route(
         path="/v1/listings/{id}/card", handler=listing_api.card, tag="listings", answer="Card",
@@ -93,7 +93,7 @@ ROUTES = (
     ),
     Route(
         path="/v1/listings/{id}/proof", handler=proof_api.proof, tag="listings", answer="Proof",
-        parameters=PROOF.parameters, errors=(400, 404),
+        parameters=PROOF.parameters, errors=(400, 404, 503),
     ),
     Route(
         path="/v1/listings/{id}/recheck", method="POST", handler=recheck_api.recheck, tag="publishers",
@@ -108,16 +108,16 @@ ROUTES = (
         errors=(400, 404),
     ),
     Route(
-        path="/v1/diagnose/{what}", handler=publisher_api.diagnose, tag="publishers", answer="Diagnosis", errors=(400,),
-        limit="costly",
+        path="/v1/diagnose/{what}", handler=publisher_api.diagnose, tag="publishers", answer="Diagnosis",
+        errors=(400, 503), limit="costly",
     ),
     Route(
         path="/v1/diagnose", method="POST", handler=publisher_api.diagnose_raw, tag="publishers", answer="Diagnosis",
-        body="RawTransaction", errors=(400, 408, 413, 415), limit="costly",
+        body="RawTransaction", errors=(400, 408, 413, 415, 503), limit="costly",
     ),
     Route(
         path="/v1/check", method="POST", handler=publisher_api.check, tag="publishers", answer="Check",
-        parameters=CHECK.parameters, body="CardOrPrices", errors=(400, 408, 413, 415), limit="costly",
+        parameters=CHECK.parameters, body="CardOrPrices", errors=(400, 408, 413, 415, 503), limit="costly",
     ),
     Route(
         path="/v1/ingest", method="POST", handler=ingest_api.ingest, tag="publishers", answer="Ingest",
@@ -152,12 +152,12 @@ ROUTES = (
         errors=(404,), conditional=True,
     ),
     Route(
-        path="/publish", handler=pages.publish, tag="pages", answer="Diagnosis", media=(HTML, JSON), errors=(400,),
-        limit="costly",
+        path="/publish", handler=pages.publish, tag="pages", answer="Diagnosis", media=(HTML, JSON),
+        errors=(400, 503), limit="costly",
     ),
     Route(
         path="/publish", method="POST", handler=pages.publish_pasted, tag="pages", answer="Diagnosis",
-        media=(HTML, JSON), errors=(400, 408, 413, 415, 429), limit="costly",
+        media=(HTML, JSON), errors=(400, 408, 413, 415, 429, 503), limit="costly",
     ),
     Route(
         path="/logos/{digest}", handler=pages.logo, tag="pages", answer=None, media=(WEBP,), errors=(404,),

@@ -382,7 +382,12 @@ SCHEMAS: dict[str, Schema] = {
             "records": several(ref("DiagnosedRecord")),
             "listed": several(TEXT),
         },
-        {"height": COUNT, "blockHash": TXID, "confirmations": COUNT},
+        {
+            "height": COUNT,
+            "blockHash": TXID,
+            "confirmations": COUNT,
+            "moreRecords": COUNT | {"description": "Records beyond those shown, or outputs that were not read."},
+        },
     ),
     "DiagnosedRecord": record(
         {

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from indexer.diagnosis import MOST_PARTS
 from overlay.aging import aged
 from overlay.api import listing_api
 from overlay.api.problems import NotFoundError
@@ -80,7 +81,7 @@ def _inscriptions(raw: bytes) -> Iterator[Inscription]:
     """Envelopes in outputs and in witnesses: of which chain it is, the bytes do not say."""
     for segwit in (False, True):
         with suppress(ParseError):
-            found = tx.read_exactly(raw, segwit=segwit)
+            found = tx.read_exactly(raw, segwit=segwit, most=MOST_PARTS)
             yield from (each for output in found.outputs if (each := read(output.script)) is not None)
             for spent in found.inputs:
                 yield from read_witness(spent.witness)

@@ -16,6 +16,7 @@ from overlay.api import ingest_api
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.bodies import WantedTransaction
 from overlay.api.problems import BadRequestError, Fault
+from overlay.api.publisher_api import run
 from overlay.check import check
 from overlay.pages.badges import explained
 from overlay.pages.measures import PAGE_BYTES, Measure, measured
@@ -35,7 +36,7 @@ _FIELDS = 8
 STEPS = {
     "requested": "Asked for", "seen": "Seen", "mined": "Mined", "envelope": "Envelope", "map": "MAP", "json": "JSON",
     "card": "Card", "satoshi": "Satoshi", "pointer": "Pointer", "fetched": "Fetched", "hash": "Hash",
-    "newest": "Newest", "listed": "Listed",
+    "newest": "Newest", "listed": "Listed", "more": "More",
 }  # fmt: skip
 
 
@@ -52,7 +53,7 @@ class Outcome:
 async def publish(request: web.Request) -> web.Response:
     """The publisher's page, with the step trace of the transaction `tx`; the trace as JSON when Accept prefers that."""
     text = request.query.get("tx", "").strip()
-    outcome = await to_thread(_traced, request.app[SERVICES], text) if text else Outcome()
+    outcome = await run(request, _traced, request.app[SERVICES], text) if text else Outcome()
     if not wants_json(request):
         return await _answer(request, outcome)
     if outcome.trace is None:
@@ -72,7 +73,7 @@ async def publish_pasted(request: web.Request) -> web.Response:
     if found and not wants_json(request):
         # so that the URL is the state of the page
         return web.Response(status=303, headers={"Location": f"/publish?tx={text}", "Cache-Control": "no-store"})
-    outcome = await to_thread(_of, request.app[SERVICES], text)
+    outcome = await run(request, _of, request.app[SERVICES], text)
     if wants_json(request):
         return json_answer(outcome.trace or outcome.checked or {"ok": False, "detail": outcome.fault})
     return await _answer(request, outcome)
@@ -118,7 +119,9 @@ def _name(text: str) -> str:
 
 async def _answer(request: web.Request, outcome: Outcome) -> web.Response:
     services = request.app[SERVICES]
-    return html_answer(await to_thread(_page, services, outcome), status=400 if outcome.fault else 200)
+    is_blank = outcome.trace is None and outcome.checked is None
+    page = await (to_thread(_page, services, outcome) if is_blank else run(request, _page, services, outcome))
+    return html_answer(page, status=400 if outcome.fault else 200)
 
 
 def _page(services: Services, outcome: Outcome) -> bytes:

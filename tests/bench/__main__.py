@@ -19,6 +19,7 @@ BENCHES = (
     ("relevance", "whoosh", "--rows", "150"),
     ("bench_http", "tantivy"),
     ("bench_serve",),
+    ("bench_costly",),
     ("bench_headers",),
     ("bench_excerpts",),
     ("bench_proofs",),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+import sqlalchemy
 
-from indexer.diagnosis import Diagnoser, Network
+from indexer.diagnosis import MOST_PARTS, MOST_RECORDS, Diagnoser, Network
 from parsers.errors import ParseError
+from parsers.pointer import build
 from parsers.reasons import SENTENCES
-from parsers.tx import Outpoint
+from parsers.tx import Outpoint, TxInput, TxOutput, serialise
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import body_of, inscription, p2pkh
 from tests.fakes import RULES, MemoryChain
@@ -245,3 +249,60 @@ def test_every_code_that_ends_an_event_belongs_to_a_step() -> None:
     assert set(_STEP_OF) <= set(SENTENCES)
     warnings = set(list(SENTENCES)[list(SENTENCES).index("duplicate-key") :])
     assert set(SENTENCES) - warnings == set(_STEP_OF)
+
+
+# -- what strangers hand in costs little
+
+
+def raw(inputs: int, outputs: int) -> bytes:
+    spent = tuple(TxInput(Outpoint(sha256(b"%d" % number).digest(), 0), b"", 0) for number in range(inputs))
+    return serialise(spent, (TxOutput(0, build("a.example")),) * outputs)
+
+
+async def test_a_transaction_of_thousands_of_records_is_read_and_reported_in_part(
+    indexing: Indexing, kit: ChainKit
+) -> None:
+    kit.mine_empty(1)
+    diagnosing = await diagnoser(indexing, kit)
+    told = diagnosing.by_raw(raw(1, 1_000))
+    assert len(told["records"]) == MOST_RECORDS
+    assert told["moreRecords"] == 1_000 - MOST_RECORDS
+    assert told["steps"][-1]["step"] == "more"
+    assert "800 more" in told["steps"][-1]["detail"]
+    assert len(json.dumps(told)) < 1_000_000
+    whole = diagnosing.by_raw(raw(1, MOST_RECORDS))
+    assert len(whole["records"]) == MOST_RECORDS
+    assert "moreRecords" not in whole
+    assert [step["step"] for step in whole["steps"]] == ["seen", "mined", "pointer"]
+
+
+async def test_a_transaction_of_more_parts_than_are_read_is_refused_by_its_counts(
+    indexing: Indexing, kit: ChainKit
+) -> None:
+    kit.mine_empty(1)
+    diagnosing = await diagnoser(indexing, kit)
+    for parts, inputs, outputs in (("inputs", MOST_PARTS + 1, 1), ("outputs", 1, MOST_PARTS + 1)):
+        with pytest.raises(ParseError, match=f"2,001 {parts}, where at most 2,000 are read"):
+            diagnosing.by_raw(raw(inputs, outputs))
+
+
+async def test_what_a_transaction_spends_is_looked_up_in_batches(indexing: Indexing, kit: ChainKit) -> None:
+    kit.mine_empty(1)
+    diagnosing = await diagnoser(indexing, kit)
+    statements: list[str] = []
+    sqlalchemy.event.listen(indexing.store.engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
+    told = diagnosing.by_raw(raw(MOST_PARTS, 1))
+    assert len(told["records"]) == 1
+    assert len(statements) < 50
+
+
+async def test_a_mined_transaction_of_hundreds_of_records_is_reported_in_part(
+    indexing: Indexing, kit: ChainKit
+) -> None:
+    mined = kit.spend([kit.fund()], [(0, build(f"a{number}.example")) for number in range(MOST_RECORDS + 5)])
+    kit.mine(mined)
+    diagnosing = await diagnoser(indexing, kit)
+    told = diagnosing.by_name(mined.hex_id)
+    assert (len(told["records"]), told["moreRecords"]) == (MOST_RECORDS, 5)
+    last = mined.outpoint(MOST_RECORDS + 4)
+    assert [record["outpoint"] for record in diagnosing.by_name(str(last))["records"]] == [str(last)]
