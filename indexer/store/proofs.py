@@ -61,13 +61,17 @@ def drop_silent(connection: Connection, chain: str, txids: Iterable[bytes]) -> N
 
 
 def sizes(engine: Engine, chain: str, txids: Iterable[bytes]) -> dict[bytes, int]:
-    """Bytes of those of these transactions of a chain (txids in internal byte order) that are stored."""
+    """Bytes of those of these transactions of a chain (txids in internal byte order) that are stored, each with the
+    coinbase that proves its witness."""
     lengths: dict[bytes, int] = {}
+    beside = func.coalesce(func.length(coinbases.c.raw), 0)
+    of_block = and_(*(coinbases.c[name] == proofs.c[name] for name in ("chain", "height")))
     with engine.connect() as connection:
         for batch in batches(set(txids)):
             # a transaction may be kept twice: its block was read again after a reorg brought it back elsewhere
             statement = (
-                select(proofs.c.txid, func.max(func.length(proofs.c.raw)))
+                select(proofs.c.txid, func.max(func.length(proofs.c.raw) + beside))
+                .outerjoin(coinbases, of_block)
                 .where(proofs.c.chain == chain, proofs.c.txid.in_(batch))
                 .group_by(proofs.c.txid)
             )

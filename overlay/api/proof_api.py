@@ -17,6 +17,7 @@ from overlay.compact import encode
 from overlay.items import timestamp
 from overlay.ports import Services, Store
 from overlay.proofs import Evidence, Located, NoProofError
+from parsers.witness_commitment import Coinbase
 
 MAX_HEADERS = 20_160
 """Headers in one answer, 3.2 MB of hex; whoever needs more asks again from where these end."""
@@ -86,8 +87,9 @@ def _located(located: Located) -> dict[str, Any]:
 
 
 def _hop(proved: Proved) -> dict[str, Any]:
-    """A transaction, its merkle path, and the block that it was mined in."""
-    return {
+    """A transaction, its merkle path, and the block that it was mined in, and what proves its witness where that is
+    stored."""
+    members: dict[str, Any] = {
         "txid": proved.txid[::-1].hex(),
         "rawTx": proved.proof.raw.hex(),
         "bump": proved.proof.bump.hex(),
@@ -95,3 +97,16 @@ def _hop(proved: Proved) -> dict[str, Any]:
         "height": proved.ref.height,
         "header": proved.ref.header.hex(),
     }
+    if proved.coinbase is not None:
+        members["witness"] = _witness(proved.coinbase, proved.proof.witness)
+    return members
+
+
+def _witness(coinbase: Coinbase, branch: bytes | None) -> dict[str, str]:
+    """What proves that a witness was mined (BIP 141); without `bump` in a block that commits to none."""
+    served = {
+        "coinbase": coinbase.raw.hex(),
+        "coinbaseBump": coinbase.bump.hex(),
+        "reserved": coinbase.reserved.hex(),
+    }
+    return served if branch is None else served | {"bump": branch.hex()}

@@ -156,6 +156,7 @@ _HOP: dict[str, Schema] = {
     "height": COUNT,
     "header": HEX | {"description": "The block's header of 80 bytes, longer where the chain's are."},
 }
+_HOP_WITNESS = {"witness": ref("Witness")}
 _BEEF = HEX | {"description": "Transaction and path together (BRC-62, version 1), without any witness."}
 _FACET = several(record({"value": TEXT, "count": COUNT}))
 
@@ -294,9 +295,24 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Card": {"type": "object", "description": "The exact bytes that were published."},
-    "Hop": record(_HOP, description="A transaction and the block that it was mined in."),
+    "Witness": record(
+        {
+            "coinbase": HEX | {"description": "The block's coinbase transaction, without its witness."},
+            "coinbaseBump": HEX | {"description": "Its merkle path (BRC-74)."},
+            "reserved": {
+                "type": "string",
+                "pattern": "^([0-9a-f]{64})?$",
+                "description": "The 32 bytes in its witness, empty where it has none.",
+            },
+        },
+        {"bump": HEX | {"description": "The merkle path of the wtxid, absent where the block commits to no witness."}},
+        description="What proves that the transaction's witness was mined (BIP 141), on BTC and LTC, where envelopes "
+        "are in witnesses. Absent for blocks that were read before this was stored.",
+    ),
+    "Hop": record(_HOP, _HOP_WITNESS, description="A transaction and the block that it was mined in."),
     "Current": record(
         {"outpoint": maybe(OUTPOINT) | {"description": "Null once the satoshi is burned."}, **_HOP, "beef": _BEEF},
+        _HOP_WITNESS,
         description="Where the satoshi is now: absent while that is the winning revision's outpoint.",
     ),
     "Proof": record(
@@ -308,6 +324,7 @@ SCHEMAS: dict[str, Schema] = {
             "beef": _BEEF,
         },
         {
+            **_HOP_WITNESS,
             "current": ref("Current"),
             "before": several(ref("Hop"))
             | {"description": "The transactions from the registration to this revision."},

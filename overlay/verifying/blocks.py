@@ -1,4 +1,4 @@
-"""A transaction and the block that it is said to be in: the merkle path, the BEEF and the work of the header."""
+"""A transaction and the block that it is said to be in: merkle path, BEEF, witness, and the work of the header."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from indexer.header_rules import scrypt
 from indexer.networks import SCRYPT, Network
 from overlay.verifying import linking
 from overlay.verifying.claim import HEADER, Block, Mined, NotProvedError
-from parsers import beef, bump
+from parsers import beef, bump, witness_commitment
 from parsers.tx import Transaction, sha256d
 
 MERGE_MINED = 0x100
@@ -42,6 +42,19 @@ def check_beef(tx: Transaction, mined: Block, served: bytes) -> None:
         raise NotProvedError(f"the BEEF served is of transaction {bundle.newest.txid[::-1].hex()}")
     if beef.verify(bundle, lambda height, leads: (height, leads) == (mined.height, root)):
         raise NotProvedError("the BEEF served does not lead from the transaction to the root of its block")
+
+
+def check_witness(mined: Block, *, is_needed: bool) -> None:
+    """The witness served is the one that was mined, which its txid does not cover. Raises NotProvedError, ParseError,
+    also when nothing is served to prove it and that `is_needed`."""
+    if mined.witness is not None:
+        served = mined.witness
+        witness_commitment.verify(served.raw, bump.read(mined.path), served.coinbase, served.branch)
+    elif is_needed:
+        raise NotProvedError(
+            "its witness is not proved: a txid does not cover it, and the answer lacks what the block's coinbase "
+            "commits to (BIP 141); a server that read the block before it stored that has to index the chain again"
+        )
 
 
 def check_work(mined: Block, network: Network) -> str:

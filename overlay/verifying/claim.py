@@ -12,11 +12,12 @@ from parsers import tx
 from parsers.cards import Kind
 from parsers.errors import ParseError
 from parsers.tx import Outpoint, Transaction
+from parsers.witness_commitment import Coinbase
 
 MAX_TRANSACTIONS = 2_000
 HEADER = 80
 
-HOP_MEMBERS = frozenset(("txid", "rawTx", "bump", "blockHash", "height", "header"))
+HOP_MEMBERS = frozenset(("txid", "rawTx", "bump", "blockHash", "height", "header", "witness"))
 LOCATED_MEMBERS = HOP_MEMBERS | {"outpoint", "beef"}
 PROOF_MEMBERS = LOCATED_MEMBERS | {"id", "chain", "before", "after", "parents", "current", "ownerCheckedAt"}
 
@@ -30,14 +31,25 @@ class NotCheckedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Witness:
+    """What is served to prove a transaction's witness (BIP 141): all bytes of the transaction, the coinbase of its
+    block, and the merkle path of its wtxid (BRC-74), None in a block that commits to no witness."""
+
+    raw: bytes
+    coinbase: Coinbase
+    branch: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """A merkle path (BRC-74, as served) and the block that it leads to: the hash in internal byte order, the header as
-    served, which is longer than 80 bytes on merge-mined chains."""
+    served, which is longer than 80 bytes on merge-mined chains. `witness` is None where the server gives none."""
 
     path: bytes
     hash: bytes
     height: int
     header: bytes
+    witness: Witness | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +107,11 @@ class Claim:
         return self.id.partition("#")[0]
 
     @property
+    def is_in_witness(self) -> bool:
+        """Whether the envelopes of the satoshi are in witnesses."""
+        return self.origin is not None and self.network.rules.envelope == "witness"
+
+    @property
     def hops(self) -> tuple[Mined, ...]:
         """The transactions of the satoshi besides the winner."""
         return (*(self.before or ()), *(self.after or ()))
@@ -134,14 +151,26 @@ def _mined(answer: Mapping[str, Any], segwit: bool) -> Mined:
     parsed = _transaction(raw, segwit, "rawTx")
     bare = tx.serialise(parsed.inputs, parsed.outputs, parsed.version, parsed.locktime) if segwit else raw
     in_block = answer.get("bump") is not None
-    return Mined(parsed, _text(answer, "txid"), bare, _block(answer) if in_block else None)
+    if "witness" in answer and not segwit:
+        _refuse("witness")
+    return Mined(parsed, _text(answer, "txid"), bare, _block(answer, raw) if in_block else None)
 
 
-def _block(answer: Mapping[str, Any]) -> Block:
+def _block(answer: Mapping[str, Any], raw: bytes) -> Block:
     height = answer.get("height")
     if not isinstance(height, int) or isinstance(height, bool) or not 0 <= height < 1 << 32:
         _refuse("height")
-    return Block(_hex(answer, "bump"), _hex(answer, "blockHash", 32)[::-1], height, _hex(answer, "header"))
+    block_hash = _hex(answer, "blockHash", 32)[::-1]
+    return Block(_hex(answer, "bump"), block_hash, height, _hex(answer, "header"), _witness(answer.get("witness"), raw))
+
+
+def _witness(answer: object, raw: bytes) -> Witness | None:
+    if answer is None:
+        return None
+    if not isinstance(answer, dict):
+        _refuse("witness")
+    coinbase = Coinbase(_hex(answer, "coinbase"), _hex(answer, "reserved"), _hex(answer, "coinbaseBump"))
+    return Witness(raw, coinbase, _hex(answer, "bump") if "bump" in answer else None)
 
 
 def _hops(proof: Mapping[str, Any], name: str, segwit: bool) -> tuple[Mined, ...] | None:

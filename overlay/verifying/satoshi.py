@@ -60,9 +60,9 @@ def inscribed(claim: Claim, outpoint: Outpoint, tx: Transaction, own: OwnSource 
 def to_winner(claim: Claim, own: OwnSource | None = None) -> Place:
     """Follow the satoshi from the outpoint that the id names to the winning revision, which must inscribe the card.
 
-    None of these transactions needs a block of its own: the winner, which has one, commits to the txid that it spends,
-    and so on back to the registration. Values that the answer lacks are asked of the user's own source. Raises
-    NotProvedError saying where the way ends.
+    Where envelopes are in outputs, none of these transactions needs a block of its own: the winner, which has one,
+    commits to the txid that it spends, and so on back to the registration. Values that the answer lacks are asked of
+    the user's own source. Raises NotProvedError saying where the way ends.
     """
     if claim.before is None or claim.after is None:
         raise NotProvedError("the answer does not hold the transactions to follow the satoshi through")

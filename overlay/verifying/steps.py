@@ -67,6 +67,7 @@ def transaction(context: Context) -> Finding:
 def card(context: Context) -> Finding:
     """The transaction inscribes the card, or points at it by its hash."""
     claim = context.claim
+    blocks.check_witness(claim.block, is_needed=claim.is_in_witness)
     shown = members.of_card(claim) | {"id": claim.id, "cardSha256": sha256(claim.card).hexdigest()}
     if claim.origin is None:
         return Finding(pointing.check_card(claim, pointing.read(claim)), shown | _of_hashed())
@@ -93,6 +94,8 @@ def registration(context: Context) -> Finding:
         pointing.read(claim)
         return Finding(f"the pointer at {claim.outpoint} names the listing", {"type": claim.kind.value, "origin": None})
     satoshi.to_winner(claim, context.own)
+    for hop in claim.before or () if claim.is_in_witness else ():
+        _check_hop(context, hop)  # no txid commits to their witnesses
     of = f"{len(claim.before or ()) + 1:,} transactions lead" if claim.before else "the transaction leads"
     detail = f"{of} the satoshi from the registration to the winning revision"
     return Finding(detail, {"type": claim.kind.value, "origin": str(claim.origin)})
@@ -178,6 +181,7 @@ def _check_hop(context: Context, hop: Mined) -> None:
         if hop.block is None:
             raise NotProvedError("the answer does not prove that it is in a block")
         blocks.check_path(hop.tx, hop.block)
+        blocks.check_witness(hop.block, is_needed=context.claim.is_in_witness)
         blocks.check_work(hop.block, context.claim.network)
         context.links.sentence(hop.block)
     except (NotProvedError, ParseError) as error:

@@ -216,6 +216,23 @@ def test_the_beef_of_a_witness_chain_has_no_witness(tmp_path: Path) -> None:
     assert bundle.newest.raw != raw
 
 
+def test_the_coinbase_that_proves_a_witness_counts_among_the_bytes_of_a_proof(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = ChainKit("ltc")
+    listed = kit.reveal(agent("Lite"))
+    kit.mine(listed)
+    with indexed(kit, tmp_path, "ltc") as indexing:
+        proved = evidence(indexing.store, str(listed)).winner.proved
+        assert proved.coinbase is not None
+        whole = len(proved.proof.raw) + len(proved.coinbase.raw)
+        monkeypatch.setattr(proofs, "MAX_RAW", whole)
+        assert evidence(indexing.store, str(listed)).winner.proved == proved
+        monkeypatch.setattr(proofs, "MAX_RAW", whole - 1)
+        with pytest.raises(NoProofError, match=f"has {whole:,} bytes"):
+            evidence(indexing.store, str(listed))
+
+
 def test_who_nobody_knows_has_no_evidence(store: Store) -> None:
     with pytest.raises(NoProofError, match="no block holds it"):
         evidence(store, "nobody")

@@ -1,0 +1,166 @@
+"""Witnesses that a server swaps (BTC, LTC): no txid covers them, so each that matters is held to what the coinbase of
+its block commits to (BIP 141)."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from overlay.verifying import Report
+from overlay.verifying.claim import HOP_MEMBERS
+from parsers import beef, bump
+from parsers.tx import Outpoint, serialise
+from parsers.tx import read as read_tx
+from tests.chainkit import ChainKit, agent
+from tests.chainkit_scripts import body_of, p2pkh
+from tests.overlay import lying_server
+from tests.overlay.lying_server import Look, Server, look, words
+
+__all__ = ["look"]
+
+
+@pytest.fixture(params=["ltc", "btc"])
+def kit(request: pytest.FixtureRequest) -> ChainKit:
+    return ChainKit(request.param)
+
+
+@pytest.fixture
+def listed(kit: ChainKit) -> Outpoint:
+    """A registration that was inscribed anew and moved twice, once by a transaction with a witness, once in a block
+    that holds none."""
+    first = kit.reveal(agent("Echo"))
+    kit.mine(first)
+    second = kit.reveal(agent("Echo two"), source=first)
+    kit.mine(kit.pay(), second)
+    third = kit.spend([second], [(9_000, p2pkh("bob"))], witnesses=[[b"signature", b"key"]]).outpoint(0)
+    kit.mine(third)
+    kit.mine(kit.spend([third], [(8_000, p2pkh("carol"))]).outpoint(0))
+    return first
+
+
+@pytest.fixture
+def server(look: Look, kit: ChainKit, listed: Outpoint) -> Server:
+    return Server(look(kit, kit.chain), str(listed))
+
+
+def check(server: Server, id_: object) -> Report:
+    chain = server.proofs[str(id_)]["chain"]
+    return lying_server.check(server, str(id_), expected=chain)
+
+
+def swapped(hop: dict[str, Any], old: bytes, new: bytes) -> None:
+    """Serve a transaction with other bytes in its witness; its txid stays."""
+    raw = bytes.fromhex(hop["rawTx"])
+    hop["rawTx"] = raw.replace(old, new).hex()
+    assert hop["rawTx"] != raw.hex()
+    assert read_tx(bytes.fromhex(hop["rawTx"]), segwit=True).hex_id == hop["txid"]
+
+
+def stripped(hop: dict[str, Any]) -> None:
+    """Serve a transaction without its witness."""
+    hop["rawTx"] = bare(bytes.fromhex(hop["rawTx"])).hex()
+
+
+def bare(raw: bytes) -> bytes:
+    found = read_tx(raw, segwit=True)
+    return serialise(found.inputs, found.outputs, found.version, found.locktime)
+
+
+def test_every_witness_of_an_honest_answer_is_proved(server: Server, listed: Outpoint) -> None:
+    report = check(server, listed)
+    assert report.missing == []
+    proof = server.proofs[str(listed)]
+    hops = [*proof["before"], proof, *proof["after"]]
+    assert ["bump" in hop["witness"] for hop in hops] == [True, True, True, False]
+
+
+def test_a_swapped_card_is_not_proved(server: Server, listed: Outpoint) -> None:
+    id_ = str(listed)
+    evil = body_of(agent("Evil two"))
+    swapped(server.proofs[id_], b"Echo two", b"Evil two")
+    server.cards[id_] = evil
+    server.items[id_] |= {"name": "Evil two", "serverName": "Evil two", "cardSha256": sha256(evil).hexdigest()}
+    assert json.loads(evil)["name"] == "Evil two"
+    report = check(server, id_)
+    assert "card" in report.missing
+    assert "its witness is not the one that was mined" in words(report, "card")
+
+
+def test_a_swapped_registration_is_not_proved(server: Server, listed: Outpoint) -> None:
+    (first,) = server.proofs[str(listed)]["before"]
+    swapped(first, b"Echo", b"Evil")
+    report = check(server, listed)
+    assert set(report.missing) == {"registration", "lineage"}
+    assert "its witness is not the one that was mined" in words(report, "registration")
+
+
+def test_a_revision_is_not_hidden_by_leaving_its_witness_out(look: Look, kit: ChainKit) -> None:
+    """Without its witness the newest revision reads as a move, so that the card before it would be the newest."""
+    first = kit.reveal(agent("Cheap"))
+    kit.mine(first)
+    second = kit.reveal(agent("Expensive"), source=first, type=None)
+    kit.mine(second)
+    told = Server(look(kit, kit.chain), str(first))
+    id_, proof = str(first), told.proofs[str(first)]
+    (old,), hop = proof["before"], {name: proof[name] for name in HOP_MEMBERS}
+    stripped(hop)
+    current = hop | {"outpoint": proof["outpoint"], "beef": proof["beef"]}
+    path = bump.read(bytes.fromhex(old["bump"]))
+    bundle = beef.write([(bare(bytes.fromhex(old["rawTx"])), path)]).hex()
+    proof |= old | {"outpoint": id_, "before": [], "after": [hop], "current": current, "beef": bundle}
+    told.cards[id_] = body_of(agent("Cheap"))
+    report = check(told, id_)
+    assert set(report.missing) == {"lineage", "listing"}
+    assert "its witness is not the one that was mined" in words(report, "lineage")
+
+
+def test_without_the_proof_of_a_witness_the_card_is_not_proved(server: Server, listed: Outpoint) -> None:
+    """So it is with a server that read the block before such proofs were stored."""
+    del server.proofs[str(listed)]["witness"]
+    report = check(server, listed)
+    assert report.missing == ["card"]
+    assert "has to index the chain again" in words(report, "card")
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_without_the_proof_of_another_witness_the_way_is_not_proved(
+    server: Server, listed: Outpoint, place: str
+) -> None:
+    del server.proofs[str(listed)][place][0]["witness"]
+    report = check(server, listed)
+    assert set(report.missing) == ({"registration", "lineage"} if place == "before" else {"lineage"})
+    assert "has to index the chain again" in words(report, "lineage")
+
+
+@pytest.mark.parametrize("member", ["coinbase", "reserved", "coinbaseBump", "bump"])
+@pytest.mark.parametrize("value", ["zz", 5, None])
+def test_a_proof_that_cannot_be_read_is_refused(server: Server, listed: Outpoint, member: str, value: Any) -> None:
+    server.proofs[str(listed)]["witness"][member] = value
+    report = check(server, listed)
+    assert report.missing == ["answer"]
+    server.proofs[str(listed)]["witness"] = value
+    assert check(server, listed).missing == (["card"] if value is None else ["answer"])
+
+
+@pytest.mark.parametrize("member", ["coinbase", "reserved", "coinbaseBump", "bump"])
+def test_no_part_of_the_proof_can_be_another_s(server: Server, listed: Outpoint, member: str) -> None:
+    proof = server.proofs[str(listed)]
+    others = proof["before"][0]["witness"] | {"reserved": "11" * 32}  # all coinbases of the mint reserve zeros
+    proof["witness"] |= {member: others[member]}
+    assert "card" in check(server, listed).missing
+
+
+@pytest.mark.parametrize("at", ["winner", "after"])
+def test_a_witness_on_a_chain_that_has_none_is_refused(look: Look, at: str) -> None:
+    kit = ChainKit("bsv")
+    first = kit.inscribe(agent("Echo"))
+    kit.mine(first)
+    kit.mine(kit.move(first))
+    told = Server(look(kit, "bsv"), str(first))
+    proof = told.proofs[str(first)]
+    assert check(told, first).missing == []
+    (proof if at == "winner" else proof["after"][0])["witness"] = {}
+    assert check(told, first).missing == ["answer"]
