@@ -18,7 +18,7 @@ from overlay.pages.badges import badges, explained
 from overlay.pages.install import install_config
 from overlay.pages.logo import addresses
 from overlay.pages.marks import mark
-from overlay.pages.measures import measured
+from overlay.pages.measures import LISTING_BYTES, measured
 from overlay.pages.problems import problem_page
 from overlay.pages.proving import provable, why_not
 from overlay.pages.rendering import html_answer, render, wants_json
@@ -72,7 +72,7 @@ def _page(services: Services, text: str, into: str) -> bytes:
         **_prices(item, into, exchange),
         "install": install_config(item) if "servers" not in item else None,
     }
-    return measured(lambda measure: render("listing.html", m=measure, **values))
+    return measured(lambda measure: render("listing.html", m=measure, **values), LISTING_BYTES)
 
 
 def _prices(item: Mapping[str, Any], into: str, exchange: Exchange) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from overlay.pages.cards import cut
 PAGE_BYTES = 66_000
 """What a page may have: style sheet, scripts, a logo and what is put in later fit beside it into 100 kB."""
 
+LISTING_BYTES = 60_000
+"""The same of a listing's page, whose script checks the proof."""
+
 WITH_LOGOS = 69_000
 """What a page of results may have with the logos on it, each taken for one of LOGO_BYTES (1,300): style sheet, scripts
 and completions fit beside them into 100 kB. So 20 logos, 26 kB, go with a page of 43 kB, where 20 usual cards make one

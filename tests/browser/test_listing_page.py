@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from parsers.tx import read, serialise
 from tests.browser.conftest import Open
 from tests.browser.world import POINTED, World
 
@@ -19,7 +20,9 @@ async def test_the_browser_itself_recomputes_the_proof(world: World, tab: Open, 
     page = await (await tab()).go(world.page(name))
     await page.locator("#check").click()
     await page.locator("#proof[data-result]").wait_for()
-    assert await page.locator("#steps strong").all_text_contents() == STEPS
+    at = STEPS.index("The header holds:")
+    witnessed = [*STEPS[:at], "The witness holds:", *STEPS[at:]]
+    assert await page.locator("#steps strong").all_text_contents() == (witnessed if name == "witness" else STEPS)
     assert await page.locator("#proof").get_attribute("data-result") == "holds"
     assert "All that your browser checked holds." in await page.locator("#verdict").inner_text()
     told = await page.locator("#limits").inner_text()
@@ -88,6 +91,45 @@ async def test_a_transfer_that_is_not_proved_is_found_out(world: World, tab: Ope
     (bad,) = await page.locator("#steps .bad").all_text_contents()
     assert bad.startswith("The way of the satoshi does not hold:")
     assert why in bad
+
+
+def _witness(proof: dict[str, Any], **other: str) -> dict[str, Any]:
+    return {**proof, "witness": {**proof["witness"], **other}}
+
+
+def _without_witness(raw: str) -> str:
+    found = read(bytes.fromhex(raw), segwit=True)
+    return serialise(found.inputs, found.outputs, found.version, found.locktime).hex()
+
+
+WITNESSES: dict[str, Any] = {
+    "is not the one that the coinbase of its block commits to": lambda proof: {
+        **proof, "rawTx": proof["rawTx"].replace("78787878", "79797979", 1),
+    },
+    "the server does not prove its witness": lambda proof: {
+        name: value for name, value in proof.items() if name != "witness"
+    },
+    "its witness is not the one": lambda proof: _witness(proof, reserved="11" * 32),
+    "what should commit to its witness is not the coinbase": lambda proof: _witness(
+        proof, coinbase=_without_witness(proof["rawTx"])
+    ),
+    "it could not be read": lambda proof: _witness(proof, coinbase=proof["rawTx"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", WITNESSES)
+async def test_a_witness_that_was_not_mined_is_found_out(world: World, tab: Open, why: str) -> None:
+    page = await (await tab()).go(world.page("witness"))
+
+    async def lie(route: Any) -> None:
+        answer = await route.fetch()
+        await route.fulfill(response=answer, body=json.dumps(WITNESSES[why](await answer.json())))
+
+    await page.route("**/proof", lie)
+    await page.locator("#check").click()
+    await page.locator("#proof[data-result]").wait_for()
+    assert await page.locator("#proof").get_attribute("data-result") == "fails"
+    assert why in (await page.locator("#steps .bad").all_text_contents())[-1]
 
 
 LIES: dict[str, Any] = {

@@ -22,6 +22,7 @@ from parsers.block import Watched
 from parsers.errors import BlockError
 from parsers.hashing import MerkleTree
 from parsers.tx import Outpoint
+from parsers.witness_commitment import Coinbase
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_blocks import Block
 from tests.chainkit_coins import serialise_tx
@@ -195,7 +196,8 @@ async def test_a_fork_takes_the_proofs_of_witnesses_back(kit: ChainKit, follow: 
 def test_a_near_miss_that_is_dropped_takes_the_proof_of_its_witness_along(store: Store, writer: Writer) -> None:
     reading = says("1", *(near_miss(letter, number) for number, letter in enumerate("abc")))
     txids = [event.txid for event in reading.events]
-    writer.append("demo", [says("0"), replace(reading, proofs={txid: Proof(b"raw", b"p", b"w") for txid in txids})])
+    proved = {txid: Proof(b"raw", b"path", b"w") for txid in txids}
+    writer.append("demo", [says("0"), replace(reading, proofs=proved, coinbase=Coinbase(b"first", b"", b"path"))])
     writer.trim("demo", 1)
     kept = [proofs.proof(store.engine, "demo", txid) for txid in txids]
     assert [each and each.proof.witness for each in kept] == [None, None, b"w"]

@@ -7,8 +7,10 @@ import json
 from hashlib import sha256
 from typing import Any
 
+import jsonschema
 import pytest
 
+from overlay.api.schemas import SCHEMAS
 from overlay.verifying import Report
 from overlay.verifying.claim import HOP_MEMBERS
 from parsers import beef, bump
@@ -73,6 +75,7 @@ def test_every_witness_of_an_honest_answer_is_proved(server: Server, listed: Out
     report = check(server, listed)
     assert report.missing == []
     proof = server.proofs[str(listed)]
+    jsonschema.validate(proof, {"$ref": "#/components/schemas/Proof", "components": {"schemas": SCHEMAS}})
     hops = [*proof["before"], proof, *proof["after"]]
     assert ["bump" in hop["witness"] for hop in hops] == [True, True, True, False]
 

@@ -52,8 +52,9 @@
     return joined(raw.subarray(0, 4), raw.subarray(6, reader.at), raw.subarray(raw.length - 4));
   };
 
-  /* The merkle root that a BUMP leads to from a transaction (hash in internal byte order). */
-  const root = async (bump, txid) => {
+  /* The merkle root that a BUMP leads to from a transaction (hashes in internal byte order), the transaction's number in
+     its block, and the levels of the path. */
+  const climb = async (bump, txid) => {
     const reader = new Reader(bump);
     reader.count();
     const levels = [];
@@ -69,7 +70,8 @@
     const start = [...(levels[0] ?? [])].find(([, hash]) => hash && same(hash, txid));
     if (!start) throw new Error("the path does not begin at the transaction");
     let [offset, hash] = start;
-    if (levels.length === 1 && levels[0].size === 1) return hash; // alone in its block
+    const found = { number: offset, levels: levels.length };
+    if (levels.length === 1 && levels[0].size === 1) return { ...found, root: hash }; // alone in its block
     for (const level of levels) {
       const other = level.get(offset ^ 1);
       if (other === undefined) throw new Error("the path has a gap");
@@ -77,7 +79,39 @@
       hash = await sha256d(offset & 1 ? joined(beside, hash) : joined(hash, beside));
       offset = Math.floor(offset / 2);
     }
-    return hash;
+    return { ...found, root: hash };
+  };
+  const root = async (bump, txid) => (await climb(bump, txid)).root;
+
+  const COMMITMENT = bytes("6a24aa21a9ed");
+
+  /* What a coinbase says of the witnesses in its block (BIP 141): the hash in its last output for that, or undefined. */
+  const committed = (coinbase) => {
+    const reader = new Reader(coinbase);
+    const scripts = [];
+    reader.take(4);
+    for (let left = reader.count(); left > 0; left -= 1) { reader.take(36); reader.take(reader.count()); reader.take(4); }
+    for (let left = reader.count(); left > 0; left -= 1) { reader.take(8); scripts.push(reader.take(reader.count())); }
+    return scripts.findLast((script) => script.length >= 38 && same(script.subarray(0, 6), COMMITMENT))?.subarray(6, 38);
+  };
+
+  /* Why a witness is not proved to be the one that was mined, "" where it is: no id of a transaction covers it. */
+  const unwitnessed = async (hop) => {
+    const told = hop.witness;
+    if (!told) return "the server does not prove its witness, which its id does not cover; it has to index the chain again";
+    const [raw, coinbase] = [bytes(hop.rawTx), bytes(told.coinbase)];
+    const first = await climb(bytes(told.coinbaseBump), await sha256d(coinbase));
+    const isFirst = first.number === 0 && same(first.root, bytes(hop.header).subarray(36, 68)) && coinbase.length !== 64;
+    if (!isFirst || coinbase[4] !== 1 || coinbase.subarray(5, 37).some(Boolean)) {
+      return "what should commit to its witness is not the coinbase of its block";
+    }
+    const expected = committed(coinbase);
+    if (!expected) return raw[4] === 0 ? "it has a witness, and the coinbase of its block commits to none" : "";
+    const leads = await climb(bytes(told.bump ?? ""), await sha256d(raw)).catch(() => null);
+    const reserved = bytes(told.reserved);
+    const is = leads?.levels === first.levels && reserved.length === 32
+      && same(await sha256d(joined(leads.root, reserved)), expected);
+    return is ? "" : "its witness is not the one that the coinbase of its block commits to";
   };
 
   /* A card as an envelope in a witness holds it: pushes of at most 520 bytes. */
@@ -119,6 +153,8 @@
     if (!same(await root(bytes(hop.bump), txid), header.subarray(36, 68))) return "its merkle path leads to another root";
     const block = await sha256d(header.subarray(0, 80));
     if (shown(block) !== hop.blockHash) return "its header is not that of the block named";
+    const problem = segwit ? await unwitnessed(hop) : "";
+    if (problem) return problem;
     return work !== "header" || worked(header, block) ? "" : "its header does not have its work";
   };
 
@@ -183,6 +219,11 @@
 
     const leads = await root(bytes(proof.bump), txid);
     results.push(say(same(leads, header.subarray(36, 68)), "The merkle path", `from the transaction it leads to ${shown(leads).slice(0, 16)}…, ${same(leads, header.subarray(36, 68)) ? "the root in" : "not the root in"} the header of block ${proof.height.toLocaleString("en")}.`));
+
+    if ("segwit" in told && told.holds === "card") {
+      const problem = await unwitnessed(proof);
+      results.push(say(!problem, "The witness", `${problem || "it is the one that the coinbase of its block commits to"}.`));
+    }
 
     const block = await sha256d(header);
     results.push(say(shown(block) === proof.blockHash, "The header", `its hash is ${shown(block).slice(0, 24)}…${shown(block) === proof.blockHash ? "" : ", not the one that the server says"}.`));
