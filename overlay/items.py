@@ -112,12 +112,12 @@ class Subject:
         """Those of the config around a server, and what is wrong with the chain's headers and with where the card was
         fetched."""
         standing = self.pointing.standing if self.pointing else None
-        found = [*self.warnings]
+        reasons = [*self.warnings]
         if self.headers_unproved:
-            found.append(Reason("headers-unproved"))
+            reasons.append(Reason("headers-unproved"))
         if standing is not None and standing.drift is not None:
-            found.append(Reason("drifted", milliseconds(standing.drift.since) or ""))
-        return tuple(found)
+            reasons.append(Reason("drifted", milliseconds(standing.drift.since) or ""))
+        return tuple(reasons)
 
     @property
     def _has_badge(self) -> bool:

@@ -32,7 +32,7 @@ class Coinbase(NamedTuple):
 
 def committed(coinbase: Transaction) -> bytes | None:
     """The hash (32 bytes) that a coinbase commits to: that of its last commitment output; None without one."""
-    scripts = (made.script for made in reversed(coinbase.outputs))
+    scripts = (output.script for output in reversed(coinbase.outputs))
     return next((script[6:38] for script in scripts if len(script) >= 38 and script.startswith(PREFIX)), None)
 
 
@@ -58,10 +58,10 @@ def verify(raw: bytes, path: MerklePath, coinbase: Coinbase, branch: bytes | Non
     has one, and `branch` may be None.
     """
     beside = bump.read(coinbase.bump)
-    found = _coinbase(coinbase.raw, beside)
+    first = _coinbase(coinbase.raw, beside)
     if beside.merkle_root != path.merkle_root or len(beside.levels) != len(path.levels):
         raise ProofError("the coinbase that commits to the witnesses is of another block")
-    if committed(found) is None:
+    if committed(first) is None:
         if any(spent.witness for spent in tx.read_exactly(raw, segwit=True).inputs):
             raise ProofError("it has a witness, and the coinbase of its block commits to none")
         return
@@ -76,7 +76,7 @@ def verify(raw: bytes, path: MerklePath, coinbase: Coinbase, branch: bytes | Non
     except ParseError:
         named = wtxid[::-1].hex()
         raise ProofError(f"its witness is not the one that was mined: the merkle path lacks wtxid {named}") from None
-    check(found, coinbase.reserved, root)
+    check(first, coinbase.reserved, root)
 
 
 def _coinbase(raw: bytes, path: MerklePath) -> Transaction:

@@ -48,8 +48,8 @@ class _Beside(Generic[_T]):
         """What is stored of the block at a height, None where that is nothing. Heights must ascend."""
         if self._next is None or self._next[0] != height:
             return None
-        found, self._next = self._next[1], next(self._pairs, None)
-        return found
+        value, self._next = self._next[1], next(self._pairs, None)
+        return value
 
 
 def _events(engine: Engine, chain: str, upto: int) -> Iterator[tuple[int, tuple[Event, ...]]]:

@@ -302,8 +302,8 @@ class Writer:
             if found.mark(connection, found.UNPROVED, chain):
                 pointed = (events.c.chain == chain, events.c.anchor.is_not(None))
                 ids = connection.execute(select(events.c.anchor).where(*pointed).distinct()).scalars()
-                told = {"chain": chain, "op": "upsert", "height": None, "reason": "headers-unproved"}
-                _note(connection, [{**told, "id": id_} for id_ in ids])
+                change = {"chain": chain, "op": "upsert", "height": None, "reason": "headers-unproved"}
+                _note(connection, [{**change, "id": id_} for id_ in ids])
 
     def keep_values(self, values: Mapping[Outpoint, int]) -> None:
         """Remember satoshis of outputs that had to be looked up."""

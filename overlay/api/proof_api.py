@@ -87,7 +87,7 @@ def _located(located: Located) -> dict[str, Any]:
 
 
 def _hop(proved: Proved) -> dict[str, Any]:
-    """A transaction, its merkle path, and the block that it was mined in, and what proves its witness where that is
+    """A transaction, its merkle path, the block that it was mined in, and what proves its witness where that is
     stored."""
     members: dict[str, Any] = {
         "txid": proved.txid[::-1].hex(),

@@ -70,8 +70,8 @@
     const start = [...(levels[0] ?? [])].find(([, hash]) => hash && same(hash, txid));
     if (!start) throw new Error("the path does not begin at the transaction");
     let [offset, hash] = start;
-    const found = { number: offset, levels: levels.length };
-    if (levels.length === 1 && levels[0].size === 1) return { ...found, root: hash }; // alone in its block
+    const leaf = { number: offset, levels: levels.length };
+    if (levels.length === 1 && levels[0].size === 1) return { ...leaf, root: hash }; // alone in its block
     for (const level of levels) {
       const other = level.get(offset ^ 1);
       if (other === undefined) throw new Error("the path has a gap");
@@ -79,7 +79,7 @@
       hash = await sha256d(offset & 1 ? joined(beside, hash) : joined(hash, beside));
       offset = Math.floor(offset / 2);
     }
-    return { ...found, root: hash };
+    return { ...leaf, root: hash };
   };
   const root = async (bump, txid) => (await climb(bump, txid)).root;
 
@@ -97,21 +97,21 @@
 
   /* Why a witness is not proved to be the one that was mined, "" where it is: no id of a transaction covers it. */
   const unwitnessed = async (hop) => {
-    const told = hop.witness;
-    if (!told) return "the server does not prove its witness, which its id does not cover; it has to index the chain again";
-    const [raw, coinbase] = [bytes(hop.rawTx), bytes(told.coinbase)];
-    const first = await climb(bytes(told.coinbaseBump), await sha256d(coinbase));
+    const { witness } = hop;
+    if (!witness) return "the server does not prove its witness, which its id does not cover; it has to index the chain again";
+    const [raw, coinbase] = [bytes(hop.rawTx), bytes(witness.coinbase)];
+    const first = await climb(bytes(witness.coinbaseBump), await sha256d(coinbase));
     const isFirst = first.number === 0 && same(first.root, bytes(hop.header).subarray(36, 68)) && coinbase.length !== 64;
     if (!isFirst || coinbase[4] !== 1 || coinbase.subarray(5, 37).some(Boolean)) {
       return "what should commit to its witness is not the coinbase of its block";
     }
     const expected = committed(coinbase);
     if (!expected) return raw[4] === 0 ? "it has a witness, and the coinbase of its block commits to none" : "";
-    const leads = await climb(bytes(told.bump ?? ""), await sha256d(raw)).catch(() => null);
-    const reserved = bytes(told.reserved);
-    const is = leads?.levels === first.levels && reserved.length === 32
+    const leads = await climb(bytes(witness.bump ?? ""), await sha256d(raw)).catch(() => null);
+    const reserved = bytes(witness.reserved);
+    const isMined = leads?.levels === first.levels && reserved.length === 32
       && same(await sha256d(joined(leads.root, reserved)), expected);
-    return is ? "" : "its witness is not the one that the coinbase of its block commits to";
+    return isMined ? "" : "its witness is not the one that the coinbase of its block commits to";
   };
 
   /* A card as an envelope in a witness holds it: pushes of at most 520 bytes. */
