@@ -10,7 +10,7 @@ from aiohttp import web
 from overlay.api.answers import COSTS, EDGE, HUB, OPENAPI, PATHS, SERVICES, WATCHED
 from overlay.api.costs import Costs
 from overlay.api.edge import Edge
-from overlay.api.executor import PUBLISHING, RECORDS, publishing, records
+from overlay.api.executor import LOOKUPS, PUBLISHING, RECORDS, lookups, publishing, records
 from overlay.api.hub import Hub
 from overlay.api.middleware import edge
 from overlay.api.openapi import document
@@ -35,7 +35,7 @@ def create_app(services: Services) -> web.Application:
         log_requests=services.log_requests,
     )
     app[COSTS] = Costs(services.engine)
-    app[PUBLISHING] = publishing()
+    app[PUBLISHING], app[LOOKUPS] = publishing(), lookups()
     app[RECORDS] = records(here=services.store.is_here)
     app[READERS] = Readers(here=services.store.is_here and not getattr(services.engine, "slow", False))
     app[HUB] = Hub(services.store, services.news, services.counters)
@@ -66,7 +66,7 @@ async def _end_streams(app: web.Application) -> None:
 
 
 async def _end_reading(app: web.Application) -> None:
-    for each in (COSTS, READERS, PUBLISHING, RECORDS):
+    for each in (COSTS, READERS, PUBLISHING, LOOKUPS, RECORDS):
         app[each].close()
 
 

@@ -78,7 +78,10 @@ class BoundedExecutor:
 
 
 PUBLISHING = web.AppKey("PUBLISHING", BoundedExecutor)
-"""Diagnoses and checks: what a client hands in is parsed, up to 0.3 s of one core (measured: a card of 1 MiB)."""
+"""Diagnoses of raw bytes, and checks: what a client hands in is parsed, up to 0.3 s of one core (a card of 1 MiB)."""
+
+LOOKUPS = web.AppKey("LOOKUPS", BoundedExecutor)
+"""Diagnoses by txid: most of their time, up to 3 s, they wait for sources that know of it."""
 
 RECORDS = web.AppKey("RECORDS", BoundedExecutor)
 """Histories and proofs, which may be thousands of revisions."""
@@ -89,6 +92,11 @@ PUBLISHING_SECONDS, RECORDS_SECONDS = 15.0, 10.0
 def publishing() -> BoundedExecutor:
     """One at a time: two would only wait for each other's turn with Python."""
     return BoundedExecutor("diagnosis or check", workers=1, waiting=16, per_client=4)
+
+
+def lookups() -> BoundedExecutor:
+    """More than one, as they wait."""
+    return BoundedExecutor("diagnosis", workers=4, waiting=32, per_client=8)
 
 
 def records(*, here: bool) -> BoundedExecutor:

@@ -10,7 +10,7 @@ from aiohttp import web
 from overlay import check as checks
 from overlay.api import bodies
 from overlay.api.answers import EDGE, SERVICES, body, json_answer, json_bytes
-from overlay.api.executor import PUBLISHING, PUBLISHING_SECONDS
+from overlay.api.executor import LOOKUPS, PUBLISHING, PUBLISHING_SECONDS
 from overlay.api.params import CHECK, taken
 from overlay.api.problems import BadRequestError, Fault
 from overlay.compact import encode
@@ -27,7 +27,7 @@ MAX_RAW_BYTES = 4 << 20  # a transaction with a card of 1 MiB is a little over 2
 async def diagnose(request: web.Request) -> web.Response:
     """The step trace of a transaction or of one of its outputs."""
     what = _what(request.match_info["what"].strip())
-    return json_answer(await run(request, request.app[SERVICES].diagnose, what))
+    return json_answer(await look_up(request, request.app[SERVICES].diagnose, what))
 
 
 async def diagnose_raw(request: web.Request) -> web.Response:
@@ -42,8 +42,14 @@ async def check(request: web.Request) -> web.Response:
     return json_bytes(await run(request, _checked, document, given.get("type")), headers={"Cache-Control": "no-store"})
 
 
+async def look_up(request: web.Request, work: Callable[..., _T], *args: Any) -> _T:
+    """What is known of a txid, in its turn: sources may be waited for. Raises ProblemError (429, 503)."""
+    client = request.app[EDGE].clients.of(request)
+    return await request.app[LOOKUPS].run(client, PUBLISHING_SECONDS, work, *args)
+
+
 async def run(request: web.Request, work: Callable[..., _T], *args: Any) -> _T:
-    """What a publisher's question is answered with, in its turn. Raises ProblemError (429, 503)."""
+    """What comes of bytes that a client hands in, in its turn. Raises ProblemError (429, 503)."""
     client = request.app[EDGE].clients.of(request)
     return await request.app[PUBLISHING].run(client, PUBLISHING_SECONDS, work, *args)
 

@@ -16,7 +16,7 @@ from overlay.api import ingest_api
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.bodies import WantedTransaction
 from overlay.api.problems import BadRequestError, Fault
-from overlay.api.publisher_api import run
+from overlay.api.publisher_api import look_up, run
 from overlay.check import check
 from overlay.pages.badges import explained
 from overlay.pages.measures import PAGE_BYTES, Measure, measured
@@ -53,7 +53,7 @@ class Outcome:
 async def publish(request: web.Request) -> web.Response:
     """The publisher's page, with the step trace of the transaction `tx`; the trace as JSON when Accept prefers that."""
     text = request.query.get("tx", "").strip()
-    outcome = await run(request, _traced, request.app[SERVICES], text) if text else Outcome()
+    outcome = await look_up(request, _traced, request.app[SERVICES], text) if text else Outcome()
     if not wants_json(request):
         return await _answer(request, outcome)
     if outcome.trace is None:

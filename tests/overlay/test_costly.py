@@ -49,9 +49,10 @@ def attacked(services: Services, held: Held) -> Services:
     return replace(services, diagnose=held.diagnose, trusted_proxies=("127.0.0.0/8",))
 
 
-async def status(client: ClientSession, address: str, path: str = f"/v1/diagnose/{TXID}") -> tuple[int, bool]:
-    """The status that a client at this address gets, and whether it learns when to come back."""
-    async with client.get(path, headers={"X-Forwarded-For": address}) as response:
+async def status(client: ClientSession, address: str) -> tuple[int, bool]:
+    """The status that a diagnosis from this address gets, and whether it learns when to come back."""
+    headers = {"X-Forwarded-For": address}
+    async with client.post("/v1/diagnose", json={"rawTx": "01000000"}, headers=headers) as response:
         return response.status, "Retry-After" in response.headers
 
 
@@ -80,6 +81,19 @@ async def test_other_routes_answer_while_diagnoses_are_held(
     assert await first(tasks, 16) == [(200, False)] * 16
 
 
+async def test_diagnoses_that_wait_for_sources_do_not_hold_up_checks(
+    serve: Serve, attacked: Services, held: Held
+) -> None:
+    client = await serve(attacked)
+    waiting = [asyncio.create_task(get(client, f"/v1/diagnose/{TXID}")) for _ in range(4)]
+    for _ in waiting:
+        await held.started()
+    async with asyncio.timeout(PATIENCE), client.post("/v1/check", data=b"{}") as response:
+        assert response.status == 200
+    held.may.set()
+    assert [found["txid"] for found in await asyncio.gather(*waiting)] == [TXID] * 4
+
+
 async def test_one_client_cannot_take_all_places(serve: Serve, attacked: Services, held: Held) -> None:
     client = await serve(attacked)
     greedy = ask(client, "198.51.100.1", 10)
@@ -103,7 +117,7 @@ async def test_a_diagnosis_that_takes_too_long_is_given_up(
 ) -> None:
     monkeypatch.setattr("overlay.api.publisher_api.PUBLISHING_SECONDS", 0.2)
     client = await serve(attacked)
-    async with client.get(f"/v1/diagnose/{TXID}") as response:
+    async with client.post("/v1/diagnose", json={"rawTx": "01000000"}) as response:
         found = await problem(response, 503)
     assert found["detail"].startswith("this diagnosis or check could not be answered within 0.2 s")
     assert await status(client, "198.51.100.1") == (503, True), "the one given up keeps its place until it ends"
