@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,19 @@ def test_batches_of_any_size_give_the_same_facts(
 
 
 # -- interruptions
+
+
+def test_a_file_that_grows_a_thousandfold_takes_little_memory(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "bomb.jsonl.gz", "wb", 1) as file:
+        for _ in range(256):
+            file.write(bytes(1 << 20))
+    assert (tmp_path / "bomb.jsonl.gz").stat().st_size < 2 << 20
+    tracemalloc.start()
+    with pytest.raises(SnapshotError, match="longer than 2,097,152 bytes"):
+        list(lines(tmp_path / "bomb.jsonl.gz"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * snapshot.MAX_RAW_LINE
 
 
 def test_a_database_with_half_a_snapshot_is_refused_until_the_import_is_repeated(told: bytes, tmp_path: Path) -> None:
