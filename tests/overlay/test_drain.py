@@ -191,8 +191,7 @@ def test_workers_finish_what_they_began_when_the_first_of_them_is_told_to_end(tm
     with Running("serve", "--workers", "2", "--port", str(port), cwd=tmp_path, **told) as running:
         running.until(lambda: running.get("/healthz"))
         pid = running.process.pid
-        # beside the other worker there is, for a while, who compiles
-        (child,) = running.until(lambda: only(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+        (child,) = running.until(lambda: workers(pid))
         connections = [begun(port) for _ in range(16)]  # all by one worker: once in 32,768 times
         never = [begun(port) for _ in range(16)]
         stream = socket.create_connection(("127.0.0.1", port), LONG)
@@ -213,9 +212,10 @@ def test_workers_finish_what_they_began_when_the_first_of_them_is_told_to_end(tm
         assert not Path(f"/proc/{child}").exists()
 
 
-def only(found: list[str]) -> list[str]:
-    """The one that there is; nothing where there are several."""
-    return found if len(found) == 1 else []
+def workers(pid: int) -> list[str]:
+    """The other workers of a group: beside them there is, for a while, a process that compiles."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [child for child in children if b"--workers" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def is_closed(port: int) -> bool:
