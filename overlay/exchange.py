@@ -46,10 +46,10 @@ class Exchange:
         """Take what is stored now. Raises what the database raises."""
         quotes = self._read()
         tables = tuple(quote.table for quote in quotes)
-        self._refused = tuple(quote.table for quote in quotes if quote.is_refused)
         if [_members(each) for each in tables] != [_members(each) for each in self._tables]:
             self._keep()
             self._tables, self._crosses = tables, {}
+            self._refused = tuple(quote.table for quote in quotes if quote.is_refused)
 
     def _keep(self) -> None:
         """Remember for a while what was used until now."""

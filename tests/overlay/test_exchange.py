@@ -90,11 +90,14 @@ def test_what_cannot_be_converted_is_said_to_be_so_and_why(tables: tuple[Rates, 
 
 def beside(believed: Rates, instead: Rates) -> Exchange:
     """Rates of a feed of which some are refused now, and what stands in for these."""
-    quotes = [
-        Quote(feed="a", rank=0, since=0, table=believed),
-        Quote(feed="a!refused", rank=1, since=0, table=instead),
-    ]
-    found = Exchange(lambda: quotes, lambda: NOW)
+
+    def read() -> list[Quote]:
+        """As from the database: each time other objects."""
+        own, last = replace(believed), replace(instead)
+        return [Quote(feed="a", rank=0, since=0, table=own), Quote(feed="a!refused", rank=1, since=0, table=last)]
+
+    found = Exchange(read, lambda: NOW)
+    found.look()
     found.look()
     return found
 
@@ -103,12 +106,15 @@ def test_the_last_good_quote_is_used_for_a_refused_one_and_the_answer_says_so() 
     instead = table("https://a.example", "BSV", 600, USD="50", EUR="41")
     told = beside(table("https://a.example", "BSV", EUR="41"), instead)
     asked = ask("priceCurrency=usd&maxPrice=5", told)
-    assert asked.rates is instead
+    assert asked.rates is not None
+    assert asked.rates.at == instead.at
     assert asked.query.rates["BSV"] == 50
     assert "EUR" in asked.query.rates
     assert [note.code for note in asked.notes] == ["quoted-only", "refused-quote"]
     assert "are refused" in asked.notes[1].detail
-    assert ask("priceCurrency=eur&maxPrice=5", told).rates is not instead
+    fresh = ask("priceCurrency=eur&maxPrice=5", told).rates
+    assert fresh is not None
+    assert fresh.at > instead.at
     status = told.status()
     assert status is not None
     assert len(status["feeds"]) == 1
