@@ -15,12 +15,16 @@ from typing import Any, ParamSpec, TypeVar
 from indexer.batch import Batch
 from indexer.chains import Chain, Data, Excerpt, Sayings, Sequel, SourceUnavailableError, Sparse
 from indexer.facts import BlockRef, Event, Reading
+from indexer.origins import HOPS, Origins
 from indexer.progress import Progress
 from indexer.proving import MAX_RAW
 from indexer.reading import Read, is_silent, read_block
 from indexer.registry import Registry
+from indexer.session import Origin
 from indexer.spill import folder
 from indexer.store import Store, Writer
+from indexer.store.proofs import proof
+from parsers import tx
 from parsers.block import Watched
 from parsers.errors import ParseError
 from parsers.tx import Outpoint
@@ -51,7 +55,8 @@ class Catchup:
         self._registry = Registry(store, chain.name)
         self._writing: asyncio.Task[None] | None = None
         self._sealed = Batch()
-        self._is_compiled = False
+        self._is_compiled = self._is_late = False
+        self.origins = Origins(chain, store, writer)
         self.watched = Watched()
 
     def watch(self) -> None:
@@ -65,6 +70,7 @@ class Catchup:
         Ends early when the best chain changes meanwhile or a block is refused. Raises SourceError or StoreError.
         """
         batch = Batch()
+        self._is_late = await asyncio.to_thread(self.origins.is_late)
         stream = self._chain.blocks(at.height + 1 if at else self._chain.first, last)
         try:
             async for ref, data in stream:
@@ -117,14 +123,19 @@ class Catchup:
         try:
             if await self._is_silent(data):
                 return Read(Reading(ref, (), {}), frozenset())
-            read = await _to_its_end(self._read_with, ref, data, {})
-            self._is_compiled = True
             values: dict[Outpoint, int] = {}
+            origins: dict[Outpoint, Origin] | None = {} if self._is_late else None
+            read = await _to_its_end(self._read_with, ref, data, values, origins)
+            self._is_compiled = True
             asked: set[Outpoint] = set()
-            while wanted := read.wanted - asked:
+            while (wanted := read.wanted - asked) or read.untraced:
                 asked |= wanted
                 values |= await self.look_up(wanted, ref)
-                read = await _to_its_end(self._read_with, ref, data, values)
+                if origins is not None:
+                    found = await self.origins.find(read.untraced, ref)
+                    origins |= found
+                    values |= {at: value for origin in found.values() for at, value in origin.values.items()}
+                read = await _to_its_end(self._read_with, ref, data, values, origins)
             used = {outpoint.txid for outpoint in asked if outpoint in values}
             read = replace(read, reading=replace(read.reading, parents=await self._parents(used, ref)))
         except ParseError as error:
@@ -141,10 +152,13 @@ class Catchup:
         await asyncio.sleep(0)
         return is_silent(data, self._chain.rules, self.watched)
 
-    def _read_with(self, ref: BlockRef, data: memoryview | Excerpt, values: dict[Outpoint, int]) -> Read:
+    def _read_with(
+        self, ref: BlockRef, data: memoryview | Excerpt, values: dict[Outpoint, int],
+        origins: dict[Outpoint, Origin] | None,
+    ) -> Read:  # fmt: skip
         chain = self._chain
         try:
-            return read_block(ref, data, chain.rules, chain.network, self.watched, self._registry, values)
+            return read_block(ref, data, chain.rules, chain.network, self.watched, self._registry, values, origins)
         except OSError as error:
             raise SourceUnavailableError(
                 f"{chain.name}: what block {ref.height:,} says cannot be kept in {folder()}: {error.strerror}; "
@@ -173,6 +187,15 @@ class Catchup:
         if missing:
             await self._chain.ancestors(before, take)
         return {txid: raw for txid, raw in found.items() if len(raw) <= MAX_RAW}
+
+    async def is_traced(self, card: Outpoint, ref: BlockRef) -> bool:
+        """Whether the origin of a card in the stored block `ref` is known, after a long look for it."""
+        found = await asyncio.to_thread(proof, self._store.engine, self._chain.name, card.txid)
+        if found is None:
+            return False
+        transaction = tx.read_exactly(found.proof.raw, segwit=self._chain.rules.segwit)
+        origins = await self.origins.find({card: transaction}, ref, rounds=2 * HOPS)
+        return origins[card].unknown is None
 
     def _follow_seats(self, events: Iterable[Event], *, until_written: bool) -> None:
         """Watch where these events leave registrations, which are looked up in the registry `until_written`."""

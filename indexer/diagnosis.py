@@ -14,7 +14,8 @@ from indexer.facts import Event, EventKind, State, Status
 from indexer.networks import mined
 from indexer.reading import read_alone
 from indexer.registry import Registry
-from indexer.session import may_speak
+from indexer.session import Origin, may_speak
+from indexer.statehash import starts_late
 from indexer.store import Revision, Store, Unconfirmed
 from indexer.store.requests import Request, RequestState
 from parsers import tx
@@ -40,8 +41,8 @@ _STEP_OF = {
         "card",
     ),
     **dict.fromkeys(
-        ("burned-merged", "burned-fee", "burned-displaced", "burned-unspendable", "values-unknown", "outpoint-taken",
-         "spent-elsewhere"),
+        ("burned-merged", "burned-fee", "burned-displaced", "burned-unspendable", "values-unknown", "origin-unknown",
+         "origin-untraced", "outpoint-taken", "spent-elsewhere"),
         "satoshi",
     ),
     **dict.fromkeys(
@@ -239,7 +240,8 @@ class Diagnoser:
         values = self._store.values(spent.prevout for spent in transaction.inputs)
         height = newest.height + 1 if newest else 0
         part, left_out = _first_outputs(transaction)
-        read = read_alone(part, height, network.rules, network.network, Registry(seats, chain), values)
+        origins: dict[Outpoint, Origin] | None = {} if starts_late(self._store, chain) else None
+        read = read_alone(part, height, network.rules, network.network, Registry(seats, chain), values, origins)
         found = sorted(read.reading.events, key=_telling)
         events = found[:MOST_RECORDS]
         records = [self._record(event, seats.conflict(event)) for event in events]

@@ -11,9 +11,10 @@ from indexer.catchup import Catchup
 from indexer.chains import AuxPowOptional, Cautious, Chain, Selective, SourceError, SourceUnavailableError, Sparse
 from indexer.facts import BlockRef
 from indexer.mempool import Mempool
+from indexer.origins import MISSING
 from indexer.owners import Owners
-from indexer.progress import Progress
-from indexer.store import Store, Writer
+from indexer.progress import LATE, Progress
+from indexer.store import Revision, Store, Writer
 from parsers.tx import Outpoint
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,11 @@ MEMPOOL_SECONDS = 0.5
 """Pause between two looks at the source's mempool; longer where a look takes longer."""
 
 RETRY_SECONDS = 600.0
-"""Pause between attempts to find the values that undecided updates wait for."""
+"""Pause between attempts to find what undecided events wait for."""
+
+RETRIED, RETRYING_SECONDS = 64, 5.0
+"""Undecided events that one attempt looks at, and seconds after which it looks at no more: the next one goes on with
+the others, so that blocks are not kept waiting."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds between tries of a source that does not answer: doubled from the first to the longest."""
@@ -39,6 +44,7 @@ class Follower:
     def __init__(self, chain: Chain, store: Store, writer: Writer, changed: Callable[[], None] = lambda: None) -> None:
         self._chain, self._store, self._writer, self._changed = chain, store, writer, changed
         self._retried = 0.0
+        self._retried_last: Revision | None = None
         self.progress = Progress(chain.name)
         self._catchup = Catchup(chain, store, writer, self.progress, changed)
         self._mempool, self._mempool_due = Mempool(chain, store, writer), 0.0
@@ -58,6 +64,8 @@ class Follower:
         self._take_up_headers()
         self._catchup.watch()
         self._note_newest(self._store.newest(self._chain.name))
+        if self._catchup.origins.is_late():
+            log.warning("%s: %s", self._chain.name, LATE)
         start = self._store.first(self._chain.name)
         if start is not None and start > self._chain.first and not isinstance(self._chain, Sparse):
             log.warning(
@@ -189,6 +197,7 @@ class Follower:
     async def _reorganise(self, newest: BlockRef, at: BlockRef | None) -> None:
         above = at.height if at else -1
         depth = newest.height - above
+        self._catchup.origins.forget()
         await self._forget(at, above)
         self.progress.reorgs += 1
         log.warning("%s: %d blocks above %d are no longer in the best chain; forgotten", self._chain.name, depth, above)
@@ -222,20 +231,43 @@ class Follower:
         return before
 
     async def _retry_undecided(self, at: BlockRef | None) -> BlockRef | None:
-        """Law 3: ask again for the values that undecided updates wait for; with one found, read again from there.
+        """Law 3: look again for what undecided events wait for; with something found, read again from there.
 
         `at` is the newest block stored; returned is what it is then.
         """
         if at is None or (self._retried and time.monotonic() - self._retried < RETRY_SECONDS):
             return at
         self._retried = time.monotonic()
-        for revision in await asyncio.to_thread(self._store.undecided, self._chain.name):
-            wanted = {Outpoint.parse(text) for reason in revision.event.reasons for text in reason.detail.split()}
+        self._catchup.origins.forget_missing()
+        lowest: BlockRef | None = None
+        for revision in await asyncio.to_thread(self._next_undecided):
             ref = await asyncio.to_thread(self._store.block, self._chain.name, revision.height)
-            if ref is None or len(await self._catchup.look_up(wanted, ref)) < len(wanted):
-                continue
-            log.info("%s: the values that block %d waited for are known; reading again", self._chain.name, ref.height)
-            before = await asyncio.to_thread(self._store.below, self._chain.name, ref.height)
-            await self._forget(before, ref.height - 1)
-            return before
-        return at
+            if ref is not None and await self._is_decidable(revision, ref):
+                lowest = ref if lowest is None or ref.height < lowest.height else lowest
+            self._retried_last = revision
+            if time.monotonic() - self._retried > RETRYING_SECONDS:
+                break
+        if lowest is None:
+            return at
+        log.info("%s: what block %d waited for is known; reading again from there", self._chain.name, lowest.height)
+        before = await asyncio.to_thread(self._store.below, self._chain.name, lowest.height)
+        await self._forget(before, lowest.height - 1)
+        return before
+
+    def _next_undecided(self) -> list[Revision]:
+        """The undecided events to look at now: those after the ones that were looked at before, and then the first."""
+        chain, last = self._chain.name, self._retried_last
+        found = self._store.undecided(chain, after=last, limit=RETRIED)
+        if last is not None and len(found) < RETRIED:
+            found += self._store.undecided(chain, upto=last.height, limit=RETRIED - len(found))
+        return found
+
+    async def _is_decidable(self, revision: Revision, ref: BlockRef) -> bool:
+        """Whether what an undecided event of the block `ref` waits for is known now."""
+        event, codes = revision.event, {reason.code for reason in revision.event.reasons}
+        if MISSING in codes and event.outpoint is not None:
+            return await self._catchup.is_traced(event.outpoint, ref)
+        if "values-unknown" not in codes:
+            return False
+        wanted = {Outpoint.parse(text) for reason in event.reasons for text in reason.detail.split()}
+        return len(await self._catchup.look_up(wanted, ref)) == len(wanted)

@@ -15,8 +15,10 @@ from itertools import islice, pairwise
 from indexer.chains import Chain
 from indexer.facts import BlockRef, Reading
 from indexer.kept import Kept
+from indexer.origins import Origins
 from indexer.reading import Read, holdable, read_unconfirmed
 from indexer.registry import Registry
+from indexer.session import Origin
 from indexer.spends import Spends
 from indexer.store import Store, Writer
 from parsers import block
@@ -52,6 +54,7 @@ class Mempool:
     def __init__(self, chain: Chain, store: Store, writer: Writer) -> None:
         self._chain, self._store, self._writer = chain, store, writer
         self._registry = Registry(store, chain.name)
+        self._origins, self._is_late = Origins(chain, store, writer), False
         self.size: int | None = None
         self.unread = 0
         self._retry_at = 0.0
@@ -70,6 +73,8 @@ class Mempool:
 
     def _forget_values(self) -> None:
         self._values: dict[Outpoint, int] = {}
+        self._traced: dict[Outpoint, Origin] = {}
+        self._origins.forget()
         self._asked: set[Outpoint] = set()
         self._tellable = False
 
@@ -281,10 +286,14 @@ class Mempool:
 
     async def _read(self, watched: Watched, at: BlockRef) -> Read:
         """What is new and what goes on from it, read as if mined next, with the values that it turns out to need."""
+        self._is_late = await asyncio.to_thread(self._origins.is_late)
         read = await asyncio.to_thread(self._read_with, watched)
-        while wanted := list(islice(read.wanted - self._asked, max(0, VALUES - len(self._asked)))):
+        while (wanted := list(islice(read.wanted - self._asked, max(0, VALUES - len(self._asked))))) or read.untraced:
             self._asked.update(wanted)
             self._values |= await self._look_up(wanted, at)
+            for outpoint, origin in (await self._origins.find(read.untraced, at)).items():
+                self._traced[outpoint] = origin
+                self._values |= origin.values
             read = await asyncio.to_thread(self._read_with, watched)
         return read
 
@@ -292,7 +301,7 @@ class Mempool:
         chain = self._chain
         return read_unconfirmed(
             self._kept.unread(), chain.rules, chain.network, watched, self._registry, self._kept.seats(),
-            self._values | self._kept.values(),
+            self._values | self._kept.values(), self._traced if self._is_late else None,
         )  # fmt: skip
 
     def _ask_again(self, arrived: Collection[bytes]) -> None:

@@ -140,6 +140,13 @@ def by_caip2(caip2: str) -> Network | None:
     return next((known for known in NETWORKS if known.caip2 == caip2), None)
 
 
+def is_complete_from(caip2: str, start: int) -> bool:
+    """Whether no registration can be missing where the blocks of a network are read from height `start` on. Networks
+    without registrations in outputs have none to miss; block 0 holds nothing but a coinbase."""
+    known = by_caip2(caip2)
+    return known is None or known.rules.envelope is None or start <= max(1, known.first)
+
+
 def mined(caip2: str) -> bool:
     """Whether the blocks of a network have headers that anybody can check: those of the Bitcoins have, while of EVM
     chains and Solana only blocks that said something are known, by the word of an endpoint."""

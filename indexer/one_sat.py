@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from indexer.facts import EventKind, State
 from indexer.lineage import Landing, Unknown
-from indexer.session import Session, TxReader, may_speak, unknown
-from indexer.verdict import of_arrival, of_newcomer
+from indexer.session import MOST_TRACED, TRACED_AT_ONCE, TRACED_BYTES, Session, TxReader, may_speak, unknown
+from indexer.verdict import may_update, of_arrival, of_newcomer
 from parsers import output, sigma
 from parsers.envelope import is_json
 from parsers.output import OutputRecord
@@ -25,6 +25,7 @@ class OutputReader(TxReader):
 
     def read(self) -> None:
         """Note what this transaction says, registrations that move first."""
+        self._adopt()
         leaving = self.leaving()
         places = self.positions((number, state.offset) for number, state, _ in leaving)
         self.vacate()
@@ -43,6 +44,14 @@ class OutputReader(TxReader):
                 seated.add(landing.vout or 0)
         self._newcomers(seated, lost)
         self.split_pointer()
+
+    def _adopt(self) -> None:
+        """Registrations made before reading began are where this transaction spends them, as far as cards showed it."""
+        for vout in range(len(self.tx.outputs) if self.session.origins else 0):
+            origin = (self.session.origins or {}).get(self.tx.outpoint(vout))
+            state = origin.state if origin else None
+            if state is not None and state.outpoint is not None:
+                self.session.seats.setdefault(state.outpoint, [state])
 
     def _arrive(self, state: State, spent: Outpoint, landing: Landing) -> None:
         assert landing.vout is not None  # noqa: S101 - the fee is a burn
@@ -97,7 +106,9 @@ class OutputReader(TxReader):
         verdict = of_newcomer(record, elsewhere=elsewhere, alone=True)
         if verdict is None:
             return
-        if verdict.event is EventKind.REJECTED:
+        if (reason := self._unsettled(vout, record)) is not None:
+            self.put_off(Landing(vout, 0, burned=False), verdict, reason)
+        elif verdict.event is EventKind.REJECTED:
             self.reject(vout, verdict)
         elif lost and self.line.may_hold(vout, lost[0].at_least):
             # a registration may be here, so this is an update or a first record; the last one lost waits for the most
@@ -105,3 +116,24 @@ class OutputReader(TxReader):
             self.note(EventKind.UNDECIDED, vout, card=verdict.card, reasons=reasons, owner=self.owner(vout))
         else:
             self.inscribe(Landing(vout, 0, burned=False), verdict, sigma.signer(self.tx, vout))
+
+    def _unsettled(self, vout: int, record: OutputRecord) -> Reason | None:
+        """Why it is not known whether a card is on a satoshi that was registered before reading began; None where it is
+        known that it is not, or does not matter."""
+        origins, outpoint = self.session.origins, self.tx.outpoint(vout)
+        if origins is None or self.tx.outputs[vout].satoshis != 1 or not may_update(record):
+            return None
+        origin = origins.get(outpoint)
+        if origin is None and len(origins) >= MOST_TRACED:
+            return Reason("origin-untraced", f"only {MOST_TRACED:,} cards of a block are")
+        if origin is None:
+            self._trace(outpoint)
+            return Reason("origin-unknown", "it was not traced yet")
+        return origin.unknown
+
+    def _trace(self, card: Outpoint) -> None:
+        """Have the origin of a card traced before the block is read again, or after that."""
+        session = self.session
+        if len(session.untraced) < TRACED_AT_ONCE and session.untraced_bytes < TRACED_BYTES:
+            session.untraced[card] = self.tx
+            session.untraced_bytes += self.tx.size

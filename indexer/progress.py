@@ -11,6 +11,12 @@ PARTIAL = (
 )
 """What is to be known of a chain of which blocks were read from excerpts."""
 
+LATE = (
+    "reading began above the height at which A2B can begin here: a registration made before is known once a card is "
+    "inscribed on it again, so there is no state hash; a new database without `from` reads all"
+)
+"""What is to be known of a chain of which the first blocks were not read."""
+
 
 @dataclass(slots=True)
 class Progress:

@@ -7,7 +7,7 @@ them within the block (law 3b), and then each is read in the order in which sato
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from indexer.chains import Excerpt, Rules
 from indexer.facts import UNCONFIRMED, BlockRef, Proof, Reading, State
@@ -15,7 +15,7 @@ from indexer.one_sat import OutputReader
 from indexer.output_values import OutputValues
 from indexer.proving import BlockProofs, proofs
 from indexer.registry import Registry
-from indexer.session import Session, Values
+from indexer.session import Origins, Session, Values
 from indexer.spend_order import spend_order
 from indexer.spill import pieces
 from indexer.tapscripts import WitnessReader
@@ -26,10 +26,12 @@ from parsers.tx import Outpoint, Transaction
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A block's reading, and the outpoints whose values were wanted and not known; with those it may read otherwise."""
+    """A block's reading, and what it lacked: outpoints whose values were wanted and not known, and the transactions of
+    cards whose origins are to be traced, by the outputs that hold the cards; with those it may read otherwise."""
 
     reading: Reading
     wanted: frozenset[Outpoint]
+    untraced: Mapping[Outpoint, Transaction] = field(default_factory=dict)
 
 
 def read_block(
@@ -40,15 +42,16 @@ def read_block(
     watched: block.Watched,
     registry: Registry,
     values: Values,
+    origins: Origins | None = None,
 ) -> Read:
     """Read a block, or an excerpt of one, of which every transaction is read.
 
     Raises BlockError when it is not what its header says, or cannot be a block at all.
     """
     if isinstance(data, Excerpt):
-        return _read_excerpt(ref, data, rules, network, registry, values)
+        return _read_excerpt(ref, data, rules, network, registry, values, origins)
     flagged = _Flagged(data, _flag(data, rules, watched), rules)
-    session = Session(ref.height, rules, network, {}, values, OutputValues(flagged))
+    session = Session(ref.height, rules, network, {}, values, OutputValues(flagged), origins)
     taken = block.Watched()
     order = spend_order(flagged)
     for portion in flagged.portions(order.positions):
@@ -61,7 +64,7 @@ def read_block(
             session.is_spent_here = bool(order.is_parent[position])
             _read_tx(session, index, transaction)
     made = proofs(ref, data, rules, _proved(session, flagged.numbered())) if session.events else BlockProofs({})
-    return Read(session.reading(ref, *made), frozenset(session.wanted))
+    return Read(session.reading(ref, *made), frozenset(session.wanted), session.untraced)
 
 
 class _Flagged:
@@ -86,8 +89,9 @@ class _Flagged:
 
 
 def _read_excerpt(
-    ref: BlockRef, excerpt: Excerpt, rules: Rules, network: str, registry: Registry, values: Values
-) -> Read:
+    ref: BlockRef, excerpt: Excerpt, rules: Rules, network: str, registry: Registry, values: Values,
+    origins: Origins | None,
+) -> Read:  # fmt: skip
     """Read transactions that were proved to be in a block; the proofs of those that say something go with them.
 
     Raises BlockError where witnesses carry envelopes and are not proved: the merkle path of a txid does not do that.
@@ -98,14 +102,14 @@ def _read_excerpt(
     numbers = sorted(told)
     transactions = [told[number] for number in numbers]
     seats = _seats(registry, _prevouts(transactions))
-    session = Session(ref.height, rules, network, seats, values, OutputValues(transactions))
+    session = Session(ref.height, rules, network, seats, values, OutputValues(transactions), origins)
     for position in spend_order(transactions).positions:
         _read_tx(session, numbers[position], transactions[position])
     proved = set(_proved(session, told.items()))
     made = {
         told[each.tx_index].txid: Proof(each.raw, each.bump) for each in excerpt.transactions if each.tx_index in proved
     }
-    return Read(session.reading(ref, made), frozenset(session.wanted))
+    return Read(session.reading(ref, made), frozenset(session.wanted), session.untraced)
 
 
 def _proved(session: Session, transactions: Iterable[tuple[int, Transaction]]) -> Iterator[int]:
@@ -116,12 +120,16 @@ def _proved(session: Session, transactions: Iterable[tuple[int, Transaction]]) -
         yield from (index for index, transaction in transactions if transaction.txid in session.parents)
 
 
-def read_alone(raw: Transaction, height: int, rules: Rules, network: str, registry: Registry, values: Values) -> Read:
+def read_alone(
+    raw: Transaction, height: int, rules: Rules, network: str, registry: Registry, values: Values,
+    origins: Origins | None = None,
+) -> Read:  # fmt: skip
     """Read one transaction as if the block at `height` held nothing else: for diagnosis."""
-    session = Session(height, rules, network, _seats(registry, _prevouts([raw])), values, OutputValues([raw]))
+    seats = _seats(registry, _prevouts([raw]))
+    session = Session(height, rules, network, seats, values, OutputValues([raw]), origins)
     _read_tx(session, 0, raw)
     ref = BlockRef("", height, b"", b"", 0, b"")
-    return Read(session.reading(ref), frozenset(session.wanted))
+    return Read(session.reading(ref), frozenset(session.wanted), session.untraced)
 
 
 def read_unconfirmed(
@@ -132,6 +140,7 @@ def read_unconfirmed(
     registry: Registry,
     before: Mapping[Outpoint, list[State]],
     values: Values,
+    origins: Origins | None = None,
 ) -> Read:
     """Read transactions as if they were mined next: parents first, else in the order of their txids, whatever order
     they came in. `before` are registrations that earlier unconfirmed transactions left at outpoints. Heights are
@@ -139,11 +148,11 @@ def read_unconfirmed(
     by_txid = sorted(transactions, key=lambda each: each.txid)
     spent = {prevout for prevout in _prevouts(by_txid) if prevout in watched}
     seats = _seats(registry, spent) | dict(before)
-    session = Session(UNCONFIRMED, rules, network, seats, values, OutputValues(by_txid))
+    session = Session(UNCONFIRMED, rules, network, seats, values, OutputValues(by_txid), origins)
     for position in spend_order(by_txid).positions:
         _read_tx(session, 0, by_txid[position])
     ref = BlockRef("", UNCONFIRMED, b"", b"", 0, b"")
-    return Read(session.reading(ref), frozenset(session.wanted))
+    return Read(session.reading(ref), frozenset(session.wanted), session.untraced)
 
 
 def _read_tx(session: Session, index: int, transaction: Transaction) -> None:

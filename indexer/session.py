@@ -31,6 +31,26 @@ MISSING = 30
 Values = Mapping[Outpoint, int]
 """Satoshis of outputs that had to be looked up."""
 
+MOST_TRACED, TRACED_AT_ONCE, TRACED_BYTES = 100_000, 10_000, 64 << 20
+"""Cards of one block whose origins are traced, how many between two readings of it, and bytes of their transactions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What the satoshi of a card was before the transaction that inscribes it.
+
+    `state` is the registration that it carried, as of the output that this transaction spends, None where it carried
+    none; `unknown` says why that is not known. `values` are satoshis of outputs that the transaction spends.
+    """
+
+    state: State | None = None
+    values: Values = field(default_factory=dict)
+    unknown: Reason | None = None
+
+
+Origins = Mapping[Outpoint, Origin]
+"""Origins of cards, by the output that holds the card."""
+
 _NOT_VALID = {EventKind.REJECTED, EventKind.INVALID, EventKind.FOREIGN_CONTENT, EventKind.UNDECIDED}
 
 
@@ -42,6 +62,10 @@ class Session:
     those of these transactions, `parents` the txids of those of which values were used; `is_spent_here` is whether
     another of them spends one of the transaction being read. `wanted` are outpoints whose values are needed and not
     known, `born` the ids of first records.
+
+    `origins` is None where every earlier block was read, so that `seats` has all registrations. Else a card without a
+    registration is undecided unless its origin is there; `untraced` are the transactions of cards for which it is not,
+    by the output that holds the card.
     """
 
     height: int
@@ -50,12 +74,15 @@ class Session:
     seats: dict[Outpoint, list[State]]
     values: Values
     outputs: OutputValues
+    origins: Origins | None = None
     events: Spill[Event] = field(default_factory=Spill)
     cards: SpilledPairs[bytes, bytes] = field(default_factory=SpilledPairs)
     is_spent_here: bool = True
     wanted: set[Outpoint] = field(default_factory=set)
     parents: set[bytes] = field(default_factory=set)
     born: set[str] = field(default_factory=set)
+    untraced: dict[Outpoint, Transaction] = field(default_factory=dict)
+    untraced_bytes: int = 0
 
     def reading(self, ref: BlockRef, proofs: Proofs | None = None, coinbase: Coinbase | None = None) -> Reading:
         """All that was said, as that of a block."""
@@ -169,29 +196,44 @@ class TxReader:
 
     def inscribe(self, landing: Landing, verdict: Verdict, signer: str | None) -> None:
         """Law 3: the first record of a satoshi gives the registration its id."""
+        state = self._first_state(landing, verdict)
+        if self.session.rules.envelope == "witness":  # elsewhere nobody looks there, and a block may bring a million
+            self.session.born.add(state.id)
+        self.keep(verdict)
+        self.note(EventKind.INSCRIBED, landing.vout, card=state.card, owner=state.owner, signer=signer, state=state)
+
+    def put_off(self, landing: Landing, verdict: Verdict, reason: Reason) -> None:
+        """Law 3: a card that may be an update of a registration made before reading began. One that can be a first
+        record is listed as undecided meanwhile, by the id that it would have."""
+        state, vout = None, landing.vout
+        if verdict.event is EventKind.INSCRIBED:
+            first = self._first_state(landing, verdict)
+            state = replace(first, status=Status.UNDECIDED, outpoint=None, offset=0, satoshis=0)
+            self.keep(verdict)
+        owner = self.owner(vout) if vout is not None else None
+        self.note(EventKind.UNDECIDED, vout, card=verdict.card, reasons=(reason,), owner=owner, state=state)
+
+    def _first_state(self, landing: Landing, verdict: Verdict) -> State:
+        """The registration that a first record makes."""
         vout = landing.vout
         assert vout is not None  # noqa: S101
         assert verdict.kind is not None  # noqa: S101
         assert verdict.card is not None  # noqa: S101
-        seat, owner = self.tx.outpoint(vout), self.owner(vout)
-        state = State(
+        seat = self.tx.outpoint(vout)
+        return State(
             id=str(seat),
             kind=verdict.kind,
             status=Status.LIVE,
             outpoint=seat,
             offset=landing.offset,
             satoshis=self.tx.outputs[vout].satoshis,
-            owner=owner,
+            owner=self.owner(vout),
             map=merge({}, verdict.fields),
             card=verdict.card,
             winner=seat,
             updated_height=self.session.height,
             created_height=self.session.height,
         )
-        if self.session.rules.envelope == "witness":  # elsewhere nobody looks there, and a block may bring a million
-            self.session.born.add(state.id)
-        self.keep(verdict)
-        self.note(EventKind.INSCRIBED, vout, card=verdict.card, owner=owner, signer=signer, state=state)
 
     def reject(self, vout: int | None, verdict: Verdict) -> None:
         """Law 7: it looks meant for us, and is not accepted. `vout` is None where its satoshi went to the fee."""

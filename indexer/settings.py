@@ -21,7 +21,7 @@ KEYS = {
     "database_read": "a replica of the database (PostgreSQL) that whoever only serves reads from",
     "search": "the search index: tantivy:PATH or whoosh:PATH",
     "chains": "what to follow: name=URL, several separated by spaces; a name repeated has several sources",
-    "from_height": "where reading starts in a new database: a height, or NAME=HEIGHT, several separated by spaces",
+    "from_height": "where reading starts in a new database: a height, or NAME=HEIGHT...; later: no state hash",
     "host": "the address to serve on",
     "port": "the port to serve on; 0 takes any that is free",
     "metrics": "where `a2b index` tells its metrics and health: ADDRESS:PORT, or :PORT for 127.0.0.1; off by itself",

@@ -12,7 +12,7 @@ from indexer.chains.auxpow import has_work_of_another
 from indexer.checkpoints import checkpoints
 from indexer.facts import BlockRef, Event, EventKind, Proof, Reading
 from indexer.headers import HeaderChain
-from indexer.networks import Network
+from indexer.networks import Network, is_complete_from
 from indexer.rawheaders import SIZE
 from indexer.reading import Read, read_block
 from indexer.registry import Registry
@@ -79,7 +79,7 @@ class VerifiedChain:
                 f"block {ref.height:,} ({ref.hash[::-1].hex()}) is not what its header says, "
                 f"or does not continue the chain {ref.chain}"
             )
-        is_late = self._head.first > self._network.first
+        is_late = not is_complete_from(self._network.caip2, self._head.first)
         block = ReplayedBlock(ref, self._network, self._registry, self._store, is_late=is_late)
         self._block = None if self.gap else block
 
@@ -260,7 +260,10 @@ class ReplayedBlock:
         network, values, known = self._network, dict[Outpoint, int](), -1
         while len(values) > known:
             known = len(values)
-            read = read_block(self._ref, excerpt, network.rules, network.kind, Watched(), self._registry, values)
+            read = read_block(
+                self._ref, excerpt, network.rules, network.kind, Watched(), self._registry, values,
+                {} if self._is_late else None,
+            )  # fmt: skip
             values |= self._values(read.wanted)
         return read
 

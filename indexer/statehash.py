@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 
 from indexer.facts import State
+from indexer.networks import is_complete_from
 from indexer.store import Store
 
 
@@ -24,9 +25,16 @@ def digest(states: Iterable[State]) -> str:
     return sha.hexdigest()
 
 
+def starts_late(store: Store, chain: str) -> bool:
+    """Whether the stored blocks of a chain begin above the height at which its first registration may be: registrations
+    made before are missing."""
+    caip2, start = store.chains().get(chain), store.first(chain)
+    return caip2 is not None and start is not None and not is_complete_from(caip2, start)
+
+
 def state_hash(store: Store, chain: str, height: int) -> str | None:
     """The state hash of a chain after the block at `height`; None while an update up to it is undecided (law 3), and
-    where blocks were read from excerpts, so that it cannot be known whether anything is missing."""
-    if store.is_partial(chain) or store.undecided(chain, upto=height):
+    where it cannot be known whether anything is missing: blocks were read from excerpts, or not from the beginning."""
+    if store.is_partial(chain) or starts_late(store, chain) or store.undecided(chain, upto=height, limit=1):
         return None
     return digest(store.states(chain, height))

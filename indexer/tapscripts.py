@@ -66,7 +66,10 @@ class WitnessReader(TxReader):
         if verdict.event is not EventKind.REJECTED:
             refusal = self._refusal(landing)
             if refusal is None:
-                self.inscribe(landing, verdict, None)
+                if self.session.origins is None:
+                    self.inscribe(landing, verdict, None)
+                else:
+                    self.put_off(landing, verdict, Reason("origin-untraced", "this is done on BSV only"))
                 return
             verdict = replace(verdict, event=EventKind.REJECTED, reasons=(refusal,))
         self.reject(landing.vout, verdict)

@@ -55,6 +55,11 @@ def of_arrival(kind: Kind, said: OutputRecord) -> Verdict:
     return _of_card(said.inscription.body, kind, EventKind.REINSCRIBED, EventKind.INVALID, said.fields)
 
 
+def may_update(said: OutputRecord) -> bool:
+    """Whether an output says what would be an update of a registration of some kind."""
+    return any(of_arrival(kind, said).event is EventKind.REINSCRIBED for kind in Kind)
+
+
 def _kind_change(kind: Kind, fields: Mapping[str, str]) -> Reason | None:
     if "type" not in fields:
         return None

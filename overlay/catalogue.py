@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from indexer import store
-from indexer.facts import Event, Status
+from indexer.facts import Event, EventKind, Status
 from indexer.pointers import Drift
 from indexer.pointing import Pointing, drifts, is_outpoint, pointing, pointings
 from indexer.store import pointed as anchors
@@ -229,7 +229,7 @@ def _leads_elsewhere(story: store.Story, found: Pointing) -> bool:
     entries of registries only."""
     if not story.confirmed or story.confirmed[-1].event.pointer is None or found.standing is None:
         return False
-    winner = next(past for past in reversed(story.confirmed) if past.event.kind in WINS)
+    winner = _winner(story.confirmed) or story.confirmed[0]
     return found.standing.anchor.place > place(winner.height, winner.event.position)
 
 
@@ -279,8 +279,13 @@ def _current(found: Listing, tenure: Tenure, since: Since) -> Iterator[Document]
 
 def _since(history: Sequence[store.Revision]) -> Since:
     """Since when what is shown after these revisions is."""
-    winner = next(past for past in reversed(history) if past.event.kind in WINS)
+    winner = _winner(history) or history[0]
     return Since(winner.time, winner.chain, place(winner.height, winner.event.position))
+
+
+def _winner(history: Sequence[store.Revision]) -> store.Revision | None:
+    """The revision whose card is shown, None where that is in a block before the first one that is stored."""
+    return next((past for past in reversed(history) if past.event.kind in WINS), None)
 
 
 def _newest_cards(history: Sequence[store.Revision], waiting: Sequence[Event]) -> set[bytes]:
@@ -345,16 +350,18 @@ def listing(
     state = newest.event.state
     if state is None:
         raise ValueError("these revisions are not of a registration")
-    winner = next(past for past in reversed(history) if past.event.kind in WINS)
+    winner = _winner(history)
+    if winner is None and newest.event.kind is EventKind.UNDECIDED and newest.event.card is not None:
+        winner = newest  # its card is shown until it is known whose update it is
     return Listing(
         state=state,
         chain=newest.chain,
         caip2=chains.get(newest.chain, newest.chain),
         card_body=body,
-        updated_time=winner.time,
+        updated_time=winner.time if winner else None,
         # an account that was closed and opened again is a first record again
         created_time=next((past.time for past in history if past.height >= state.created_height), history[0].time),
-        signer=winner.event.signer,
-        undecided=state.status is Status.UNDECIDED,
+        signer=winner.event.signer if winner else None,
+        undecided=newest.event.reasons[0] if state.status is Status.UNDECIDED and newest.event.reasons else None,
         owner_checked=checked.get(state.outpoint) if state.outpoint else None,
     )

@@ -57,7 +57,7 @@ class Subject:
     updated_time: int | None
     created_time: int | None
     confirmed: bool = True
-    undecided: bool = False
+    undecided: Reason | None = None
     count: int = 1
     warnings: tuple[Reason, ...] = ()
     signer: str | None = None
@@ -109,10 +109,12 @@ class Subject:
 
     @property
     def all_warnings(self) -> tuple[Reason, ...]:
-        """Those of the config around a server, and what is wrong with the chain's headers and with where the card was
-        fetched."""
+        """Those of the config around a server, why it is undecided, and what is wrong with the chain's headers and with
+        where the card was fetched."""
         standing = self.pointing.standing if self.pointing else None
         reasons = [*self.warnings]
+        if self.undecided and self.status == "undecided":
+            reasons.append(self.undecided)
         if self.headers_unproved:
             reasons.append(Reason("headers-unproved"))
         if standing is not None and standing.drift is not None:

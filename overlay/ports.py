@@ -13,6 +13,7 @@ from overlay.engines import Engine
 from overlay.exchange import Exchange
 from overlay.logos import NoLogos
 from overlay.news import News
+from parsers.reasons import Reason
 from parsers.tx import Outpoint
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Listing:
     SIGMA signature. `owner_checked` is when the chain's source last said that the outpoint is unspent, in seconds since
     1970, where moves are found by asking. `pointing` is what points at the card where it was fetched, and `badge` what
     the host of an inscribed card's url says of the registration (law 11), None where it was never to be asked.
+    `undecided` says why it is not known where it is, or whose card this is (law 3), None where that is known.
     `previous` are the cards shown before, oldest first. `headers_unproved`: headers of its chain were taken without
     their proof of work.
     """
@@ -66,7 +68,7 @@ class Listing:
     updated_time: int | None
     created_time: int | None
     signer: str | None = None
-    undecided: bool = False
+    undecided: Reason | None = None
     pending: Pending | None = None
     owner_checked: int | None = None
     pointing: Pointing | None = None

@@ -92,8 +92,8 @@ def _bare(store: Store, chain: str, outpoint: Outpoint) -> Evidence:
         raise NoProofError("what it says is believed: its chain is told by an endpoint, without proof of work")
     if found is None:
         raise NoProofError(
-            "no proof is kept: its transaction has more than 16 MiB, or its block was read before proofs were kept; "
-            "then index the chain again to have them"
+            "no proof is kept: its transaction has more than 16 MiB, or its block is below the first one indexed, or "
+            "was read before proofs were kept; then index the chain again to have them"
         )
     return Evidence(chain=chain, caip2=caip2, winner=_located(outpoint, found, caip2))
 
@@ -107,7 +107,8 @@ def _with_lineage(partial: Evidence, store: Store, history: Sequence[Revision], 
     is_small = winner in sizes and last in sizes and sizes[winner] + sizes[last] <= MAX_RAW
     if last != winner and is_small and state.status is not Status.UNDECIDED:
         partial = _with_current(partial, store, last, state.outpoint)
-    if len(txids) > MAX_LINEAGE or sizes.keys() != set(txids) or sum(sizes.values()) > MAX_RAW:
+    begins = str(history[0].event.outpoint) == state.id  # else it was registered before the first block indexed
+    if not begins or len(txids) > MAX_LINEAGE or sizes.keys() != set(txids) or sum(sizes.values()) > MAX_RAW:
         return partial
     way = proofs.several(store.engine, partial.chain, txids)
     if way.keys() != set(txids):

@@ -10,9 +10,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from indexer.networks import by_caip2
-from indexer.progress import PARTIAL, Progress
+from indexer.progress import LATE, PARTIAL, Progress
 from indexer.settings import Settings, masked
-from indexer.statehash import state_hash
+from indexer.statehash import starts_late, state_hash
 from indexer.store import Store
 from indexer.store.rates import Quotes
 from overlay.engines import Engine, UnavailableError
@@ -194,11 +194,14 @@ class Standing:
         }
         if (several := self._several.get(each.name)) is not None:
             row |= {"sources": several.sources, "warnings": several.warnings}
-        note = each.note
+        notes = [each.note]
         if self._store.is_partial(each.name):
             row |= {"complete": False, "caught": each.caught}
-            note = note or PARTIAL
-        told = {"error": each.error, "checked": each.checked, "note": note}
+            notes = [each.note or PARTIAL]
+        if starts_late(self._store, each.name):
+            row["complete"] = False
+            notes.append(LATE)
+        told = {"error": each.error, "checked": each.checked, "note": "; ".join(filter(None, notes))}
         return row | {name: words for name, words in told.items() if words}
 
     def _counted(self, each: Progress) -> dict[str, int]:

@@ -16,7 +16,7 @@ WINS = (EventKind.INSCRIBED, EventKind.REINSCRIBED)
 def newcomer(events: Sequence[Event], chain: str, caip2: str, body: bytes | None) -> Listing:
     """A registration that is in no block yet, as its events so far say it would stand; `body` is its card's."""
     state = _state(events)
-    winner = next(event for event in reversed(events) if event.kind in WINS)
+    winner = next((event for event in reversed(events) if event.kind in WINS), events[0])
     return Listing(
         state=state,
         chain=chain,
@@ -25,7 +25,7 @@ def newcomer(events: Sequence[Event], chain: str, caip2: str, body: bytes | None
         updated_time=None,
         created_time=None,
         signer=winner.signer,
-        undecided=state.status is Status.UNDECIDED,
+        undecided=events[-1].reasons[0] if state.status is Status.UNDECIDED and events[-1].reasons else None,
     )
 
 

@@ -32,6 +32,8 @@ SENTENCES: dict[str, str] = {
     "burned-displaced": "into the change: another satoshi took output {}",
     "burned-unspendable": "into an output that cannot be spent",
     "values-unknown": "the value of an earlier input is not known yet, so where the satoshi went cannot be told: {}",
+    "origin-unknown": "whether its satoshi was registered before the first block that was read is not known: {}",
+    "origin-untraced": "whether its satoshi was registered before the first block that was read is not traced: {}",
     "spent-elsewhere": "another transaction spent the registration's satoshi: {}",
     # pointers (law 8)
     "pointer-domain": "not a domain name",

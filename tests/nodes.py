@@ -202,9 +202,10 @@ class Node:
         told |= {"bestblockhash": self._do_getbestblockhash(), "pruned": bool(self.pruned_below)}
         return told | ({"pruneheight": self.pruned_below} if self.pruned_below else {})
 
-    def _do_getblockheader(self, hex_id: str, verbose: bool = True) -> str:
+    def _do_getblockheader(self, hex_id: str, verbose: bool = True) -> Any:
         raw = self._block(hex_id)
-        assert verbose is False, "the stand-in only tells raw headers"
+        if verbose:
+            return {"hash": hex_id, "height": self.chain._refs[bytes.fromhex(hex_id)[::-1]].height}
         return self._header(raw).hex()
 
     def _do_getblock(self, hex_id: str, verbosity: int = 1) -> str:
@@ -218,12 +219,18 @@ class Node:
         ref = self.chain._refs[bytes.fromhex(hex_id)[::-1]]
         return ref.height < self.pruned_below
 
-    def _do_getrawtransaction(self, hex_id: str) -> str:
+    def _do_getrawtransaction(self, hex_id: str, verbose: int = 0) -> Any:
         txid = bytes.fromhex(hex_id)[::-1]
-        raw = self.chain.unconfirmed.get(txid) or (self._confirmed().get(txid) if self.txindex else None)
+        raw, where = self.chain.unconfirmed.get(txid), {}
+        if raw is None and self.txindex:
+            raw, where = self._confirmed().get(txid), {"blockhash": self._block_of(txid)}
         if raw is None:
             raise RefusalError(*NO_TX)
-        return raw.hex()
+        return {"txid": hex_id, "hex": raw.hex(), **where} if verbose else raw.hex()
+
+    def _block_of(self, txid: bytes) -> str:
+        height, _ = self.chain.mined(self.chain.best[-1]).get(txid, (0, b""))
+        return self.chain.best[height].hash[::-1].hex()
 
     def _confirmed(self) -> dict[bytes, bytes]:
         found = {}

@@ -418,7 +418,7 @@ class BlkFolder:
             places = {txid: index for index, txid in enumerate(txids)}
             while here := wanted & places.keys():
                 found = {each: bytes(data[offsets[places[each]] : offsets[places[each] + 1]]) for each in here}
-                wanted = follow(height, found)
+                wanted = follow(height, found) - found.keys()
         except ParseError:
             return wanted  # a bad block says nothing; it is refused when it is read for itself
         return wanted

@@ -346,10 +346,17 @@ class Store:
         """The newest event about each of these ids, of its registration or of an anchor; others are left out."""
         return entries.newest(self.engine, chain, ids)
 
-    def undecided(self, chain: str, upto: int | None = None) -> list[Revision]:
-        """Updates that cannot be told yet (law 3), oldest first; `upto` a height."""
-        limit = [events.c.height <= upto] if upto is not None else []
-        return self._revisions(events.c.chain == chain, events.c.kind == EventKind.UNDECIDED.value, *limit)
+    def undecided(
+        self, chain: str, upto: int | None = None, *, after: Revision | None = None, limit: int | None = None
+    ) -> list[Revision]:
+        """Undecided events (law 3), oldest first, at most `limit`: up to the height `upto`, and later than `after`."""
+        conditions = [events.c.chain == chain, events.c.kind == EventKind.UNDECIDED.value]
+        if upto is not None:
+            conditions.append(events.c.height <= upto)
+        if after is not None:
+            conditions.append(events.c.place > rows.place(after.height, after.event.position))
+        statement = stories.confirmed(*conditions).order_by(events.c.place).limit(limit)
+        return [stories.revision(row) for row in self._rows(statement)]
 
     def cards(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
         """Card bytes by SHA-256, those of unconfirmed cards too; those never stored are left out."""

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any
@@ -311,6 +312,13 @@ class Writer:
             rows = [{"txid": at.txid, "vout": at.vout, "satoshis": amount} for at, amount in values.items()]
             with self._writing() as connection:
                 connection.execute(self._insert_new(outputs), rows)
+
+    def keep_cards(self, bodies: Iterable[bytes]) -> None:
+        """Remember card bodies of revisions that are in no stored block."""
+        rows = [{"sha256": sha256(body).digest(), "body": body} for body in bodies]
+        if rows:
+            with self._writing() as connection:
+                connection.execute(self._insert_new(cards), rows)
 
     def _trim_some(self, chain: str, readings: Iterable[Reading]) -> None:
         self._untrimmed[chain] += sum(

@@ -21,7 +21,10 @@ _FLAGS = {
     "database_read": ("URL", "A2B_DATABASE_READ: a replica of that database to read from [none]"),
     "search": ("URL", "A2B_SEARCH: the index, tantivy:PATH or whoosh:PATH [in the data folder]"),
     "chains": ("NAME=URL...", "A2B_CHAINS: what to follow, separated by spaces [the packaged sample blocks]"),
-    "from_height": ("HEIGHT", "A2B_FROM_HEIGHT: where a new database starts, or NAME=HEIGHT... [where A2B can begin]"),
+    "from_height": (
+        "HEIGHT",
+        "A2B_FROM_HEIGHT: where a new database starts, or NAME=HEIGHT...; later: no state hash [where A2B can begin]",
+    ),
     "host": ("ADDRESS", "A2B_HOST: the address to serve on [127.0.0.1]"),
     "limits": ("KIND=REQUESTS/SECONDS...", "A2B_LIMITS: how often one client may ask, or off [read=12000/60 ...]"),
     "trusted_proxies": ("NETWORK...", "A2B_TRUSTED_PROXIES: proxies whose X-Forwarded-For is believed [none]"),

@@ -74,7 +74,7 @@ def _show(found: Mapping[str, Any]) -> None:
             say(f"    block hash  {chain['hash']}")
         told = found.get("stateHash", {}).get(chain["name"])
         if told:
-            why = "an update is undecided" if chain.get("complete", True) else "only part of each block is told"
+            why = "an update is undecided" if chain.get("complete", True) else "not everything was read; see the note"
             digest = told["hash"] or f"not known: {why}"
             say(f"    state hash  {digest} (block {told['height']:,})")
         if chain.get("error"):

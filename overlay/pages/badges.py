@@ -61,7 +61,8 @@ MEANINGS: dict[str, Meaning] = {
     ),
     "undecided": Meaning(
         "undecided", "warn",
-        "Where its satoshi went depends on a value that the source of the chain does not have. Nothing is guessed.",
+        "Where its satoshi went, or whether it was registered before the first block that is indexed, depends on a "
+        "transaction that the source of the chain does not have. Nothing is guessed; a warning says what is missing.",
     ),
     PRICE: Meaning(
         "price changed", "warn",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -189,6 +189,34 @@ async def test_values_are_told_of_outputs_made_before_and_nothing_is_invented(
     expected = {outpoint: kit.satoshis(outpoint) for outpoint in wanted}
     assert found == expected if plug.values else found.items() <= expected.items()
     assert await chain.values([], tip) == {}
+
+
+async def test_ancestors_are_handed_over_as_far_as_they_are_wanted(plug: Plug, chain: Chain, kit: ChainKit) -> None:
+    tip = await reached(chain, kit.tip)
+    seen: dict[bytes, bytes] = {}
+    child, parent = kit["4"].txids[1], kit["1"].txids[0]
+
+    def follow(found: Mapping[bytes, bytes]) -> set[bytes]:
+        seen.update(found)
+        return {parent} if child in seen else {child, NOWHERE.txid}
+
+    await chain.ancestors(tip, follow)
+    assert seen == {txid: kit.raw(Outpoint(txid, 0)) for txid in (child, parent)}
+    seen.clear()
+    before = await chain.ref(3)
+    assert before is not None
+    await chain.ancestors(before, lambda found: seen.update(found) or {parent} - seen.keys())
+    assert seen == {parent: kit.raw(Outpoint(parent, 0))}
+    await chain.ancestors(tip, lambda _: set())
+
+
+async def test_heights_are_told_of_transactions_in_blocks(plug: Plug, chain: Chain, kit: ChainKit) -> None:
+    tip = await reached(chain, kit.tip)
+    coming = kit.pay()
+    plug.announce(coming.txid, kit.raw(coming))
+    wanted = {kit["4"].txids[1]: 4, kit["1"].txids[0]: 1}
+    assert await chain.heights([*wanted, NOWHERE.txid, coming.txid], tip) == wanted
+    assert await chain.heights([], tip) == {}
 
 
 async def test_the_mempool_is_told_where_there_is_one_with_its_transactions(

@@ -349,7 +349,7 @@ async def test_a_database_that_refuses_ends_the_loop_and_loses_nothing(
         kit.mine(kit.move(first))
         chain.arrive(*kit.blocks)
 
-        def full(self: Writer, connection: object, readings: object) -> None:
+        def full(self: Writer, *_: object) -> None:
             raise StoreError("cannot write to sqlite: database or disk is full")
 
         with monkeypatch.context() as patched:

@@ -310,7 +310,7 @@ async def test_headers_that_lead_to_no_checkpoint_prove_nothing(empty: Empty, tm
 
 async def test_headers_before_the_first_block_lead_to_it(empty: Empty, tmp_path: Path) -> None:
     kit = story()
-    with Indexing(f"sqlite:///{tmp_path}/late.db", MemoryChain(*kit.blocks, first=2)) as late:
+    with Indexing(f"sqlite:///{tmp_path}/late.db", MemoryChain(*kit.blocks, first=1)) as late:
         late.writer.save_headers("demo", 0, b"".join(block.raw[:80] for block in kit.blocks))
         text = exported((await late.catch_up()).store)
     assert text.count(b'{"headers"') == 1
@@ -318,6 +318,22 @@ async def test_headers_before_the_first_block_lead_to_it(empty: Empty, tmp_path:
     assert exported(empty.store) == text
     changed = [line for line in parsed(text) if "headers" not in line]
     assert "hold neither genesis" in empty_again(empty, rewritten(changed))
+
+
+async def test_a_card_is_no_proved_first_record_where_reading_began_late(empty: Empty, tmp_path: Path) -> None:
+    kit = ChainKit()
+    first = kit.inscribe(agent("One"))
+    kit.mine(first)
+    kit.mine_empty(1)
+    kit.mine(kit.update(first, agent("Two")), kit.inscribe(agent("New")))
+    with Indexing(f"sqlite:///{tmp_path}/late.db", MemoryChain(*kit.blocks, first=3)) as late:
+        late.writer.save_headers("demo", 0, b"".join(block.raw[:80] for block in kit.blocks))
+        text = exported((await late.catch_up()).store)
+    [chain] = empty.take(text.splitlines(keepends=True)).chains
+    assert chain.gap.endswith("depends on blocks before those that were read")
+    newest = empty.store.newest("demo")
+    assert newest is not None
+    assert newest.height == 3
 
 
 def empty_again(empty: Empty, lines: list[bytes]) -> str:

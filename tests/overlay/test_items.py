@@ -130,10 +130,12 @@ def test_an_unconfirmed_newcomer_is_pending_and_has_no_height(listings: list[Lis
 
 
 def test_an_undecided_listing_says_so_but_burned_is_for_ever(listings: list[Listing]) -> None:
-    (found,) = shown(replace(listings[0], undecided=True))
-    assert found["status"] == "undecided"
-    burned = replace(listings[0], undecided=True, state=replace(listings[0].state, status=Status.BURNED))
+    why = Reason("values-unknown", "00" * 32 + "_1")
+    (found,) = shown(replace(listings[0], undecided=why))
+    assert (found["status"], found["warnings"][-1]["code"]) == ("undecided", "values-unknown")
+    burned = replace(listings[0], undecided=why, state=replace(listings[0].state, status=Status.BURNED))
     assert shown(burned)[0]["status"] == "burned"
+    assert "values-unknown" not in {each["code"] for each in shown(burned)[0]["warnings"]}
 
 
 def test_signer_and_pending_revision_are_shown_only_when_there_are_any(listings: list[Listing]) -> None:

@@ -6,14 +6,14 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from indexer.chains import Excerpt, Follow, FoundRows, HeaderRows, SourceError, SourceUnavailableError, ancestors
 from indexer.chains.junglebus.client import Client
 from indexer.chains.junglebus.doubts import Doubts
 from indexer.chains.junglebus.found import Found
 from indexer.chains.junglebus.headersync import HeaderSync
-from indexer.chains.junglebus.lies import Lies
+from indexer.chains.junglebus.lies import LieError, Lies
 from indexer.chains.junglebus.pages import Pages
 from indexer.chains.junglebus.proving import Proven, Prover
 from indexer.chains.junglebus.tracing import Tracer
@@ -202,13 +202,26 @@ class JungleBusChain:
         }
 
     async def ancestors(self, _before: BlockRef, follow: Follow) -> None:
-        """Ancestors by txid, which commits to their bytes."""
-        await ancestors.fetch(self.transactions, follow)
+        """Ancestors by txid, which commits to their bytes; no more than for values."""
+        left = MOST_PARENTS
+
+        async def some(txids: set[bytes]) -> dict[bytes, bytes]:
+            nonlocal left
+            chosen = sorted(txids)[:left]
+            left -= len(chosen)
+            return await self.transactions(chosen)
+
+        await ancestors.fetch(some, follow)
 
     async def heights(self, txids: Iterable[bytes], _before: BlockRef) -> dict[bytes, int]:
         """Heights of transactions of which a merkle path leads to one of our headers."""
-        proven = await together(self._tracer.prove(txid) for txid in txids)
+        proven = await together(self._proven(txid) for txid in txids)
         return {each.txid: each.height for each in proven if each is not None}
+
+    async def _proven(self, txid: bytes) -> Proven | None:
+        with suppress(LieError):
+            return await self._prover.prove(txid)
+        return None
 
     async def mempool(self) -> None:
         """A subscription that is polled does not tell what is unconfirmed."""

@@ -199,10 +199,13 @@ class Several:
 
     async def ancestors(self, before: BlockRef, follow: Follow) -> None:
         """From one after the other: the next goes on where those before it have nothing more."""
+        answered = False
         for source in list(self._group.in_turn()):
             if not await asyncio.to_thread(follow, {}):
                 return
-            await self._group.put(source, lambda chain: chain.ancestors(before, follow))
+            answered |= bool(await self._group.put(source, lambda chain: chain.ancestors(before, follow)))
+        if not answered:
+            raise self._group.failure()
 
     async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:
         """As far as any of them can tell; the next is asked only for what those before it could not tell."""
