@@ -41,13 +41,11 @@ def aged(item: dict[str, Any], heights: Mapping[str, int], blocks: int) -> dict[
 
 def is_due(hits: Hits) -> bool:
     """Whether any hit lists recent changes, so that heights have to be known."""
-    return hits.ages and any(ages(hit.item) for hit in hits.hits)
+    return any(ages(hit.item) for hit in hits.hits)
 
 
 def aged_hits(hits: Hits, heights: Mapping[str, int], blocks: int) -> Hits:
     """Hits with `aged` items; those without recent changes, nearly all, are not parsed."""
-    if not hits.ages:
-        return hits
     return replace(hits, hits=tuple(_aged(hit, heights, blocks) for hit in hits.hits))
 
 

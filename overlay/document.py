@@ -24,9 +24,8 @@ class Document:
     object without the members that depend on a query (`score`, `cheapest`, `highlights`). Texts are already bounded
     (law 12). `likeness` is what a current listing has in common with others may be told by; `behind` are the views in
     which an identical one is shown in its place: "" for all that is listed, the name of a chain, `here` for those of
-    its domain on its chains. `signed` says that the winning revision has a verified signature; `age` is 0 to 2, for how
-    long it has had its name; `crowded` that several earlier ones say nearly the same; `quiet` are the terms of its name
-    that many earlier ones have in theirs.
+    its domain on its chains.
+    `signed` says that the winning revision has a verified signature.
     """
 
     id: str
@@ -54,15 +53,7 @@ class Document:
     likeness: Likeness | None = None
     behind: tuple[str, ...] = ()
     signed: bool = False
-    age: int = 0
-    crowded: bool = False
-    quiet: tuple[str, ...] = ()
     item: bytes
-
-    @property
-    def senior_since(self) -> int | None:
-        """Since when that speaks for it: nothing does for one of a crowd."""
-        return None if self.crowded else self.said_since
 
     @property
     def said_since(self) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import islice
 from time import monotonic, sleep
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from indexer.store import Store, StoreUnavailableError, pointed, walk
 from indexer.store.outbox import Outbox
 from overlay.catalogue import Catalogue
-from overlay.copies import ages
 from overlay.copies.book import Copies
 from overlay.copies.marks import marked_document
-from overlay.engines import BusyError, Cursor, Engine, UnavailableError, is_further
+from overlay.engines import BusyError, Cursor, UnavailableError, is_further
 
 if TYPE_CHECKING:
     from overlay.document import Document
+    from overlay.index import SearchIndex
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def _continues(cursor: Cursor, outbox: Outbox) -> bool:
 class Feed:
     """Keeps one index in step with the store. Every call may take its time: call it from a worker thread."""
 
-    def __init__(self, store: Store, engine: Engine, copies: Copies | None = None) -> None:
+    def __init__(self, store: Store, engine: SearchIndex, copies: Copies | None = None) -> None:
         """With `copies`, what listings have in common is told: searches show one of those that are the same."""
         self._store, self._engine, self._copies = store, engine, copies
         self._catalogue = Catalogue(store)
@@ -58,7 +58,7 @@ class Feed:
 
     def tidy(self) -> None:
         """Remove what a process left that was killed while it made the index anew."""
-        self._engine.tidy()
+        self._engine.cleanup()
 
     def behind(self) -> int:
         """How many changes the index has not seen."""
@@ -109,7 +109,6 @@ class Feed:
         cursor = self._stands(progress)
         if cursor is None or not self._continues(cursor):
             return self._begin(cursor, progress)
-        self._grow_older(cursor)
         return self.carry(cursor)
 
     def _begin(self, cursor: Cursor | None, progress: Callable[[int], None]) -> int:
@@ -159,7 +158,6 @@ class Feed:
             copies.take(batch, self._catalogue.documents(batch), None)
             total += number
             progress(total)
-        copies.grow(self._days())
         return total
 
     def _put(self, touched: Sequence[str], cursor: Cursor) -> None:
@@ -197,26 +195,6 @@ class Feed:
             self._copies.done(others)
         return len(others)
 
-    def _grow_older(self, cursor: Cursor) -> None:
-        """Let listings be as old as the newest blocks say; those that become older wait to be told."""
-        copies, today = self._copies, self._days()
-        if copies is None or copies.days() == today:
-            return
-        try:
-            self._engine.replace([], self._growing(copies, today), cursor)
-        except BusyError:
-            log.debug("index: who feeds it tells how old listings are")
-
-    def _growing(self, copies: Copies, today: Mapping[str, int]) -> Iterator[Document]:
-        """No documents: as in `_put`, who does not get to write the index writes nothing."""
-        copies.grow(today)
-        yield from ()
-
-    def _days(self) -> dict[str, int]:
-        """The day (since 1970) of the newest block of each chain."""
-        newest = (self._store.newest(name) for name in self._store.chains())
-        return {block.chain: day for block in newest if block and (day := ages.day(block.time)) is not None}
-
     def run(self) -> int:
         """Carry over all there is; the number of changes carried."""
         total = 0
@@ -231,7 +209,7 @@ class Feed:
         off. `progress` is told how many registrations were carried, of how many. Raises BusyError while another process
         makes one.
         """
-        with self._engine.renewing() as fresh, ExitStack() as ending:
+        with self._engine.rebuilding() as fresh, ExitStack() as ending:
             claims = ending.enter_context(self._copies.anew()) if self._copies is not None else None
             total = self._exchange(Feed(self._store, fresh, claims), progress)
             if self._copies is not None and claims is not None:
@@ -246,13 +224,13 @@ class Feed:
 
         def tell(done: int) -> None:
             nonlocal told
-            self._engine.tell(done, of)
+            self._engine.report_progress(done, of)
             if monotonic() - told >= TOLD_SECONDS:
                 told = monotonic()
                 log.info("index: made anew beside the one that answers, %d of %d registrations", done, of)
             progress(done, of)
 
-        self._engine.tell(0, of)
+        self._engine.report_progress(0, of)
         total = beside.fill(tell)
         while True:
             cursor = beside.cursor()
@@ -261,7 +239,7 @@ class Feed:
             elif not (back := self._went_back()) and is_further(self._engine.cursor(), cursor):
                 if not beside.carry(cursor):
                     sleep(BEHIND_SECONDS)  # a replica: what the other one has read is not here yet
-            elif self._engine.show(beside._engine, back=back):
+            elif self._engine.promote(beside._engine, back=back):
                 return total
             tell(total)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from indexer.facts import Event, State
 from indexer.settings import CHANGE_BLOCKS, Quota
 from overlay.counters import Counters
-from overlay.engines import Engine
 from overlay.exchange import Exchange
+from overlay.index import SearchIndex
 from overlay.logos import NoLogos
 from overlay.news import News
 from parsers.reasons import Reason
@@ -225,7 +225,7 @@ class Services(Watched):
     pictures. A change of price is a warning for `change_blocks` blocks.
     """
 
-    engine: Engine
+    engine: SearchIndex
     store: Store
     diagnose: Callable[[str | bytes], dict[str, Any]]
     chains: Callable[[], Mapping[str, str]]

@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
+
+from overlay.search.planner import ALL, QueryPlan
+from overlay.search.rerank import Scored
 
 SORTS = ("relevance", "price", "updated", "created", "name")
 FACETS = ("type", "skillId", "acceptedCurrency", "interval", "tag", "chain", "status")
@@ -14,7 +17,7 @@ FACETS = ("type", "skillId", "acceptedCurrency", "interval", "tag", "chain", "st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operators:
-    """What a search text asks beside its words (`search.asked_words`). All `phrases` must be said, none of `excluded`
+    """What a search text asks beside its words (`search.query_syntax`). All `phrases` must be said, none of `excluded`
     may be: each is index terms one after the other, separated by spaces (`search.text.sequences`). A listing has none
     of the `not_tags` (case-folded), `not_owners` and `not_skills`."""
 
@@ -38,9 +41,9 @@ class Query(NamedTuple):
     each currency quoted in it (law 15); empty without quotes. `quotes` gives them for any currency, where choosing
     another one would change `price_currency`. Heights are of `height_chain` and inclusive; `updated_since` is in
     seconds since 1970. `as_of` asks for the registry as it stood after that block of `height_chain`. `descending` is
-    None for the natural direction of `sort`. `operators` is None where the text asks for nothing but words. `moved`:
-    others are listed than when the hit was shown that the page is `after`, so that it is not known who stood in kept
-    places. A facet's own filter does not narrow its counts. Its hash leaves out the rates.
+    None for the natural direction of `sort`. `operators` is None where the text asks for nothing but words. A page
+    `after` a sort key begins at `offset` where the result before that has this key. A facet's own filter does not
+    narrow its counts. Its hash leaves out the rates.
     """
 
     text: str = ""
@@ -70,7 +73,6 @@ class Query(NamedTuple):
     limit: int = 20
     offset: int = 0
     after: tuple[Any, ...] | None = None
-    moved: bool = False
     facets: tuple[str, ...] = ()
     operators: Operators | None = None
 
@@ -90,62 +92,37 @@ class Cheapest(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """One listing found: its id, its stored item (UTF-8 JSON object), its score and its place in the sort order."""
+    """A result: its id, its stored item (UTF-8 JSON object), its score, its place in the sort order, and what stage
+    two of ranking computed for it."""
 
     id: str
     item: bytes
     score: float
     cheapest: Cheapest | None
     sort_key: tuple[Any, ...]
+    scored: Scored | None = None
 
 
-class Written(Sequence[Hit]):
-    """Hits of which all that an answer tells is at hand as it is sent, each made only when it is looked at. `enclosed`
-    gives their stored items with `cheapest` and `score`, a comma between them, and what is to stand before and after
-    them: bytes that are good until it is asked again. `make` makes one of `count` hits, and `sort_key` tells only its
-    place in the sort order."""
+class Suggestion(NamedTuple):
+    """A completion: the text to show, what it is (`listing`, `skill`, `tag` or `word`), and the id of a listing."""
 
-    __slots__ = ("_count", "_make", "enclosed", "sort_key")
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(
-        self,
-        count: int,
-        enclosed: Callable[[bytes, bytes], bytes | memoryview],
-        make: Callable[[int], Hit],
-        sort_key: Callable[[int], tuple[Any, ...]],
-    ) -> None:
-        self._count, self.enclosed, self._make, self.sort_key = count, enclosed, make, sort_key
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, at: int) -> Hit: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> tuple[Hit, ...]: ...
-
-    def __getitem__(self, at: int | slice) -> Hit | tuple[Hit, ...]:
-        if isinstance(at, slice):
-            return tuple(map(self._make, range(self._count)[at]))
-        return self._make(range(self._count)[at])
-
-    def __eq__(self, other: object) -> bool:
-        return tuple(self) == tuple(other) if isinstance(other, tuple | Written) else NotImplemented
+    text: str
+    kind: str
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """An answer: a page of hits and what holds for the whole set that was ranked.
+    """An answer: a page of hits and what holds for all results.
 
-    `total` counts listings exactly up to 10,000, beyond that `at_least` is true. `facets` maps each facet asked for to
-    (value, count) pairs, the commonest first, then by value. `ages` is False where no item holds warnings that are told
-    for a time only (`overlay.aging`).
+    `total` counts results exactly up to 10,000, beyond that `at_least` is true; `matched` counts those that hold all
+    words. `facets` maps each facet asked for to (value, count) pairs, the commonest first, then by value. `plan` is how
+    the text was understood.
     """
 
     hits: Sequence[Hit]
     total: int
+    matched: int = 0
     at_least: bool = False
     facets: dict[str, tuple[tuple[str, int], ...]] | None = None
-    ages: bool = field(default=True, compare=False)
+    plan: QueryPlan = field(default=ALL, compare=False)

@@ -29,7 +29,7 @@ from overlay.memory import few_arenas, rarely_collect, tidy_up
 from overlay.news import News
 from overlay.polling import Polling
 from overlay.ports import Services, Watched
-from overlay.services import BLOCKS, POSTINGS, House, Loops, compiled_before, diagnose, version, writing_index
+from overlay.services import BLOCKS, House, Loops, compiled_before, diagnose, version, writing_index
 from overlay.standing import Standing
 from overlay.workers import CLEAN_SECONDS, DRAIN_SECONDS, PATIENCE_SECONDS
 from parsers.tx import Outpoint
@@ -93,7 +93,6 @@ class Runner:
             self.standing.follow(follower.progress)
         for chain in house.chains:
             self.standing.watch(chain)
-        self.standing.warming = hasattr(house.engine, "warm")
         self._stopping = threading.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._compiling = asyncio.Lock()
@@ -161,7 +160,6 @@ class Runner:
         if house.engine is not None:
             feed = Feed(house.store, house.engine, house.copies)
             self._start(self._lasting(partial(self._carry, feed)))
-            self._start(self._lasting(self._hold))
             self._start(self._lasting(self.standing.keep_hashing))
             self._start(self._lasting(self._polling.rates))
             self._start(self._lasting(self._polling.logos))
@@ -191,19 +189,6 @@ class Runner:
 
     async def _wait_for_signal(self) -> None:
         await self._signalled.wait()
-
-    async def _hold(self) -> None:
-        """Let the engine read beforehand what it plans by, and hold in memory what most searches are about, if it can:
-        it answers meanwhile, too."""
-        hold, warm = (getattr(self._house.engine, name, None) for name in ("hold", "warm"))
-        if warm is not None:
-            await asyncio.to_thread(warm)
-            self.standing.warming = False
-        if hold is not None:
-            async with self._compiling:
-                await compile_aside(POSTINGS)
-            await asyncio.to_thread(hold)
-            await asyncio.to_thread(tidy_up)
 
     async def _until_stopped(self) -> None:
         """Return after a signal; raise what ended a task."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from indexer.requests import Source
     from indexer.store import Store, Writer
     from overlay.copies.book import Copies
-    from overlay.engines import Engine
+    from overlay.index import SearchIndex
 
 
 class MissingError(Exception):
@@ -62,10 +62,6 @@ class Loops(NamedTuple):
 
 _ROOT = Path(__file__).parents[1]
 BLOCKS = Loops((_ROOT / "parsers" / "block_loop.py",), "from parsers import block; block.prepare()")
-POSTINGS = Loops(
-    tuple(_ROOT / "overlay" / "search" / f"{name}.py" for name in ("scoring", "gathering", "spelling")),
-    "from overlay.search.preparing import prepare; prepare()",
-)
 
 
 def compiled_before(loops: Loops = BLOCKS) -> bool:
@@ -125,9 +121,9 @@ def _sqlite_file(settings: Settings) -> Path | None:
     return Path(path.partition("?")[0]) if separator and scheme.startswith("sqlite") else None
 
 
-def open_index(settings: Settings, *, make: bool) -> Engine:
+def open_index(settings: Settings, *, make: bool) -> SearchIndex:
     """The search index; with `make`, a new one where there is none. Raises EngineError, MissingError, OSError."""
-    from overlay.engines import open_engine
+    from overlay import index
 
     scheme, _, path = settings.search.partition(":")
     if not make and path and not Path(path).exists():
@@ -138,8 +134,8 @@ def open_index(settings: Settings, *, make: bool) -> Engine:
         make_data(settings)
     elif path and not is_writable(Path(path)):
         say_read_only(Path(path).parent)
-        return open_engine(f"{scheme}:{readable_copy(Path(path))}")
-    return open_engine(settings.search)
+        return index.open_index(f"{scheme}:{readable_copy(Path(path))}")
+    return index.open_index(settings.search)
 
 
 def open_copies(settings: Settings) -> Copies:
@@ -160,7 +156,7 @@ class House:
     store: Store
     writer: Writer | None = None
     chains: tuple[Chain, ...] = ()
-    engine: Engine | None = None
+    engine: SearchIndex | None = None
     copies: Copies | None = None
 
     def follower(self, chain: Chain, changed: Callable[[], None]) -> Follower:

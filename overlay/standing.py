@@ -15,9 +15,10 @@ from indexer.settings import Settings, masked
 from indexer.statehash import starts_late, state_hash
 from indexer.store import Store
 from indexer.store.rates import Quotes
-from overlay.engines import Engine, UnavailableError
+from overlay.engines import UnavailableError
 from overlay.exchange import Exchange
 from overlay.feed import Feed
+from overlay.index import SearchIndex
 from overlay.listed_pointers import ListedPointers
 from overlay.services import in_configured_order
 
@@ -38,7 +39,7 @@ class Standing:
     """What the process knows of itself. `progress` is kept up to date by followers, or by whoever polls the store;
     `came_to` is what fetches came to here."""
 
-    def __init__(self, settings: Settings, store: Store, engine: Engine | None, version: str) -> None:
+    def __init__(self, settings: Settings, store: Store, engine: SearchIndex | None, version: str) -> None:
         self._settings, self._store, self._engine, self._version = settings, store, engine, version
         self._sources = {name: " ".join(map(masked, urls)) for name, urls in settings.sources().items()}
         self._several: dict[str, Several] = {}
@@ -50,8 +51,6 @@ class Standing:
         self.exchange = Exchange(Quotes(store.engine).newest)
         self.came_to: Mapping[str, int] = {}
         self._was_ready = False
-        self.warming = False
-        """Whether the engine reads beforehand what the first question would have to wait for."""
         self.progress: dict[str, Progress] = {}
         self._chains: dict[str, str] = {}
         self._heights: dict[str, int] = {}
@@ -130,8 +129,6 @@ class Standing:
         return "the index was lost, and is being made anew" if lost else None
 
     def _missing(self) -> str | None:
-        if self.warming:
-            return "the words of the index are being read"
         if not self.progress:
             return "no chain is indexed yet"
         for each in self.progress.values():
@@ -219,7 +216,7 @@ class Standing:
         told: dict[str, Any] = {
             "engine": self._engine.name, "seq": cursor.seq if cursor else 0, "behind": self._feed.behind(),
         }  # fmt: skip
-        renewal = self._engine.renewal()
+        renewal = self._engine.progress()
         return told if renewal is None else {**told, "renewal": renewal._asdict()}
 
     async def keep_hashing(self) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-from overlay.search.ranking import weighed
-from overlay.search.text import words
+from overlay.search.analysis import words
 from parsers.cards import AgentCard, Server
 
 
@@ -21,10 +20,11 @@ def texts(card: AgentCard | Server) -> Iterator[str]:
 
 
 def wording(card: AgentCard | Server) -> bytes:
-    """A digest of every index term of a card, of how often it is said in texts of which weight (`ranking.texts`), and
-    of the skills that only prices name, by which it is found, too: 128 bits of BLAKE2b. Order and punctuation make no
-    difference, and neither do prices."""
-    said = sorted(f"{weight} {word}" for weight, text in weighed(card, more(card)) for word in words(text))
+    """A digest of every word of a card, of how often it is in the name and in other texts, and of the skills that only
+    prices name, by which it is found, too: 128 bits of BLAKE2b. Order and punctuation make no difference, and neither
+    do prices."""
+    name, *others = texts(card)
+    said = sorted([f"name {word}" for word in words(name)] + [word for text in others for word in words(text)])
     named = {id_ for offer in card.offers for id_ in offer.skill_ids or ()}
     said += sorted(map(repr, named.difference(skill.id for skill in card.skills)))
     return blake2b("\n".join(said).encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -63,6 +63,12 @@ def decimal_key(value: Decimal) -> str:
     return f"{value.adjusted() + _KEY_OFFSET:04}{digits}"
 
 
+def amount_of_key(key: str) -> Decimal:
+    """The amount that has a `decimal_key`. Raises ValueError for no key."""
+    exponent, digits = int(key[:4]) - _KEY_OFFSET, key[4:]
+    return Decimal((0, tuple(map(int, digits)), exponent - len(digits) + 1)) if digits else Decimal(0)
+
+
 def _check(value: Decimal) -> None:
     if not value.is_finite() or value < 0 or abs(value.adjusted()) > MOST_EXPONENT + _BY_RATES:
         raise ValueError(f"{value!s:.60} is not an amount: a decimal from 0 up, at most 10^{MOST_EXPONENT}")

@@ -93,8 +93,6 @@ SENTENCES: dict[str, str] = {
     "same-name": "another listing had this name before: {}",
     "same-url": "another listing had this URL before: {}",
     "same-address": "another listing had payments go to the same address before: {}",
-    "crowded": "several earlier listings say nearly the same, so all words of this one count least",
-    "crowded-name": "many earlier listings have this in their names, so it counts less here: {}",
     # what is wrong with a price (law 13)
     "offer-amount": "a price is left out, because its amount is not a number from 0 up: {}",
     "offer-currency": "a price is left out, because it names no currency",

@@ -14,8 +14,8 @@ from overlay.api.values import shown
 from overlay.engines import Cursor
 from overlay.exchange import CONTRADICTED, Exchange, timestamp, version
 from overlay.query import Operators, Query
-from overlay.search import asked_words
-from overlay.search.asked_words import AskedWords
+from overlay.search import query_syntax
+from overlay.search.query_syntax import ParsedText
 from overlay.search.sorting import is_key
 from parsers.rates import Rates
 
@@ -93,7 +93,7 @@ def from_pairs(
         query = _at_heights(query, found, height_chain)
         notes += tuple(_on_heights(found, names, height_chain))
     if place is not None:
-        query = query._replace(after=place.key, offset=0)
+        query = query._replace(after=place.key, offset=min(place.position, MAX_OFFSET))
     return Asked(
         query=query,
         kind=query.kind or "all",
@@ -128,7 +128,7 @@ def _query(found: Mapping[str, Any], chains: tuple[str, ...], sort: str) -> Quer
     """What an engine is asked, but for other currencies, heights and where a page begins after a cursor. What was not
     given is left as it is in every query: most have words and nothing else."""
     given: dict[str, Any] = {_AS_GIVEN[each]: value for each, value in found.items() if each in _AS_GIVEN}
-    words = asked_words.read(found.get("q", ""))
+    words = query_syntax.read(found.get("q", ""))
     given["text"] = words.text
     if any(words[1:]):
         given |= _typed(given, words)
@@ -156,7 +156,7 @@ def _at_heights(query: Query, found: Mapping[str, Any], height_chain: str | None
     return query._replace(height_chain=height_chain, **heights)
 
 
-def _typed(given: Mapping[str, Any], words: AskedWords) -> Iterator[tuple[str, Any]]:
+def _typed(given: Mapping[str, Any], words: ParsedText) -> Iterator[tuple[str, Any]]:
     """What was typed among the words: the operators, and values of filters beside those given, any of them."""
     yield "operators", _operators(words)
     of = (
@@ -169,8 +169,8 @@ def _typed(given: Mapping[str, Any], words: AskedWords) -> Iterator[tuple[str, A
             yield name, tuple(dict.fromkeys((*given.get(name, ()), *map(read_one, typed))))
 
 
-def _operators(words: AskedWords) -> Operators | None:
-    found = asked_words.operators(words)
+def _operators(words: ParsedText) -> Operators | None:
+    found = query_syntax.operators(words)
     if found is None or not found.not_owners:
         return found
     return replace(found, not_owners=tuple(map(values.owner, found.not_owners)))

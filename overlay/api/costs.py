@@ -10,9 +10,8 @@ from __future__ import annotations
 from operator import attrgetter
 
 from overlay.api.executor import BoundedExecutor
-from overlay.engines import Engine
+from overlay.index import SearchIndex
 from overlay.query import Hits, Query
-from overlay.search import recounting
 
 SECONDS = 5.0
 """What a long search gets, waiting included."""
@@ -45,8 +44,8 @@ def is_long(query: Query) -> bool:
 class Costs:
     """The places of one process. Make it in an event loop; `close` it when nothing is asked any more."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine, self._slow = engine, bool(getattr(engine, "slow", False))
+    def __init__(self, engine: SearchIndex) -> None:
+        self._engine, self._slow = engine, engine.slow
         self._executor = BoundedExecutor(
             "search",
             workers=SLOW_AT_ONCE if self._slow else LONG_AT_ONCE,
@@ -68,4 +67,4 @@ class Costs:
 
     async def wait(self, query: Query, client: str) -> Hits:
         """The engine's answer, from a thread. Raises ProblemError as `BoundedExecutor.run`."""
-        return await self._executor.run(client, SECONDS, recounting.search, self._engine, query)
+        return await self._executor.run(client, SECONDS, self._engine.search, query)

@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING, Any
 from overlay.api.page import explained as query_explained
 from overlay.api.problems import ProblemError
 from overlay.compact import encode
-from overlay.search import asked_words, helping
+from overlay.search import query_syntax, zero_results
 from overlay.search.explaining import explained, understood
 from overlay.search.highlighting import at, highlights, in_utf16
-from overlay.search.kept import is_kept
-from overlay.search.matching import is_short
-from overlay.search.meaning import Meaning, meanings
-from overlay.search.text import asked as words_of
+from overlay.search.planner import QueryPlan
 
 if TYPE_CHECKING:
     from overlay.api.asked import Asked
-    from overlay.engines import Engine
+    from overlay.index import SearchIndex
     from overlay.query import Hit, Hits, Query
 
 UNMADE = "the search index is being made, so nothing can be found yet; the status tells how far it is"
@@ -39,10 +36,10 @@ def is_quick(asked: Asked) -> bool:
     which is counted in a quarter of a millisecond at 100,000 offers; a thread would take as long to be given it."""
     query = asked.query
     plain = not (asked.highlight or asked.explain or query.text or query.operators)
-    return plain and len(helping.narrowing(query)) <= _FEW_FILTERS
+    return plain and len(zero_results.narrowing(query)) <= _FEW_FILTERS
 
 
-def extras(engine: Engine, asked: Asked, hits: Hits) -> tuple[Hits, Mapping[str, Any]]:
+def extras(engine: SearchIndex, asked: Asked, hits: Hits) -> tuple[Hits, Mapping[str, Any]]:
     """The hits, their items with `highlights` and `explain`, and members of the page. Takes a few milliseconds for each
     twenty items, or for the questions to the engine that help needs (30 at most); may be called in any thread.
 
@@ -52,39 +49,38 @@ def extras(engine: Engine, asked: Asked, hits: Hits) -> tuple[Hits, Mapping[str,
         raise ProblemError(503, UNMADE, headers=AGAIN)
     more: dict[str, Any] = {} if hits.total else helped(engine, asked)
     if asked.highlight or asked.explain:
-        words = engine.consult(lambda vocabulary: meanings(asked.query.text, vocabulary))
         if asked.explain:
-            more["explain"] = query_explained(asked) | {"words": understood(words)}
-        short = is_short(words_of(asked.query.text))
-        hits = replace(hits, hits=tuple(_told(hit, asked, words, short=short) for hit in hits.hits))
+            more["explain"] = query_explained(asked) | {"words": understood(hits.plan)}
+        hits = replace(hits, hits=tuple(_told(hit, asked, hits.plan) for hit in hits.hits))
     return hits, more
 
 
-def _told(hit: Hit, asked: Asked, words: tuple[Meaning, ...], *, short: bool) -> Hit:
-    item = json.loads(hit.item)
+def _told(hit: Hit, asked: Asked, plan: QueryPlan) -> Hit:
     added: dict[str, Any] = {}
     if asked.highlight:
-        added["highlights"] = highlighted(item, words)
+        added["highlights"] = highlighted(json.loads(hit.item), plan)
     if asked.explain:
-        added["explain"] = explained(item, words, hit.score, kept=is_kept(hit.sort_key), short=short)
+        added["explain"] = explained(plan, hit)
     return hit._replace(item=hit.item[:-1] + b"," + encode(added)[1:])
 
 
-def highlighted(item: Mapping[str, Any], words: tuple[Meaning, ...]) -> list[dict[str, Any]]:
+def highlighted(item: Mapping[str, Any], plan: QueryPlan) -> list[dict[str, Any]]:
     """CONTRACT's highlights: texts of an item by RFC 6901 pointers, with ranges in UTF-16 code units."""
-    found = highlights(item, words)
+    found = highlights(item, plan)
     return [{"pointer": each.pointer, "ranges": in_utf16(at(item, each.pointer), each.ranges)} for each in found]
 
 
-def helped(engine: Engine, asked: Asked) -> dict[str, Any]:
+def helped(engine: SearchIndex, asked: Asked) -> dict[str, Any]:
     """For a question that found nothing: `emptiedBy`, the filters without which there is something, and `didYouMean`,
     other texts that find something; neither when there is none."""
-    query, words = asked.query, asked_words.read(asked.text)
+    query, words = asked.query, query_syntax.read(asked.text)
 
     def count(other: Query) -> int:
         return engine.search(other).total
 
-    respelt = engine.consult(lambda vocabulary: helping.respelt(query.text, vocabulary))
-    emptied = [{"parameters": list(each.parameters), "total": each.total} for each in helping.emptied_by(query, count)]
-    meant = [each._asdict() for each in helping.proposals(query, words, respelt, count)]
+    respelt = zero_results.respelt(query.text, engine.terms())
+    emptied = [
+        {"parameters": list(each.parameters), "total": each.total} for each in zero_results.emptied_by(query, count)
+    ]
+    meant = [each._asdict() for each in zero_results.proposals(query, words, respelt, count)]
     return {name: told for name, told in (("emptiedBy", emptied), ("didYouMean", meant)) if told}

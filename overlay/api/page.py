@@ -12,7 +12,7 @@ from overlay.api.asked import Asked
 from overlay.compact import encode
 from overlay.engines import Cursor
 from overlay.exchange import version
-from overlay.query import Cheapest, Hit, Hits, Written
+from overlay.query import Cheapest, Hit, Hits
 from overlay.telling import cheapest, scored
 
 
@@ -23,12 +23,13 @@ def page(
     heights: Mapping[str, int],
     rates: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
-) -> bytes | memoryview:
+) -> bytes:
     """CONTRACT's Page as UTF-8 JSON. `index` is the generation the hits were read from, `rates` what is told of the
     table that converted prices, `more` are further members (`extras`)."""
     shown = () if asked.beyond else hits.hits
     tail: dict[str, Any] = {
         "total": hits.total,
+        "matched": hits.matched,
         "totalRelation": "gte" if hits.at_least else "eq",
         "limit": asked.query.limit,
         "offset": asked.position,
@@ -50,15 +51,13 @@ def page(
         tail |= more
     tail["index"] = {"seq": index.seq if index else 0, "heights": dict(heights)}
     before, after = b'{"items":[', b"]," + encode(tail)[1:]
-    if isinstance(shown, Written):
-        return shown.enclosed(before, after)
     return b"".join((before, *_items(shown, asked.query.rates), after))
 
 
 def _items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[bytes | memoryview]:
     """The items in pieces: each is stored as `{...}`, and the members that depend on the query go before its end."""
     pieces: list[bytes | memoryview] = []
-    for _, item, score, offer, _ in hits:
+    for _, item, score, offer, _, _ in hits:
         told = cheapest(offer, _rate(offer, rates) if rates else None)
         pieces += (memoryview(item)[:-1], told, scored(score))
     if pieces:
@@ -78,8 +77,7 @@ def next_cursor(asked: Asked, hits: Hits, index: Cursor | None) -> str | None:
         return None
     epoch, seq = index or ("", 0)
     rates = version(asked.rates) if asked.rates and asked.query.sort == "price" else ""
-    last = hits.hits.sort_key(count - 1) if isinstance(hits.hits, Written) else hits.hits[-1].sort_key
-    return cursors.encode(cursors.Place(asked.sort, last, epoch, seq, seen, rates))
+    return cursors.encode(cursors.Place(asked.sort, hits.hits[-1].sort_key, epoch, seq, seen, rates))
 
 
 def _facets(hits: Hits) -> dict[str, list[dict[str, Any]]]:

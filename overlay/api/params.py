@@ -176,8 +176,8 @@ SEARCH = _table(
     ),
     Parameter(
         name="explain",
-        description="`true`: the answer says in `explain` how the question was understood, and each item which points "
-        "it makes by which word, read how, in which fields.",
+        description="`true`: the answer says in `explain` how the question was understood, and each item which factors "
+        "its score is made of.",
         schema={"type": "boolean"},
         read=values.truth,
     ),

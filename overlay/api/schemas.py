@@ -7,8 +7,6 @@ from typing import Any
 from overlay.api.params import KINDS, STATUSES
 from overlay.query import FACETS
 from overlay.quoting import STAGES
-from overlay.search.meaning import MATCHES
-from overlay.search.ranking import COUNTED
 
 Schema = dict[str, Any]
 
@@ -76,8 +74,6 @@ _STANDING_OPTIONAL: dict[str, Schema] = {
     | {"description": "When the source last said that the outpoint is unspent, where moves are found by asking."},
     "pending": record({"outpoint": maybe(OUTPOINT), "summary": TEXT}),
     "duplicates": COUNT | {"description": "Listings with the very same card, which searches show this one for."},
-    "age": COUNT | {"description": "1 where it has had its name for 30 days by its chain's blocks, 2 where for 180."},
-    "quiet": several(TEXT) | {"description": "Terms of its name that count less, as many earlier ones have them."},
     "changedHeight": COUNT
     | {"description": "From where on another card is shown than the one that change warnings compare with."},
     "anchorCount": COUNT | {"description": "How many pointers there are to it; `anchors` shows the telling ones."},
@@ -106,7 +102,10 @@ _SHOWN: dict[str, Schema] = {
     "resources": several(TEXT),
 }
 _AGENT: dict[str, Schema] = {"protocol": TEXT, "documentationUrl": TEXT}
-_WORD = {"word": TEXT, "points": COUNT, "match": maybe({"enum": list(MATCHES)}), "terms": several(TEXT)}
+_MATCHES = ("exact", "joined", "corrected", "split", "completed")
+_ALTERNATIVE = {"term": maybe(TEXT), "match": maybe({"enum": list(_MATCHES)})}
+_EDITS = {"edits": COUNT | {"description": "Typing errors corrected, where `match` is corrected."}}
+_NUMBER: Schema = {"type": "number"}
 _ON_DEMAND: dict[str, Schema] = {
     "highlights": several(
         record(
@@ -122,29 +121,13 @@ _ON_DEMAND: dict[str, Schema] = {
     },
     "explain": record(
         {
-            "points": COUNT,
-            "closeness": COUNT | {"description": "Points for words that stand close together, as asked."},
-            "coverage": COUNT | {"description": "Points for holding all of two or three words where others hold some."},
-            "seniority": COUNT | {"description": "Points for being one of those that have said so longest."},
-            "best": COUNT
-            | {"description": "The most that a listing could make; in the order of relevance score = points / best."},
-            "words": several(
-                record(
-                    _WORD | {"fields": several(record({"pointer": TEXT, "weight": COUNT, "count": COUNT}))},
-                    {"edits": COUNT | {"description": "Typing errors forgiven, where `match` is corrected."}},
-                )
-            ),
-            "standing": record(
-                {
-                    "level": {"type": "number", "description": "The highest level that its words can have."},
-                    "of": COUNT,
-                    "counted": several(record({"what": {"enum": list(COUNTED)}, "levels": {"type": "number"}})),
-                },
-                {"quiet": record({"words": several(TEXT), "level": COUNT})},
-            ),
+            "score": _NUMBER,
+            "stage": {"enum": ["rerank", "engine"], "description": "`engine` beyond the candidates of stage two."},
+            "words": several(record({"word": TEXT, "score": _NUMBER} | _ALTERNATIVE, _EDITS)),
         },
-        description="With `explain`: the points each word of the question makes here, what of the listing stands for "
-        "it and why, in which fields, how often and at what weight; in `standing` how loudly it is heard, and why.",
+        dict.fromkeys(("proximity", "coverage", "exactName", "staticRank"), _NUMBER),
+        description="With `explain`: the factors of the score, (the sum of words + proximity) · coverage · exactName · "
+        "staticRank; and the term that counts for each word of the question.",
     ),
 }
 _CHEAPEST = {"cheapest": maybe(ref("Cheapest"))}
@@ -168,6 +151,7 @@ SCHEMAS: dict[str, Schema] = {
         {
             "items": several(ref("Item")),
             "total": COUNT,
+            "matched": COUNT | {"description": "How many of the results hold all words."},
             "totalRelation": {"enum": ["eq", "gte"]},
             "limit": COUNT,
             "offset": COUNT,

@@ -27,7 +27,7 @@ from overlay.api.params import SUGGEST, pairs, taken
 from overlay.engines import Cursor
 from overlay.ports import Services
 from overlay.query import Hits
-from overlay.search import asked_words
+from overlay.search import query_syntax
 from overlay.visible import one_line
 
 
@@ -66,14 +66,12 @@ def priced(services: Services, query_string: str) -> tuple[object, ...]:
 async def cursor(services: Services) -> Cursor | None:
     """How far the index has read; an engine that says it is slow is asked in a thread."""
     engine = services.engine
-    return await to_thread(engine.cursor) if getattr(engine, "slow", False) else engine.cursor()
+    return await to_thread(engine.cursor) if engine.slow else engine.cursor()
 
 
 async def found(request: web.Request, asked: Asked) -> Hits:
     """What the engine finds. Raises ProblemError (429, 503) where that would take too long."""
     services, costs, query = request.app[SERVICES], request.app[COSTS], asked.query
-    if asked.after is not None:
-        query = query._replace(moved=asked.after != await cursor(services))
     hits = (
         costs.search(query) if costs.are_low(query) else await costs.wait(query, request.app[EDGE].clients.of(request))
     )
@@ -86,8 +84,8 @@ async def suggest(request: web.Request) -> web.Response:
     A tag that holds such is left out: as a filter its escaped text would find nothing."""
     services = request.app[SERVICES]
     given = taken(request.rel_url.raw_query_string, SUGGEST)
-    text, limit = asked_words.read(given.get("q", "")).text, given.get("limit", 8)
-    if getattr(services.engine, "slow", False):
+    text, limit = query_syntax.read(given.get("q", "")).text, given.get("limit", 8)
+    if services.engine.slow:
         completions = await to_thread(services.engine.suggest, text, limit)
     else:
         completions = services.engine.suggest(text, limit)

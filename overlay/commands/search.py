@@ -17,8 +17,8 @@ from overlay.visible import visible
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
-    from overlay.engines import Engine
     from overlay.exchange import Exchange
+    from overlay.index import SearchIndex
 
 _FILTERS = (
     # the option, the parameter of the API, what it is, and whether it may be repeated
@@ -132,7 +132,7 @@ def _heights(told: Settings) -> dict[str, int]:
         return {}
 
 
-def _chains(engine: Engine, told: Settings) -> dict[str, str]:
+def _chains(engine: SearchIndex, told: Settings) -> dict[str, str]:
     """The chains that the index itself knows, by name: asked of it, so that no database is needed."""
     from overlay.api.params import STATUSES
     from overlay.query import Query

@@ -8,7 +8,3 @@ the index beside what is burned.
 
 `claims` says what a listing claims and since when, `book` keeps the claims of all, and `marks` is what follows.
 """
-
-HERE = "=here"
-"""As no chain is named: the view of a search that asks for domains, in which only what is of the same domain and on the
-same chains is behind."""

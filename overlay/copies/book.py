@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from overlay.copies import HERE, ages, crowds, voices
 from overlay.copies.claims import ADDRESS, CARD, NAME, NOTHING, URL, digest
-from overlay.copies.marks import NONE, Marks
+from overlay.copies.marks import Marks
 from overlay.engines import BusyError, Cursor, EngineError
-from overlay.search.facts import LISTED
+from overlay.search.facts import HERE, LISTED
 
 if TYPE_CHECKING:
     from overlay.document import Document
 
-FILE = "copies-3.db"
+FILE = "copies-4.db"
 """A new layout gets a new name."""
 
 PASSING = f"{FILE}-new"
@@ -39,10 +38,9 @@ _WAIT = 30.0
 _ON = f"{CARD}@"
 _NAMED, _AT_HOME = 1, 2
 
-_TABLES = f"""
+_TABLES = """
 CREATE TABLE IF NOT EXISTS listings (
-  number INTEGER PRIMARY KEY, listing TEXT, registration TEXT, owner TEXT, flags INTEGER, voices TEXT,
-  told_by TEXT, day INTEGER);
+  number INTEGER PRIMARY KEY, listing TEXT, registration TEXT, owner TEXT, flags INTEGER);
 CREATE INDEX IF NOT EXISTS listings_by_registration ON listings (registration);
 CREATE TABLE IF NOT EXISTS claims (
   kind TEXT, value BLOB, rank INTEGER, time INTEGER, chain TEXT, place INTEGER, number INTEGER,
@@ -50,7 +48,7 @@ CREATE TABLE IF NOT EXISTS claims (
 CREATE INDEX IF NOT EXISTS claims_by_number ON claims (number);
 CREATE TABLE IF NOT EXISTS waiting (registration TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS cursors (epoch TEXT, seq INTEGER);
-{crowds.TABLES}{ages.TABLES}"""
+"""
 _SCRATCH = """
 CREATE TEMP TABLE touched (number INTEGER PRIMARY KEY);
 CREATE TEMP TABLE said (kind TEXT, value BLOB, PRIMARY KEY (kind, value)) WITHOUT ROWID;
@@ -102,7 +100,6 @@ class Copies:
         any more, so that it goes with the process."""
         self._path = Path(folder) / (PASSING if passing else FILE)
         self._lock = threading.Lock()
-        self._taken: tuple[list[str], list[crowds.Stand], int] = ([], [], 0)
         with self._told():
             Path(folder).mkdir(parents=True, exist_ok=True)
             if passing:
@@ -167,9 +164,8 @@ class Copies:
     def clear(self) -> None:
         """Forget everything."""
         with self._writing() as db:
-            for table in ("claims", "listings", "waiting", "cursors", "crowds", "days"):
+            for table in ("claims", "listings", "waiting", "cursors"):
                 db.execute(f"DELETE FROM {table}")  # noqa: S608  names of our own
-            self._taken = [], [], 0
 
     @contextmanager
     def anew(self) -> Iterator[Copies]:
@@ -184,7 +180,6 @@ class Copies:
         """Claim what the other one does, and nothing else: all or nothing."""
         with self._lock, self._told():
             other._db.backup(self._db)
-            self._taken = [], [], 0
 
     # -- what is claimed
 
@@ -204,20 +199,17 @@ class Copies:
             db.executemany("INSERT OR IGNORE INTO temp.said VALUES (?, ?)", ((row.kind, row.value) for row in rows))
             shared = db.execute(_SHARED).fetchall()
             before = {key: _firsts(db, *key) for key in shared}
-            leaving = [stand for row in db.execute(_TOUCHED) for stand in crowds.stands(*row)]
             db.execute("DELETE FROM claims WHERE number IN (SELECT number FROM temp.touched)")
             db.execute("DELETE FROM listings WHERE number IN (SELECT number FROM temp.touched)")
             db.executemany("INSERT INTO claims VALUES (?, ?, ?, ?, ?, ?, ?)", (row[:7] for row in rows))
-            about = [(number, *_about(each), *_voices(each)) for number, each in enumerate(listed, last + 1)]
-            db.executemany("INSERT INTO listings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", about)
-            lined = crowds.move(db, leaving, list(_standing(listed, last + 1)))
+            about = [(number, *_about(each)) for number, each in enumerate(listed, last + 1)]
+            db.executemany("INSERT INTO listings VALUES (?, ?, ?, ?, ?)", about)
             for key in shared:
                 most = _affected(key[0], changed=before[key] != _firsts(db, *key))
                 db.execute(_OTHERS, (*key, last, most))
             db.execute("DELETE FROM cursors")
             if cursor is not None:
                 db.execute("INSERT INTO cursors VALUES (?, ?)", cursor)
-            self._taken = list(registrations), lined, _version(db)
 
     def waiting(self) -> list[str]:
         """Registrations of which something else is to be told, some of them."""
@@ -247,52 +239,22 @@ class Copies:
     def marks(self, registrations: Iterable[str]) -> dict[str, Marks]:
         """What follows for the listings of these registrations, by their ids; of those left out, nothing."""
         found: dict[str, Marks] = {}
-        numbers: dict[int, str] = {}
-        registrations, (taken, lined, version) = list(registrations), self._taken
         with self._lock, self._told():
-            days = ages.known(self._db)
-            for registration in registrations:
-                for row in self._db.execute(_OF_REGISTRATION, (registration,)).fetchall():
-                    number, listing, owner, flags, told_by, day = row
-                    numbers[number] = listing
+            for registration in list(registrations):
+                for number, listing, owner, flags in self._db.execute(_OF_REGISTRATION, (registration,)).fetchall():
                     own = listing, registration, owner, flags
                     rows = [_Row._make((*row, *own)) for row in self._db.execute(_COMMON, (number,))]
-                    age = ages.age(day, days.get(told_by))
-                    if rows or age:
-                        found[listing] = (_marks(self._db, rows) if rows else NONE)._replace(age=age)
-            # what was just taken, as nearly always, is not looked for once more
-            known = registrations == taken and version == _version(self._db)
-            stands = lined if known else crowds.lined(self._db, list(numbers))
-            for number, (crowded, named, quiet) in crowds.beyond(self._db, stands).items():
-                mine = found.get(numbers[number], NONE)
-                found[numbers[number]] = mine._replace(crowded=crowded, named=named, quiet=quiet)
+                    if rows:
+                        found[listing] = _marks(self._db, rows)
         return found
 
-    def grow(self, days: Mapping[str, int]) -> None:
-        """The newest blocks of chains are of these days (since 1970) from now on; listings that are older or younger
-        for it wait, as after `take`."""
-        with self._writing() as db:
-            ages.grow(db, days)
 
-    def days(self) -> dict[str, int]:
-        """The days of chains for which the marks are told."""
-        with self._lock, self._told():
-            return ages.known(self._db)
-
-
-_TOUCHED = "SELECT number, voices FROM temp.touched CROSS JOIN listings USING (number)"
-_OF_REGISTRATION = "SELECT number, listing, owner, flags, told_by, day FROM listings WHERE registration = ?"
+_OF_REGISTRATION = "SELECT number, listing, owner, flags FROM listings WHERE registration = ?"
 _COMMON = """
 SELECT kind, value, rank, time, chain, place, number FROM claims c WHERE number = ? AND 2 = (
   SELECT COUNT(*) FROM (SELECT 1 FROM claims o WHERE o.kind = c.kind AND o.value = c.value LIMIT 2))
 """
 """The claims of a listing that are not its alone."""
-
-
-def _version(db: sqlite3.Connection) -> int:
-    """Another number after every change by other processes."""
-    (found,) = db.execute("PRAGMA data_version").fetchone()
-    return int(found)
 
 
 def _claims(document: Document) -> bool:
@@ -304,21 +266,6 @@ def _about(document: Document) -> tuple[str, str, str, int]:
     likeness = document.likeness or NOTHING
     flags = _NAMED * likeness.named | _AT_HOME * (likeness.rank == 0)
     return document.id, document.registration, likeness.owner, flags
-
-
-def _voices(document: Document) -> tuple[str, str, int | None]:
-    """What it says of crowds, packed; and the chain and the day since when it has had its name."""
-    likeness = document.likeness or NOTHING
-    since = next((claim.since for claim in likeness.claims if claim.kind == NAME), None)
-    named = (document.chain, None) if since is None else (since.chain, ages.day(since.time))
-    return crowds.pack(likeness.voices), *named
-
-
-def _standing(listed: Iterable[Document], first: int) -> Iterator[crowds.Stand]:
-    """Where documents stand, under consecutive numbers."""
-    for number, document in enumerate(listed, first):
-        for value, since in voices.each((document.likeness or NOTHING).voices):
-            yield value, *since, number
 
 
 def _rows(document: Document, number: int) -> Iterator[_Row]:

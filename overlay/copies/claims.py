@@ -7,9 +7,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from overlay.copies import voices
-from overlay.copies.voices import Voice
-from overlay.search.text import fold
+from overlay.search.analysis import fold
 from overlay.texts import wording
 from parsers.cards import AgentCard, Server
 from parsers.hosts import url_host
@@ -43,16 +41,13 @@ class Claim(NamedTuple):
 
 class Likeness(NamedTuple):
     """All that is claimed for a listing. `rank` is 0 where the domain of the card's URL speaks for it, 1 where it is
-    verified otherwise, 2 where it is not; `named`: a domain names its very id, so that it is no copy (law 11). `voices`
-    are what it says with others, and `answers` is who answers for its name. It has been `worded` as it is since then
-    (`texts.wording`)."""
+    verified otherwise, 2 where it is not; `named`: a domain names its very id, so that it is no copy (law 11). It
+    has been `worded` as it is since then (`texts.wording`)."""
 
     claims: tuple[Claim, ...]
     rank: int = 2
     named: bool = False
     owner: str = ""
-    voices: tuple[Voice, ...] = ()
-    answers: str = ""
     worded: Since | None = None
 
 
@@ -74,13 +69,11 @@ class Tenure:
     def __init__(self) -> None:
         self._now: dict[str, dict[tuple[str, bytes], Since]] = {}
         self._cards: dict[tuple[str, bytes], Since] = {}
-        self._voices: dict[str, tuple[Voice, ...]] = {}
         self._wordings: dict[str, tuple[AgentCard | Server, Since]] = {}
 
     def say(self, subjects: Iterable[Subject], since: Since) -> None:
         """These are its listings from then on."""
         now: dict[str, dict[tuple[str, bytes], Since]] = {}
-        said: dict[str, tuple[Voice, ...]] = {}
         wordings: dict[str, tuple[AgentCard | Server, Since]] = {}
         for subject in subjects:
             id_ = subject.id
@@ -88,20 +81,18 @@ class Tenure:
             for key in claimed(subject):
                 is_card = key[0] == CARD
                 claims[key] = self._cards.setdefault((id_, key[1]), since) if is_card else before.get(key, since)
-            said[id_] = voices.since(since, voices.said(subject), self._voices.get(id_, ()))
             card, worded = self._wordings.get(id_, (subject.card, since))
             same = card is subject.card or wording(card) == wording(subject.card)
             wordings[id_] = subject.card, worded if same else since
-        self._now, self._voices, self._wordings = now, said, wordings
+        self._now, self._wordings = now, wordings
 
     def likeness(self, subject: Subject) -> Likeness:
         """What one of its listings claims now."""
         id_ = subject.id
         mine = tuple([Claim(kind, value, since) for (kind, value), since in self._now.get(id_, {}).items()])
         named = subject.badge is not None and subject.badge.by in ("name", "dns") and subject.verified
-        answers = voices.answering(subject)
-        said, (_, worded) = self._voices.get(id_, ()), self._wordings.get(id_, (None, None))
-        return Likeness(mine, rank(subject), named, subject.state.owner or "", said, answers, worded)
+        _, worded = self._wordings.get(id_, (None, None))
+        return Likeness(mine, rank(subject), named, subject.state.owner or "", worded)
 
 
 def rank(subject: Subject) -> int:

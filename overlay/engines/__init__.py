@@ -1,24 +1,30 @@
-"""Where search plugs in: one file an engine, chosen by the scheme of `A2B_SEARCH`, imported only then."""
+"""Where search plugs in: one module an engine, chosen by the scheme of `A2B_SEARCH`, imported only then.
+
+An engine holds one index in one folder: it stores documents, finds those that a plan and filters ask for, and scores
+them by its own BM25. Planning, the second stage of ranking, suggestions and the promotion of a rebuilt index are the
+same for all (`overlay.index`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from indexer.settings import masked
-from overlay.query import Hits, Query
 
 if TYPE_CHECKING:
     from overlay.document import Document
-    from overlay.search.vocabulary import Vocabulary
-
-_Found = TypeVar("_Found")
+    from overlay.query import Query
+    from overlay.search.planner import QueryPlan
+    from overlay.search.records import LazyRecord, Record
+    from overlay.search.rerank import Scored
+    from overlay.search.term_dictionary import TermDictionary
 
 
 class EngineError(Exception):
-    """An index cannot be used as asked; the message says what to do."""
+    """An index cannot be used as configured; the message says what to do."""
 
 
 class BusyError(EngineError):
@@ -26,7 +32,7 @@ class BusyError(EngineError):
 
 
 class UnavailableError(EngineError):
-    """The index is somewhere else, and does not answer for now: worth another try later."""
+    """The index is on another machine that does not answer for now: worth another try later."""
 
 
 class UnknownEngineError(EngineError):
@@ -45,101 +51,81 @@ def is_further(one: Cursor | None, other: Cursor | None) -> bool:
     return one is not None and other is not None and one.epoch == other.epoch and one.seq > other.seq
 
 
-class Renewal(NamedTuple):
-    """How far an index that is made anew has come: registrations carried, of how many."""
+class Row(NamedTuple):
+    """A result: its place in the order, its score (0.0 in other orders than relevance), its record, and what stage two
+    computed for it (`rerank.Scored`)."""
 
-    done: int
-    of: int
+    key: tuple[Any, ...]
+    score: float
+    record: Record | LazyRecord
+    scored: Scored | None = None
 
 
-class Suggestion(NamedTuple):
-    """A completion: the text to show, what it is (`listing`, `skill`, `tag`), and the listing's id if it is one."""
+class Matches(NamedTuple):
+    """The results of a search: those between two places of the order, how many there are in all, how many of them hold
+    all words, and for each facet how many results have each value."""
 
-    text: str
-    kind: str
-    id: str | None = None
+    rows: list[Row]
+    total: int
+    matched: int
+    facets: dict[str, dict[str, int]]
+
+
+NO_MATCHES = Matches([], 0, 0, {})
 
 
 class Engine(Protocol):
-    """A search index: a projection of the store, disposable, with its own cursor."""
-
-    name: str
+    """One search index: a projection of the store, disposable, with its own cursor. One process writes; others may read
+    the same folder and see each commit. Safe to call from several threads."""
 
     def cursor(self) -> Cursor | None:
-        """Where this index stands, None when it is new or was left unusable (then it wants a rebuild)."""
+        """How far this index has read; None when it is new, cleared or damaged (then it wants a rebuild)."""
         ...
 
-    def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
-        """Forget all documents of `registrations`, add `documents`, and remember `cursor`: all or nothing, durably.
-
-        When it returns, searches see the new state.
-        """
+    def write(self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None) -> None:
+        """Remove all documents of `registrations` (None: of all), add `documents`, and store `cursor`: all or nothing,
+        durably. When it returns, searches see the new state. Raises BusyError and EngineError."""
         ...
 
-    def clear(self) -> None:
-        """Forget everything, the cursor too."""
+    def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
+        """Find what a plan and the filters of a query ask for, and read the results from place `start` to `stop`."""
         ...
 
-    def search(self, query: Query) -> Hits:
-        """Answer a query. Never raises for a query that `Query` can express."""
-        ...
-
-    def suggest(self, text: str, limit: int) -> list[Suggestion]:
-        """Completions of what is being typed, the best first."""
-        ...
-
-    def consult(self, look: Callable[[Vocabulary], _Found]) -> _Found:
-        """What a function finds in the words in use; they do not change meanwhile."""
+    def terms(self) -> TermDictionary:
+        """The words of the listings that a plain search finds."""
         ...
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
         """The stored item of a current listing, None when there is none."""
         ...
 
-    def count(self) -> int:
-        """Number of current documents (listings, whatever their status)."""
-        ...
-
-    def renewing(self) -> AbstractContextManager[Engine]:
-        """An empty index beside this one, which goes on answering and being fed: to be filled and then shown, and
-        removed where it is not. Raises BusyError while another process makes one."""
-        ...
-
-    def show(self, fresh: Engine, *, back: bool = False) -> bool:
-        """Let an index that was made beside this one answer in its place, in all processes, at one stroke and durably;
-        False, and nothing is done, where this one has read further, unless the new one is to go `back`."""
-        ...
-
-    def tell(self, done: int, of: int) -> None:
-        """Say, to all processes, how far the index is that is being made beside this one; only while `renewing`."""
-        ...
-
-    def renewal(self) -> Renewal | None:
-        """How far the index is that some process makes beside this one; None where none does, or has not said yet."""
-        ...
-
-    def tidy(self) -> None:
-        """Remove what was being made beside this one when a process was killed; not what another one is making."""
-        ...
-
     def close(self) -> None:
-        """Release files and locks; the object is not used afterwards."""
+        """Finish merging, and release files and locks; the object is not used afterwards."""
         ...
 
 
-ENGINES = {
-    "tantivy": "overlay.engines.tantivy",
-    "whoosh": "overlay.engines.whoosh",
-}
+class EngineModule(Protocol):
+    """A module of an engine."""
+
+    LAYOUT: str
+    """The name of folders that it can read, `<name>-<number>`: a new layout gets a new number."""
+
+    SLOW: bool
+    """Whether a search takes so long that it is answered in a thread."""
+
+    def open_engine(self, folder: Path, *, make: bool) -> Engine:
+        """Open the index in a folder; with `make`, a new one where there is none, or none that can be read. Raises
+        OSError or ValueError when it cannot be made or read."""
+        ...
+
+
+ENGINES = {"tantivy": "overlay.engines.tantivy", "whoosh": "overlay.engines.whoosh"}
 """The scheme of `A2B_SEARCH` and the module that serves it, imported only when it is chosen."""
 
 
-def open_engine(url: str) -> Engine:
-    """Open the index that a URL `<scheme>:<path>` names, making it when there is none.
-
-    Raises UnknownEngineError for another scheme or no path, OSError when the folder cannot be made or read.
-    """
+def engine_module(url: str) -> tuple[EngineModule, Path]:
+    """The module and the folder that a URL `<scheme>:<path>` names. Raises UnknownEngineError."""
     scheme, colon, path = url.partition(":")
     if not colon or scheme not in ENGINES or not path:
-        raise UnknownEngineError(f"{masked(url)!r} names no index: say tantivy:PATH or whoosh:PATH")
-    return cast("Engine", import_module(ENGINES[scheme]).open_engine(path))
+        raise UnknownEngineError(f"{masked(url)!r} names no index: use tantivy:PATH or whoosh:PATH")
+    return cast("EngineModule", import_module(ENGINES[scheme])), Path(path)

@@ -37,7 +37,7 @@ class Counted:
     ) -> Hits:
         """What `found` answers, with facets of these names: counted by it, or before; none, {}, where counting takes
         too long, as it may with a million listings."""
-        alike = query._replace(limit=0, offset=0, after=None, moved=False, sort="relevance", descending=None, facets=())
+        alike = query._replace(limit=0, offset=0, after=None, sort="relevance", descending=None, facets=())
         key = (index, alike)
         if (known := self._known.get(key)) is not None:
             self._known.move_to_end(key)

@@ -10,9 +10,9 @@ from overlay.api.params import SEARCH
 from overlay.pages.links import Pairs, adding, link, name_of, named, setting, without
 from overlay.periods import per
 from overlay.query import Query
-from overlay.search import asked_words
+from overlay.search import query_syntax
+from overlay.search.facets import prices_it, without_own
 from overlay.search.facts import MOST_VALUES
-from overlay.search.widening import prices_it, without_own
 
 TITLES = {
     "type": "What", "skillId": "Skill", "acceptedCurrency": "Takes", "interval": "Paid", "tag": "Tag",
@@ -105,7 +105,7 @@ def _unchosen(given: Pairs, name: str, value: str) -> Pairs:
         return without(given, name)
     if not kind:
         return rest
-    return [(key, asked_words.without(said, kind, value) if name_of(key) == "q" else said) for key, said in rest]
+    return [(key, query_syntax.without(said, kind, value) if name_of(key) == "q" else said) for key, said in rest]
 
 
 def _chosen(query: Query, name: str) -> tuple[str, ...]:

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
-from overlay.engines import Engine
+from overlay.search.analysis import stem
 from overlay.search.highlighting import Range, at, highlights
-from overlay.search.meaning import Meaning, meanings
+from overlay.search.planner import QueryPlan
 from overlay.search.spans import spans
-from overlay.search.text import stem
 from overlay.visible import visible
 
 Places = Mapping[str, tuple[Range, ...]]
@@ -20,12 +19,9 @@ Places = Mapping[str, tuple[Range, ...]]
 Finder = Callable[[Mapping[str, Any]], Places]
 
 
-def finder(engine: Engine, text: str) -> Finder:
-    """What finds the places of a question in items, read once as the index understands it."""
-    words: tuple[Meaning, ...] = ()
-    if text.strip():
-        words = engine.consult(lambda vocabulary: meanings(text, vocabulary))
-    return lambda item: {each.pointer: each.ranges for each in highlights(item, words)} if words else {}
+def finder(plan: QueryPlan) -> Finder:
+    """What finds the places of a question's words in items."""
+    return lambda item: {each.pointer: each.ranges for each in highlights(item, plan)} if plan.groups else {}
 
 
 def marked(text: str, places: Iterable[Range]) -> Markup:

@@ -23,8 +23,8 @@ from overlay.api.extras import AGAIN, UNMADE
 from overlay.api.page import next_cursor
 from overlay.api.params import MAX_LIMIT, MAX_OFFSET, SORT_WORDS, pairs
 from overlay.api.problems import BadRequestError, Fault
-from overlay.engines import Engine
 from overlay.exchange import Exchange
+from overlay.index import SearchIndex
 from overlay.pages.amounts import FAMILIAR, About, about, short
 from overlay.pages.badges import explained
 from overlay.pages.cards import Result, drawn, result
@@ -38,6 +38,7 @@ from overlay.pages.rendering import html_answer, page_etag, render, wants_json
 from overlay.pages.ways_out import ways_out
 from overlay.ports import Services
 from overlay.query import Cheapest, Hit, Hits, Query
+from overlay.search.planner import ALL
 
 LONGEST = 4_096
 """Characters of a query string that the page answers: it repeats them in every link. /v1/search reads more."""
@@ -51,7 +52,7 @@ SIGN_BYTES = 64
 _FAULTS = 20
 """Faults of a search that are told."""
 
-_COUNTED: WeakKeyDictionary[Engine, Counted] = WeakKeyDictionary()
+_COUNTED: WeakKeyDictionary[SearchIndex, Counted] = WeakKeyDictionary()
 
 _UNMADE = (Fault("unmade", UNMADE),)
 _UNCOUNTED = Fault("uncounted", "the filters to choose from are not shown: to count what they leave takes too long now")
@@ -173,7 +174,7 @@ def _made(
     """The page with cards of at most so many bytes, and at most so many logos on them."""
     asked, hits = outcome.asked, outcome.hits
     shown = hits.hits if hits and asked and not asked.beyond else ()
-    places = finder(services.engine, asked.query.text if asked and shown else "")
+    places = finder(hits.plan if hits and shown else ALL)
     cards, results = _cards(services, shown, places, room, logos)
     form = {name: next(iter(named(given, name)), "") for name in _FIELDS}
     used = chips(given)

@@ -10,7 +10,7 @@ from overlay.pages.links import Pairs, link, setting, without
 
 if TYPE_CHECKING:
     from overlay.api.asked import Asked
-    from overlay.engines import Engine
+    from overlay.index import SearchIndex
 
 
 class WayOut(NamedTuple):
@@ -22,7 +22,7 @@ class WayOut(NamedTuple):
     total: int
 
 
-def ways_out(engine: Engine, given: Pairs, asked: Asked) -> list[WayOut]:
+def ways_out(engine: SearchIndex, given: Pairs, asked: Asked) -> list[WayOut]:
     """Other spellings first, then the filters that emptied the answer, those in the words left to their typist."""
     found = helped(engine, asked)
     ways = [

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from overlay.copies import HERE
-
 if TYPE_CHECKING:
     from overlay.document import Document
     from overlay.query import Query
 
 LISTED = frozenset(("live", "pending"))
+HERE = "=here"
+"""As no chain is named: the view of a search for domains, in which only listings of the same domain and on the same
+chains are hidden as copies."""
 FACET_FIELDS = {
     "type": "kind",
     "skillId": "skill",
@@ -24,6 +25,7 @@ FACET_FIELDS = {
 }
 """The facets of a query and what they count."""
 MOST_VALUES = 50  # of a facet
+MAX_TRIED = 1_000  # values of a facet that an engine counts
 EXACT = 10_000  # the largest total that is told exactly
 
 
@@ -140,7 +142,7 @@ def unwanted(query: Query) -> list[str]:
     return [f"{name}:{value}" for name, values in named for value in values]
 
 
-def standing(query: Query) -> Iterator[tuple[str, ...]]:
+def selection(query: Query) -> Iterator[tuple[str, ...]]:
     """As `wanted`: of what status a document is, and that it is the current one, or of the chain `as_of` is about."""
     yield ("current",) if query.as_of is None else (f"home:{query.height_chain}",)
     if query.statuses:

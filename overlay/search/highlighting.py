@@ -1,66 +1,71 @@
-"""Where an item says what was asked for: ranges in its texts, to be marked by who shows them."""
+"""Where an item holds the words of a question: ranges in its texts, to be marked by who shows them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from overlay.search.meaning import Meaning
-from overlay.search.said import fields
+from overlay.search.analysis import stem
+from overlay.search.planner import QueryPlan
 from overlay.search.spans import Span, spans
-from overlay.search.text import stem
 
 MOST_LETTERS = 16_384
 """Characters of an item that are looked through: the time for a page of a hundred stays under half a second."""
 MOST_RANGES = 100
-"""Ranges that are told of an item."""
+"""Ranges of an item."""
 
 Range = tuple[int, int]
+_OF_SERVERS = ("keywords", "tools", "prompts", "resources")
 
 
 class Marked(NamedTuple):
-    """A text of an item by its RFC 6901 pointer, and the stretches that say what was asked for: from, until before, in
-    code points; in order, apart from each other."""
+    """A text of an item by its RFC 6901 pointer, and the stretches that hold words of a question: from, until before,
+    in code points; in order, apart from each other."""
 
     pointer: str
     ranges: tuple[Range, ...]
 
 
-def highlights(item: Mapping[str, Any], asked: Iterable[Meaning]) -> list[Marked]:
-    """The texts in which a question's words stand, the summary among them. What stands for a word only together with
-    other terms counts where an item says them all."""
-    readings = [reading.terms for meaning in asked for reading in meaning.readings]
-    wanted = {term for terms in readings for term in terms}
-    found = list(_standing(item, wanted)) if wanted else []
-    held = {stem(span.word) for _, here in found for span in here}
-    counting = {term for terms in readings if held.issuperset(terms) for term in terms}
+def highlights(item: Mapping[str, Any], plan: QueryPlan) -> list[Marked]:
+    """The texts that hold a question's words, the summary among them."""
+    wanted = {each.term for group in plan.groups for each in group.alternatives}
     marked: list[Marked] = []
-    left = MOST_RANGES
-    for pointer, here in found:
-        ranges = _merged(span for span in here if stem(span.word) in counting)[:left]
+    letters, left = MOST_LETTERS, MOST_RANGES
+    for pointer, text in texts(item) if wanted else ():
+        if letters <= 0 or left <= 0:
+            break
+        ranges = _merged(span for span in spans(text[:letters]) if stem(span.word) in wanted)[:left]
+        letters -= len(text)
         left -= len(ranges)
         if ranges:
             marked.append(Marked(pointer, tuple(ranges)))
     return marked
 
 
-def _standing(item: Mapping[str, Any], wanted: set[str]) -> Iterator[tuple[str, list[Span]]]:
-    left = MOST_LETTERS
-    for pointer, text in _texts(item):
-        if left <= 0:
-            return
-        here = [span for span in spans(text[:left]) if stem(span.word) in wanted]
-        left -= len(text)
-        if here:
-            yield pointer, here
+def texts(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The texts of an item that are searched, by pointer, and its summary."""
+    for name in ("name", "summary", "description"):
+        if item.get(name):
+            yield f"/{name}", item[name]
+    yield from _list("/tags", item.get("tags", ()))
+    for number, skill in enumerate(item.get("skills", ())):
+        here = f"/skills/{number}"
+        for name in ("name", "id", "description") if skill.get("name") != skill["id"] else ("name", "description"):
+            if skill.get(name):
+                yield f"{here}/{name}", skill[name]
+        yield from _list(f"{here}/tags", skill.get("tags", ()))
+        yield from _list(f"{here}/examples", skill.get("examples", ()))
+    if item.get("type") == "tool":
+        if "serverName" in item:
+            yield "/serverName", item["serverName"]
+        for name in _OF_SERVERS:
+            yield from _list(f"/{name}", item.get(name, ()))
+    for key, text in (item.get("provider") or {}).items():
+        yield f"/provider/{key.replace('~', '~0').replace('/', '~1')}", text
 
 
-def _texts(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    searched = fields(item)
-    yield searched[0].pointer, searched[0].text
-    if item.get("summary"):
-        yield "/summary", item["summary"]
-    yield from ((pointer, text) for pointer, _, text in searched[1:])
+def _list(pointer: str, values: Iterable[str]) -> Iterator[tuple[str, str]]:
+    return ((f"{pointer}/{at}", text) for at, text in enumerate(values))
 
 
 def _merged(found: Iterable[Span]) -> list[Range]:

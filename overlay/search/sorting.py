@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from overlay.search.text import fold
+from overlay.search.analysis import fold
 
 if TYPE_CHECKING:
     from overlay.document import Document
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 _HEIGHT_BITS = 30
 _HEIGHT_MOST = (1 << _HEIGHT_BITS) - 1
 _TIME_MOST = 2**33 - 1
-_LARGEST = 2**63 - 1
 _NAME = 100
 
 
@@ -26,12 +25,6 @@ def newest(document: Document) -> int:
 def made(document: Document) -> int:
     """Larger for later first records."""
     return _moment(document.created_time, document.created_height, document.id)
-
-
-def seniority(document: Document) -> int:
-    """Larger for those who have said longer what they say; the least for what is unconfirmed, or one of a crowd."""
-    since = document.senior_since
-    return _by_id(document.id) if since is None else _LARGEST - (min(max(since, 0), _TIME_MOST - 1) << _HEIGHT_BITS)
 
 
 def _moment(time: int | None, height: int | None, id_: str) -> int:
@@ -69,18 +62,29 @@ def is_descending(query: Query) -> bool:
 LATEST = "latest"
 _DOWNWARD = frozenset({"relevance", "updated", "created"})
 _SHAPES: dict[str, tuple[tuple[type, ...], ...]] = {
-    "relevance": ((int, int, str),),
-    LATEST: ((int, int, str),),
-    "updated": ((int, str),),
-    "created": ((int, str),),
-    "name": ((str,),),
-    "price": ((int, str, str, str), (int, str)),
+    "relevance": ((int, float, str), (int, int, str)),
+    "updated": ((int, int, str),),
+    "created": ((int, int, str),),
+    "name": ((int, str),),
+    "price": ((int, int, str, str, str), (int, int, str)),
 }
+_Key = tuple[Any, ...]
+
+
+def follows(query: Query, key: _Key, after: _Key) -> bool:
+    """Whether a sort key comes after another one in the order of a query."""
+    first = 2 if query.sort == "price" else 1  # these go up in both directions
+    if query.sort != "relevance" and key[:first] != after[:first]:
+        return bool(key[:first] > after[:first])
+    return bool(key < after if is_reversed(query) else key > after)
+
+
 _AMOUNT = re.compile(r"[0-9]{4,120}")
 
 
 def is_key(sort: str, key: tuple[Any, ...]) -> bool:
-    """Whether a key, which comes back from a stranger, can have been given out for an order."""
-    if tuple(map(type, key)) not in _SHAPES[sort]:
+    """Whether a key, which comes back from a client, can be one of an order. Its first element is 0 for a listing that
+    holds all words, 1 for another one (by relevance: for one beyond the candidates of stage two)."""
+    if tuple(map(type, key)) not in _SHAPES[sort] or key[0] not in (0, 1):
         return False
-    return sort != "price" or (key[0] == 1 if len(key) == 2 else key[0] == 0 and bool(_AMOUNT.fullmatch(key[2])))
+    return sort != "price" or (key[1] == 1 if len(key) == 3 else key[1] == 0 and bool(_AMOUNT.fullmatch(key[3])))

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
-from overlay.search.text import JOINER, MAX_PARTS, MAX_WORD, compounds_of, fold, pieces
+from overlay.search.analysis import JOINER, MAX_PARTS, MAX_WORD, compounds_of, fold, pieces
 
 
 class Span(NamedTuple):

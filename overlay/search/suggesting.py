@@ -1,93 +1,104 @@
-"""Completions while typing: names of listings, skills and tags that hold the words typed, the last as a beginning.
+"""Completions while typing: names of listings, skills, tags and words that complete the last word of a text.
 
-The same for every engine, which only looks up exact terms for it.
+A completion after other words is one that is found together with them: the listings that hold all words, the last as a
+prefix, are looked up, and what completes the text is read from the best of them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
-from overlay.engines import Suggestion
-from overlay.search.facts import tags
-from overlay.search.text import asked, stem, words
+from overlay.query import Suggestion
+from overlay.search.analysis import query_words, stem, words
+from overlay.search.planner import Alternative, Group, QueryPlan
+from overlay.search.term_dictionary import TermDictionary
 
-if TYPE_CHECKING:
-    from overlay.document import Document
+MAX_WORDS, MAX_COMPLETIONS = 8, 12
+MAX_LISTINGS = 60
+"""Listings that completions are read from."""
+LONGEST = 100
+"""Characters of a completion."""
 
-_MOST_WORDS, _MOST_BEGINNINGS, _MOST_HINTS = 8, 12, 60
-_LONGEST = 100  # characters of a text that is shown
 
+class Result(Protocol):
+    """A result of an engine (`overlay.engines.Row`)."""
 
-class Hinting(Protocol):
-    """What an engine looks up, among the listings that a plain search finds."""
-
-    def completions(self, beginning: str, limit: int) -> list[str]:
-        """The commonest words that begin so (`Vocabulary.completions`)."""
-        ...
-
-    def beginning(self, prefix: str, limit: int) -> list[tuple[str, int]]:
-        """The hints that begin so and how many listings have each, the commonest first, then in order. Counts may still
-        hold listings that are gone."""
-        ...
-
-    def is_given(self, hint: str) -> bool:
-        """Whether a listing has a hint."""
-        ...
-
-    def named(self, every: list[str], either: list[str], limit: int) -> list[tuple[str, bytes]]:
-        """Ids and items of listings in whose names stand all words of the first list and one of the second; the newest
-        first (`sorting.newest`), then by id."""
+    @property
+    def record(self) -> Any:
+        """Its record (`search.records.Record`)."""
         ...
 
 
-def hints(document: Document) -> Iterator[str]:
-    """Every skill name and tag under each of its words: the word, `skill` or `tag` and the text, joined by NUL. None of
-    who is one of a crowd: what is completed is not to be had by saying it often."""
-    if document.crowded:
-        return
-    texts = {("skill", skill.name or skill.id) for skill in document.skills} | {("tag", tag) for tag in tags(document)}
-    for kind, text in sorted(texts):
-        shown = text[:_LONGEST].replace("\0", "")
-        for word in dict.fromkeys(words(shown)):
-            yield f"{word}\0{kind}\0{shown}"
+Find = Callable[[QueryPlan, int], Sequence[Result]]
+"""The best results of a plan, so many at most."""
 
 
-def name_words(document: Document) -> list[str]:
-    """The words of a name by which it is completed, each once: none of who is one of a crowd, nor those that many names
-    had before."""
-    if document.crowded:
-        return []
-    return [word for word in dict.fromkeys(words(document.name)) if stem(word) not in document.quiet]
-
-
-def suggest(index: Hinting, text: str, limit: int) -> list[Suggestion]:
-    """Tags and skills by how many listings have them, then the newest listings, at most `limit` in all; what begins as
-    was typed comes before what holds it later, so that a card with many skills pushes no name out of sight."""
-    typed = [part for compound in asked(text)[:_MOST_WORDS] for part in compound.parts]
+def suggest(text: str, limit: int, terms: TermDictionary, find: Find) -> list[Suggestion]:
+    """At most `limit` completions: tags and skills, the commonest first, then names; of these, those that begin as the
+    text does come first. Half of the places are left to names, and what is left over goes to words."""
+    typed = [part for compound in query_words(text)[:MAX_WORDS] for part in compound.parts]
     if not typed or limit <= 0:
         return []
-    last = [typed[-1], *index.completions(typed[-1], _MOST_BEGINNINGS)]
-    hinted = _hinted(index, typed[:-1], last, limit)
-    named = [
-        Suggestion(str(json.loads(item).get("name", "")), "listing", id_)
-        for id_, item in index.named(typed[:-1], last, limit)
-    ]
-    room = max(limit - len(named), (limit + 1) // 2)
+    *before, prefix = typed
+    completions = [prefix, *terms.completions(prefix, MAX_COMPLETIONS)]
+    groups = [_group(word, [word]) for word in before] + [_group(prefix, completions)]
+    rows = find(QueryPlan(tuple(groups), all_words=True), MAX_LISTINGS)
+    items = [(row.record.id, json.loads(row.record.item)) for row in rows]
+    names = [Suggestion(item["name"], "listing", id_) for id_, item in items if _completes(item["name"], typed)]
+    labels = _commonest(items, typed)
+    room = max(limit - len(names), (limit + 1) // 2)
     begun = " ".join(typed)
-    return sorted((hinted[:room] + named)[:limit], key=lambda each: not " ".join(words(each.text)).startswith(begun))
+    found = sorted((labels[:room] + names)[:limit], key=lambda each: not " ".join(words(each.text)).startswith(begun))
+    taken = {each.text.casefold() for each in found}
+    return [*found, *_words(items, before, completions, taken)][:limit]
 
 
-def _hinted(index: Hinting, typed: list[str], last: list[str], limit: int) -> list[Suggestion]:
-    """Skills and tags that hold a word that was begun, the commonest first; none that no listing has any more."""
-    found: dict[tuple[str, str], Suggestion] = {}
-    begun = [each for word in last for each in index.beginning(f"{word}\0", _MOST_HINTS)]
-    for hint, _ in sorted(begun, key=lambda pair: (-pair[1], pair[0])):
-        _, kind, shown = hint.split("\0")
-        folded = list(words(shown))
-        if all(any(word.startswith(part) for word in folded) for part in typed) and index.is_given(hint):
-            found.setdefault((kind, shown.casefold()), Suggestion(shown, kind))
-        if len(found) == limit:
-            break
-    return list(found.values())
+def _group(word: str, surfaces: Sequence[str]) -> Group:
+    alternatives = tuple(Alternative(term, 1.0, 1.0, "exact") for term in dict.fromkeys(map(stem, surfaces)))
+    return Group(word, alternatives, 1.0, 1.0)
+
+
+def _commonest(items: Sequence[tuple[str, Mapping[str, Any]]], typed: Sequence[str]) -> list[Suggestion]:
+    """Skills and tags that complete the text, those that most listings have first."""
+    counts: Counter[tuple[str, str]] = Counter()
+    shown: dict[tuple[str, str], str] = {}
+    for _, item in items:
+        labels = dict.fromkeys(
+            (kind, text[:LONGEST]) for kind, text in _labels(item) if _completes(text[:LONGEST], typed)
+        )
+        for kind, text in labels:
+            key = kind, text.casefold()
+            counts[key] += 1
+            shown.setdefault(key, text)
+    order = sorted(counts, key=lambda key: (-counts[key], key))
+    return [Suggestion(shown[key], key[0]) for key in order]
+
+
+def _labels(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for tag in item.get("tags", ()):
+        yield "tag", tag
+    for skill in item.get("skills", ()):
+        yield "skill", skill.get("name") or skill["id"]
+        for tag in skill.get("tags", ()):
+            yield "tag", tag
+
+
+def _completes(text: str, typed: Sequence[str]) -> bool:
+    """Whether a text holds words that begin as each of those typed."""
+    held = list(words(text))
+    return all(any(word.startswith(part) for word in held) for part in typed)
+
+
+def _words(
+    items: Sequence[tuple[str, Mapping[str, Any]]], before: Sequence[str], completions: Sequence[str], taken: set[str]
+) -> list[Suggestion]:
+    """The text with its last word completed, where a listing holds that word, the commonest first."""
+    counts: Counter[str] = Counter()
+    wanted = set(completions[1:])
+    for _, item in items:
+        counts.update(wanted.intersection(words(" ".join((item["name"], item.get("description", ""))))))
+    found = [" ".join((*before, word)) for word in completions if counts[word]]
+    return [Suggestion(text, "word") for text in found if text not in taken]

@@ -12,7 +12,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from overlay.engines import ENGINES, open_engine
+from overlay.engines import ENGINES
+from overlay.index import open_index
 from overlay.query import Query
 from tests.bench.bench_search import SHARED, Questions, build, row, timed
 from tests.bench.listings import listings, offers_of
@@ -35,7 +36,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in ENGINES:
             url = f"{name}:{folder}/{name}"
-            with closing(open_engine(url)) as engine:
+            with closing(open_index(url)) as engine:
                 took = build(engine, documents)
             print(f"{name}: {offers:,} offers in {len(documents):,} listings")
             print(f"  built in {took:.1f} s, {size(url):.0f} MB")
@@ -45,7 +46,7 @@ def main() -> None:
 def measure(url: str, questions: Questions, share: float) -> None:
     """The table of one engine."""
     print(f"  {'milliseconds, by the wall clock':<44} {'p50':>9} {'p90':>9} {'p99':>9} {'most':>9}")
-    with closing(open_engine(url)) as engine:
+    with closing(open_index(url)) as engine:
         for _ in range(10):
             engine.search(Query(text=questions.misspelt()))
         for name, number, make in questions.kinds():

@@ -39,12 +39,13 @@ from overlay.api.app import create_app
 from overlay.api.server import create_runner
 from overlay.compact import encode
 from overlay.document import Document
-from overlay.engines import Cursor, Engine, Suggestion
+from overlay.engines import Cursor
+from overlay.index import SearchIndex
 from overlay.memory import rarely_collect
 from overlay.ports import Changes, Listing, Revision, Services
-from overlay.query import Cheapest, Hit, Hits, Query
-from overlay.search.ranking import texts
-from overlay.search.text import stem, words
+from overlay.query import Cheapest, Hit, Hits, Query, Suggestion
+from overlay.search.analysis import stem
+from overlay.search.forward import Analysed
 from parsers.cards import AgentCard, Kind
 from parsers.tx import Outpoint
 from tests.bench.listings import listings, offers_of
@@ -117,20 +118,21 @@ def questions(found: list[Document], seed: int = 7) -> Iterator[str]:
 
 def _words(document: Document) -> dict[str, str]:
     """The words of a listing that a question may hold, by their stems."""
-    found = {stem(word): word for _, text in texts(document) for word in words(text)}
+    found = {stem(word): word for word in Analysed.of(document).surfaces}
     return {term: word for term, word in found.items() if len(word) > 4 and word.isalpha()}
 
 
 class Canned:
     """An engine that finds the same 20 listings whatever it is asked."""
 
-    name = "canned"
+    name, slow = "canned", False
 
     def __init__(self, found: list[Document]) -> None:
         first = found[:20]
         cheapest = Cheapest("price-0", "0.5", "USD", "P1M")
-        self._hits = Hits(tuple(Hit(each.id, each.item, 12.345678, cheapest, (1.0, each.id)) for each in first), 1_234,
-                          ages=False)  # fmt: skip
+        self._hits = Hits(
+            tuple(Hit(each.id, each.item, 12.345678, cheapest, (1.0, each.id)) for each in first), 1_234, 1_234
+        )
 
     def cursor(self) -> Cursor | None:
         return Cursor("epoch", 1)
@@ -175,10 +177,10 @@ def _engine(name: str, found: list[Document], folder: Path) -> Any:
         return Canned(found)
     from overlay import engines
 
-    making: Engine = engines.open_engine(f"{name}:{folder / name}")
+    making: SearchIndex = engines.open_index(f"{name}:{folder / name}")
     making.replace([], found, Cursor("epoch", 1))
     making.close()
-    engine: Engine = engines.open_engine(f"{name}:{folder / name}")
+    engine: SearchIndex = engines.open_index(f"{name}:{folder / name}")
     if hold := getattr(engine, "hold", None):  # as a server does at its start
         hold()
     return engine

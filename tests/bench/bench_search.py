@@ -19,10 +19,12 @@ from decimal import Decimal
 from pathlib import Path
 
 from overlay.document import Document
-from overlay.engines import Cursor, Engine, open_engine
+from overlay.engines import Cursor
+from overlay.index import SearchIndex, open_index
 from overlay.query import FACETS, Query
-from overlay.search.ranking import weigh
-from overlay.search.vocabulary import Change, Vocabulary
+from overlay.search.analysis import stem
+from overlay.search.forward import Analysed
+from overlay.search.term_dictionary import TermChanges, TermDictionary
 from tests.bench.listings import listings, offers_of
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +56,7 @@ def row(name: str, took: list[float]) -> None:
     print(f"  {name:<44} {p50:>9.2f} {p90:>9.2f} {p99:>9.2f} {took[-1]:>9.2f}", flush=True)
 
 
-def build(engine: Engine, documents: list[Document]) -> float:
+def build(engine: SearchIndex, documents: list[Document]) -> float:
     """Fill an index as the feed does; seconds."""
     began = time.monotonic()
     for first in range(0, len(documents), BATCH):
@@ -69,12 +71,12 @@ class Questions:
 
     def __init__(self, documents: list[Document], seed: int = 7) -> None:
         self._chance = random.Random(seed)
-        change = Change()
+        changes = TermChanges()
         for document in documents:
-            levels, surfaces = weigh(document)
-            change.come(surfaces, levels)
-        self.vocabulary = Vocabulary()
-        self.vocabulary.apply(change.listings, change.rows())
+            surfaces = Analysed.of(document).surfaces
+            changes.count(surfaces, set(map(stem, surfaces)), 1)
+        self.vocabulary = TermDictionary()
+        self.vocabulary.apply(changes.listings, changes.rows())
         self.vocabulary = self.vocabulary.merged()
         most = max(2, len(documents) // 500)
         counts = self.vocabulary.counts().items()
@@ -122,7 +124,7 @@ class Questions:
         yield "all, by name", 20, lambda: Query(sort="name")
 
 
-def measure(engine: Engine, questions: Questions, share: float) -> None:
+def measure(engine: SearchIndex, questions: Questions, share: float) -> None:
     """The table of one engine; `share` of the full number of questions."""
     print(f"  {'milliseconds':<44} {'p50':>9} {'p90':>9} {'p99':>9} {'most':>9}")
     for _ in range(20):
@@ -134,7 +136,7 @@ def measure(engine: Engine, questions: Questions, share: float) -> None:
     row("completions of one to five letters", timed(lambda text=text: engine.suggest(text, 10) for text in begun))
 
 
-def visible(engine: Engine, documents: list[Document], changes: int) -> None:
+def visible(engine: SearchIndex, documents: list[Document], changes: int) -> None:
     """From a changed listing to an answer that shows it, by the wall clock."""
     numbers = iter(range(changes))
 
@@ -163,14 +165,14 @@ def main() -> None:
 def bench(url: str, documents: list[Document], offers: int, share: float) -> None:
     """Build one index and measure it."""
     folder = Path(url.partition(":")[2])
-    engine = open_engine(url)
+    engine = open_index(url)
     took = build(engine, documents)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
     print(f"{engine.name}: {offers:,} offers in {len(documents):,} listings")
     print(f"  built in {took:.1f} s, {size:.0f} MB on disk")
     engine.close()
     before = rss()
-    engine = open_engine(url)
+    engine = open_index(url)
     questions = Questions(documents)
     print(f"  {len(questions.vocabulary.counts()):,} words; opening adds {rss() - before:.0f} MB of memory")
     measure(engine, questions, share)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from overlay.api.asked import from_pairs
 from overlay.api.extras import extras, helped
 from overlay.document import Document
-from overlay.engines import Engine, open_engine
+from overlay.index import SearchIndex, open_index
 from overlay.query import Query
 from tests.bench.bench_search import SHARED, Questions, build, timed
 from tests.bench.listings import listings, offers_of
@@ -30,7 +30,7 @@ def row(name: str, calls: Calls) -> None:
     print(f"  {name:<52} {p50:>8.2f} {p95:>8.2f} {p99:>8.2f} {took[-1]:>8.2f}", flush=True)
 
 
-def typed(engine: Engine, questions: Questions) -> Iterator[tuple[str, Calls]]:
+def typed(engine: SearchIndex, questions: Questions) -> Iterator[tuple[str, Calls]]:
     """Completions."""
 
     def completing(text: str) -> Callable[[], object]:
@@ -41,7 +41,7 @@ def typed(engine: Engine, questions: Questions) -> Iterator[tuple[str, Calls]]:
     yield "completions of a word and one to five letters", [completing(text) for text in two]
 
 
-def asked(engine: Engine, questions: Questions, documents: list[Document]) -> Iterator[tuple[str, Calls]]:
+def asked(engine: SearchIndex, questions: Questions, documents: list[Document]) -> Iterator[tuple[str, Calls]]:
     """Operators and facets."""
 
     def asking(q: str, **more: str) -> Callable[[], object]:
@@ -64,7 +64,7 @@ def asked(engine: Engine, questions: Questions, documents: list[Document]) -> It
     )
 
 
-def told(engine: Engine, questions: Questions) -> Iterator[tuple[str, Calls]]:
+def told(engine: SearchIndex, questions: Questions) -> Iterator[tuple[str, Calls]]:
     """What stands beside the items, without the search itself."""
 
     def telling(q: str, **more: str) -> Callable[[], object]:
@@ -92,7 +92,7 @@ def main() -> None:
     given = parser.parse_args()
     documents = offers_of(listings(1, SHARED if SHARED.is_dir() else None), given.offers)
     with tempfile.TemporaryDirectory() as folder:
-        engine = open_engine(f"tantivy:{folder}")
+        engine = open_index(f"tantivy:{folder}")
         build(engine, documents)
         questions = Questions(documents)
         print(f"{engine.name}: {given.offers:,} offers in {len(documents):,} listings")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from overlay.engines import ENGINES, Engine, open_engine
+from overlay.engines import ENGINES
+from overlay.index import SearchIndex, open_index
 from tests.databases import store, writer
 
 __all__ = ["store", "writer"]
@@ -20,8 +21,8 @@ def engine_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def engine(engine_url: str) -> Iterator[Engine]:
+def engine(engine_url: str) -> Iterator[SearchIndex]:
     """A new index."""
-    opened = open_engine(engine_url)
+    opened = open_index(engine_url)
     yield opened
     opened.close()

@@ -8,7 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from overlay.document import Document
-from overlay.engines import Cursor, Engine
+from overlay.engines import Cursor
+from overlay.index import SearchIndex
 from overlay.query import Hits, Query
 from parsers.cards import Skill
 from parsers.offers import Offer, interval_key
@@ -50,16 +51,17 @@ def listing(id_: str, name: str = "Nameless", **more: Any) -> Document:
         "updated_height": height, "updated_time": time, "created_height": height, "created_time": time,
         "name": name, "skills": skills, "offers": offers,
     }  # fmt: skip
-    item = {"id": id_, "name": name, "said": more.pop("said", "")}
+    shown = [{"id": each.id, "name": each.name, "tags": list(each.tags)} for each in skills]
+    item = {"id": id_, "name": name, "tags": list(more.get("tags", ())), "skills": shown, "said": more.pop("said", "")}
     return Document(**(given | more), item=json.dumps(item).encode())
 
 
-def put(engine: Engine, *documents: Document, seq: int = 1) -> None:
+def put(engine: SearchIndex, *documents: Document, seq: int = 1) -> None:
     """Let an engine hold these documents of these registrations."""
     engine.replace([document.registration for document in documents], documents, Cursor(EPOCH, seq))
 
 
-def ask(engine: Engine, text: str = "", **query: Any) -> Hits:
+def ask(engine: SearchIndex, text: str = "", **query: Any) -> Hits:
     """Ask an engine; one value may stand for a tuple of one."""
     names = ("skills", "currencies", "intervals", "tags", "chains", "domains", "owners", "statuses", "facets")
     for name in names:
@@ -78,12 +80,17 @@ def ids(hits: Hits) -> list[str]:
     return [hit.id for hit in hits.hits]
 
 
-def found(engine: Engine, text: str = "", **query: Any) -> set[str]:
+def found(engine: SearchIndex, text: str = "", **query: Any) -> set[str]:
     """Which listings are found."""
     hits = ask(engine, text, **{"limit": 100, **query})
     listed = ids(hits)
     assert len(listed) == len(set(listed)) == hits.total
     return set(listed)
+
+
+def count(engine: SearchIndex) -> int:
+    """How many listings an index holds that are in a block, whatever their status, hidden copies among them."""
+    return ask(engine, statuses=(), updated_since=0, limit=0).total
 
 
 def names(documents: Sequence[Document]) -> set[str]:

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from overlay.api.asked import from_pairs
-from overlay.engines import Engine, open_engine
 from overlay.feed import Feed
+from overlay.index import SearchIndex, open_index
 from overlay.query import Hits, Query
 from tests.chainkit import ChainKit, agent, tool
 from tests.fakes import MemoryChain
@@ -26,7 +26,7 @@ from tests.strategies import History, histories
 ALL = ("live", "pending", "burned", "undecided")
 
 
-def ask(engine: Engine, height: int | None, chain: str = "demo", **more: Any) -> Hits:
+def ask(engine: SearchIndex, height: int | None, chain: str = "demo", **more: Any) -> Hits:
     query = {"statuses": ALL, "limit": 100, "facets": ("type", "status"), **more}
     return engine.search(Query(as_of=height, height_chain=chain if height is not None else None, **query))
 
@@ -52,7 +52,7 @@ def stood(registrations: list[Record]) -> dict[str, tuple[Any, ...]]:
     }  # fmt: skip
 
 
-def check(engine: Engine, chain: MemoryChain) -> None:
+def check(engine: SearchIndex, chain: MemoryChain) -> None:
     """Hold the answers for every height of the best chain against a reader that stopped there."""
     raws = [chain.raw(ref) for ref in chain.best]
     for height in range(len(raws)):
@@ -79,7 +79,7 @@ def test_any_history_of_forks_is_answered_as_each_height_stood(scheme: str, hist
     async def live() -> None:
         chain = MemoryChain()
         with tempfile.TemporaryDirectory() as folder:
-            engine = open_engine(f"{scheme}:{folder}/index")
+            engine = open_index(f"{scheme}:{folder}/index")
             with Indexing(f"sqlite:///{folder}/a2b.db", chain) as indexing:
                 feed = Feed(indexing.store, engine)
                 for start in range(0, len(history.arrivals), looks):
@@ -94,7 +94,7 @@ def test_any_history_of_forks_is_answered_as_each_height_stood(scheme: str, hist
     asyncio.run(live())
 
 
-async def test_a_reorg_changes_what_a_height_was(engine: Engine, tmp_path: Path) -> None:
+async def test_a_reorg_changes_what_a_height_was(engine: SearchIndex, tmp_path: Path) -> None:
     kit = ChainKit()
     listed, gone = kit.inscribe(agent("Alpha Router")), kit.inscribe(tool("clock"), "a2b-mcp")
     kit.mine(listed, gone)
@@ -125,7 +125,7 @@ async def test_a_reorg_changes_what_a_height_was(engine: Engine, tmp_path: Path)
         check(engine, chain)
 
 
-async def test_heights_are_those_of_one_chain(engine: Engine, tmp_path: Path) -> None:
+async def test_heights_are_those_of_one_chain(engine: SearchIndex, tmp_path: Path) -> None:
     kits = {name: ChainKit() for name in ("main", "side")}
     for name, kit in kits.items():
         kit.mine_empty(2 if name == "side" else 0)

@@ -17,37 +17,39 @@ from pathlib import Path
 import pytest
 
 from overlay.document import Document
-from overlay.engines import BusyError, Cursor, Engine, Suggestion, open_engine
+from overlay.engines import BusyError, Cursor
+from overlay.index import SearchIndex, open_index
+from overlay.query import Suggestion
 from parsers.cards import Skill
-from tests.contracts.listed import EPOCH, ask, found, ids, listing, price, put
+from tests.contracts.listed import EPOCH, ask, count, found, ids, listing, price, put
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_new_index_knows_nothing_and_says_so(engine: Engine) -> None:
+def test_a_new_index_knows_nothing_and_says_so(engine: SearchIndex) -> None:
     assert engine.cursor() is None
-    assert engine.count() == 0
+    assert count(engine) == 0
     assert engine.get("1") is None
     assert engine.suggest("a", 5) == []
     assert ids(ask(engine)) == ids(ask(engine, "anything at all", sort="price", facets="tag")) == []
 
 
-def test_replacing_forgets_all_documents_of_a_registration_and_no_others(engine: Engine) -> None:
+def test_replacing_forgets_all_documents_of_a_registration_and_no_others(engine: SearchIndex) -> None:
     tools = [listing(f"tool#{key}", "alpha", kind="tool") for key in "abc"]
     put(engine, *tools, listing("other", "alpha"), listing("tool2", "alpha"))
-    assert (engine.count(), engine.cursor()) == (5, Cursor(EPOCH, 1))
+    assert (count(engine), engine.cursor()) == (5, Cursor(EPOCH, 1))
     assert found(engine, "alpha") == {"tool#a", "tool#b", "tool#c", "other", "tool2"}
     put(engine, tools[1], seq=2)
     assert found(engine, "alpha") == {"tool#b", "other", "tool2"}
     assert engine.get("tool#a") is None
     assert engine.get("tool#b") == tools[1].item
-    assert (engine.count(), engine.cursor()) == (3, Cursor(EPOCH, 2))
+    assert (count(engine), engine.cursor()) == (3, Cursor(EPOCH, 2))
     engine.replace(["tool", "nobody", "tool"], [], Cursor("another", 0))
     assert found(engine, "alpha") == {"other", "tool2"}
-    assert (engine.count(), engine.cursor()) == (2, Cursor("another", 0))
+    assert (count(engine), engine.cursor()) == (2, Cursor("another", 0))
 
 
-def test_a_replaced_document_is_found_by_its_new_words_only(engine: Engine) -> None:
+def test_a_replaced_document_is_found_by_its_new_words_only(engine: SearchIndex) -> None:
     put(engine, listing("1", "alpha", tags=("one",)), listing("2", "alpha"))
     put(engine, listing("1", "omega", tags=("two",)), seq=2)
     assert found(engine, "alpha") == {"2"}
@@ -57,29 +59,29 @@ def test_a_replaced_document_is_found_by_its_new_words_only(engine: Engine) -> N
     assert ids(ask(engine, sort="name")) == ["2", "1"]
 
 
-def test_the_cursor_moves_without_documents(engine: Engine) -> None:
+def test_the_cursor_moves_without_documents(engine: SearchIndex) -> None:
     engine.replace([], [], Cursor("e", 7))
-    assert (engine.cursor(), engine.count()) == (Cursor("e", 7), 0)
+    assert (engine.cursor(), count(engine)) == (Cursor("e", 7), 0)
     put(engine, listing("1", "alpha"), seq=8)
     engine.replace([], [], Cursor("e", 9))
     assert (engine.cursor(), found(engine, "alpha")) == (Cursor("e", 9), {"1"})
 
 
-def test_clearing_forgets_everything(engine: Engine, engine_url: str) -> None:
+def test_clearing_forgets_everything(engine: SearchIndex, engine_url: str) -> None:
     put(engine, listing("1", "alpha", skills=("skill",)))
     engine.clear()
     assert engine.cursor() is None
-    assert (engine.count(), engine.get("1"), found(engine), engine.suggest("skill", 3)) == (0, None, set(), [])
+    assert (count(engine), engine.get("1"), found(engine), engine.suggest("skill", 3)) == (0, None, set(), [])
     put(engine, listing("2", "omega"))
     assert (found(engine), found(engine, "alpha"), found(engine, "omgea")) == ({"2"}, set(), {"2"})
     engine.clear()
     engine.close()
-    again = open_engine(engine_url)
+    again = open_index(engine_url)
     assert again.cursor() is None
     again.close()
 
 
-def test_an_index_that_is_opened_again_answers_the_same(engine: Engine, engine_url: str) -> None:
+def test_an_index_that_is_opened_again_answers_the_same(engine: SearchIndex, engine_url: str) -> None:
     for seq in range(1, 6):
         put(
             engine,
@@ -97,16 +99,16 @@ def test_an_index_that_is_opened_again_answers_the_same(engine: Engine, engine_u
     before = [ask(engine, text, **query) for text, query in questions]
     assert all(hits.hits for hits in before)
     engine.close()
-    again = open_engine(engine_url)
+    again = open_index(engine_url)
     assert again.cursor() == Cursor(EPOCH, 6)
-    assert again.count() == 15
+    assert count(again) == 15
     assert [ask(again, text, **query) for text, query in questions] == before
     put(again, listing("new", "payment"), seq=7)
     assert found(again, "paymnet new") == found(again, "payment")
     again.close()
 
 
-def test_a_change_that_fails_leaves_everything_as_it_was(engine: Engine) -> None:
+def test_a_change_that_fails_leaves_everything_as_it_was(engine: SearchIndex) -> None:
     put(engine, listing("1", "alpha"), listing("2", "beta"))
 
     def broken() -> Iterator[Document]:
@@ -123,7 +125,7 @@ def test_a_change_that_fails_leaves_everything_as_it_was(engine: Engine) -> None
 
 
 def test_a_damaged_index_answers_as_before_or_wants_a_rebuild(
-    engine: Engine, engine_url: str, caplog: pytest.LogCaptureFixture
+    engine: SearchIndex, engine_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(engine, *(listing(f"1-{at}", "payment") for at in range(9)))
     put(engine, *(listing(f"2-{at}", "payment") for at in range(9)), listing("1-0", "gone"), seq=2)
@@ -139,7 +141,7 @@ def test_a_damaged_index_answers_as_before_or_wants_a_rebuild(
             (copy / path).unlink()
         else:
             os.truncate(copy / path, int(share * (copy / path).stat().st_size))
-        opened = open_engine(f"{scheme}:{copy}")
+        opened = open_index(f"{scheme}:{copy}")
         assert opened.cursor() is None or found(opened, "payment") == whole
         ask(opened, "payment", facets="type")
         opened.clear()
@@ -148,9 +150,9 @@ def test_a_damaged_index_answers_as_before_or_wants_a_rebuild(
         opened.close()
 
 
-def test_while_one_writes_others_read_the_old_state_and_cannot_write(engine: Engine, engine_url: str) -> None:
+def test_while_one_writes_others_read_the_old_state_and_cannot_write(engine: SearchIndex, engine_url: str) -> None:
     put(engine, listing("1", "alpha"))
-    other = open_engine(engine_url)
+    other = open_index(engine_url)
 
     def watching() -> Iterator[Document]:
         yield listing("2", "alpha")
@@ -163,24 +165,24 @@ def test_while_one_writes_others_read_the_old_state_and_cannot_write(engine: Eng
     engine.replace(["2"], watching(), Cursor(EPOCH, 2))
     for each in (engine, other):
         assert found(each, "alpha") == {"1", "2"}
-        assert (each.cursor(), each.count()) == (Cursor(EPOCH, 2), 2)
+        assert (each.cursor(), count(each)) == (Cursor(EPOCH, 2), 2)
     other.close()
 
 
-def test_other_processes_see_every_commit(engine: Engine, engine_url: str) -> None:
-    reader = open_engine(engine_url)
+def test_other_processes_see_every_commit(engine: SearchIndex, engine_url: str) -> None:
+    reader = open_index(engine_url)
     assert reader.cursor() is None
     for seq in range(1, 30):
         put(engine, listing(f"{seq % 7}", f"alpha word{seq}"), seq=seq)
         assert reader.cursor() == Cursor(EPOCH, seq)
         assert found(reader, f"word{seq}") == {f"{seq % 7}"}
-        assert reader.count() == min(seq, 7)
+        assert count(reader) == min(seq, 7)
     engine.clear()
     assert (reader.cursor(), found(reader)) == (None, set())
     reader.close()
 
 
-def test_threads_see_whole_states_while_one_replaces_them(engine: Engine) -> None:
+def test_threads_see_whole_states_while_one_replaces_them(engine: SearchIndex) -> None:
     def version(seq: int) -> list[Document]:
         return [listing(str(at), f"alpha word{seq}", said=str(seq), tags=(f"t{seq}",)) for at in range(20)]
 
@@ -207,7 +209,7 @@ def test_threads_see_whole_states_while_one_replaces_them(engine: Engine) -> Non
     assert found(engine, "word11") == {str(at) for at in range(20)}
 
 
-def test_completions_are_tags_skills_and_names_that_hold_what_is_typed(engine: Engine) -> None:
+def test_completions_are_tags_skills_and_names_that_hold_what_is_typed(engine: SearchIndex) -> None:
     skills = (Skill("web_search", "Web search"), Skill("translate"))
     put(
         engine,
@@ -217,30 +219,42 @@ def test_completions_are_tags_skills_and_names_that_hold_what_is_typed(engine: E
     )
     assert engine.suggest("pay", 9) == [
         Suggestion("payments", "tag"), Suggestion("Payment gateway", "listing", "2"),
-        Suggestion("Searching for payments", "listing", "1"),
+        Suggestion("Searching for payments", "listing", "1"), Suggestion("payment", "word"),
     ]  # fmt: skip
-    assert engine.suggest("web sea", 9) == engine.suggest("sea", 9)[1:] == [Suggestion("Web search", "skill")]
+    assert engine.suggest("web sea", 9)[:1] == engine.suggest("sea", 9)[1:2] == [Suggestion("Web search", "skill")]
     assert engine.suggest("sea", 9)[0] == Suggestion("Searching for payments", "listing", "1"), "it begins so"
     assert engine.suggest("TRANS", 9) == [Suggestion("translate", "skill")]
     assert engine.suggest("pay", 1) == [Suggestion("payments", "tag")]
     assert engine.suggest("pay", 0) == engine.suggest("", 9) == engine.suggest("xyz", 9) == engine.suggest("!", 9) == []
 
 
-def test_completions_that_begin_as_typed_come_before_those_that_hold_it_later(engine: Engine) -> None:
+def test_a_completion_after_other_words_is_found_together_with_them(engine: SearchIndex) -> None:
+    put(
+        engine,
+        listing("1", "Weather forecast", tags=("storms",)),
+        listing("2", "Smart contracts", skills=(Skill("audit", "Contract audit"),)),
+        *(listing(f"3{at}", "Food finder", tags=("food",)) for at in range(20)),
+    )
+    assert engine.suggest("weather f", 9) == [Suggestion("Weather forecast", "listing", "1")]
+    assert {each.id for each in engine.suggest("smart c", 9)} == {"2"}
+    assert engine.suggest("weather c", 9) == []
+
+
+def test_completions_that_begin_as_typed_come_before_those_that_hold_it_later(engine: SearchIndex) -> None:
     flood = tuple(Skill(f"x{number}", f"From {number} to here") for number in range(30))
     put(engine, listing("1", "Phrasebook", skills=flood, tags=("talk to",)), listing("2", "To\u2011Do lists"))
     assert engine.suggest("to", 4)[0] == Suggestion("To\u2011Do lists", "listing", "2")
-    assert engine.suggest("to d", 4) == [Suggestion("To\u2011Do lists", "listing", "2")]
+    assert engine.suggest("to d", 4) == [Suggestion("To\u2011Do lists", "listing", "2"), Suggestion("to do", "word")]
 
 
-def test_completions_go_with_their_last_listing(engine: Engine) -> None:
+def test_completions_go_with_their_last_listing(engine: SearchIndex) -> None:
     put(engine, listing("1", "One", tags=("payments",)), listing("2", "Two", tags=("payday",)))
     assert engine.suggest("pay", 9) == [Suggestion("payday", "tag"), Suggestion("payments", "tag")]
     put(engine, listing("1", "One"), seq=2)
     assert engine.suggest("pay", 9) == [Suggestion("payday", "tag")]
 
 
-def test_completions_come_with_a_listing_that_says_no_new_word(engine: Engine) -> None:
+def test_completions_come_with_a_listing_that_says_no_new_word(engine: SearchIndex) -> None:
     put(engine, listing("1", "One", tags=("payday loan",)))
     assert engine.suggest("pay", 9) == [Suggestion("payday loan", "tag")]
     put(engine, listing("1", "One", tags=("loan payday",)), seq=2)
@@ -258,18 +272,18 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_text_is_a_query_language(engine: Engine, text: str) -> None:
+def test_no_text_is_a_query_language(engine: SearchIndex, text: str) -> None:
     put(engine, listing("1", "payment gateway"), listing("2", "weather"), listing("3", owner=text))
     hits = found(engine, text)
     assert hits == {"1", "2", "3"} if not text.strip() else hits <= {"1"}
     assert ("1" in hits) == ("pay" in text and "p?" not in text) or not text.strip()
-    assert {each.kind for each in engine.suggest(text, 5)} <= {"listing"}
+    assert {each.kind for each in engine.suggest(text, 5)} <= {"listing", "word"}
     put(engine, listing("4", text, tags=(text,), domain=text), seq=2)
     assert found(engine, tags=text.casefold()) == found(engine, domains=text) == {"4"}
     assert found(engine, owners=text) == {"3"}
 
 
-def test_thirty_two_words_are_looked_for(engine: Engine) -> None:
+def test_thirty_two_words_are_looked_for(engine: SearchIndex) -> None:
     words = [f"word{chr(97 + at // 6)}{chr(97 + at % 6)}" for at in range(32)]
     several = [listing(f"{at:02}", description=" ".join(words[: at + 1])) for at in range(32)]
     put(engine, *several, listing("99", "none of them"))
@@ -278,7 +292,7 @@ def test_thirty_two_words_are_looked_for(engine: Engine) -> None:
     assert sorted(hits) == [f"{at:02}" for at in range(32)]
 
 
-def test_a_listing_that_floods_offers_and_skills_is_filtered_exactly(engine: Engine) -> None:
+def test_a_listing_that_floods_offers_and_skills_is_filtered_exactly(engine: SearchIndex) -> None:
     skills = tuple(f"skill-{at}" for at in range(256))
     named = [[skill for number, skill in enumerate(skills) if number % 64 != at] for at in range(64)]
     offers = [
@@ -301,7 +315,7 @@ def test_a_listing_that_floods_offers_and_skills_is_filtered_exactly(engine: Eng
     assert hit.cheapest.amount == "9"
 
 
-def test_long_ids_owners_and_currencies_are_told_apart(engine: Engine) -> None:
+def test_long_ids_owners_and_currencies_are_told_apart(engine: SearchIndex) -> None:
     long = "https://example.org/" + "a" * 2_000
     put(engine, *(listing(long + end, "alpha", owner=long + end, domain=end * 250) for end in "xy"))
     assert engine.get(long + "x") is not None
@@ -313,9 +327,10 @@ def test_long_ids_owners_and_currencies_are_told_apart(engine: Engine) -> None:
 
 WRITER = """
 import sys
-from overlay.engines import Cursor, open_engine
+from overlay.engines import Cursor
+from overlay.index import open_index
 from tests.contracts.listed import listing, price
-engine = open_engine(sys.argv[1])
+engine = open_index(sys.argv[1])
 start = (engine.cursor() or Cursor("epoch", 0)).seq
 for seq in range(start + 1, start + 10_000):
     documents = [listing(str(at), f"alpha version{seq}", said=str(seq), offers=[price(str(seq))]) for at in range(40)]
@@ -336,12 +351,12 @@ def test_killed_at_any_instant_an_index_holds_one_whole_state(engine_url: str) -
         told = max([told, *map(int, writer.stdout.read().split())])
         writer.stdout.close()
         writer.wait()
-        engine = open_engine(engine_url)
+        engine = open_index(engine_url)
         cursor = engine.cursor()
         assert cursor is not None
         assert cursor.seq in {told, told + 1}
         assert found(engine, f"version{cursor.seq}") == found(engine, "alpha") == {str(at) for at in range(40)}
         assert found(engine, min_price=str(cursor.seq), max_price=str(cursor.seq)) == found(engine)
-        assert engine.count() == 40
+        assert count(engine) == 40
         engine.close()
     assert told >= 5

@@ -13,8 +13,9 @@ import pytest
 from indexer.facts import Event
 from indexer.store import Store, Writer, connect
 from overlay.copies.book import Copies
-from overlay.engines import BusyError, Engine, open_engine
+from overlay.engines import BusyError
 from overlay.feed import Feed
+from overlay.index import SearchIndex, open_index
 from tests.contracts.listed import ask
 from tests.facts import born, burned, says
 from tests.pointing import card, digest
@@ -33,7 +34,7 @@ class Machine:
 
     def __init__(self, store: Store, url: str, folder: Path) -> None:
         self._ending = ExitStack()
-        self.engine: Engine = self._ending.enter_context(closing(open_engine(url)))
+        self.engine: SearchIndex = self._ending.enter_context(closing(open_index(url)))
         self.copies = self._ending.enter_context(closing(Copies(str(folder))))
         self.feed = Feed(store, self.engine, self.copies)
 

@@ -23,26 +23,28 @@ from indexer.facts import Event, Reading
 from indexer.store import Store, Writer, connect
 from overlay import feed as feeding
 from overlay.copies.book import Copies
-from overlay.engines import BusyError, Cursor, Engine, EngineError, Renewal, open_engine
+from overlay.engines import BusyError, Cursor, EngineError
 from overlay.feed import Feed
+from overlay.index import SearchIndex, open_index
+from overlay.index_versions import Progress
 from tests.conftest import ROOT
-from tests.contracts.listed import EPOCH, found, ids, listing, put
+from tests.contracts.listed import EPOCH, count, found, ids, listing, put
 from tests.contracts.listed import ask as asked
 from tests.facts import born, burned, moved, says
 from tests.waiting import PATIENCE
 
 
 @pytest.fixture
-def index(engine: Engine) -> Engine:
+def index(engine: SearchIndex) -> SearchIndex:
     """An engine that holds two listings."""
     put(engine, listing("1", "alpha"), listing("2", "alpha"))
     return engine
 
 
 @pytest.fixture
-def other(index: Engine, engine_url: str) -> Iterator[Engine]:
+def other(index: SearchIndex, engine_url: str) -> Iterator[SearchIndex]:
     """The same index as another process sees it."""
-    with closing(open_engine(engine_url)) as opened:
+    with closing(open_index(engine_url)) as opened:
         yield opened
 
 
@@ -52,69 +54,69 @@ def generations(url: str) -> int:
     return sum(path.is_dir() for path in Path(place).glob(f"{scheme}-*"))
 
 
-def test_the_old_index_answers_until_the_new_one_does(index: Engine, other: Engine, engine_url: str) -> None:
-    with index.renewing() as fresh:
-        put(fresh, listing("3", "alpha"), listing("4", "alpah"))
+def test_the_old_index_answers_until_the_new_one_does(index: SearchIndex, other: SearchIndex, engine_url: str) -> None:
+    with index.rebuilding() as fresh:
+        put(fresh, listing("3", "alpha"), listing("4", "omega"))
         for each in (index, other):
             assert (found(each, "alpha"), each.cursor()) == ({"1", "2"}, Cursor(EPOCH, 1))
         put(index, listing("5", "alpha"), seq=2)
         assert found(other, "alpha") == {"1", "2", "5"}, "the old one is fed meanwhile"
-        assert not index.show(fresh), "the new one has read less"
+        assert not index.promote(fresh), "the new one has read less"
         assert found(other, "alpha") == {"1", "2", "5"}
         put(fresh, listing("5", "alpha"), seq=2)
-        assert index.show(fresh)
+        assert index.promote(fresh)
         for each in (index, other):
-            assert (found(each, "alpha"), each.count()) == ({"3", "5"}, 3)
-            assert found(each, "alpah") == {"4"}
+            assert (found(each, "alpha"), count(each)) == ({"3", "5"}, 3)
+            assert found(each, "omega") == {"4"}
             assert each.cursor() == Cursor(EPOCH, 2)
             assert each.get("1") is None
     put(index, listing("6", "alpha"), seq=3)
     assert found(other, "alpha") == {"3", "5", "6"}
     assert generations(engine_url) == 1
-    with closing(open_engine(engine_url)) as later:
+    with closing(open_index(engine_url)) as later:
         assert found(later, "alpha") == {"3", "5", "6"}
 
 
-def test_what_is_not_shown_is_removed_and_the_old_index_stays(index: Engine, engine_url: str) -> None:
-    with index.renewing() as fresh:
+def test_what_is_not_shown_is_removed_and_the_old_index_stays(index: SearchIndex, engine_url: str) -> None:
+    with index.rebuilding() as fresh:
         put(fresh, listing("3", "alpha"))
         assert generations(engine_url) == 2
     assert generations(engine_url) == 1
-    renewing = index.renewing()
+    renewing = index.rebuilding()
     put(renewing.__enter__(), listing("3", "alpha"))
     renewing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert found(index, "alpha") == {"1", "2"}
-    with index.renewing():
-        index.tell(1, 2)
-    with index.renewing():
+    with index.rebuilding():
+        index.report_progress(1, 2)
+    with index.rebuilding():
         assert generations(engine_url) == 2, "what was left is removed with the next one"
-        assert index.renewal() is None, "nor does it say what another one said"
+        assert index.progress() is None, "nor does it say what another one said"
     assert generations(engine_url) == 1
 
 
-def test_one_process_at_a_time_makes_it_anew(index: Engine, other: Engine, engine_url: str) -> None:
-    with index.renewing():
+def test_one_process_at_a_time_makes_it_anew(index: SearchIndex, other: SearchIndex, engine_url: str) -> None:
+    with index.rebuilding():
         with pytest.raises(BusyError, match="another process makes the index"):
-            other.renewing().__enter__()
-        other.tidy()
+            other.rebuilding().__enter__()
+        other.cleanup()
         assert generations(engine_url) == 2, "what another one is making is left alone"
-    with other.renewing() as fresh:
+    with other.rebuilding() as fresh:
         put(fresh, listing("3", "alpha"))
-        assert other.show(fresh)
+        assert other.promote(fresh)
     assert found(index, "alpha") == {"3"}
 
 
-def test_only_what_was_made_beside_an_index_takes_its_place(index: Engine, other: Engine) -> None:
-    with pytest.raises(EngineError, match="only an index that is being made anew"):
-        index.show(other)
+def test_only_what_was_made_beside_an_index_takes_its_place(index: SearchIndex, other: SearchIndex) -> None:
+    with pytest.raises(EngineError, match="only a version that is being rebuilt"):
+        index.promote(other)
     assert found(index, "alpha") == {"1", "2"}
 
 
-def test_who_fed_the_old_index_feeds_the_new_one_from_where_that_stands(index: Engine, other: Engine) -> None:
+def test_who_fed_the_old_index_feeds_the_new_one_from_where_that_stands(index: SearchIndex, other: SearchIndex) -> None:
     """Who notices only when it writes is told to look again, so that no cursor goes back."""
-    with other.renewing() as fresh:
+    with other.rebuilding() as fresh:
         put(fresh, listing("3", "alpha"), seq=7)
-        assert other.show(fresh)
+        assert other.promote(fresh)
     until_it_is_not_busy(lambda: put(index, listing("4", "alpha"), seq=(index.cursor() or Cursor(EPOCH, 0)).seq + 1))
     assert (found(other, "alpha"), other.cursor()) == ({"3", "4"}, Cursor(EPOCH, 8))
 
@@ -150,7 +152,7 @@ MEANWHILE = 7
 class Asking:
     """Asks an index all the time, in a thread, how many listings there are, until it is told to stop."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: SearchIndex) -> None:
         self._engine, self._stop = engine, threading.Event()
         self.totals: set[int] = set()
         self.looks = 0
@@ -162,7 +164,7 @@ class Asking:
             assert len(ids(hits)) == hits.total
             counted = sum(count for _, count in (hits.facets or {}).get("type", ()))
             assert counted == hits.total
-            self.totals |= {hits.total, self._engine.count()}
+            self.totals |= {hits.total, count(self._engine)}
             self.looks += 1
 
     def stop(self) -> None:
@@ -171,7 +173,7 @@ class Asking:
 
 
 @contextmanager
-def asking(*engines: Engine) -> Iterator[list[Asking]]:
+def asking(*engines: SearchIndex) -> Iterator[list[Asking]]:
     """Ask all of these meanwhile."""
     askers = [Asking(each) for each in engines]
     with ThreadPoolExecutor(len(askers)) as pool:
@@ -225,11 +227,11 @@ def copies(tmp_path: Path) -> Iterator[Copies]:
 
 
 def test_whoever_asks_while_an_index_is_made_anew_sees_all_there_is(
-    registry: tuple[Store, Writer], copies: Copies, engine: Engine, engine_url: str
+    registry: tuple[Store, Writer], copies: Copies, engine: SearchIndex, engine_url: str
 ) -> None:
     store, writer = registry
     told: list[tuple[int, int]] = []
-    with closing(open_engine(engine_url)) as other:
+    with closing(open_index(engine_url)) as other:
         feed = Feed(store, engine, copies)
         feed.run()
         with asking(engine, other) as askers:
@@ -238,19 +240,19 @@ def test_whoever_asks_while_an_index_is_made_anew_sees_all_there_is(
                 told.append((done, of))
                 looks = [each.looks for each in askers]
                 until_asked(askers, looks)
-                assert engine.renewal() == other.renewal() == Renewal(done, of), "all processes know it"
+                assert engine.progress() == other.progress() == Progress(done, of), "all processes know it"
 
             assert feed.rebuild(tell) == COUNT
             until_asked(askers, [each.looks for each in askers])
         assert [each.totals for each in askers] == [{COUNT}, {COUNT}]
         assert told[0] == (2, COUNT), "of the first five the claims are read, which is half of it"
         assert (COUNT, COUNT) in told
-        assert engine.renewal() is other.renewal() is None
+        assert engine.progress() is other.progress() is None
         assert engine.cursor() == other.cursor() == copies.cursor() == Cursor(store.epoch, store.newest_seq())
         assert feed.step() == 0
         writer.append("demo", [block(2, "later")])
         until_it_is_not_busy(feed.run)
-        assert other.count() == COUNT + 1
+        assert count(other) == COUNT + 1
     assert generations(engine_url) == 1
 
 
@@ -263,10 +265,10 @@ def until_asked(askers: list[Asking], looks: list[int]) -> None:
 
 
 def test_what_happens_meanwhile_is_seen_and_never_unseen(
-    registry: tuple[Store, Writer], copies: Copies, engine: Engine, engine_url: str
+    registry: tuple[Store, Writer], copies: Copies, engine: SearchIndex, engine_url: str
 ) -> None:
     store, writer = registry
-    with closing(open_engine(engine_url)) as elsewhere:
+    with closing(open_index(engine_url)) as elsewhere:
         feed = Feed(store, engine, copies)
         feed.run()
         totals: list[int] = []
@@ -279,27 +281,27 @@ def test_what_happens_meanwhile_is_seen_and_never_unseen(
             came += 1
             writer.append("demo", [block(came + 1, f"new{came}")])
             until_it_is_not_busy(feed_of(engine).run)
-            totals.extend((engine.count(), elsewhere.count()))
+            totals.extend((count(engine), count(elsewhere)))
 
-        def feed_of(fed: Engine) -> Feed:
+        def feed_of(fed: SearchIndex) -> Feed:
             """Whoever feeds the one that answers, while another process makes it anew."""
             return Feed(store, fed, copies)
 
-        with closing(open_engine(engine_url)) as maker:
+        with closing(open_index(engine_url)) as maker:
             Feed(store, maker, copies).rebuild(tell)
         until_it_is_not_busy(feed.run)
-        totals.extend((engine.count(), elsewhere.count()))
+        totals.extend((count(engine), count(elsewhere)))
     assert came == MEANWHILE
     assert totals == sorted(totals)
     assert totals[-1] == COUNT + came
 
 
 def test_an_index_of_another_database_answers_until_there_is_one_of_this(
-    registry: tuple[Store, Writer], tmp_path: Path, engine: Engine, engine_url: str
+    registry: tuple[Store, Writer], tmp_path: Path, engine: SearchIndex, engine_url: str
 ) -> None:
     store, _ = registry
     other_store, other_writer = filled(tmp_path / "other.db", 2 * COUNT)
-    with closing(open_engine(engine_url)) as other, closing(other_writer), closing(other_store):
+    with closing(open_index(engine_url)) as other, closing(other_writer), closing(other_store):
         Feed(store, engine).run()
         with asking(engine, other) as askers:
             until_asked(askers, [0, 0])
@@ -310,13 +312,13 @@ def test_an_index_of_another_database_answers_until_there_is_one_of_this(
 
 
 def test_a_database_that_lost_changes_takes_its_index_back_with_it(
-    registry: tuple[Store, Writer], copies: Copies, engine: Engine, engine_url: str
+    registry: tuple[Store, Writer], copies: Copies, engine: SearchIndex, engine_url: str
 ) -> None:
     """One restored from a backup has the same epoch, and fewer rows than the index has read."""
     store, _ = registry
     put(engine, *(listing(f"{at}", "alpha") for at in range(9)))
     engine.replace([], [], Cursor(store.epoch, 10 * COUNT))
-    with closing(open_engine(engine_url)) as other, asking(engine, other) as askers:
+    with closing(open_index(engine_url)) as other, asking(engine, other) as askers:
         until_asked(askers, [0, 0])
         assert Feed(store, engine, copies).run() == COUNT
         until_asked(askers, [each.looks for each in askers])
@@ -325,7 +327,7 @@ def test_a_database_that_lost_changes_takes_its_index_back_with_it(
 
 
 def test_an_index_that_was_lost_answers_nothing_or_all(
-    registry: tuple[Store, Writer], copies: Copies, engine: Engine, caplog: pytest.LogCaptureFixture
+    registry: tuple[Store, Writer], copies: Copies, engine: SearchIndex, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     store, _ = registry
@@ -338,7 +340,7 @@ def test_an_index_that_was_lost_answers_nothing_or_all(
 
 
 def test_broken_off_it_stays_as_it_was(
-    registry: tuple[Store, Writer], copies: Copies, engine: Engine, engine_url: str
+    registry: tuple[Store, Writer], copies: Copies, engine: SearchIndex, engine_url: str
 ) -> None:
     store, _ = registry
     feed = Feed(store, engine, copies)
@@ -352,11 +354,11 @@ def test_broken_off_it_stays_as_it_was(
     with pytest.raises(ZeroDivisionError):
         feed.rebuild(stop)
     assert (engine.cursor(), copies.cursor()) == before
-    assert (engine.count(), generations(engine_url), engine.renewal()) == (COUNT, 1, None)
+    assert (count(engine), generations(engine_url), engine.progress()) == (COUNT, 1, None)
 
 
 def test_a_database_that_is_exchanged_meanwhile_is_read_anew(
-    registry: tuple[Store, Writer], tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    registry: tuple[Store, Writer], tmp_path: Path, engine: SearchIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, _ = registry
     other_store, other_writer = filled(tmp_path / "other.db", 9)
@@ -372,11 +374,11 @@ def test_a_database_that_is_exchanged_meanwhile_is_read_anew(
 
         assert feed.rebuild(fail_over) == 9
         assert engine.cursor() == Cursor(other_store.epoch, other_store.newest_seq())
-        assert engine.count() == 9
+        assert count(engine) == 9
 
 
 def test_claims_that_were_not_exchanged_with_their_index_catch_up(
-    registry: tuple[Store, Writer], copies: Copies, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    registry: tuple[Store, Writer], copies: Copies, engine: SearchIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a process leaves them that was killed between the one and the other."""
     store, writer = registry
@@ -413,11 +415,11 @@ import sys
 from contextlib import closing
 from overlay import feed as feeding
 from overlay.copies.book import Copies
-from overlay.engines import open_engine
+from overlay.index import open_index
 from overlay.feed import Feed
 from indexer.store import Store, connect
 feeding.BATCH = 5
-with closing(open_engine(sys.argv[1])) as engine, closing(Copies(sys.argv[3])) as copies:
+with closing(open_index(sys.argv[1])) as engine, closing(Copies(sys.argv[3])) as copies:
     feed = Feed(Store(connect(f"sqlite:///{sys.argv[2]}")), engine, copies)
     print("ready", flush=True)
     while True:
@@ -427,7 +429,7 @@ with closing(open_engine(sys.argv[1])) as engine, closing(Copies(sys.argv[3])) a
 
 @pytest.mark.parametrize("engine_url", ["tantivy", "whoosh"], indirect=True)
 def test_killed_at_any_instant_the_one_or_the_other_answers(
-    registry: tuple[Store, Writer], copies: Copies, engine: Engine, engine_url: str, tmp_path: Path
+    registry: tuple[Store, Writer], copies: Copies, engine: SearchIndex, engine_url: str, tmp_path: Path
 ) -> None:
     store, _ = registry
     Feed(store, engine, copies).run()
@@ -444,22 +446,22 @@ def test_killed_at_any_instant_the_one_or_the_other_answers(
             maker.wait()
             until_asked(askers, [askers[0].looks])
         assert askers[0].totals == {COUNT}
-        with closing(open_engine(engine_url)) as later:
-            assert (later.count(), len(found(later))) == (COUNT, COUNT)
+        with closing(open_index(engine_url)) as later:
+            assert (count(later), len(found(later))) == (COUNT, COUNT)
             assert later.cursor() == Cursor(store.epoch, store.newest_seq())
             feed = Feed(store, later, copies)
             until_it_is_not_busy(feed.run)
             until_tidy(later, engine_url)
-            assert later.count() == COUNT
-    with closing(open_engine(engine_url)) as later:
+            assert count(later) == COUNT
+    with closing(open_index(engine_url)) as later:
         assert Feed(store, later, copies).rebuild() == COUNT
 
 
-def until_tidy(engine: Engine, url: str) -> None:
+def until_tidy(engine: SearchIndex, url: str) -> None:
     """PostgreSQL notices after a while that a process was killed which held a right."""
     until = time.monotonic() + PATIENCE
     while True:
-        engine.tidy()
+        engine.cleanup()
         if generations(url) == 1:
             return
         assert time.monotonic() < until
@@ -468,21 +470,21 @@ def until_tidy(engine: Engine, url: str) -> None:
 
 DYING = """
 import os, signal, sys
-from overlay import generations
+from overlay import index_versions
 from tests.contracts import test_rebuilding as told
 def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
-show = generations.Generations.show
+promote = index_versions.IndexVersions.promote
 work = {
-    "before": (generations.Generations, "show", die),
-    "amid": (generations.Path, "replace", die),
-    "shown": (generations.Generations, "show", lambda *given: die(show(*given))),
-    "after": (generations.Generations, "_sweep", die),
+    "before": (index_versions.IndexVersions, "promote", die),
+    "amid": (index_versions.Path, "replace", die),
+    "shown": (index_versions.IndexVersions, "promote", lambda *given: die(promote(*given))),
+    "after": (index_versions.IndexVersions, "_sweep", die),
 }
-engine = told.open_engine(sys.argv[1])
-with engine.renewing() as fresh:
+engine = told.open_index(sys.argv[1])
+with engine.rebuilding() as fresh:
     told.put(fresh, told.listing("3", "alpha"), seq=2)
     setattr(*work[sys.argv[2]])
-    engine.show(fresh)
+    engine.promote(fresh)
 """
 
 
@@ -491,16 +493,16 @@ with engine.renewing() as fresh:
     ("when", "meant"), [("before", {"1", "2"}), ("amid", {"1", "2"}), ("shown", {"3"}), ("after", {"3"})]
 )
 def test_killed_at_each_step_of_the_exchange_one_whole_index_is_left(
-    index: Engine, other: Engine, engine_url: str, when: str, meant: set[str]
+    index: SearchIndex, other: SearchIndex, engine_url: str, when: str, meant: set[str]
 ) -> None:
     killed = subprocess.run([sys.executable, "-c", DYING, engine_url, when], cwd=ROOT, capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert generations(engine_url) == 2
-    with closing(open_engine(engine_url)) as later:
+    with closing(open_index(engine_url)) as later:
         assert found(later, "alpha") == meant
     for each in (index, other):
         assert found(each, "alpha") in (meant, {"1", "2"}), "nobody may have told those who have it open"
-    index.tidy()
+    index.cleanup()
     assert found(index, "alpha") == meant
     assert generations(engine_url) == 1
     assert found(other, "alpha") == meant
@@ -510,10 +512,9 @@ def test_killed_at_each_step_of_the_exchange_one_whole_index_is_left(
 
 WATCHER = """
 import sys
-from overlay.engines import open_engine
+from overlay.index import open_index
 from tests.contracts.listed import ask
-engine = open_engine(sys.argv[1])
-getattr(engine, "hold", lambda: None)()
+engine = open_index(sys.argv[1])
 seen = None
 while True:
     hits = ask(engine, "alpha", limit=50)
@@ -524,7 +525,7 @@ while True:
 """
 
 
-def test_another_process_goes_over_to_the_new_one_by_itself(index: Engine, engine_url: str) -> None:
+def test_another_process_goes_over_to_the_new_one_by_itself(index: SearchIndex, engine_url: str) -> None:
     watcher = subprocess.Popen([sys.executable, "-c", WATCHER, engine_url], cwd=ROOT, stdout=subprocess.PIPE)
     assert watcher.stdout is not None
     with ExitStack() as ending:
@@ -533,11 +534,11 @@ def test_another_process_goes_over_to_the_new_one_by_itself(index: Engine, engin
         ending.enter_context(watcher.stdout)
         assert watcher.stdout.readline() == b"2\n"
         for count in (7, 3, 11):
-            with index.renewing() as fresh:
+            with index.rebuilding() as fresh:
                 for at in range(count):
                     put(fresh, listing(f"{at}", "alpha"), seq=at)
                 put(fresh, seq=100 * count)
-                while not index.show(fresh):
+                while not index.promote(fresh):
                     put(fresh, seq=100 * count + 2_000)
             assert int(watcher.stdout.readline()) == count
     assert generations(engine_url) == 1

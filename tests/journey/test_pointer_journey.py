@@ -24,8 +24,9 @@ from indexer.store.requests import Requests
 from overlay.api.schemas import SCHEMAS
 from overlay.catalogue import Catalogue
 from overlay.copies.book import Copies
-from overlay.engines import ENGINES, open_engine
+from overlay.engines import ENGINES
 from overlay.feed import Feed
+from overlay.index import open_index
 from overlay.ports import Services
 from overlay.services import diagnose
 from overlay.standing import Standing
@@ -124,7 +125,7 @@ async def registry(
     request: pytest.FixtureRequest, tmp_path: Path, facts: tuple[Store, Writer], clock: Clock, serve: Serve
 ) -> AsyncIterator[Registry]:
     store, writer = facts
-    with closing(open_engine(f"{request.param}:{tmp_path}/index")) as index:
+    with closing(open_index(f"{request.param}:{tmp_path}/index")) as index:
         services = Services(
             engine=index,
             store=Catalogue(store),

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from overlay.catalogue import Catalogue
-from overlay.engines import open_engine
 from overlay.feed import Feed
+from overlay.index import open_index
 from overlay.query import Query
 from tests.chainkit import agent, tool
 from tests.indexing import Indexing
@@ -65,7 +65,7 @@ async def test_a_card_that_an_account_points_at_is_listed_as_long_as_the_account
         async with SolanaServer() as server:
             chain = server.chain(indexing.writer)
             indexing.chains = (chain,)
-            engine = open_engine(f"tantivy:{tmp_path / 'index'}")
+            engine = open_index(f"tantivy:{tmp_path / 'index'}")
             feed = Feed(indexing.store, engine)
 
             async def listed() -> list[str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -17,13 +16,14 @@ from indexer.store.proofs import Proved
 from indexer.store.requests import Request
 from overlay import items
 from overlay.document import Document
-from overlay.engines import Cursor, Engine, Suggestion
+from overlay.engines import Cursor
 from overlay.ports import Change, Changes, Listing, Revision, Services
 from overlay.proofs import Evidence, Located, NoProofError
-from overlay.query import Cheapest, Hit, Hits, Query
-from overlay.search.ranking import weigh
-from overlay.search.vocabulary import Change as Counted
-from overlay.search.vocabulary import Vocabulary
+from overlay.query import Cheapest, Hit, Hits, Query, Suggestion
+from overlay.search.analysis import stem
+from overlay.search.forward import Analysed
+from overlay.search.planner import plan
+from overlay.search.term_dictionary import TermChanges, TermDictionary
 from parsers import cards
 from parsers.beef import write
 from parsers.bump import from_branch
@@ -38,7 +38,7 @@ CHAIN, CAIP2 = "bsv-regtest", "bsv:regtest"
 class FakeEngine:
     """Finds documents whose name or description holds any word of the query, by id; remembers what it was asked."""
 
-    name = "fake"
+    name, slow = "fake", False
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self.documents = sorted(documents, key=lambda document: document.id)
@@ -59,24 +59,23 @@ class FakeEngine:
             and (not words or any(word in f"{document.name} {document.description}".lower() for word in words))
             and (query.after is None or document.id > query.after[-1])
         ]
-        start = query.offset
+        start = 0 if query.after else query.offset
         counts: tuple[tuple[str, int], ...] = (("agent", 2), ("tool", 1))
         facets = {name: counts if name == "type" else () for name in query.facets} or None
         hits = tuple(_hit(each, query.sort) for each in found[start : start + query.limit])
-        return Hits(hits, len(found), facets=facets)
+        return Hits(hits, len(found), len(found), facets=facets, plan=plan(query.text, self.terms()))
 
     def suggest(self, text: str, limit: int) -> list[Suggestion]:
         found = [Suggestion(each.name, "listing", each.id) for each in self.documents if each.name.startswith(text)]
         return [*found, Suggestion("security", "tag")][:limit]
 
-    def consult(self, look: Callable[[Vocabulary], Any]) -> Any:
-        change = Counted()
+    def terms(self) -> TermDictionary:
+        changes, terms = TermChanges(), TermDictionary()
         for document in self.documents:
-            levels, surfaces = weigh(document)
-            change.come(surfaces, levels)
-        vocabulary = Vocabulary()
-        vocabulary.apply(change.listings, change.rows())
-        return look(vocabulary)
+            surfaces = Analysed.of(document).surfaces
+            changes.count(surfaces, set(map(stem, surfaces)), 1)
+        terms.apply(changes.listings, changes.rows())
+        return terms
 
     def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
         raise NotImplementedError
@@ -84,20 +83,8 @@ class FakeEngine:
     def clear(self) -> None:
         raise NotImplementedError
 
-    def renewing(self) -> AbstractContextManager[Engine]:
-        raise NotImplementedError
-
-    def show(self, fresh: Engine, *, back: bool = False) -> bool:
-        raise NotImplementedError
-
-    def tidy(self) -> None:
-        raise NotImplementedError
-
     def get(self, id: str) -> bytes | None:  # noqa: A002
         return next((document.item for document in self.documents if document.id == id), None)
-
-    def count(self) -> int:
-        return len(self.documents)
 
     def close(self) -> None:
         pass

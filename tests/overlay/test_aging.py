@@ -218,11 +218,11 @@ def test_the_warning_ends_after_so_many_blocks(heights: dict[str, int], blocks: 
     assert len(answer["warnings"]) == left
     assert ("changedHeight" in answer, "recentChanges" in answer) == (left == 3, False)
     hit = Hit("a", items.encode(ITEM), 1.0, None, ("a",))
-    [shown] = aged_hits(Hits((hit,), 1, ages=True), heights, blocks).hits
+    [shown] = aged_hits(Hits((hit,), 1), heights, blocks).hits
     assert json.loads(shown.item) == answer
     assert ITEM["warnings"] == [OTHER]
 
 
 def test_an_item_without_recent_changes_is_not_parsed() -> None:
     hit = Hit("a", b'{"not": "read"', 1.0, None, ("a",))
-    assert aged_hits(Hits((hit,), 1, ages=True), {}, 1).hits == (hit,)
+    assert aged_hits(Hits((hit,), 1), {}, 1).hits == (hit,)

@@ -29,7 +29,7 @@ from tests.overlay.fakes import FakeEngine, FakeStore, with_listing
 async def test_a_page_has_the_contracts_shape(client: ClientSession) -> None:
     page = await get(client, "/v1/search?q=tower&type=agent&limit=1")
     assert list(page) == [
-        "items", "total", "totalRelation", "limit", "offset", "nextCursor", "queryType", "query", "index",
+        "items", "total", "matched", "totalRelation", "limit", "offset", "nextCursor", "queryType", "query", "index",
     ]  # fmt: skip
     assert (page["total"], page["totalRelation"], page["limit"], page["offset"]) == (2, "eq", 1, 0)
     assert (page["queryType"], page["query"]) == ("agent", "tower")
@@ -88,19 +88,6 @@ async def test_cursors_walk_through_everything_once(client: ClientSession, servi
             break
     everything = [each.id for each in engine_of(services).documents if each.status == "live"]
     assert seen == everything
-
-
-async def test_a_cursor_says_whether_others_are_listed_since(
-    client: ClientSession, services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine, asked = engine_of(services), list[Query]()
-    search = engine.search
-    monkeypatch.setattr(engine, "search", lambda query: asked.append(query) or search(query))
-    cursor = (await get(client, "/v1/search?limit=7"))["nextCursor"]
-    await get(client, f"/v1/search?limit=7&cursor={cursor}")
-    engine.at = Cursor("epoch-1", 1_000)
-    await get(client, f"/v1/search?limit=7&cursor={cursor}")
-    assert [query.moved for query in asked] == [False, False, True]
 
 
 async def test_offsets_walk_through_everything_once_and_end_without_a_cursor(

@@ -26,8 +26,8 @@ from hypothesis import strategies as st
 from indexer.chains import create
 from indexer.settings import Settings
 from overlay import cli, logs
-from overlay.engines import open_engine
 from overlay.feed import Feed
+from overlay.index import open_index
 from overlay.services import build, open_store
 from overlay.visible import visible_in_json
 from tests.chainkit import ChainKit, agent
@@ -160,8 +160,8 @@ def test_search_ends_with_one_when_there_is_nothing(run: Run, data: Path) -> Non
 
 
 def test_status_tells_how_far_an_index_is_that_is_made_anew(run: Run, data: Path) -> None:
-    with closing(open_engine(f"tantivy:{data}/index")) as engine, engine.renewing():
-        engine.tell(2_000, 5_001)
+    with closing(open_index(f"tantivy:{data}/index")) as engine, engine.rebuilding():
+        engine.report_progress(2_000, 5_001)
         found = run("status", "--data", data)
     assert "made anew: 2,000 of 5,001 registrations" in found.out
     assert "made anew" not in run("status", "--data", data).out

@@ -16,8 +16,8 @@ from indexer.facts import Event, EventKind
 from indexer.store import Store, Writer, connect
 from indexer.store.badges import Enlisted, Verdict
 from overlay.copies.book import FILE, Copies
-from overlay.engines import open_engine
 from overlay.feed import Feed
+from overlay.index import open_index
 from overlay.query import Hits, Query
 from tests.facts import at as place
 from tests.facts import born, burned, name, says, state
@@ -134,7 +134,7 @@ def opened(engine: str, folder: Path) -> Iterator[Registry]:
     writer = Writer(database, clock)
     for chain in ("demo", "ltc"):
         writer.name_chain(chain, f"{chain}:regtest")
-    with closing(open_engine(f"{engine}:{folder / 'index'}")) as index:
+    with closing(open_index(f"{engine}:{folder / 'index'}")) as index:
         made = Registry(Store(database), writer, clock, index, folder / "index")
         yield made
         made.close()

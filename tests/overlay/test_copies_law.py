@@ -10,12 +10,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlay.copies import HERE
 from overlay.copies.book import Copies
 from overlay.copies.claims import ADDRESS, CARD, NAME, URL, Claim, Likeness, Since, digest
-from overlay.copies.marks import NONE, Marks
+from overlay.copies.marks import Marks
 from overlay.document import Document
 from overlay.engines import Cursor
+from overlay.search.facts import HERE
 from tests.contracts.listed import listing
 
 CHAINS = ("bsv", "ltc")
@@ -108,7 +108,7 @@ def test_what_is_told_of_each_is_what_follows_from_all(history: list[list[tuple[
             told |= copies.marks([*touched, *others])
             copies.done(others)
         listed = [each for found in standing.values() for each in found if each.status == "live"]
-        assert {each.id: comparable(told.get(each.id, NONE)) for each in listed} == {
+        assert {each.id: comparable(told.get(each.id, Marks())) for each in listed} == {
             each.id: comparable(expected(each, listed)) for each in listed
         }
         assert copies.waiting() == []

@@ -15,7 +15,8 @@ from aiohttp import ClientSession
 from overlay.api import costs
 from overlay.api.costs import is_long
 from overlay.ports import Services
-from overlay.query import FACETS, Query
+from overlay.query import FACETS, Hits, Query
+from overlay.search.term_dictionary import TermDictionary
 from tests.overlay.calls import get, problem
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import FakeEngine
@@ -164,12 +165,12 @@ async def test_help_with_a_few_filters_needs_no_thread(
     names: list[str] = []
 
     class Empty(FakeEngine):
-        def search(self, query: Query) -> Any:
-            return super().search(query._replace(text="found nowhere"))
+        def search(self, _: Query) -> Any:
+            return Hits((), 0)
 
-        def consult(self, look: Any) -> Any:
+        def terms(self) -> TermDictionary:
             names.append(threading.current_thread().name)
-            return super().consult(look)
+            return super().terms()
 
     services.engine.__class__ = Empty
     client = await serve(replace(services))

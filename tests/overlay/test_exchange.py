@@ -253,7 +253,7 @@ def test_metrics_tell_the_age_of_rates(services: Services) -> None:
 def next_page(query: str, told: Exchange) -> str:
     """A question's cursor for its second page, as if one hit had been found."""
     asked = ask(query, told)
-    hits = Hits((Hit("a", b'{"id":"a"}', 0.0, None, (0, "USD", "50001", "a")),), 5)
+    hits = Hits((Hit("a", b'{"id":"a"}', 0.0, None, (0, 0, "USD", "50001", "a")),), 5)
     cursor: str = json.loads(page(asked, hits, None, {}))["nextCursor"]
     return f"{query}&cursor={cursor}"
 

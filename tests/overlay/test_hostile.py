@@ -10,8 +10,8 @@ from aiohttp import ClientSession
 
 from overlay.api.app import create_app
 from overlay.api.routes import ROUTES
-from overlay.engines import Suggestion
 from overlay.ports import Services
+from overlay.query import Suggestion
 from tests.overlay.calls import engine_of, problem, raw, talk
 
 

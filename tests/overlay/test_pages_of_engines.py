@@ -16,15 +16,18 @@ from overlay.api.asked import from_pairs
 from overlay.api.page import page
 from overlay.api.params import SEARCH, pairs
 from overlay.api.problems import BadRequestError
-from overlay.engines import ENGINES, Cursor, Engine, open_engine
+from overlay.engines import ENGINES, Cursor
+from overlay.index import SearchIndex, open_index
 from tests.overlay.fakes import CAIP2, CHAIN, FakeEngine, sample_services
 
 CHAINS = {CHAIN: CAIP2}
 
 
 @pytest.fixture(scope="module", params=[name for name, module in ENGINES.items() if find_spec(module)])
-def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sample: Path) -> Iterator[Engine]:
-    made = open_engine(f"{request.param}:{tmp_path_factory.mktemp('index')}")
+def engine(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sample: Path
+) -> Iterator[SearchIndex]:
+    made = open_index(f"{request.param}:{tmp_path_factory.mktemp('index')}")
     fake = sample_services(sample).engine
     assert isinstance(fake, FakeEngine)
     made.replace([document.registration for document in fake.documents], fake.documents, Cursor("epoch", 1))
@@ -32,7 +35,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     made.close()
 
 
-def ask(engine: Engine, query_string: str) -> dict[str, Any]:
+def ask(engine: SearchIndex, query_string: str) -> dict[str, Any]:
     asked = from_pairs(pairs(query_string), CHAINS)
     found: dict[str, Any] = json.loads(page(asked, engine.search(asked.query), engine.cursor(), {CHAIN: 125}))
     return found
@@ -42,7 +45,7 @@ def ask(engine: Engine, query_string: str) -> dict[str, Any]:
     "sort", ["relevance", "price", "-price", "updated", "-updated", "created", "-created", "name", "-name"]
 )
 @pytest.mark.parametrize("question", ["", "q=the", "acceptedCurrency=BSV&maxPrice=100000", "status=all"])
-def test_cursors_and_offsets_lead_through_everything_once(engine: Engine, sort: str, question: str) -> None:
+def test_cursors_and_offsets_lead_through_everything_once(engine: SearchIndex, sort: str, question: str) -> None:
     whole = [item["id"] for item in ask(engine, f"{question}&sort={sort}&limit=100")["items"]]
     assert len(whole) == len(set(whole)) == ask(engine, question)["total"]
     by_cursor: list[str] = []
@@ -60,7 +63,7 @@ def test_cursors_and_offsets_lead_through_everything_once(engine: Engine, sort: 
     assert by_offset == whole
 
 
-def test_every_item_meets_the_filters_asked_for(engine: Engine) -> None:
+def test_every_item_meets_the_filters_asked_for(engine: SearchIndex) -> None:
     found = ask(engine, "acceptedCurrency=bsv&maxPrice=0.01&type=agent&limit=100")
     assert found["items"]
     for item in found["items"]:
@@ -80,7 +83,7 @@ texts = st.text(max_size=30) | st.sampled_from(
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(names, texts), max_size=6))
-def test_any_parameters_give_a_page_or_a_problem(engine: Engine, given_pairs: list[tuple[str, str]]) -> None:
+def test_any_parameters_give_a_page_or_a_problem(engine: SearchIndex, given_pairs: list[tuple[str, str]]) -> None:
     try:
         asked = from_pairs(given_pairs, CHAINS)
     except BadRequestError:

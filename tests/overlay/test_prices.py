@@ -12,24 +12,17 @@ from hypothesis import strategies as st
 from overlay.document import Document
 from overlay.query import Query
 from overlay.search.prices import (
-    AMOUNT_BITS,
-    UNKNOWN,
-    Showing,
-    amount_key,
     asks_offer,
     cheapest,
     compared,
-    converted_keys,
     each_currency,
     meets,
     pack,
-    usual,
 )
 from parsers import matching
 from parsers.cards import Skill
 from parsers.intervals import interval_key
 from parsers.offers import Offer
-from parsers.rates import converted
 from tests.bench.listings import listings
 
 MODEL = next(each for each in listings() if each.offers)
@@ -115,8 +108,6 @@ def test_packed_offers_meet_a_filter_and_are_cheapest_as_the_law_says(document: 
         assert (found.converted is None) == (currency == best.currency)
     if asks_offer(query):
         assert meets(packed, query) == matching.meets(document, law(query))
-    if matching.meets(document, law(query)):
-        assert Showing(query)(usual(packed), packed) == found
 
 
 def priced(*told: tuple[str, str, str, tuple[str, ...] | None]) -> Document:
@@ -149,15 +140,14 @@ TWO = priced(("a", "2", "USD", None), ("b", "3", "USD", ("pay",)), ("c", "1", "B
     ],
 )
 def test_the_cheapest_that_meets_a_query_is_shown(query: Query, id_: str) -> None:
-    packed = pack(TWO)
-    found = Showing(query)(usual(packed), packed)
-    assert found
-    assert (found.offer_id, found) == (id_, cheapest(packed, query))
+    found = cheapest(pack(TWO), query)
+    assert found is not None
+    assert found.offer_id == id_
 
 
 def test_the_cheapest_of_all_may_be_for_other_skills() -> None:
     packed = pack(priced(("a", "2", "USD", ("pay",)), ("b", "3", "USD", ("search",))))
-    found = Showing(Query(price_currency="USD", skills=("search",)))(usual(packed), packed)
+    found = cheapest(packed, Query(price_currency="USD", skills=("search",)))
     assert found
     assert found.offer_id == "b"
 
@@ -172,39 +162,3 @@ def test_an_offer_meets_a_question_when_it_meets_it_in_its_own_currency(document
         assert matching.meets(known, law(query)) == any(matching.meets(known, law(one)) for one in each)
     assert len({one.price_currency for one in each}) == len(each)
     assert not any(one.rates for one in each)
-
-
-rates = st.builds(
-    lambda digits, exponent: Decimal((0, tuple(map(int, str(digits))), exponent)),
-    st.integers(1, 10**12 - 1) | st.sampled_from([1, 10**11, 10**12 - 1]),
-    st.integers(-72, 60),
-)
-short = st.builds(
-    lambda digits, exponent: Decimal((0, tuple(map(int, str(digits))), exponent)),
-    st.integers(0, 10**12 - 1) | st.sampled_from([0, 1, 10**12 - 1]),
-    st.integers(-400, 400),
-)
-
-
-@given(st.lists(any_amount | short, max_size=5), rates)
-def test_keys_are_converted_as_the_amounts_are(amounts: list[Decimal], rate: Decimal) -> None:
-    keys = [amount_key(amount) for amount in amounts]
-    for amount, key, found in zip(amounts, keys, converted_keys(keys, rate), strict=True):
-        assert found == (UNKNOWN if key % 2 else amount_key(converted(amount, rate)))
-
-
-def test_a_rate_of_too_many_digits_converts_no_key() -> None:
-    assert converted_keys([2, 4], Decimal("1.000000000001")) == [UNKNOWN, UNKNOWN]
-    assert converted_keys([], Decimal(1)) == []
-    key = amount_key(Decimal(3))
-    assert converted_keys([key], Decimal("2.0000000000000")) == [amount_key(Decimal(6))]
-
-
-@given(any_amount, any_amount)
-def test_keys_of_amounts_order_them_and_say_when_they_cannot(one: Decimal, other: Decimal) -> None:
-    first, second = amount_key(one), amount_key(other)
-    assert 0 <= first < 1 << AMOUNT_BITS
-    if first != second:
-        assert (first < second) == (one < other)
-    elif first % 2 == 0:
-        assert one == other

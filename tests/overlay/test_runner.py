@@ -36,6 +36,7 @@ from overlay.services import (
 from overlay.standing import Standing
 from overlay.workers import WorkerError, Workers, refuse_taken
 from tests.chainkit import ChainKit, agent
+from tests.contracts.listed import count
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.running import environment
@@ -109,17 +110,6 @@ async def test_a_thread_that_works_keeps_answers_waiting_for_less_than_usual(tmp
     async with running(house(tmp_path, MemoryChain(*mined().blocks, name="live"))) as (runner, _):
         await until(lambda: runner.standing.ready() is None)
         assert sys.getswitchinterval() < usual / 5
-
-
-async def test_a_server_is_ready_when_its_engine_has_read_what_questions_would_wait_for(tmp_path: Path) -> None:
-    reading = threading.Event()
-    made = house(tmp_path, MemoryChain(*mined().blocks, name="live"))
-    made.engine.warm = reading.wait  # type: ignore[union-attr]
-    async with running(made) as (runner, _):
-        await until(lambda: runner.standing.heights() == {"live": 2})
-        assert runner.standing.ready() == "the words of the index are being read"
-        reading.set()
-        await until(lambda: runner.standing.ready() is None)
 
 
 @pytest.mark.parametrize(("kind", "compiles"), [(MemoryChain, 1), (SparseChain, 0)])
@@ -205,10 +195,10 @@ def test_loops_of_an_earlier_version_or_of_another_place_were_not_compiled_befor
 
 def test_what_a_server_compiles_is_seen_where_it_is_kept(tmp_path: Path) -> None:
     program = (
-        "from overlay.services import POSTINGS, compiled_before\n"
-        "print(compiled_before(POSTINGS))\n"
-        "exec(POSTINGS.prepare)\n"
-        "print(compiled_before(POSTINGS))\n"
+        "from overlay.services import BLOCKS, compiled_before\n"
+        "print(compiled_before(BLOCKS))\n"
+        "exec(BLOCKS.prepare)\n"
+        "print(compiled_before(BLOCKS))\n"
     )
     assert said(program, tmp_path) == ["False", "True"]
 
@@ -395,7 +385,7 @@ async def test_who_was_ready_is_not_while_the_index_is_lost(tmp_path: Path) -> N
         assert runner.standing.ready() == "the index was lost, and is being made anew"
         runner._news.tell()
         await until(lambda: runner.standing.ready() is None)
-        assert engine.count() == 3
+        assert count(engine) == 3
 
 
 def test_heights_are_told_only_once_the_index_has_them(tmp_path: Path) -> None:

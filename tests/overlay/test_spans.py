@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from overlay.search.analysis import words
 from overlay.search.spans import spans
-from overlay.search.text import words
 
 
 @pytest.mark.parametrize(

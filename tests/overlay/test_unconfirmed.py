@@ -13,11 +13,12 @@ import pytest
 
 from indexer.store import Store, connect
 from overlay.catalogue import Catalogue
-from overlay.engines import Engine, open_engine
 from overlay.feed import Feed
+from overlay.index import SearchIndex, open_index
 from overlay.query import Query
 from parsers.tx import Outpoint
 from tests.chainkit import ChainKit, Minable, agent
+from tests.contracts.listed import count
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.serving import house, running
@@ -33,7 +34,7 @@ class Town:
         self.kit = ChainKit()
         self.chain = MemoryChain(*self.kit.blocks)
         self.indexing = Indexing(f"sqlite:///{folder}/a2b.db", self.chain)
-        self.engine: Engine = open_engine(f"{scheme}:{folder}/index")
+        self.engine: SearchIndex = open_index(f"{scheme}:{folder}/index")
         self.feed = Feed(self.indexing.store, self.engine)
         self.catalogue = Catalogue(self.indexing.store)
 
@@ -98,7 +99,7 @@ async def test_an_update_is_shown_beside_the_confirmed_revision(town: Town) -> N
     assert item["pending"] == {"outpoint": str(update), "summary": "New."}
     assert town.ask(text="newer") == []
     assert "pending" not in town.as_of(2)[0]
-    assert len(town.ask()) == town.engine.count() == 1
+    assert len(town.ask()) == count(town.engine) == 1
     assert [each["id"] for each in town.ask(from_height=2, to_height=2, height_chain="demo")] == [str(echo)]
     listing = town.catalogue.listing(str(echo))
     assert listing is not None

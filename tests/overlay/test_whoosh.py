@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from overlay.engines.whoosh import open_engine
+from overlay.index import open_index
 from tests.conftest import ROOT
 from tests.contracts.listed import found, listing, put
 
 USE = """
 import sys
-from overlay.engines import Cursor, open_engine
+from overlay.engines import Cursor
+from overlay.index import open_index
 from overlay.query import Query
 from tests.contracts.listed import ask, listing, put
-engine = open_engine("whoosh:" + sys.argv[1])
+engine = open_index("whoosh:" + sys.argv[1])
 put(engine, listing("1", "payment"), listing("2", "gone"))
 put(engine, listing("2", "payments"), seq=2)
 assert ask(engine, "paymnet", facets=("tag",), sort="price").total == 2
@@ -38,14 +39,14 @@ def test_nobody_is_told_that_whoosh_is_old(tmp_path: Path, warnings: str) -> Non
 
 
 def test_many_small_changes_leave_few_segments_and_no_files_behind(tmp_path: Path) -> None:
-    engine = open_engine(str(tmp_path))
+    engine = open_index(f"whoosh:{tmp_path}")
     for seq in range(100):
         put(engine, listing(f"{seq % 50}", f"alpha {seq}"), seq=seq)
-        assert len(engine._view.leaves) <= 7
+        assert len(engine._engine._view.leaves) <= 7
     assert found(engine, "alpha") == {str(at) for at in range(50)}
-    files = [path.name for path in (tmp_path / "whoosh-8").iterdir()]
-    assert sum(name.endswith(".seg") for name in files) == len(engine._view.leaves)
-    assert len(files) == len(engine._view.leaves) + 4  # contents, state, words, lock
+    files = [path.name for path in (tmp_path / "whoosh-9").iterdir()]
+    assert sum(name.endswith(".seg") for name in files) == len(engine._engine._view.leaves)
+    assert len(files) == len(engine._engine._view.leaves) + 4  # contents, state, words, lock
     engine.close()
 
 
@@ -67,13 +68,13 @@ def test_all_is_on_the_disk_before_the_table_of_contents_names_it(
             lacking = {path.name for path in folder.iterdir() if path.is_file() and path.stat().st_ino not in flushed}
             commits.append(lacking)
 
-    engine = open_engine(str(tmp_path))
+    engine = open_index(f"whoosh:{tmp_path}")
     monkeypatch.setattr(os, "fsync", noted_fsync)
     monkeypatch.setattr(os, "rename", noted_rename)
-    first = {path.name for path in (tmp_path / "whoosh-8").iterdir()}
+    first = {path.name for path in (tmp_path / "whoosh-9").iterdir()}
     put(engine, listing("1", "alpha"))
     put(engine, listing("1", "beta"), listing("2", "alpha"), seq=2)
     assert len(commits) == 2
     assert all(lacking <= {"listings_WRITELOCK", *first} for lacking in commits)
-    assert (tmp_path / "whoosh-8").stat().st_ino in flushed
+    assert (tmp_path / "whoosh-9").stat().st_ino in flushed
     engine.close()

@@ -13,7 +13,8 @@ from indexer.settings import Settings
 from indexer.store import Store, Writer, connect, unchecked
 from overlay.api.changes_api import feed
 from overlay.catalogue import Catalogue
-from overlay.engines import Engine, EngineError, open_engine
+from overlay.engines import EngineError
+from overlay.index import SearchIndex, open_index
 from overlay.query import Query
 from overlay.runner import Runner
 from overlay.services import House, open_copies
@@ -42,7 +43,7 @@ class Town:
         return {f"Router {number}" for number in range(self.count)}
 
 
-def shown(engine: Engine) -> set[str]:
+def shown(engine: SearchIndex) -> set[str]:
     """The names that a search shows; none while the index is away."""
     try:
         hits = engine.search(Query(limit=100)).hits
@@ -87,7 +88,7 @@ def house(told: Settings, *chains: MemoryChain) -> House:
         store = Store(connect(told.database))
     return House(
         settings=told, store=store, chains=chains, writer=Writer(store.engine) if chains else None,
-        engine=open_engine(told.search), copies=open_copies(told),
+        engine=open_index(told.search), copies=open_copies(told),
     )  # fmt: skip
 
 

@@ -12,8 +12,9 @@ import pytest
 from indexer.store import Store, StoreError, StoreUnavailableError, connect, unchecked
 from overlay.api.changes_api import feed
 from overlay.catalogue import Catalogue
-from overlay.engines import Cursor, Engine, open_engine
+from overlay.engines import Cursor
 from overlay.feed import Feed
+from overlay.index import SearchIndex, open_index
 from tests.contracts.listed import listing, put
 from tests.indexing import Indexing
 from tests.replication.conftest import Pair
@@ -31,8 +32,8 @@ def reading(pair: Pair) -> Iterator[Store]:
 
 
 @contextmanager
-def opened(url: str) -> Iterator[Engine]:
-    engine = open_engine(url)
+def opened(url: str) -> Iterator[SearchIndex]:
+    engine = open_index(url)
     yield engine
     engine.close()
 

@@ -15,7 +15,7 @@ from typing import Any
 import tantivy
 
 from overlay.engines import Cursor
-from overlay.search.vocabulary import Change, Vocabulary
+from overlay.search.term_dictionary import TermChanges, TermDictionary
 
 _MOST_COUNTS = 1_000_000
 _GENERATION = "made"  # the field of numbers that listings are sorted by, used for the commit here
@@ -24,16 +24,13 @@ _GENERATION = "made"  # the field of numbers that listings are sorted by, used f
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """`generation` counts commits. The file `records` has `size` bytes at least. `words` holds the counts as of
-    generation `counted`; empty: there is no file yet. The first `logged` bytes of the file `log`
-    say what is listed."""
+    generation `counted`; empty: there is no file yet."""
 
     epoch: str
     seq: int
     generation: int
     records: str
     size: int = 0
-    log: str
-    logged: int = 0
     words: str = ""
     counted: int = 0
 
@@ -49,16 +46,16 @@ def read_state(schema: tantivy.Schema, searcher: tantivy.Searcher) -> State | No
     return State(**found[0]) if found else None
 
 
-def read_words(schema: tantivy.Schema, searcher: tantivy.Searcher, folder: Path, state: State) -> Vocabulary:
+def read_words(schema: tantivy.Schema, searcher: tantivy.Searcher, folder: Path, state: State) -> TermDictionary:
     """The vocabulary as of a commit. Raises OSError or ValueError when its file is missing or damaged."""
-    vocabulary = Vocabulary.load(folder / state.words) if state.words else Vocabulary()
+    vocabulary = TermDictionary.load(folder / state.words) if state.words else TermDictionary()
     for listings, rows in read_changes(schema, searcher, state.counted):
         vocabulary.apply(listings, rows)
     return vocabulary
 
 
 def read_changes(schema: tantivy.Schema, searcher: tantivy.Searcher, since: int) -> list[tuple[int, list[Any]]]:
-    """What commits after a generation changed in the counts, in their order, as `Vocabulary.apply` takes it."""
+    """What commits after a generation changed in the counts, in their order, as `TermDictionary.apply` takes it."""
     later = tantivy.Query.range_query(schema, _GENERATION, tantivy.FieldType.Unsigned, since + 1, None)
     changes = sorted(_bodies(schema, searcher, "counts", _MOST_COUNTS, later))
     return [(listings, rows) for _, listings, rows in changes]
@@ -79,7 +76,7 @@ def write_state(writer: tantivy.IndexWriter, state: State) -> None:
     _add(writer, "state", asdict(state))
 
 
-def write_change(writer: tantivy.IndexWriter, generation: int, change: Change) -> int:
+def write_change(writer: tantivy.IndexWriter, generation: int, change: TermChanges) -> int:
     """Keep what a commit changes in the counts; how many strings it touches."""
     rows = change.rows()
     if rows or change.listings:

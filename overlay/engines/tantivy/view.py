@@ -2,58 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import cast
 
-from overlay.engines.tantivy.pages import Address
-from overlay.engines.tantivy.queries import Part, Translator, every
+import tantivy
+
+from overlay.engines.tantivy.offers import OfferTerms
 from overlay.engines.tantivy.state import State
-from overlay.search.postings import Postings
-from overlay.search.records import Record, Records
-from overlay.search.vocabulary import Vocabulary
+from overlay.engines.tantivy.translation import Part, Translator, every
+from overlay.search.records import LazyRecord, Record, Records
+from overlay.search.term_dictionary import TermDictionary
 
-_MOST_DOCUMENTS = 1_000_000  # of one registration
+Address = tantivy.DocAddress
+_MAX_DOCUMENTS = 1_000_000  # of one registration
 
 
-class View(NamedTuple):
-    """`state` and `records` are None for an index that is new, cleared or damaged; it finds nothing. `postings` are
-    None where they are not held in memory."""
+@dataclass(slots=True)
+class View:
+    """`state` and `records` are None for an index that is new, cleared or damaged; it finds nothing."""
 
-    ask: Translator
+    schema: tantivy.Schema
+    searcher: tantivy.Searcher
     state: State | None
-    vocabulary: Vocabulary
+    terms: TermDictionary
     records: Records | None
-    postings: Postings | None = None
+    offers: OfferTerms = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.offers = OfferTerms(self.searcher, self.schema)
+
+    @property
+    def translate(self) -> Translator:
+        """What translates queries; made when needed, since it refers to the view, which would else wait for the garbage
+        collector with its open files."""
+        return Translator(self.schema, self.searcher, self.offers, self.first)
 
     def read(self, addresses: list[Address]) -> list[Record]:
         """The records of documents."""
-        return self.read_at(self.ask.numbers("place", addresses))
+        return [] if self.records is None else self.records.read(self.places(addresses))
 
-    def read_at(self, places: list[int]) -> list[Record]:
-        """The records at places."""
-        return [] if self.records is None else self.records.unpacked(places)
+    def candidates(self, addresses: list[Address]) -> list[LazyRecord]:
+        """The records of documents, decoded when they are needed."""
+        return [] if self.records is None else self.records.candidates(self.places(addresses))
 
-    def ids_at(self, places: list[int]) -> list[str]:
-        """The ids of the records at places."""
-        return [] if self.records is None else list(map(self.records.id_at, places))
+    def places(self, addresses: list[Address]) -> list[int]:
+        """Where the records of documents lie."""
+        return cast("list[int]", self.searcher.fast_field_values("place", addresses))
 
-    def _stored(self, addresses: list[Address]) -> Iterator[tuple[int, bytes]]:
-        if self.records is not None:
-            places = self.ask.numbers("place", addresses)
-            yield from zip(places, self.records.read(places), strict=True)
+    def addresses(self, part: Part, limit: int) -> list[Address]:
+        """The first documents that a part finds."""
+        return [address for _, address in self.searcher.search(part, max(1, limit), count=False).hits]
 
-    def item(self, id_: str) -> bytes | None:
-        """The stored item of a current listing."""
-        for record in self.read(self._addresses(every([self._fact(f"id:{id_}"), self._fact("current")]), 1)):
-            return record.item
-        return None
+    def first(self, part: Part, limit: int) -> list[Record]:
+        """The records of the first documents that a part finds."""
+        return self.read(self.addresses(part, limit))
 
-    def of_registration(self, registration: str) -> Iterator[tuple[int, bytes]]:
-        """The places and bytes of the records of all documents of a registration."""
-        return self._stored(self._addresses(self._fact(f"registration:{registration}"), _MOST_DOCUMENTS))
+    def count(self, part: Part) -> int:
+        """How many documents a part finds."""
+        return counted(self.searcher.search(tantivy.Query.const_score_query(part, 1.0), 1))
 
-    def _addresses(self, part: Part, limit: int) -> list[Address]:
-        return [address for _, address in self.ask.searcher.search(part, limit, count=False).hits]
+    def current(self, id_: str) -> Record | None:
+        """The record of a current listing."""
+        found = self.first(every([self.translate.fact(f"id:{id_}"), self.translate.fact("current")]), 1)
+        return found[0] if found else None
 
-    def _fact(self, value: str) -> Part:
-        return self.ask.term("fact", value)
+    def of_registration(self, registration: str) -> list[tuple[int, Record]]:
+        """The places and records of all documents of a registration."""
+        addresses = self.addresses(self.translate.fact(f"registration:{registration}"), _MAX_DOCUMENTS)
+        return list(zip(self.places(addresses), self.read(addresses), strict=True))
+
+
+def counted(result: tantivy.SearchResult) -> int:
+    """How many documents matched (the stubs of tantivy leave it out)."""
+    return int(result.count)  # type: ignore[attr-defined]

@@ -29,19 +29,17 @@ INDEX = "listings"
 SCHEMA = Schema(
     registration=ID(),
     id=ID(),
-    terms=KEYWORD(),  # index terms; the weight of a posting is the level
-    hints=KEYWORD(),
-    names=KEYWORD(),
+    name=KEYWORD(),
+    keywords=KEYWORD(),
+    description=KEYWORD(),
     row=STORED(),
-    words=STORED(),
-    said=STORED(),
-    order=STORED(),
-    item=STORED(),
+    text=STORED(),
+    record=STORED(),
 )
 
 
 class Codec(W3Codec):  # type: ignore[misc]
-    """Without lengths of fields: levels hold them already, and Whoosh takes a quarter of its time to look for them."""
+    """Without lengths of fields: rows hold them, and Whoosh takes a quarter of its time to look for them."""
 
     length_stats = False
 

@@ -12,21 +12,22 @@ from typing import Any, NamedTuple
 from overlay.engines import Cursor
 from overlay.engines.whoosh.library import INDEX, SCHEMA, TOC, ReadStorage, SegmentReader, TermNotFound
 from overlay.engines.whoosh.row import Row
-from overlay.search.vocabulary import Vocabulary
+from overlay.search.forward import FIELDS
+from overlay.search.records import Record
+from overlay.search.rerank import MEAN_LENGTHS, NORMALISATION, WEIGHTS
+from overlay.search.term_dictionary import TermDictionary
 
-_MOST_TERMS = 2_000  # whose postings are kept decoded
+_MAX_TERMS = 2_000  # whose frequencies stay in memory
+_FIELDS = tuple(zip(FIELDS, WEIGHTS.tolist(), NORMALISATION.tolist(), MEAN_LENGTHS.tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What an index knows of itself: how far it has read, how many documents are current, where its words are counted.
-
-    It lies beside the table of contents of the same generation, and is on the disk before that appears.
-    """
+    """How far an index has read, and the file of its words. It lies beside the table of contents of the same
+    generation, and is on the disk before that appears."""
 
     epoch: str
     seq: int
-    current: int
     words: str
 
     @property
@@ -50,7 +51,7 @@ def state_name(generation: int) -> str:
 
 
 class Leaf(NamedTuple):
-    """A segment; its documents have the numbers from `base` on. `rows` holds those that were looked at."""
+    """A segment; its documents have the numbers from `base` on. `rows` holds those that were decoded."""
 
     base: int
     reader: Any
@@ -60,10 +61,10 @@ class Leaf(NamedTuple):
 class View:
     """Documents have numbers from 0 up, which mean nothing in another view. Not for several threads at a time."""
 
-    def __init__(self, leaves: list[Leaf], generation: int, state: State | None, vocabulary: Vocabulary) -> None:
-        self.leaves, self.generation, self.state, self.vocabulary = leaves, generation, state, vocabulary
+    def __init__(self, leaves: list[Leaf], generation: int, state: State | None, terms: TermDictionary) -> None:
+        self.leaves, self.generation, self.state, self.terms = leaves, generation, state, terms
         self._bases = [leaf.base for leaf in leaves]
-        self._levels: dict[str, dict[int, int]] = {}
+        self._frequencies: dict[str, dict[int, float]] = {}
 
     @classmethod
     def read(cls, folder: Path, before: View | None) -> View:
@@ -72,8 +73,8 @@ class View:
         try:
             toc = TOC.read(storage, INDEX, schema=SCHEMA)
             state = State.load(folder / state_name(toc.generation))
-            words = _words(folder, state, before)
-            return cls(list(_open(storage, toc.segments, before)), toc.generation, state, words)
+            terms = _terms(folder, state, before)
+            return cls(list(_open(storage, toc.segments, before)), toc.generation, state, terms)
         except BaseException:
             storage.abandon()
             raise
@@ -89,15 +90,22 @@ class View:
             yield from (leaf.base + number for number in leaf.reader.all_doc_ids())
 
     def row(self, document: int) -> Row:
-        """What is kept of a document."""
+        """What filters look at of a document."""
         leaf, number = self._place(document)
         found = leaf.rows.get(number)
         if found is None:
             found = leaf.rows[number] = Row.load(leaf.reader.stored_fields(number)["row"])
         return found
 
-    def stored(self, document: int) -> dict[str, Any]:
-        """All that is stored of a document: `row`, `words`, `order` and `item`."""
+    def record(self, document: int) -> Record:
+        """The record of a document."""
+        return Record.unpack(self._stored(document)["record"])
+
+    def text(self, document: int) -> str:
+        """The sequences of a document's texts (`analysis.sequences`), each between spaces, on lines of their own."""
+        return str(self._stored(document)["text"])
+
+    def _stored(self, document: int) -> dict[str, Any]:
         leaf, number = self._place(document)
         found: dict[str, Any] = leaf.reader.stored_fields(number)
         return found
@@ -106,13 +114,17 @@ class View:
         leaf = self.leaves[bisect_right(self._bases, document) - 1]
         return leaf, document - leaf.base
 
-    def levels(self, term: str) -> dict[int, int]:
-        """The documents that hold an index term, and at what level."""
-        found = self._levels.get(term)
+    def frequencies(self, term: str) -> dict[int, float]:
+        """The documents that hold an index term, and its frequency there, weighted and normalised as in `rerank`."""
+        found = self._frequencies.get(term)
         if found is None:
-            if len(self._levels) >= _MOST_TERMS:
-                self._levels.clear()
-            found = self._levels[term] = dict(self.postings("terms", term))
+            if len(self._frequencies) >= _MAX_TERMS:
+                self._frequencies.clear()
+            found = self._frequencies[term] = {}
+            for at, (name, weight, share, mean) in enumerate(_FIELDS):
+                for document, count in self.postings(name, term):
+                    norm = weight / (1 - share + share * self.row(document).lengths[at] / mean)
+                    found[document] = found.get(document, 0.0) + norm * count
         return found
 
     def postings(self, field: str, term: str) -> Iterator[tuple[int, int]]:
@@ -126,33 +138,24 @@ class View:
                 yield leaf.base + matcher.id(), int(matcher.weight())
                 matcher.next()
 
-    def beginning(self, field: str, prefix: str) -> dict[str, int]:
-        """The terms of a field that begin so, and how many documents hold each; some may have been deleted."""
-        counts: dict[str, int] = {}
-        for leaf in self.leaves:
-            for raw in leaf.reader.expand_prefix(field, prefix):
-                term = raw.decode()
-                counts[term] = counts.get(term, 0) + leaf.reader.doc_frequency(field, raw)
-        return counts
-
-    def current(self, id_: str) -> dict[str, Any] | None:
-        """All that is stored of the current document of a listing."""
+    def current(self, id_: str) -> Record | None:
+        """The record of the current document of a listing."""
         for document, _ in self.postings("id", id_):
             if self.row(document).until is None:
-                return self.stored(document)
+                return self.record(document)
         return None
 
 
-def _words(folder: Path, state: State | None, before: View | None) -> Vocabulary:
+def _terms(folder: Path, state: State | None, before: View | None) -> TermDictionary:
     if state is None:
-        return Vocabulary()
+        return TermDictionary()
     if before and before.state and before.state.words == state.words:
-        return before.vocabulary
-    return Vocabulary.load(folder / state.words)
+        return before.terms
+    return TermDictionary.load(folder / state.words)
 
 
 def _open(storage: ReadStorage, segments: list[Any], before: View | None) -> Iterator[Leaf]:
-    """Segments never change but for what is deleted of them, so rows that were looked at are kept."""
+    """Segments never change but for what is deleted of them, so that decoded rows stay valid."""
     known = {leaf.reader.segment().segment_id(): leaf.rows for leaf in before.leaves} if before else {}
     base = 0
     for segment in segments:

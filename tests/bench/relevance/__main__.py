@@ -1,10 +1,11 @@
 """How well search finds what is described: `python -m tests.bench.relevance [tantivy whoosh] [--rows N]`.
 
 The entries of three public lists are inscribed as MCP tools, read from their blocks into a store, and carried into an
-index for each list, as `a2b up` does. Asked is what another list says of the same server; a question is ranked among
-the entries of one list. Reported: recall at 1 and at 10, and MRR at 10 (the mean of 1 / rank, 0 beyond the tenth), for
-questions as they are and with a misspelling in every long word. Beside it stands plain BM25: Tantivy's own analyser
-over name, description and tags, any word, no weights.
+index for each list, as `a2b up` does. The questions are what another list says of the same server, and what people
+type: names, names with an error, two and three words. A question is ranked among the entries of one list. Reported:
+recall at 1 and at 10, and MRR at 10 (the mean of 1 / rank, 0 beyond the tenth), for each kind; descriptions also with a
+misspelling in every long word. Beside it is plain BM25: Tantivy's own analyser over name, description and tags, any
+word, no weights.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from statistics import mean, median
 
 import tantivy
 
-from overlay.engines import Engine, open_engine
 from overlay.feed import Feed
+from overlay.index import SearchIndex, open_index
 from overlay.query import Query
 from parsers.tx import Transaction
-from tests.bench.relevance.lists import Entry, Question, entries, misspelt, questions
+from tests.bench.relevance.lists import Entry, Question, entries, misspelt, questions, short_questions
 from tests.chainkit import ChainKit
 from tests.chainkit_scripts import inscription
 from tests.fakes import MemoryChain
@@ -69,14 +70,14 @@ async def through_the_store(kit: ChainKit, folder: Path, urls: Iterable[str]) ->
         await indexing.catch_up()
         made = []
         for url in urls:
-            engine = open_engine(url)
+            engine = open_index(url)
             Feed(indexing.store, engine).run()
             made.append(engine)
 
     return [partial(_ids, engine) for engine in made]
 
 
-def _ids(engine: Engine, text: str) -> list[str]:
+def _ids(engine: SearchIndex, text: str) -> list[str]:
     return [hit.id for hit in engine.search(Query(text=text, limit=DEPTH)).hits]
 
 
@@ -117,7 +118,7 @@ def row(title: str, ranks: Sequence[int], milliseconds: Sequence[float]) -> str:
     """A line of the table."""
     mrr = mean(1 / place if place else 0.0 for place in ranks)
     first, ten = mean(place == 1 for place in ranks), mean(place > 0 for place in ranks)
-    return f"{title:<28}{first:>10.3f}{ten:>10.3f}{mrr:>10.3f}{median(milliseconds):>10.2f}"
+    return f"{title:<36}{first:>10.3f}{ten:>10.3f}{mrr:>10.3f}{median(milliseconds):>10.2f}"
 
 
 def measure(title: str, asked: Iterable[tuple[Question, Search]]) -> str:
@@ -135,10 +136,13 @@ def main() -> None:
     """Index the three lists and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("engines", nargs="*", default=["tantivy"])
-    parser.add_argument("--rows", type=int, help="only so many questions")
+    parser.add_argument("--rows", type=int, help="only so many questions of each kind")
     given = parser.parse_args()
-    lists, asked = entries(SHARED), questions(SHARED)[: given.rows]
-    spoilt = [misspelt(question, number) for number, question in enumerate(asked)]
+    lists, described = entries(SHARED), questions(SHARED)
+    kinds = short_questions(SHARED) | {
+        "description": described,
+        "description, misspelt": [misspelt(question, number) for number, question in enumerate(described)],
+    }
     searches: dict[tuple[str, str], Search] = {}
     with tempfile.TemporaryDirectory() as folder:
         for source, found in lists.items():
@@ -150,10 +154,11 @@ def main() -> None:
             made = asyncio.run(through_the_store(kit, place, urls))
             for name, search in zip(given.engines, made, strict=True):
                 searches[name, source] = partial(_translated, search, ids)
-        print(f"{'':<28}{'recall@1':>10}{'recall@10':>10}{'MRR@10':>10}{'p50 ms':>10}")
+        print(f"{'':<36}{'recall@1':>10}{'recall@10':>10}{'MRR@10':>10}{'p50 ms':>10}")
         for name in ("plain BM25", *given.engines):
-            print(measure(name, ((each, searches[name, each.source]) for each in asked)), flush=True)
-            print(measure(f"{name}, misspelt", ((each, searches[name, each.source]) for each in spoilt)), flush=True)
+            for kind, asked in kinds.items():
+                found_by = ((each, searches[name, each.source]) for each in asked[: given.rows])
+                print(measure(f"{name}: {kind}", found_by), flush=True)
 
 
 if __name__ == "__main__":

@@ -97,6 +97,15 @@ def questions(data: Path) -> list[Question]:
     ]
 
 
+def short_questions(data: Path) -> dict[str, list[Question]]:
+    """What people type, by kind: names, names with an error, the three and the two rarest words of a description."""
+    found: dict[str, list[Question]] = {}
+    with (data / "relevance-short-dev.jsonl").open() as lines:
+        for row in map(json.loads, lines):
+            found.setdefault(row["kind"], []).append(Question(row["query"], row["target_source"], row["target_id"]))
+    return found
+
+
 def _bounded(text: str) -> str:
     words = " ".join(text.split()[:MOST_WORDS])
     return words.encode()[:MOST_BYTES].decode(errors="ignore")

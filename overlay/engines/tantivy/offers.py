@@ -1,0 +1,112 @@
+"""Offers as terms that say together what one price entry says, so that no filter mixes two of them (law 14).
+
+An offer is indexed under its anchor, interval, accepted currency and skill, each also left open, followed by its amount
+(`money.decimal_key`, which sorts as the amounts do): `USD␀P1M␀␀␀5000…`. A filter is the set of the terms under a
+prefix whose amounts lie within its bounds; the amounts under a prefix are read from Tantivy's dictionary once a commit.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING
+
+import tantivy
+
+from overlay.query import Query
+from overlay.search.prices import asks_price, each_currency
+from parsers.money import decimal_key
+
+if TYPE_CHECKING:
+    from overlay.document import Document
+
+COMPLEX = "complex-offers"
+"""The fact of a listing whose offers would make more than `MAX_TERMS` terms: currencies and skills are left open in its
+terms, and filters for these are checked on its record."""
+MAX_TERMS = 4_096
+ANCHOR, OWN_SKILL = "anchor:", "own-skill:"
+"""Before the facts that an offer is priced in a currency, and that the card has a skill."""
+_ANY, _ALL_SKILLS = "", "*"
+_SKILL = "="  # before a skill that an offer names
+
+
+def offer_terms(document: Document) -> tuple[list[str], bool]:
+    """The terms of all offers, and whether the listing is `COMPLEX`."""
+    terms: dict[str, None] = {}
+    for offer in document.offers:
+        skills = [_ALL_SKILLS] if offer.skill_ids is None else [_SKILL + skill for skill in offer.skill_ids]
+        currencies = dict.fromkeys((_ANY, offer.currency, *offer.accepted))
+        combined = product((_ANY, offer.currency), (_ANY, offer.interval_key), currencies, (_ANY, *skills))
+        key = decimal_key(offer.amount)
+        for parts in combined:
+            terms["\0".join((*parts, key))] = None
+            if len(terms) > MAX_TERMS:
+                return _open_terms(document), True
+    return list(terms), False
+
+
+def _open_terms(document: Document) -> list[str]:
+    terms: dict[str, None] = {}
+    for offer in document.offers:
+        for anchor, interval in product((_ANY, offer.currency), (_ANY, offer.interval_key)):
+            terms["\0".join((anchor, interval, _ANY, _ANY, decimal_key(offer.amount)))] = None
+    return list(terms)
+
+
+def prefixes(query: Query) -> Iterator[str]:
+    """The prefixes of the offers that meet a query in one currency. Those for all skills of a card end in `*`."""
+    anchors = (query.price_currency or _ANY,) if asks_price(query) else (_ANY,)
+    skills = (*(_SKILL + skill for skill in query.skills), _ALL_SKILLS) if query.skills else (_ANY,)
+    for parts in product(anchors, query.intervals or (_ANY,), query.currencies or (_ANY,), skills):
+        yield "\0".join(parts)
+
+
+@dataclass(slots=True)
+class OfferTerms:
+    """The amounts under each prefix, of one commit."""
+
+    searcher: tantivy.Searcher
+    schema: tantivy.Schema
+    _amounts: dict[str, tuple[list[str], list[int]]] = field(default_factory=dict)
+
+    def amounts(self, prefix: str) -> tuple[list[str], list[int]]:
+        """The amounts under a prefix in order, and how many documents have each."""
+        if prefix not in self._amounts:
+            if len(self._amounts) >= _MAX_PREFIXES:
+                self._amounts.clear()
+            terms = sorted(self.searcher.terms_with_prefix("offer", f"{prefix}\0"))
+            keys = [term[len(prefix) + 1 :] for term, _ in terms]
+            self._amounts[prefix] = keys, [count for _, count in terms]
+        return self._amounts[prefix]
+
+    def within(self, prefix: str, query: Query) -> list[str]:
+        """The terms under a prefix whose amounts lie within the bounds of a query."""
+        keys, _ = self.amounts(prefix)
+        low = 0 if query.min_price is None else bisect_left(keys, decimal_key(query.min_price))
+        high = len(keys) if query.max_price is None else bisect_right(keys, decimal_key(query.max_price))
+        return [f"{prefix}\0{key}" for key in keys[low:high]]
+
+    def in_use(self, currency: str) -> bool:
+        """Whether any offer is priced in a currency."""
+        return bool(self.amounts("\0".join((currency, _ANY, _ANY, _ANY)))[0])
+
+    def anchors(self) -> list[str]:
+        """The currencies that offers are priced in, in order."""
+        return sorted(term.removeprefix(ANCHOR) for term, _ in self.searcher.terms_with_prefix("fact", ANCHOR))
+
+    def meeting(self, query: Query) -> tuple[list[str], list[str]]:
+        """The terms of offers that meet a query, and of those that do where the card has one of the skills."""
+        found: tuple[list[str], list[str]] = ([], [])
+        for each in each_currency(query, self.in_use) if asks_price(query) else (query,):
+            for prefix in prefixes(each):
+                found[prefix.endswith(f"\0{_ALL_SKILLS}")].extend(self.within(prefix, each))
+        return found
+
+    def any_of(self, terms: list[str]) -> tantivy.Query:
+        """Documents with one of these terms."""
+        return tantivy.Query.term_set_query(self.schema, "offer", terms) if terms else tantivy.Query.empty_query()
+
+
+_MAX_PREFIXES = 1_000
