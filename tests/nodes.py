@@ -223,7 +223,8 @@ class Node:
         txid = bytes.fromhex(hex_id)[::-1]
         raw, where = self.chain.unconfirmed.get(txid), {}
         if raw is None and self.txindex:
-            raw, where = self._confirmed().get(txid), {"blockhash": self._block_of(txid)}
+            raw = self._confirmed().get(txid)
+            where = {"blockhash": self._block_of(txid)} if raw is not None and verbose else {}
         if raw is None:
             raise RefusalError(*NO_TX)
         return {"txid": hex_id, "hex": raw.hex(), **where} if verbose else raw.hex()

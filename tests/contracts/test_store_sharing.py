@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 
 import pytest
 from sqlalchemy import func, select
 
+from indexer.facts import Event
 from indexer.statehash import state_hash
 from indexer.store import Store, StoreError, Writer, connect
 from indexer.store.tables import blocks, events
@@ -119,12 +122,22 @@ def test_a_folder_in_which_no_lock_can_be_made_is_said(store: Store, tmp_path: P
 
 def test_readers_see_whole_blocks_while_one_is_written(database_url: str, store: Store, writer: Writer) -> None:
     writer.append("demo", [says("0"), says("1", born("a", height=1))])
-    with store.engine.begin() as connection:
-        writer._insert(connection, [says("2", moved("a", "a", "a2"))])
-        reader = Store(connect(database_url))
-        assert reader.newest("demo") == ref("1")
-        assert list(reader.seats("demo")) == [at("a")]
-        assert reader.newest_seq() == 1
+    reader = Store(connect(database_url))
+    before, after = (ref("1"), [at("a")], 1), (ref("2"), [at("a2")], 2)
+    states = []
+
+    class Events(tuple[Event, ...]):
+        """Events whose reader looks at the store meanwhile."""
+
+        def __iter__(self) -> Iterator[Event]:
+            states.append((reader.newest("demo"), list(reader.seats("demo")), reader.newest_seq()))
+            return super().__iter__()
+
+    block = says("2", moved("a", "a", "a2"))
+    writer.append("demo", [replace(block, events=Events(block.events))])
+    assert states.count(before) > 1
+    assert states == sorted(states, key=lambda state: state == after)
+    assert set(map(str, states)) <= {str(before), str(after)}
     assert reader.newest("demo") == ref("2")
     assert list(reader.seats("demo")) == [at("a2")]
     assert reader.newest_seq() == 2

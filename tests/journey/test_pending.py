@@ -40,7 +40,7 @@ async def visit(session: ClientSession, kit: ChainKit, chain: MemoryChain) -> No
     status = await get(session, "/v1/status")
     meets(status, "Status")
     assert (status["listings"]["pending"], status["chains"][0]["mempool"]) == (1, 1)
-    assert (await get(session, "/v1/search?asOfHeight=99"))["items"] == []
+    assert (await get(session, "/v1/search?asOfHeight=1"))["items"] == []
 
     chain.unconfirmed = {update.txid: kit.raw(update)}
     chain.arrive(kit.mine(echo))
