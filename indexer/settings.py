@@ -19,7 +19,7 @@ KEYS = {
     "data": "folder of the database and the index, unless they are elsewhere",
     "database": "where facts are kept: sqlite:///PATH or postgresql+psycopg://user@host/name",
     "database_read": "a replica of the database (PostgreSQL) that whoever only serves reads from",
-    "search": "the search index: tantivy:PATH or whoosh:PATH",
+    "search": "the search index: tantivy:PATH, whoosh:PATH or opensearch:https://USER:PASSWORD@HOST:9200/NAME",
     "chains": "what to follow: name=URL, several separated by spaces; a name repeated has several sources",
     "from_height": "where reading starts in a new database: a height, or NAME=HEIGHT...; later: no state hash",
     "host": "the address to serve on",

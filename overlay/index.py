@@ -9,11 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overlay.engines import BusyError, Cursor, Engine, EngineError, Matches, Row, engine_module, is_further
-from overlay.index_versions import IndexVersions, Progress
+from overlay.index_versions import Progress
 from overlay.query import Hit, Hits, Query, Suggestion
 from overlay.search import facets, suggesting
 from overlay.search.facts import EXACT
@@ -31,32 +30,32 @@ _WINDOW = 1_000
 
 
 class SearchIndex:
-    """The index that answers in a folder, opened again when another version of it is promoted; or a version beside it,
-    in `folder`, that is being built. Safe from several threads and processes; one process writes."""
+    """The index that answers, opened again when another version of it is promoted; or a `version` beside it that is
+    being built. Safe from several threads and processes; one process writes."""
 
-    def __init__(self, url: str, folder: Path | None = None) -> None:
+    def __init__(self, url: str, version: Any = None) -> None:
         """Open the index that a URL names, making it when there is none. Raises UnknownEngineError, OSError."""
-        self._module, root = engine_module(url)
+        self._module, place = engine_module(url)
         self.name, self.slow, self._url = url.partition(":")[0], self._module.SLOW, url
-        self._versions = IndexVersions(root, self._module.LAYOUT)
-        self._is_live = folder is None
+        self._versions = self._module.open_versions(place)
+        self._is_live = version is None
         self._opening = threading.Lock()
-        self._folder = folder or self._versions.live()
-        self._engine = self._open(self._folder)
+        self._version = version or self._versions.live()
+        self._engine = self._open(self._version)
 
-    def _open(self, folder: Path) -> Engine:
+    def _open(self, version: Any) -> Engine:
         try:
-            return self._module.open_engine(folder, make=True)
+            return self._module.open_engine(version, make=True)
         except (OSError, ValueError):
             live = self._versions.live()
-            if not self._is_live or live == folder:
+            if not self._is_live or live == version:
                 raise
-            self._folder = live  # another version was promoted meanwhile
+            self._version = live  # another version was promoted meanwhile
             return self._module.open_engine(live, make=True)
 
     def _current(self) -> Engine:
         """The engine of the version that answers."""
-        if self._is_live and self._versions.live() != self._folder and self._opening.acquire(blocking=False):
+        if self._is_live and self._versions.live() != self._version and self._opening.acquire(blocking=False):
             try:
                 self._reopen()
             finally:
@@ -65,8 +64,8 @@ class SearchIndex:
 
     def _reopen(self) -> None:
         live = self._versions.live()
-        if live != self._folder:
-            self._engine, self._folder = self._module.open_engine(live, make=False), live
+        if live != self._version:
+            self._engine, self._version = self._module.open_engine(live, make=False), live
 
     # -- searching
 
@@ -131,11 +130,11 @@ class SearchIndex:
             yield self._engine
             return
         with self._opening:
-            before = self._folder
+            before = self._version
             self._reopen()
-            if self._folder != before:
-                raise BusyError(f"the index in {before.parent} was replaced meanwhile; read its cursor again")
-        with self._versions.writing(self._folder):
+            if self._version != before:
+                raise BusyError("the index was replaced meanwhile; read its cursor again")
+        with self._versions.writing(self._version):
             yield self._engine
 
     def close(self) -> None:
@@ -148,8 +147,8 @@ class SearchIndex:
     def rebuilding(self) -> Iterator[SearchIndex]:
         """An empty version beside this one, which goes on answering and being written: to be filled and promoted, and
         removed where it is not. Raises BusyError while another process builds one."""
-        with self._versions.rebuilding() as folder:
-            fresh = SearchIndex(self._url, folder)
+        with self._versions.rebuilding() as version:
+            fresh = SearchIndex(self._url, version)
             try:
                 yield fresh
             finally:
@@ -165,10 +164,10 @@ class SearchIndex:
             if not back and is_further(self.cursor(), cursor):
                 return False
             fresh._engine.close()
-            self._versions.promote(fresh._folder)
+            self._versions.promote(fresh._version)
         with self._opening:
             self._reopen()
-        fresh._engine = self._module.open_engine(fresh._folder, make=False)
+        fresh._engine = self._module.open_engine(fresh._version, make=False)
         return True
 
     def report_progress(self, done: int, of: int) -> None:

@@ -10,7 +10,7 @@ from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from indexer.settings import Settings, SettingsError
+from indexer.settings import Settings, SettingsError, masked
 from overlay.read_only import is_writable, readable_copy, say_read_only
 
 if TYPE_CHECKING:
@@ -124,8 +124,11 @@ def _sqlite_file(settings: Settings) -> Path | None:
 def open_index(settings: Settings, *, make: bool) -> SearchIndex:
     """The search index; with `make`, a new one where there is none. Raises EngineError, MissingError, OSError."""
     from overlay import index
+    from overlay.engines import IN_FILES
 
     scheme, _, path = settings.search.partition(":")
+    if scheme not in IN_FILES:
+        return index.open_index(settings.search)
     if not make and path and not Path(path).exists():
         raise MissingError(
             f"there is no index {path}: `a2b up` makes one, and --url asks a running overlay somewhere else"
@@ -142,9 +145,10 @@ def open_copies(settings: Settings) -> Copies:
     """What the listings of the index claim, beside the index: in its folder, or the data folder where it has none.
     Raises EngineError."""
     from overlay.copies.book import Copies
+    from overlay.engines import IN_FILES
 
     scheme, _, path = settings.search.partition(":")
-    return Copies(path if scheme in ("tantivy", "whoosh") else str(settings.data))
+    return Copies(path if scheme in IN_FILES else str(settings.data))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -296,9 +300,9 @@ def writing_index(settings: Settings) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise EngineError(f"cannot write the index {settings.search}: {error.strerror or error}") from error
+        raise EngineError(f"cannot write the index {masked(settings.search)}: {error.strerror or error}") from error
     except ValueError as error:
         # Tantivy's own words for trouble with a file; other ValueErrors are mistakes of this program
         if "os error" not in str(error):
             raise
-        raise EngineError(f"cannot write the index {settings.search}: {error}") from error
+        raise EngineError(f"cannot write the index {masked(settings.search)}: {error}") from error

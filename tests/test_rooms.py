@@ -55,7 +55,7 @@ def test_plugs_do_not_import_each_other(folder: str) -> None:
 
 PLUG_NAMES = {
     "indexer/chains": {"evm", "files", "junglebus", "node", "several", "solana"},
-    "overlay/engines": {"tantivy", "whoosh"},
+    "overlay/engines": {"opensearch", "tantivy", "whoosh"},
 }
 
 STANDARD = set(sys.stdlib_module_names) | {"__future__"}
@@ -131,6 +131,7 @@ FENCES: dict[str, tuple[str, ...]] = {
         "indexer/spends.py",
         "overlay/",
     ),
+    "opensearchpy": ("overlay/engines/opensearch/",),
     "orjson": ("overlay/compact.py", "overlay/api/cursors.py"),
     "prometheus_client": ("overlay/metrics.py",),
     "publicsuffixlist": ("indexer/fetching/domains.py",),

@@ -8,14 +8,15 @@ same for all (`overlay.index`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from indexer.settings import masked
 
 if TYPE_CHECKING:
     from overlay.document import Document
+    from overlay.index_versions import Progress
     from overlay.query import Query
     from overlay.search.planner import QueryPlan
     from overlay.search.records import LazyRecord, Record
@@ -104,28 +105,76 @@ class Engine(Protocol):
         ...
 
 
+class Versions(Protocol):
+    """The versions of one index: one answers, another may be built beside it. What names a version is the engine's own;
+    equal ones are the same."""
+
+    def live(self) -> Any:
+        """The one that answers; it may not have been made yet."""
+        ...
+
+    def writing(self, version: Any) -> AbstractContextManager[None]:
+        """While something is committed to the one that answers. Raises BusyError while it is exchanged, or when it is
+        another one by now."""
+        ...
+
+    def promoting(self) -> AbstractContextManager[None]:
+        """While nobody commits; waits for who does."""
+        ...
+
+    def rebuilding(self) -> AbstractContextManager[Any]:
+        """Another one, removed in the end if it does not answer. Raises BusyError while another process builds one."""
+        ...
+
+    def promote(self, version: Any) -> None:
+        """Let this one answer from now on, durably. Only while `promoting`."""
+        ...
+
+    def report_progress(self, done: int, of: int) -> None:
+        """Say how far a rebuild has come; only while `rebuilding`."""
+        ...
+
+    def progress(self) -> Progress | None:
+        """How far the process has come that rebuilds; None where none does."""
+        ...
+
+    def cleanup(self) -> None:
+        """Remove what a killed process was building."""
+        ...
+
+
 class EngineModule(Protocol):
     """A module of an engine."""
-
-    LAYOUT: str
-    """The name of folders that it can read, `<name>-<number>`: a new layout gets a new number."""
 
     SLOW: bool
     """Whether a search takes so long that it is answered in a thread."""
 
-    def open_engine(self, folder: Path, *, make: bool) -> Engine:
-        """Open the index in a folder; with `make`, a new one where there is none, or none that can be read. Raises
+    def open_versions(self, place: str) -> Versions:
+        """The versions of the index that a URL names after its scheme. Raises EngineError, OSError."""
+        ...
+
+    def open_engine(self, version: Any, *, make: bool) -> Engine:
+        """Open a version of an index; with `make`, a new one where there is none, or none that can be read. Raises
         OSError or ValueError when it cannot be made or read."""
         ...
 
 
-ENGINES = {"tantivy": "overlay.engines.tantivy", "whoosh": "overlay.engines.whoosh"}
+ENGINES = {
+    "tantivy": "overlay.engines.tantivy",
+    "whoosh": "overlay.engines.whoosh",
+    "opensearch": "overlay.engines.opensearch",
+}
 """The scheme of `A2B_SEARCH` and the module that serves it, imported only when it is chosen."""
 
+IN_FILES = frozenset(("tantivy", "whoosh"))
+"""The schemes whose URLs name a folder."""
 
-def engine_module(url: str) -> tuple[EngineModule, Path]:
-    """The module and the folder that a URL `<scheme>:<path>` names. Raises UnknownEngineError."""
-    scheme, colon, path = url.partition(":")
-    if not colon or scheme not in ENGINES or not path:
-        raise UnknownEngineError(f"{masked(url)!r} names no index: use tantivy:PATH or whoosh:PATH")
-    return cast("EngineModule", import_module(ENGINES[scheme])), Path(path)
+
+def engine_module(url: str) -> tuple[EngineModule, str]:
+    """The module and the place that a URL `<scheme>:<place>` names. Raises UnknownEngineError."""
+    scheme, colon, place = url.partition(":")
+    if not colon or scheme not in ENGINES or not place:
+        raise UnknownEngineError(
+            f"{masked(url)!r} names no index: use tantivy:PATH, whoosh:PATH or opensearch:https://HOST:9200/NAME"
+        )
+    return cast("EngineModule", import_module(ENGINES[scheme])), place

@@ -17,6 +17,9 @@ __all__ = ["store", "writer"]
 @pytest.fixture(params=list(ENGINES))
 def engine_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a new index."""
+    if request.param == "opensearch":
+        url: str = request.getfixturevalue("opensearch_url")
+        return url
     return f"{request.param}:{tmp_path}/index"
 
 

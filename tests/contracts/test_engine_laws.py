@@ -174,7 +174,9 @@ in_words = st.builds(
 def opened(paths: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[list[SearchIndex]]:
     """A new index of every kind."""
     with ExitStack() as stack:
-        made = [open_index(f"{name}:{paths.mktemp(name)}") for name in ENGINES]
+        url = request.getfixturevalue("new_opensearch_url")
+        urls = [url() if name == "opensearch" else f"{name}:{paths.mktemp(name)}" for name in ENGINES]
+        made = [open_index(each) for each in urls]
         for each in made:
             stack.callback(each.close)
         yield made

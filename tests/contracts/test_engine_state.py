@@ -132,6 +132,8 @@ def test_a_damaged_index_answers_as_before_or_wants_a_rebuild(
     whole = found(engine, "payment")
     engine.close()
     scheme, _, folder = engine_url.partition(":")
+    if scheme == "opensearch":
+        return  # its files are another program's
     files = [path for path in sorted(Path(folder).rglob("*")) if path.is_file() and path.stat().st_size]
     assert len(files) > 3
     damages = [(path.relative_to(folder), share) for path in files for share in (None, 0, 0.5, 0.99)]
@@ -326,11 +328,17 @@ def test_long_ids_owners_and_currencies_are_told_apart(engine: SearchIndex) -> N
 
 
 WRITER = """
-import sys
-from overlay.engines import Cursor
+import sys, time
+from overlay.engines import BusyError, Cursor
 from overlay.index import open_index
 from tests.contracts.listed import listing, price
 engine = open_index(sys.argv[1])
+while True:
+    try:
+        engine.replace([], [], engine.cursor() or Cursor("epoch", 0))
+        break
+    except BusyError:  # the lease of the one that was killed
+        time.sleep(0.05)
 start = (engine.cursor() or Cursor("epoch", 0)).seq
 for seq in range(start + 1, start + 10_000):
     documents = [listing(str(at), f"alpha version{seq}", said=str(seq), offers=[price(str(seq))]) for at in range(40)]

@@ -18,6 +18,7 @@ from overlay.engines.tantivy.schema import schema, to_fields
 from overlay.engines.tantivy.searching import search
 from overlay.engines.tantivy.state import State, read_changes, read_state, read_words, write_change, write_state
 from overlay.engines.tantivy.view import View
+from overlay.index_versions import IndexVersions
 from overlay.query import Query
 from overlay.search.analysis import stem
 from overlay.search.facts import is_listed
@@ -249,9 +250,14 @@ class TantivyEngine:
                     path.unlink(missing_ok=True)
 
 
-def open_engine(folder: Path, *, make: bool) -> TantivyEngine:
+def open_versions(place: str) -> IndexVersions:
+    """The versions of the index in a folder."""
+    return IndexVersions(Path(place), LAYOUT)
+
+
+def open_engine(version: Path, *, make: bool) -> TantivyEngine:
     """Open the index in a folder."""
-    return TantivyEngine(folder, make=make)
+    return TantivyEngine(version, make=make)
 
 
 def _made(folder: Path) -> tantivy.Index:

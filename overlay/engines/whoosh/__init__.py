@@ -30,6 +30,7 @@ from overlay.engines.whoosh.library import (
 from overlay.engines.whoosh.row import Row
 from overlay.engines.whoosh.searching import search
 from overlay.engines.whoosh.view import State, View, state_name
+from overlay.index_versions import IndexVersions
 from overlay.query import Query
 from overlay.search.analysis import stem
 from overlay.search.forward import FIELDS, Analysed, encode
@@ -206,9 +207,14 @@ class WhooshEngine:
                     path.unlink(missing_ok=True)
 
 
-def open_engine(folder: Path, *, make: bool) -> WhooshEngine:
+def open_versions(place: str) -> IndexVersions:
+    """The versions of the index in a folder."""
+    return IndexVersions(Path(place), LAYOUT)
+
+
+def open_engine(version: Path, *, make: bool) -> WhooshEngine:
     """Open the index in a folder."""
-    return WhooshEngine(folder, make=make)
+    return WhooshEngine(version, make=make)
 
 
 def _opened(storage: DurableStorage) -> Any:

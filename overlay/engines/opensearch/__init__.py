@@ -1,0 +1,213 @@
+"""The OpenSearch engine, for registries that outgrow one machine: shards, replicas and failover are its business.
+
+Many processes read and any may write, one at a time: whoever writes holds a lease in the state of the index, and its
+commit replaces that state on condition that nobody else did (`state`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from opensearchpy.exceptions import NotFoundError
+
+from overlay.engines import NO_MATCHES, Cursor, EngineError, Matches, UnavailableError
+from overlay.engines.opensearch import state as states
+from overlay.engines.opensearch.mapping import LAYOUT, record_of, source
+from overlay.engines.opensearch.searching import Searcher
+from overlay.engines.opensearch.state import State, Versioned
+from overlay.engines.opensearch.versions import ClusterVersions, Version, make_index
+from overlay.engines.opensearch.vocabulary import Vocabulary
+from overlay.query import Query
+from overlay.search.analysis import stem
+from overlay.search.planner import QueryPlan
+from overlay.search.term_dictionary import TermChanges, TermDictionary
+
+if TYPE_CHECKING:
+    from overlay.document import Document
+
+__all__ = ["LAYOUT", "SLOW", "open_engine", "open_versions"]
+
+SLOW = True
+
+_GRACE = 10.0
+"""Seconds that removed documents stay for the searches that are under way."""
+_AT_ONCE = 5_000
+_REGISTRATIONS = 1_000
+
+Json = dict[str, Any]
+
+
+class OpenSearchEngine:
+    """See `overlay.engines.Engine`."""
+
+    def __init__(self, version: Version) -> None:
+        self._cluster, self._index = version
+        self._vocabulary = Vocabulary(self._cluster, self._index)
+        self._writing = threading.Lock()
+        self._me = uuid4().hex
+        self._swept = monotonic()
+        self._sweepable = 0  # the commit as of then
+
+    def _state(self) -> State:
+        found = states.read(self._cluster, self._index)
+        return found.state if found else State()
+
+    def _missing(self) -> UnavailableError:
+        return UnavailableError(f"{self._cluster.shown}: the index was removed meanwhile")
+
+    def cursor(self) -> Cursor | None:
+        """How far this index has read."""
+        return self._state().cursor
+
+    def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
+        """Find what a plan and the filters of a query ask for."""
+        state = self._state()
+        if not state.commit:
+            return NO_MATCHES
+        try:
+            return Searcher(self._cluster, self._index, state).search(query, plan, start, stop)
+        except NotFoundError as error:
+            raise self._missing() from error
+
+    def terms(self) -> TermDictionary:
+        """The words in use."""
+        try:
+            return self._vocabulary.at(self._state())
+        except NotFoundError as error:
+            raise self._missing() from error
+
+    def get(self, id: str) -> bytes | None:  # noqa: A002
+        """The stored item of a current listing."""
+        facts: list[Json] = [{"term": {"fact": each}} for each in (f"id:{id}", "current")]
+        body = {"query": _every(self._state().visible(), *facts), "_source": False, "stored_fields": ["record"]}
+        try:
+            hits = self._cluster.search(self._index, body)["hits"]["hits"]
+        except NotFoundError:
+            return None
+        return record_of(hits[0]).item if hits else None
+
+    def close(self) -> None:
+        """The connection is shared with the versions of the index."""
+
+    # -- writing
+
+    def write(self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None) -> None:
+        """Replace documents. Whatever fails on the way leaves what was committed before."""
+        with self._writing:
+            before = self._begin()
+            try:
+                state = self._written(before.state, registrations, documents, cursor)
+                self._cluster.refresh(self._index)
+                states.write(self._cluster, state, before)
+            except BaseException:
+                with suppress(EngineError):
+                    states.write(self._cluster, before.state.released(), before)
+                raise
+
+    def _begin(self) -> Versioned:
+        """Take the lease and a number. Raises BusyError."""
+        found = states.read(self._cluster, self._index)
+        if found is None:
+            make_index(self._cluster, self._index)
+            found = states.read(self._cluster, self._index)
+        if found is None:
+            raise self._missing()
+        return states.write(self._cluster, found.state.taking(self._me, self._cluster.lease), found)
+
+    def _written(
+        self, state: State, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None
+    ) -> State:
+        """Write what the commit consists of; the state that makes it visible."""
+        changes = TermChanges()
+        if registrations is None:
+            state = replace(state, floor=state.commit, base=state.taken)
+        self._sweep(state)
+        self._cluster.bulk(self._index, self._removals(state, registrations or (), changes))
+        self._cluster.bulk(self._index, self._additions(state.taken, documents, changes))
+        rows, state = self._vocabulary.changed(state, changes)
+        self._cluster.bulk(self._index, _indexed(state.taken, "terms", rows))
+        seq, epoch = (None, "") if cursor is None else (cursor.seq, cursor.epoch)
+        return replace(state, epoch=epoch, seq=seq, commit=state.taken, writer="", until=0.0)
+
+    def _additions(self, commit: int, documents: Iterable[Document], changes: TermChanges) -> Iterator[Sequence[Json]]:
+        return _indexed(commit, "listing", (source(document, commit, changes) for document in documents))
+
+    def _removals(self, state: State, registrations: Sequence[str], changes: TermChanges) -> Iterator[Sequence[Json]]:
+        """Mark the documents of registrations, each on condition that it was not written since."""
+        for start in range(0, len(registrations), _REGISTRATIONS):
+            some = list(dict.fromkeys(registrations[start : start + _REGISTRATIONS]))
+            part = _every(state.visible(), {"terms": {"registration": some}})
+            for hit in self._hits(part):
+                record = record_of(hit)
+                if record.is_listed:
+                    surfaces = record.words.decode().split()
+                    changes.count(surfaces, set(map(stem, surfaces)), -1)
+                yield _update(hit, state.taken)
+
+    def _hits(self, part: Json) -> Iterator[Json]:
+        body: Json = {
+            "query": part,
+            "_source": False,
+            "stored_fields": ["record"],
+            "seq_no_primary_term": True,
+            "sort": [{"added": "asc"}, {"id": "asc"}, {"newest": "asc"}, {"since": "asc"}],
+            "size": _REGISTRATIONS,
+        }
+        while hits := self._cluster.search(self._index, body)["hits"]["hits"]:
+            yield from hits
+            body["search_after"] = hits[-1]["sort"]
+
+    def _sweep(self, state: State) -> None:
+        """Delete what no search sees any more, some at a time, and marks of removal that are void."""
+        if monotonic() - self._swept < _GRACE:
+            return
+        gone: list[Json] = [
+            {"range": {"removed": {"lte": self._sweepable}}},
+            {"range": {"added": {"lte": state.floor}}},
+            {"range": {"batch": {"lt": state.base}}},
+        ]
+        void = list(state.void)
+        dead = {"bool": {"should": [*gone, {"terms": {"added": void}}], "must_not": {"terms": {"removed": void}}}}
+        deleted = self._some({"bool": {"filter": [dead]}})
+        self._cluster.bulk(self._index, ([{"delete": {"_id": hit["_id"]}}] for hit in deleted))
+        marked = self._some({"terms": {"removed": void}})
+        self._cluster.bulk(self._index, (_update(hit, None) for hit in marked))
+        self._swept, self._sweepable = monotonic(), state.commit
+
+    def _some(self, part: Json) -> list[Json]:
+        body = {"query": part, "_source": False, "size": _AT_ONCE, "seq_no_primary_term": True}
+        found: list[Json] = self._cluster.search(self._index, body)["hits"]["hits"]
+        return found
+
+
+def _every(filters: list[Json], *more: Json) -> Json:
+    return {"bool": {"filter": [*filters, *more]}}
+
+
+def _indexed(commit: int, kind: str, sources: Iterable[Json]) -> Iterator[Sequence[Json]]:
+    """Actions that add documents; repeated, they add nothing."""
+    for number, each in enumerate(sources):
+        yield {"index": {"_id": f"{kind}-{commit}-{number}"}}, each
+
+
+def _update(hit: Json, removed: int | None) -> Sequence[Json]:
+    condition = {"_id": hit["_id"], "if_seq_no": hit["_seq_no"], "if_primary_term": hit["_primary_term"]}
+    return {"update": condition}, {"doc": {"removed": removed}}
+
+
+def open_versions(place: str) -> ClusterVersions:
+    """The versions of an index on a cluster. Raises UnknownEngineError, EngineError."""
+    return ClusterVersions(place)
+
+
+def open_engine(version: Version, *, make: bool) -> OpenSearchEngine:
+    """Open a version; with `make`, a new one where there is none."""
+    if make and states.read(*version) is None:
+        make_index(*version)
+    return OpenSearchEngine(version)

@@ -1,0 +1,172 @@
+"""Real OpenSearch servers for tests: unpacked once from the minimal distribution on Maven Central, stopped at the end.
+
+The distribution has no scripts, no further analysers and no users; it refuses to run as root.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+VERSION = "2.19.0"
+ARTIFACT = f"org.opensearch.distribution.integ-test-zip:opensearch:{VERSION}:zip"
+_START_SECONDS = 180
+
+
+def _archive() -> Path | None:
+    """The zip in the local Maven repository, fetched when it is missing and Maven is there."""
+    path = Path.home() / ".m2/repository/org/opensearch/distribution/integ-test-zip/opensearch"
+    path = path / VERSION / f"opensearch-{VERSION}.zip"
+    if not path.exists() and (maven := shutil.which("mvn")):
+        fetch = [maven, "-q", "dependency:get", f"-Dartifact={ARTIFACT}", "-Dtransitive=false"]
+        subprocess.run(fetch, check=False, timeout=300)
+    return path if path.exists() else None
+
+
+class Distribution:
+    """The unpacked programs, in a folder that whoever runs them owns."""
+
+    def __init__(self, archive: Path, java: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="a2b-opensearch-"))
+        with zipfile.ZipFile(archive) as packed:
+            packed.extractall(self.folder)
+        (self.home,) = self.folder.iterdir()
+        for program in (self.home / "bin").iterdir():
+            program.chmod(0o755)
+        self.user: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            self.user = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []}
+            for path in (self.folder, *self.folder.rglob("*")):
+                shutil.chown(path, "nobody")
+        self.java_home = str(Path(java).resolve().parents[1])
+        self._numbers = count()
+
+    def node(self, *settings: str, heap: int = 512, ports: tuple[int, int] | None = None) -> Node:
+        """Start a node with these settings; `heap` is in megabytes."""
+        return Node(self, next(self._numbers), settings, heap, ports or (free_port(), free_port()))
+
+    def remove(self) -> None:
+        """Delete all files."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Node:
+    """A running server, on its own ports of this machine."""
+
+    def __init__(
+        self, programs: Distribution, number: int, settings: Sequence[str], heap: int, ports: tuple[int, int]
+    ) -> None:
+        self.port, self.transport = ports
+        self._log = programs.folder / f"node-{number}.log"
+        options = {
+            "path.data": f"{programs.folder}/data-{number}",
+            "path.logs": f"{programs.folder}/logs-{number}",
+            "http.port": self.port,
+            "transport.port": self.transport,
+            "cluster.routing.allocation.disk.threshold_enabled": "false",
+            "node.name": f"node-{number}",
+        }
+        environment = os.environ | {
+            "OPENSEARCH_JAVA_HOME": programs.java_home,
+            "OPENSEARCH_JAVA_OPTS": f"-Xms{heap}m -Xmx{heap}m",
+            "HOME": str(programs.folder),
+        }
+        arguments = [f"-E{name}={value}" for name, value in options.items()] + [f"-E{each}" for each in settings]
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [f"{programs.home}/bin/opensearch", *arguments], stdout=log, stderr=log, env=environment,
+                cwd=programs.folder, **programs.user,
+            )  # fmt: skip
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        return f"127.0.0.1:{self.port}"
+
+    def wait(self, path: str = "/") -> None:
+        """Wait until it answers a path with 200."""
+        until = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                urllib.request.urlopen(f"http://{self.address}{path}", timeout=10).close()
+            except OSError:
+                if self._process.poll() is not None or time.monotonic() > until:
+                    raise AssertionError(f"OpenSearch did not start:\n{self._log.read_text()[-4000:]}") from None
+                time.sleep(0.2)
+            else:
+                return
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._process.wait()
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def opensearch_programs() -> Iterator[Distribution]:
+    """OpenSearch, unpacked; the test is skipped where it or Java is missing."""
+    from tests.conftest import missing
+
+    java, archive = shutil.which("java"), _archive()
+    if java is None:
+        missing("Java")
+    if archive is None:
+        missing(f"OpenSearch ({ARTIFACT} from Maven Central)")
+    programs = Distribution(archive, java)
+    yield programs
+    programs.remove()
+
+
+@pytest.fixture(scope="session")
+def opensearch(opensearch_programs: Distribution) -> Iterator[Node]:
+    """A running server."""
+    node = opensearch_programs.node("discovery.type=single-node", "cluster.max_shards_per_node=100000")
+    try:
+        node.wait("/_cluster/health?wait_for_status=yellow&timeout=5s")
+        yield node
+    finally:
+        node.kill()
+
+
+_INDEXES = count()
+
+
+@pytest.fixture(scope="session")
+def new_opensearch_url(opensearch: Node) -> Callable[[], str]:
+    """Gives URLs of new indexes."""
+    return lambda: (
+        f"opensearch:http://{opensearch.address}/test{os.getpid()}-{next(_INDEXES)}?shards=1&replicas=0&lease=2"
+    )
+
+
+@pytest.fixture
+def opensearch_url(opensearch: Node, new_opensearch_url: Callable[[], str]) -> Iterator[str]:
+    """The URL of a new index, which is removed after the test."""
+    url = new_opensearch_url()
+    yield url
+    name = url.partition("?")[0].rpartition("/")[2]
+    with closing(http.client.HTTPConnection("127.0.0.1", opensearch.port, timeout=30)) as connection:
+        connection.request("DELETE", f"/{name}-*")
+        assert connection.getresponse().status == 200
