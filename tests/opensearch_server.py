@@ -51,14 +51,23 @@ class Distribution:
         self.user: dict[str, Any] = {}
         if os.geteuid() == 0:
             self.user = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []}
-            for path in (self.folder, *self.folder.rglob("*")):
-                shutil.chown(path, "nobody")
+            self._give(self.folder)
         self.java_home = str(Path(java).resolve().parents[1])
         self._numbers = count()
 
     def node(self, *settings: str, heap: int = 512, ports: tuple[int, int] | None = None) -> Node:
         """Start a node with these settings; `heap` is in megabytes."""
         return Node(self, next(self._numbers), settings, heap, ports or (free_port(), free_port()))
+
+    def _give(self, folder: Path) -> None:
+        for path in (folder, *folder.rglob("*")) if self.user else ():
+            shutil.chown(path, "nobody")
+
+    def copy_of_config(self, number: int) -> Path:
+        """Settings of one node, to which it adds files of its own."""
+        folder = shutil.copytree(self.home / "config", self.folder / f"config-{number}")
+        self._give(folder)
+        return folder
 
     def remove(self) -> None:
         """Delete all files."""
@@ -73,6 +82,7 @@ class Node:
     ) -> None:
         self.port, self.transport = ports
         self._log = programs.folder / f"node-{number}.log"
+        config = programs.copy_of_config(number)
         options = {
             "path.data": f"{programs.folder}/data-{number}",
             "path.logs": f"{programs.folder}/logs-{number}",
@@ -82,6 +92,7 @@ class Node:
             "node.name": f"node-{number}",
         }
         environment = os.environ | {
+            "OPENSEARCH_PATH_CONF": str(config),
             "OPENSEARCH_JAVA_HOME": programs.java_home,
             "OPENSEARCH_JAVA_OPTS": f"-Xms{heap}m -Xmx{heap}m",
             "HOME": str(programs.folder),

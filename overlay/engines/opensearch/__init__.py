@@ -118,7 +118,10 @@ class OpenSearchEngine:
             found = states.read(self._cluster, self._index)
         if found is None:
             raise self._missing()
-        return states.write(self._cluster, found.state.taking(self._me, self._cluster.lease), found)
+        taken = states.write(self._cluster, found.state.taking(self._me, self._cluster.lease), found)
+        if found.state.taken > found.state.commit:  # marks of who gave up are seen, and may be replaced
+            self._cluster.refresh(self._index)
+        return taken
 
     def _written(
         self, state: State, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None

@@ -9,6 +9,8 @@ that `ca=PATH` names. Plain `http:` is for a machine's own loopback and private 
 from __future__ import annotations
 
 import json
+import logging
+import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +34,8 @@ _OPTIONS = {"shards": "1", "replicas": "1", "ca": "", "lease": "30"}
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 
 Json = dict[str, Any]
+
+logging.getLogger("opensearch").setLevel(logging.CRITICAL)  # what fails is raised here, and a 404 is no failure
 
 
 class ConflictError(BusyError):
@@ -161,6 +165,8 @@ def _configured(place: str, shown: str) -> Cluster:
     if not name or name != name.lower() or not name.replace("-", "a").replace("_", "a").isalnum() or len(name) > 200:
         raise ValueError("NAME consists of lower-case letters, digits, - and _")
     user, _, places = parts.netloc.rpartition("@")
+    if options["ca"]:
+        ssl.create_default_context(cafile=options["ca"])  # named when it cannot be read
     client = OpenSearch(
         [_host(parts.scheme, each) for each in places.split(",")],
         http_auth=tuple(map(unquote, user.partition(":")[::2])) if user else None,

@@ -1,0 +1,341 @@
+"""What a cluster adds: leases instead of locks, aliases instead of folders, and every way in which a server fails."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from indexer.settings import masked
+from overlay.engines import BusyError, Cursor, EngineError, UnavailableError, UnknownEngineError
+from overlay.engines.opensearch import cluster as clusters
+from overlay.engines.opensearch import state as states
+from overlay.engines.opensearch import versions, vocabulary
+from overlay.index import SearchIndex, open_index
+from tests.contracts.listed import EPOCH, count, found, listing, put
+from tests.opensearch_server import Node, free_port
+
+pytestmark = pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
+
+
+@pytest.fixture
+def index(opensearch_url: str) -> Iterator[SearchIndex]:
+    """An index of two listings."""
+    with closing(open_index(opensearch_url)) as opened:
+        put(opened, listing("1", "alpha"), listing("2", "alpha"))
+        yield opened
+
+
+@pytest.fixture
+def other(index: SearchIndex, opensearch_url: str) -> Iterator[SearchIndex]:
+    """The same as another machine sees it."""
+    with closing(open_index(opensearch_url)) as opened:
+        yield opened
+
+
+def request(node: Node, method: str, path: str, body: Any = None) -> Any:
+    """What the server answers."""
+    with closing(http.client.HTTPConnection("127.0.0.1", node.port, timeout=30)) as connection:
+        connection.request(method, path, json.dumps(body) if body else None, {"Content-Type": "application/json"})
+        return json.loads(connection.getresponse().read())
+
+
+def name_of(url: str) -> str:
+    """The alias of an index."""
+    return f"{url.partition('?')[0].rpartition('/')[2]}-a2b1"
+
+
+# -- leases and versions
+
+
+def test_a_writer_that_was_overtaken_loses_and_nothing_of_it_is_seen(
+    index: SearchIndex, other: SearchIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It paused for longer than its lease, after its documents were written and before it committed."""
+    refresh = clusters.Cluster.refresh
+
+    def paused(self: clusters.Cluster, name: str) -> None:
+        monkeypatch.setattr(clusters.Cluster, "refresh", refresh)
+        time.sleep(2.1)
+        put(other, listing("1", "omega"), listing("3", "alpha"), seq=2)
+        refresh(self, name)
+
+    monkeypatch.setattr(clusters.Cluster, "refresh", paused)
+    with pytest.raises(BusyError):
+        put(index, listing("2", "zeta"), listing("4", "alpha zeta"), seq=2)
+    for each in (index, other):
+        assert (found(each, "alpha"), found(each, "omega"), found(each, "zeta")) == ({"2", "3"}, {"1"}, set())
+        assert (count(each), each.cursor()) == (3, Cursor(EPOCH, 2))
+        assert each.terms().frequency("zeta") == 0
+    put(index, listing("2", "zeta"), seq=3)
+    assert (found(other, "zeta"), count(other)) == ({"2"}, 3)
+
+
+def test_a_bulk_request_that_fails_in_part_leaves_the_cursor(
+    index: SearchIndex, other: SearchIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = clusters.Cluster.request
+
+    def partly(self: clusters.Cluster, method: str, path: str, body: Any = None, **params: Any) -> Any:
+        answer = real(self, method, path, body, **params)
+        if path.endswith("/_bulk") and "gamma" in body:
+            answer["items"][-1]["index"] = {"status": 503, "error": {"type": "unavailable_shards", "reason": "late"}}
+        return answer
+
+    monkeypatch.setattr(clusters.Cluster, "request", partly)
+    with pytest.raises(UnavailableError, match="503"):
+        put(index, listing("1", "gamma"), listing("3", "gamma"), seq=2)
+    monkeypatch.undo()
+    for each in (index, other):
+        assert (found(each, "alpha"), found(each, "gamma"), each.cursor()) == ({"1", "2"}, set(), Cursor(EPOCH, 1))
+    put(other, listing("1", "gamma"), listing("3", "gamma"), seq=2)
+    assert (found(index, "gamma"), found(index, "alpha"), count(index)) == ({"1", "3"}, {"2"}, 3)
+
+
+def test_a_rebuilt_version_answers_everywhere_at_one_stroke(
+    index: SearchIndex, other: SearchIndex, opensearch: Node, opensearch_url: str
+) -> None:
+    with index.rebuilding() as fresh:
+        put(fresh, listing("3", "alpha"))
+        index.report_progress(1, 2)
+        assert other.progress() == (1, 2)
+        with pytest.raises(BusyError, match="another process builds"):
+            other.rebuilding().__enter__()
+        other.cleanup()
+        put(other, listing("5", "alpha"), seq=2)
+        assert found(index, "alpha") == {"1", "2", "5"}
+        assert not index.promote(fresh), "the new one has read less"
+        put(fresh, listing("5", "alpha"), seq=2)
+        assert index.promote(fresh)
+        for each in (index, other):
+            assert (found(each, "alpha"), each.cursor(), each.get("1")) == ({"3", "5"}, Cursor(EPOCH, 2), None)
+    assert (other.progress(), len(request(opensearch, "GET", f"/{name_of(opensearch_url)}*"))) == (None, 1)
+    put(index, listing("6", "alpha"), seq=3)
+    assert found(other, "alpha") == {"3", "5", "6"}
+
+
+def test_what_a_killed_rebuild_left_is_removed_when_its_lease_ends(
+    index: SearchIndex, other: SearchIndex, opensearch: Node, opensearch_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "_LEASE_SECONDS", 1.0)
+    put(index.rebuilding().__enter__(), listing("3", "alpha"))
+    time.sleep(1.1)
+    other.cleanup()
+    assert len(request(opensearch, "GET", f"/{name_of(opensearch_url)}*")) == 1
+    assert found(index, "alpha") == {"1", "2"}
+
+
+def test_documents_that_no_search_sees_are_deleted(
+    index: SearchIndex, opensearch: Node, opensearch_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("overlay.engines.opensearch._GRACE", 0.0)
+    for seq in range(2, 12):
+        put(index, listing("1", f"alpha word{seq}"), listing("2", "alpha"), seq=seq)
+    index.replace([], [], Cursor(EPOCH, 12))
+    request(opensearch, "POST", f"/{name_of(opensearch_url)}/_refresh")
+    held = {"query": {"exists": {"field": "added"}}}
+    assert request(opensearch, "POST", f"/{name_of(opensearch_url)}/_count", held)["count"] <= 6
+    assert (found(index, "alpha"), found(index, "word11"), count(index)) == ({"1", "2"}, {"1"}, 2)
+
+
+def test_words_are_the_same_after_their_base_was_written_anew(
+    index: SearchIndex, other: SearchIndex, opensearch_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vocabulary, "_LEAST", 10)
+    monkeypatch.setattr(vocabulary, "PART", 3)
+    for seq in range(2, 9):
+        put(index, *(listing(f"{at}", f"alpha word{seq} more{at}") for at in range(seq)), seq=seq)
+        assert other.terms().counts() == index.terms().counts()
+    with closing(open_index(opensearch_url)) as later:
+        assert later.terms().counts() == index.terms().counts()
+        assert later.terms().listings == index.terms().listings == 8
+        assert (later.terms().frequency("word8"), later.terms().frequency("word7")) == (8, 0)
+
+
+def test_an_index_that_somebody_deletes_wants_a_rebuild(
+    index: SearchIndex, other: SearchIndex, opensearch: Node, opensearch_url: str
+) -> None:
+    request(opensearch, "DELETE", f"/{name_of(opensearch_url)}.first")
+    assert (other.cursor(), found(other, "alpha"), other.get("1")) == (None, set(), None)
+    put(index, listing("7", "alpha"), seq=5)
+    assert (found(other, "alpha"), other.cursor()) == ({"7"}, Cursor(EPOCH, 5))
+
+
+def test_an_index_of_another_program_is_not_touched(opensearch: Node, opensearch_url: str) -> None:
+    request(opensearch, "PUT", f"/{name_of(opensearch_url)}/_doc/state", {"mine": 1})
+    with pytest.raises(EngineError, match="of another program"):
+        open_index(opensearch_url)
+
+
+# -- servers that fail
+
+
+def test_a_read_only_index_answers_and_says_why_it_takes_nothing(
+    index: SearchIndex, opensearch: Node, opensearch_url: str
+) -> None:
+    path = f"/{name_of(opensearch_url)}/_settings"
+    request(opensearch, "PUT", path, {"index.blocks.write": True})
+    with pytest.raises(UnavailableError, match="read-only"):
+        put(index, listing("3", "alpha"), seq=2)
+    assert found(index, "alpha") == {"1", "2"}
+    request(opensearch, "PUT", path, {"index.blocks.write": False})
+    put(index, listing("3", "alpha"), seq=2)
+    assert found(index, "alpha") == {"1", "2", "3"}
+
+
+@contextmanager
+def lying(status: int, body: Any) -> Iterator[str]:
+    """The address of a server that answers everything alike, and what was asked of it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            said = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        do_POST = do_PUT = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as port:
+        yield f"127.0.0.1:{port}"
+
+
+@contextmanager
+def serving(server: ThreadingHTTPServer) -> Iterator[int]:
+    """Serve in a thread; the port."""
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+ELASTIC = {"version": {"number": "8.1.0", "build_flavor": "default"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "words"),
+    [
+        (200, ELASTIC, EngineError, "no OpenSearch 8.1.0: OpenSearch 2 or 3 is needed"),
+        (200, {"version": {"number": "1.3.0", "distribution": "opensearch"}}, EngineError, "opensearch 1.3.0"),
+        (401, {"error": "Unauthorized"}, EngineError, "refuses these credentials"),
+        (429, {"error": {"type": "rejected", "reason": "queue is full"}, "status": 429}, UnavailableError, "429"),
+        (503, {"error": {"type": "cluster_manager_not_discovered", "reason": "x"}}, UnavailableError, "503"),
+    ],
+)
+def test_servers_that_are_of_no_use_are_named(
+    status: int, body: Any, kind: type[EngineError], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "RETRIES", 0)
+    with lying(status, body) as address, pytest.raises(kind, match=words) as caught:
+        open_index(f"opensearch:http://user:hidden@{address}/index")
+    assert isinstance(caught.value, UnavailableError) == (kind is UnavailableError)
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_server_that_is_away_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "RETRIES", 0)
+    with pytest.raises(UnavailableError, match="does not answer") as caught:
+        open_index(f"opensearch:http://user:hidden@127.0.0.1:{free_port()}/index")
+    assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["", "host/x", "ftp://host/x", "http://host/", "http://host/Upper", "http://host/a/b", "http://host/x?shards=0",
+     "http://host/x?shards=many", "http://host/x?other=1", "http://host:port/x", "http:///x", "https://h/x?ca=/none"],
+)  # fmt: skip
+def test_urls_that_name_no_index_are_refused(place: str) -> None:
+    with pytest.raises(UnknownEngineError, match="names no index"):
+        open_index(f"opensearch:{place}")
+
+
+def test_passwords_in_urls_are_masked() -> None:
+    url = "opensearch:https://user:p%40ss@a.example:9200,b.example:9200/index?shards=3"
+    assert masked(url) == "opensearch:https://user:***@a.example:9200,b.example:9200/index?shards=3"
+
+
+# -- TLS
+
+
+@contextmanager
+def tls_proxy(node: Node, authority: trustme.CA) -> Iterator[tuple[int, list[str | None]]]:
+    """A TLS server for `localhost` before a node: its port, and the credentials that were sent."""
+    sent: list[str | None] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            sent.append(self.headers["Authorization"])
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            with closing(http.client.HTTPConnection("127.0.0.1", node.port, timeout=30)) as connection:
+                kind = {"Content-Type": self.headers.get("Content-Type", "application/json")}
+                connection.request(self.command, self.path, body, kind)
+                answer = connection.getresponse()
+                said = answer.read()
+            self.send_response(answer.status)
+            self.send_header("Content-Type", answer.headers["Content-Type"])
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    with serving(server) as port:
+        yield port, sent
+
+
+def test_certificates_are_verified_and_credentials_sent(
+    opensearch: Node, opensearch_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, stranger = trustme.CA(), trustme.CA()
+    for name, each in (("ours", authority), ("strange", stranger)):
+        each.cert_pem.write_to_path(str(tmp_path / name))
+    name = opensearch_url.partition("?")[0].rpartition("/")[2]
+    with tls_proxy(opensearch, authority) as (port, sent):
+        url = f"opensearch:https://user:p%40ss@localhost:{port}/{name}?replicas=0&ca={tmp_path}"
+        with closing(open_index(f"{url}/ours")) as index:
+            put(index, listing("1", "alpha"))
+            assert found(index, "alpha") == {"1"}
+        assert set(sent) == {"Basic dXNlcjpwQHNz"}
+        sent.clear()
+        monkeypatch.setattr(clusters, "RETRIES", 0)
+        for refused in (f"{url}/strange", url.partition("&ca=")[0], f"{url}/ours".replace("localhost", "127.0.0.1")):
+            with pytest.raises(UnavailableError, match="certificate verify failed"):
+                open_index(refused)
+        assert not sent
+
+
+def test_state_of_a_damaged_kind_is_refused(index: SearchIndex, opensearch: Node, opensearch_url: str) -> None:
+    body = {"state": {"epoch": "e", "unknown": 1}}
+    request(opensearch, "PUT", f"/{name_of(opensearch_url)}/_doc/state", body)
+    with pytest.raises(EngineError, match="of another program"):
+        index.cursor()
+    assert states.State().cursor is None
