@@ -1,6 +1,6 @@
 """Where search plugs in: one module an engine, chosen by the scheme of `A2B_SEARCH`, imported only then.
 
-An engine holds one index in one folder: it stores documents, finds those that a plan and filters ask for, and scores
+An engine holds one index, in a folder or a cluster: it stores documents, finds those that a plan and filters ask for, and scores
 them by its own BM25. Planning, the second stage of ranking, suggestions and the promotion of a rebuilt index are the
 same for all (`overlay.index`).
 """
@@ -77,7 +77,7 @@ NO_MATCHES = Matches([], 0, 0, {})
 
 class Engine(Protocol):
     """One search index: a projection of the store, disposable, with its own cursor. One process writes; others may read
-    the same folder and see each commit. Safe to call from several threads."""
+    the same index and see each commit. Safe to call from several threads."""
 
     def cursor(self) -> Cursor | None:
         """How far this index has read; None when it is new, cleared or damaged (then it wants a rebuild)."""
