@@ -1,8 +1,8 @@
 """Where search plugs in: one module an engine, chosen by the scheme of `A2B_SEARCH`, imported only then.
 
-An engine holds one index, in a folder or a cluster: it stores documents, finds those that a plan and filters ask for, and scores
-them by its own BM25. Planning, the second stage of ranking, suggestions and the promotion of a rebuilt index are the
-same for all (`overlay.index`).
+An engine holds one index, in a folder or a cluster: it stores documents, finds those that a plan and filters ask for,
+and scores them by its own BM25. Planning, the second stage of ranking, suggestions and the promotion of a rebuilt index
+are the same for all (`overlay.index`).
 """
 
 from __future__ import annotations
