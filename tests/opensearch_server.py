@@ -6,6 +6,7 @@ The distribution has no scripts, no further analysers and no users; it refuses t
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import pwd
 import shutil
@@ -181,3 +182,12 @@ def opensearch_url(opensearch: Node, new_opensearch_url: Callable[[], str]) -> I
     with closing(http.client.HTTPConnection("127.0.0.1", opensearch.port, timeout=30)) as connection:
         connection.request("DELETE", f"/{name}-*")
         assert connection.getresponse().status == 200
+
+
+def indexes(url: str) -> int:
+    """How many versions of an index its server holds."""
+    place = url.removeprefix("opensearch:").partition("?")[0]
+    server, _, name = place.rpartition("/")
+    with closing(http.client.HTTPConnection(server.removeprefix("http://"), timeout=30)) as connection:
+        connection.request("GET", f"/{name}-*")
+        return len(json.loads(connection.getresponse().read()))

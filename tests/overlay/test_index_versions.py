@@ -167,7 +167,7 @@ def test_an_index_that_was_exchanged_by_a_process_that_died_there_is_left_by_who
         fresh: Any = renewing.__enter__()
         put(fresh, listing("2", "alpha"), seq=2)
         fresh.close()
-        made = fresh._folder
+        made = fresh._version
         IndexVersions(tmp_path, folder).promote(made)
         leave(renewing)
         assert folders(tmp_path) == sorted([folder, made.name])
