@@ -184,6 +184,14 @@ def opensearch_url(opensearch: Node, new_opensearch_url: Callable[[], str]) -> I
         assert connection.getresponse().status == 200
 
 
+def index_url(request: pytest.FixtureRequest, name: str, folder: Path) -> str:
+    """The URL of a new index of an engine: in a folder, or on the server."""
+    if name != "opensearch":
+        return f"{name}:{folder}"
+    new: Callable[[], str] = request.getfixturevalue("new_opensearch_url")
+    return new()
+
+
 def indexes(url: str) -> int:
     """How many versions of an index its server holds."""
     place = url.removeprefix("opensearch:").partition("?")[0]

@@ -12,7 +12,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from overlay.engines import ENGINES
+from overlay.engines import IN_FILES
 from overlay.index import open_index
 from overlay.query import Query
 from tests.bench.bench_search import SHARED, Questions, build, row, timed
@@ -34,7 +34,7 @@ def main() -> None:
     offers = parser.parse_args().offers
     documents = offers_of(listings(1, SHARED if SHARED.is_dir() else None), offers)
     with tempfile.TemporaryDirectory() as folder:
-        for name in ENGINES:
+        for name in sorted(IN_FILES):
             url = f"{name}:{folder}/{name}"
             with closing(open_index(url)) as engine:
                 took = build(engine, documents)

@@ -21,6 +21,7 @@ from overlay.query import FACETS, SORTS, Hit, Hits, Operators, Query
 from parsers.cards import Skill
 from parsers.offers import interval_key
 from tests.contracts.listed import EPOCH, listing, price
+from tests.opensearch_server import index_url
 from tests.oracles.search import Oracle, cheapest, ordered, price_of
 
 WORDS = [
@@ -174,9 +175,7 @@ in_words = st.builds(
 def opened(paths: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[list[SearchIndex]]:
     """A new index of every kind."""
     with ExitStack() as stack:
-        url = request.getfixturevalue("new_opensearch_url")
-        urls = [url() if name == "opensearch" else f"{name}:{paths.mktemp(name)}" for name in ENGINES]
-        made = [open_index(each) for each in urls]
+        made = [open_index(index_url(request, name, paths.mktemp(name))) for name in ENGINES]
         for each in made:
             stack.callback(each.close)
         yield made

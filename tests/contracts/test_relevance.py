@@ -17,6 +17,7 @@ from overlay.engines import ENGINES
 from overlay.index import SearchIndex, open_index
 from tests.bench.relevance.lists import Entry, Question, entries, questions, short_questions
 from tests.contracts.listed import ask, ids, listing, put
+from tests.opensearch_server import index_url
 
 LIST, LISTINGS, QUESTIONS = "toolsdk", 1_000, 40
 BARS = {"name": 0.98, "name-typo": 0.98, "short3": 0.64, "short2": 0.55, "description": 0.80}
@@ -45,7 +46,7 @@ def sample(shared: Path) -> Sample:
 def index(
     request: pytest.FixtureRequest, sample: Sample, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SearchIndex]:
-    opened = open_index(f"{request.param}:{tmp_path_factory.mktemp('index')}")
+    opened = open_index(index_url(request, request.param, tmp_path_factory.mktemp("index")))
     put(
         opened,
         *(

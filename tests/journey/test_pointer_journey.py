@@ -32,6 +32,7 @@ from overlay.services import diagnose
 from overlay.standing import Standing
 from parsers.cards import Kind
 from tests.facts import CARD, born, name, says, state
+from tests.opensearch_server import index_url
 from tests.overlay.calls import raw
 from tests.overlay.conftest import Serve, serve
 from tests.pointing import Clock, card, digest, fails, points, serves
@@ -125,7 +126,7 @@ async def registry(
     request: pytest.FixtureRequest, tmp_path: Path, facts: tuple[Store, Writer], clock: Clock, serve: Serve
 ) -> AsyncIterator[Registry]:
     store, writer = facts
-    with closing(open_index(f"{request.param}:{tmp_path}/index")) as index:
+    with closing(open_index(index_url(request, request.param, tmp_path / "index"))) as index:
         services = Services(
             engine=index,
             store=Catalogue(store),

@@ -18,6 +18,7 @@ from overlay.api.params import SEARCH, pairs
 from overlay.api.problems import BadRequestError
 from overlay.engines import ENGINES, Cursor
 from overlay.index import SearchIndex, open_index
+from tests.opensearch_server import index_url
 from tests.overlay.fakes import CAIP2, CHAIN, FakeEngine, sample_services
 
 CHAINS = {CHAIN: CAIP2}
@@ -27,7 +28,7 @@ CHAINS = {CHAIN: CAIP2}
 def engine(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sample: Path
 ) -> Iterator[SearchIndex]:
-    made = open_index(f"{request.param}:{tmp_path_factory.mktemp('index')}")
+    made = open_index(index_url(request, request.param, tmp_path_factory.mktemp("index")))
     fake = sample_services(sample).engine
     assert isinstance(fake, FakeEngine)
     made.replace([document.registration for document in fake.documents], fake.documents, Cursor("epoch", 1))

@@ -16,11 +16,12 @@ from overlay.query import Hit
 from overlay.search.explaining import explained
 from parsers.cards import Skill
 from tests.contracts.listed import ask, ids, listing, put
+from tests.opensearch_server import index_url
 
 
 @pytest.fixture(params=list(ENGINES))
 def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SearchIndex]:
-    opened = open_index(f"{request.param}:{tmp_path}")
+    opened = open_index(index_url(request, request.param, tmp_path))
     yield opened
     opened.close()
 
