@@ -9,13 +9,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf, nextafter
 from typing import TYPE_CHECKING, Any
 
 from overlay.engines import BusyError, Cursor, Engine, EngineError, Matches, Row, engine_module, is_further
 from overlay.index_versions import Progress
 from overlay.query import Hit, Hits, Query, Suggestion
 from overlay.search import facets, suggesting
+from overlay.search.diversity import diversified
 from overlay.search.facts import EXACT
+from overlay.search.forward import sources
 from overlay.search.planner import QueryPlan, plan
 from overlay.search.prices import cheapest
 from overlay.search.rerank import Scored, factors
@@ -225,7 +228,8 @@ def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop
         beyond = engine.search(query._replace(facets=()), planned, start, stop).rows
     else:
         beyond = first.rows[max(start, candidates) : stop]
-    lowest, last = (head[-1].score, first.rows[len(head) - 1].score) if head else (0.0, 1.0)
+    last = first.rows[len(head) - 1].score if head else 1.0
+    lowest = min((row.score for row in head), default=0.0)
     tail = [row._replace(score=lowest * (row.score / last)) for row in beyond]  # the share first: equal scores stay so
     return first._replace(rows=[*head[start:stop], *tail])
 
@@ -239,7 +243,19 @@ def _reranked(planned: QueryPlan, rows: Sequence[Row]) -> list[Row]:
         Row((0, -score, row.record.id), score, row.record, Scored(found, at))
         for at, (score, row) in enumerate(zip(found.scores.tolist(), rows, strict=True))
     ]
-    return sorted(scored, key=lambda row: row.key)
+    scored.sort(key=lambda row: row.key)
+    return _diverse(scored)
+
+
+def _diverse(rows: Sequence[Row]) -> list[Row]:
+    """Re-ranked candidates with room for others; the keys of those that are moved go up as those of all do."""
+    found: list[Row] = []
+    for at in diversified([sources(row.record.forward) for row in rows]):
+        row = rows[at]
+        if found and found[-1].key >= row.key:
+            row = row._replace(key=(0, nextafter(found[-1].key[1], inf), row.record.id))
+        found.append(row)
+    return found
 
 
 def _hit(row: Row, query: Query) -> Hit:

@@ -16,6 +16,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from indexer.fetching.domains import registrable
 from overlay.search.analysis import Tokens, tokenize
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ MAX_TERMS = 4_096
 GAP = 2
 """Positions between two texts of a field: their words are no neighbours."""
 
-_HEAD = Struct("<6H???d")  # lengths with and without positions, name_is_compound, verified, signed, since
-_HEADS = np.dtype([("sizes", "<u2", 6), ("flags", "?", 3), ("since", "<f8")])
+_HEAD = Struct("<6H???d2I")  # lengths with and without positions, name_is_compound, verified, signed, since, sources
+_HEADS = np.dtype([("sizes", "<u2", 6), ("flags", "?", 3), ("since", "<f8"), ("sources", "<u4", 2)])
 _SECTIONS = 2 * len(FIELDS)
 _UNCONFIRMED = -1.0
 _BREAK = 0  # the number at the positions of a gap
@@ -91,9 +92,22 @@ def encode(analysed: Analysed, document: Document) -> bytes:
     since = document.said_since
     head = _HEAD.pack(
         *map(len, positioned), *map(len, extra), _is_compound(analysed.fields[0]), document.verified, document.signed,
-        _UNCONFIRMED if since is None else float(since),
+        _UNCONFIRMED if since is None else float(since), *_sources(document),
     )  # fmt: skip
     return head + np.array(list(chain.from_iterable((*positioned, *extra))), "<u4").tobytes()
+
+
+def _sources(document: Document) -> tuple[int, int]:
+    """The owner and the registrable domain of a listing as numbers, 0 for none; a domain that is verified is another
+    one than the same without."""
+    owner = number(document.owner) if document.owner else 0
+    return owner, number(f"{registrable(document.domain)} {document.verified}") if document.domain else 0
+
+
+def sources(blob: bytes) -> tuple[int, int]:
+    """Who a listing is of (`diversity`)."""
+    owner, domain = _HEAD.unpack_from(blob)[-2:]
+    return owner, domain
 
 
 def _is_compound(name: Sequence[Tokens]) -> bool:

@@ -52,7 +52,7 @@ def request(node: Node, method: str, path: str, body: Any = None) -> Any:
 
 def name_of(url: str) -> str:
     """The alias of an index."""
-    return f"{url.partition('?')[0].rpartition('/')[2]}-a2b1"
+    return f"{url.partition('?')[0].rpartition('/')[2]}-a2b2"
 
 
 # -- leases and versions

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from overlay.document import Document
     from overlay.engines.opensearch.cluster import Cluster
 
-LAYOUT = "a2b1"
+LAYOUT = "a2b2"
 
 Json = dict[str, Any]
 

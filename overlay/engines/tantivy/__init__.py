@@ -31,7 +31,7 @@ from overlay.search.term_dictionary import TermChanges, TermDictionary
 if TYPE_CHECKING:
     from overlay.document import Document
 
-LAYOUT = "tantivy-15"
+LAYOUT = "tantivy-16"
 SLOW = False
 
 _META = "meta.json"

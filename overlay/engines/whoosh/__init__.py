@@ -41,7 +41,7 @@ from overlay.search.term_dictionary import TermChanges, TermDictionary
 if TYPE_CHECKING:
     from overlay.document import Document
 
-LAYOUT = "whoosh-9"
+LAYOUT = "whoosh-10"
 SLOW = True
 
 _BUFFER = 32  # megabytes of postings, by Whoosh's estimate, before it sorts on the disk

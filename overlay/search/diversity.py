@@ -1,0 +1,36 @@
+"""Room on a page for others: no owner, and no domain, fills it alone.
+
+Of every `PAGE` results by relevance at most three of one owner or registrable domain stand before others; the rest
+follow. A verified domain shares no places with listings that only name it. The order does not depend on how many
+results are asked for, so pages by number and by cursor agree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+PAGE = 20
+MOST = 3
+"""Results of one owner or domain that stand before others."""
+
+
+def diversified(sources: Sequence[Sequence[int]]) -> list[int]:
+    """The order of results, of each of which the owner and the domain are given as numbers, 0 for none."""
+    remaining = list(range(len(sources)))
+    order: list[int] = []
+    while remaining:
+        counts: Counter[tuple[int, int]] = Counter()
+        first: list[int] = []
+        rest: list[int] = []
+        for at in remaining:
+            own = [(kind, source) for kind, source in enumerate(sources[at]) if source]
+            if len(first) < PAGE and all(counts[each] < MOST for each in own):
+                first.append(at)
+                counts.update(own)
+            else:
+                rest.append(at)
+        missing = PAGE - len(first)
+        order += first + rest[:missing]
+        remaining = rest[missing:]
+    return order
