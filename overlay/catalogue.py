@@ -16,8 +16,8 @@ from indexer.store.badges import Badge
 from indexer.store.proofs import kept, run
 from indexer.store.rows import place
 from overlay import items, pointed
-from overlay.copies.claims import Since, Tenure, unconfirmed
 from overlay.document import Document
+from overlay.duplicates.claims import ClaimHistory, Since, unconfirmed
 from overlay.ports import Change, Changes, Listing, Pending, PreviousCard, Revision
 from overlay.proofs import Evidence, evidence
 from overlay.unconfirmed import WINS, beside, newcomer
@@ -35,6 +35,9 @@ MAX_PREVIOUS = 64
 STILL = 2**63 - 1
 """The end of a stretch that no block has ended, of a listing whose current document shows what is pending, or was
 fetched."""
+
+
+_Times = dict[str, dict[int, int]]
 
 
 class Catalogue:
@@ -137,29 +140,38 @@ class Catalogue:
         events = (event for _, history, waiting in on_each for event in (*(past.event for past in history), *waiting))
         bodies = self._store.cards({event.state.card for event in events if event.state})
         checked = self._checked(history for _, history, _ in on_each)
+        times = self._settled_times(on_each)
         for chain, history, waiting in on_each:
             if history:
                 id_ = _id(history)
                 badge = badges.get(id_)
                 yield from _stretches(
-                    history, beside(waiting, bodies), chains, bodies, checked, badge, outdated=id_ in elsewhere
-                )
+                    history, beside(waiting, bodies), chains, bodies, checked, badge, times[chain],
+                    outdated=id_ in elsewhere,
+                )  # fmt: skip
             else:
                 alone = _listing(history, waiting, chain, chains, bodies, checked)
-                yield from _current(alone, Tenure(), unconfirmed(chain, alone.state.id))
+                yield from _current(alone, ClaimHistory(), unconfirmed(chain, alone.state.id))
+
+    def _settled_times(self, on_each: Iterable[tuple[str, list[store.Revision], list[Event]]]) -> _Times:
+        """For each chain the times by which seniority is compared, by the heights of these revisions."""
+        heights: dict[str, set[int]] = {}
+        for chain, history, _ in on_each:
+            heights.setdefault(chain, set()).update(past.height for past in history)
+        return {chain: self._store.settled_times(chain, wanted) for chain, wanted in heights.items()}
 
     def _pointed(self, found: Listing) -> Iterator[Document]:
         """The documents of a listing that is pointed at, which may have had other cards before."""
         turns = pointed.turns(found.pointing) if found.pointing else []
         bodies = self._store.cards({digest for digest, _ in turns[:-1] if digest})
-        tenure = Tenure()
+        claims = ClaimHistory()
         for digest, since in turns[:-1]:
             if not digest:
-                tenure.say((), since)
+                claims.add((), since)
             elif digest in bodies:
                 before = replace(found, state=replace(found.state, card=digest), previous=())
-                tenure.say(items.subjects(before, _read(found.state.id, bodies[digest], found.state.kind)), since)
-        yield from _current(found, tenure, turns[-1][1] if turns else unconfirmed(found.chain, found.state.id))
+                claims.add(items.subjects(before, _read(found.state.id, bodies[digest], found.state.kind)), since)
+        yield from _current(found, claims, turns[-1][1] if turns else unconfirmed(found.chain, found.state.id))
 
     def _listing_of(self, found: Pointing) -> Listing | None:
         """The listing of what is pointed at; None while nothing is to be listed."""
@@ -240,6 +252,7 @@ def _stretches(
     bodies: dict[bytes, bytes],
     checked: Mapping[Outpoint, int],
     badge: Badge | None,
+    times: Mapping[int, int],
     *,
     outdated: bool,
 ) -> Iterator[Document]:
@@ -249,7 +262,7 @@ def _stretches(
     ends.append(len(history))
     heights = [history[end - 1].height for end in ends]
     untils: list[int | None] = [*heights[1:], STILL if pending or outdated else None]
-    tenure = Tenure()
+    claims = ClaimHistory()
     for end, height, until in list(zip(ends, heights, untils, strict=True))[-MOST_STRETCHES:]:
         state = history[end - 1].event.state
         if state is None or state.card not in bodies:
@@ -257,30 +270,35 @@ def _stretches(
         stood = listing(history[:end], chains, bodies[state.card], checked)
         stood = replace(stood, badge=badge, previous=_previous(history[:end], bodies))
         subjects = items.subjects(stood, _read(state.id, bodies[state.card], state.kind))
-        since = _since(history[:end])
-        tenure.say(() if state.status is Status.BURNED else subjects, since)
+        since = _since(history[:end], times)
+        claims.add(() if state.status is Status.BURNED else subjects, since)
         for subject in subjects:
-            likeness = tenure.likeness(subject) if until is None else None
+            likeness = claims.likeness(subject) if until is None else None
             yield replace(items.document(subject), from_height=height, until_height=until, likeness=likeness)
         if pending and not outdated and end == len(history):
-            shown = _current(replace(stood, pending=pending), tenure, since)
+            shown = _current(replace(stood, pending=pending), claims, since)
             yield from (replace(found, from_height=None) for found in shown)
 
 
-def _current(found: Listing, tenure: Tenure, since: Since) -> Iterator[Document]:
+def _current(found: Listing, claims: ClaimHistory, since: Since) -> Iterator[Document]:
     """What an index holds of a listing for those who do not ask for a height: as it is `since` then, after what
-    `tenure` was told."""
+    `claims` was told."""
     if found.card_body is not None:
         subjects = items.subjects(found, _read(found.state.id, found.card_body, found.state.kind))
-        tenure.say(subjects, since)
+        claims.add(subjects, since)
         for subject in subjects:
-            yield replace(items.document(subject), likeness=tenure.likeness(subject))
+            yield replace(items.document(subject), likeness=claims.likeness(subject))
 
 
-def _since(history: Sequence[store.Revision]) -> Since:
+def _since(history: Sequence[store.Revision], times: Mapping[int, int]) -> Since:
     """Since when what is shown after these revisions is."""
     winner = _winner(history) or history[0]
-    return Since(winner.time, winner.chain, place(winner.height, winner.event.position))
+    state = history[-1].event.state
+    created = state.created_height if state else 0
+    # an account that was closed and opened again is a first record again
+    first = next((past for past in history if past.height >= created), history[0])
+    time = times.get(winner.height, winner.time)
+    return Since(time, winner.chain, winner.height, place(first.height, first.event.position))
 
 
 def _winner(history: Sequence[store.Revision]) -> store.Revision | None:

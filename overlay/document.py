@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from overlay.copies.claims import UNCONFIRMED
+from overlay.duplicates.claims import UNCONFIRMED
 from parsers.cards import Skill
 from parsers.offers import Offer
 
 if TYPE_CHECKING:
-    from overlay.copies.claims import Likeness
+    from overlay.duplicates.claims import Likeness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +22,9 @@ class Document:
     id, `also_on` the other chains that it stands on. Heights and times (seconds since 1970) are of the winning revision
     (`updated_*`) and of the first record (`created_*`); None while unconfirmed. `item` is what is shown: a UTF-8 JSON
     object without the members that depend on a query (`score`, `cheapest`, `highlights`). Texts are already bounded
-    (law 12). `likeness` is what a current listing has in common with others may be told by; `behind` are the views in
-    which an identical one is shown in its place: "" for all that is listed, the name of a chain, `here` for those of
-    its domain on its chains.
+    (law 12). `likeness` is what a current listing is compared by with others; `hidden_in` are the views in
+    which another one is shown in its place: "" for all that is listed, the name of a chain, `facts.HERE` for those
+    of its domain on its chains; `group` is the id of the one that is shown for it and others.
     `signed` says that the winning revision has a verified signature.
     """
 
@@ -51,7 +51,8 @@ class Document:
     words: tuple[str, ...] = ()
     offers: tuple[Offer, ...] = ()
     likeness: Likeness | None = None
-    behind: tuple[str, ...] = ()
+    hidden_in: tuple[str, ...] = ()
+    group: str = ""
     signed: bool = False
     item: bytes
 

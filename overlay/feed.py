@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from indexer.store import Store, StoreUnavailableError, pointed, walk
 from indexer.store.outbox import Outbox
 from overlay.catalogue import Catalogue
-from overlay.copies.book import Copies
-from overlay.copies.marks import marked_document
+from overlay.duplicates.index import DuplicateIndex
+from overlay.duplicates.status import document_with_status
 from overlay.engines import BusyError, Cursor, UnavailableError, is_further
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ def _continues(cursor: Cursor, outbox: Outbox) -> bool:
 class Feed:
     """Keeps one index in step with the store. Every call may take its time: call it from a worker thread."""
 
-    def __init__(self, store: Store, engine: SearchIndex, copies: Copies | None = None) -> None:
-        """With `copies`, what listings have in common is told: searches show one of those that are the same."""
-        self._store, self._engine, self._copies = store, engine, copies
+    def __init__(self, store: Store, engine: SearchIndex, duplicates: DuplicateIndex | None = None) -> None:
+        """With `duplicates`, searches show one of those listings that are the same or nearly so."""
+        self._store, self._engine, self._duplicates = store, engine, duplicates
         self._catalogue = Catalogue(store)
         self._is_fed_elsewhere = False
 
@@ -132,9 +132,9 @@ class Feed:
     def _stands(self, progress: Callable[[int], None]) -> Cursor | None:
         """What both the index and the claims have read; None where the index is of no use."""
         index = self._engine.cursor()
-        if index is None or self._copies is None or not self._continues(index):
+        if index is None or self._duplicates is None or not self._continues(index):
             return index
-        claims = self._copies.cursor()
+        claims = self._duplicates.cursor()
         if claims is None or not self._continues(claims):
             claims = self._claim_anew(index, progress)
         return min(index, claims)
@@ -142,36 +142,36 @@ class Feed:
     def _claim_anew(self, index: Cursor, progress: Callable[[int], None]) -> Cursor:
         """Read all claims from the store, where their file was lost, or another machine fed the index before. What
         was told of any listing meanwhile is not known, so all are told again, after what is new."""
-        if self._copies is not None:
+        if self._duplicates is not None:
             self._engine.replace([], [], index)  # who does not get to write the index need not read them
-            total = self._claim_all(self._copies, progress)
-            self._copies.doubt()
-            self._copies.take([], [], index)
+            total = self._claim_all(self._duplicates, progress)
+            self._duplicates.doubt()
+            self._duplicates.take([], [], index)
             log.info("index: the claims of %d registrations read from the store", total)
         return index
 
-    def _claim_all(self, copies: Copies, progress: Callable[[int], None]) -> int:
+    def _claim_all(self, duplicates: DuplicateIndex, progress: Callable[[int], None]) -> int:
         """Read the claims of all there is, and no others; the number of registrations."""
-        copies.clear()
+        duplicates.clear()
         total = 0
         for batch, number in self._all():
-            copies.take(batch, self._catalogue.documents(batch), None)
+            duplicates.take(batch, self._catalogue.documents(batch), None)
             total += number
             progress(total)
         return total
 
     def _put(self, touched: Sequence[str], cursor: Cursor) -> None:
         """Let the index say of these registrations what the store does, and of others what follows for them."""
-        if self._copies is None:
+        if self._duplicates is None:
             self._tell(touched, cursor)
             return
         # claims are taken once the engine asks for documents: who does not get to write the index writes no claims
-        self._engine.replace(touched, self._claiming(self._copies, touched, cursor), cursor)
+        self._engine.replace(touched, self._claiming(self._duplicates, touched, cursor), cursor)
         self._tell_others(cursor)
 
-    def _claiming(self, copies: Copies, touched: Sequence[str], cursor: Cursor) -> Iterator[Document]:
+    def _claiming(self, duplicates: DuplicateIndex, touched: Sequence[str], cursor: Cursor) -> Iterator[Document]:
         found = list(self._catalogue.documents(touched))
-        copies.take(touched, found, cursor)
+        duplicates.take(touched, found, cursor)
         yield from self._marked(touched, found)
 
     def _tell(self, registrations: Sequence[str], cursor: Cursor) -> None:
@@ -181,18 +181,18 @@ class Feed:
 
     def _marked(self, registrations: Sequence[str], documents: Iterable[Document]) -> Iterator[Document]:
         """The documents of registrations, with what follows for them from all claims by now."""
-        if self._copies is None:
+        if self._duplicates is None:
             yield from documents
             return
-        marks = self._copies.marks(registrations)
-        yield from (marked_document(each, marks) for each in documents)
+        statuses = self._duplicates.statuses(registrations)
+        yield from (document_with_status(each, statuses) for each in documents)
 
     def _tell_others(self, cursor: Cursor) -> int:
         """Look again at listings for which something follows from others."""
-        others = self._copies.waiting() if self._copies is not None else []
-        if self._copies is not None and others:
+        others = self._duplicates.waiting() if self._duplicates is not None else []
+        if self._duplicates is not None and others:
             self._tell(others, cursor)
-            self._copies.done(others)
+            self._duplicates.done(others)
         return len(others)
 
     def run(self) -> int:
@@ -210,10 +210,10 @@ class Feed:
         makes one.
         """
         with self._engine.rebuilding() as fresh, ExitStack() as ending:
-            claims = ending.enter_context(self._copies.anew()) if self._copies is not None else None
+            claims = ending.enter_context(self._duplicates.rebuilding()) if self._duplicates is not None else None
             total = self._exchange(Feed(self._store, fresh, claims), progress)
-            if self._copies is not None and claims is not None:
-                self._copies.become(claims)
+            if self._duplicates is not None and claims is not None:
+                self._duplicates.become(claims)
         log.info("index: made anew from the store, %d registrations", total)
         return total
 
@@ -255,16 +255,16 @@ class Feed:
     def fill(self, progress: Callable[[int], None]) -> int:
         """Put all there is into an index that nobody looks at yet; the number of registrations.
 
-        What follows for each from the claims of all is known before the first is told: else those of which copies turn
-        up later are told again (one in five of the offers of the benchmarks), and leave their former records behind.
+        What follows for each from the claims of all is known before the first is told: else those of which duplicates
+        turn up later are written again (one in five of the offers of the benchmarks), and leave old records behind.
         Only what is both registered and pointed at is told twice.
         """
         self._engine.clear()
         epoch, newest, _ = self._store.outbox()
         claimed = None
-        if self._copies is not None:
-            claimed = self._claim_all(self._copies, lambda done: progress(done // 2))
-            self._copies.all_done()
+        if self._duplicates is not None:
+            claimed = self._claim_all(self._duplicates, lambda done: progress(done // 2))
+            self._duplicates.all_done()
         total = 0
         for batch, number in self._all():
             self._tell(batch, Cursor(epoch, 0))

@@ -8,7 +8,7 @@ from indexer.facts import State, Status
 from indexer.pointers import Anchor, Fact, Integrity, Standing
 from indexer.pointing import Pointing
 from indexer.store.fetched import Known
-from overlay.copies.claims import Since
+from overlay.duplicates.claims import Since
 from overlay.ports import Listing
 from parsers import cards
 from parsers.tx import Outpoint
@@ -104,14 +104,19 @@ def turns(pointing: Pointing) -> list[tuple[bytes, Since]]:
             anchors.append(anchor)
         if anchor == standing.anchor:
             break
-    found = [(each.digest or b"", Since(each.time, each.chain, each.place)) for each in anchors[-MOST_TURNS:]]
+    born = _first(standing).place
+
+    def since(anchor: Anchor, time: int) -> Since:
+        return Since(time, anchor.chain, anchor.height, born if anchor.chain == standing.anchor.chain else anchor.place)
+
+    found = [(each.digest or b"", since(each, each.time)) for each in anchors[-MOST_TURNS:]]
     if standing.anchor.digest is None:
         own = standing.anchor
         time = own.time if standing.fact.by_cid else max(own.time, standing.fact.first_at // 1000)
-        found.append((standing.card, Since(time, own.chain, own.place)))
+        found.append((standing.card, since(own, time)))
         again = _again(standing, pointing.fetching)
         if again is not None and again > time:
-            found += [(each, Since(again, own.chain, own.place)) for each in (b"", standing.card)]
+            found += [(each, since(own, again)) for each in (b"", standing.card)]
     return found
 
 

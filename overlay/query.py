@@ -35,7 +35,8 @@ class Query(NamedTuple):
     """A search, every value validated and normalised; an empty tuple or None means no such filter.
 
     Tuples mean any of. `currencies` and `price_currency` are upper-case, `intervals` canonical keys
-    (`parsers.offers.interval_key`), `domains` lower-case A-labels, `tags` case-folded. `min_price` and `max_price` are
+    (`parsers.offers.interval_key`), `domains` lower-case A-labels, `tags` case-folded. `group` is the id of
+    a listing that is shown for its duplicates: these, and itself. `min_price` and `max_price` are
     in `price_currency`; when that is None each offer is compared in its own anchor currency. It is `priced_by_filter`
     where nothing but the one of `currencies` says so (law 15). `rates` are units of `price_currency` for one unit of
     each currency quoted in it (law 15); empty without quotes. `quotes` gives them for any currency, where choosing
@@ -61,6 +62,7 @@ class Query(NamedTuple):
     chains: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
     owners: tuple[str, ...] = ()
+    group: str | None = None
     statuses: tuple[str, ...] = ("live", "pending")
     verified: bool | None = None
     height_chain: str | None = None

@@ -158,7 +158,7 @@ class Runner:
         if house.writer is not None and house.settings.rates:
             self._start(self._lasting(self._ask_for_rates))
         if house.engine is not None:
-            feed = Feed(house.store, house.engine, house.copies)
+            feed = Feed(house.store, house.engine, house.duplicates)
             self._start(self._lasting(partial(self._carry, feed)))
             self._start(self._lasting(self.standing.keep_hashing))
             self._start(self._lasting(self._polling.rates))

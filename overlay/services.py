@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from indexer.follow import Follower
     from indexer.requests import Source
     from indexer.store import Store, Writer
-    from overlay.copies.book import Copies
+    from overlay.duplicates.index import DuplicateIndex
     from overlay.index import SearchIndex
 
 
@@ -141,27 +141,27 @@ def open_index(settings: Settings, *, make: bool) -> SearchIndex:
     return index.open_index(settings.search)
 
 
-def open_copies(settings: Settings) -> Copies:
+def open_duplicates(settings: Settings) -> DuplicateIndex:
     """What the listings of the index claim, beside the index: in its folder, or the data folder where it has none.
     Raises EngineError."""
-    from overlay.copies.book import Copies
+    from overlay.duplicates.index import DuplicateIndex
     from overlay.engines import IN_FILES
 
     scheme, _, path = settings.search.partition(":")
-    return Copies(path if scheme in IN_FILES else str(settings.data))
+    return DuplicateIndex(path if scheme in IN_FILES else str(settings.data))
 
 
 @dataclass(slots=True, kw_only=True)
 class House:
     """What a long-running command works with. `writer` and `chains` are missing where nothing is followed, `engine` and
-    `copies` where nothing is served."""
+    `duplicates` where nothing is served."""
 
     settings: Settings
     store: Store
     writer: Writer | None = None
     chains: tuple[Chain, ...] = ()
     engine: SearchIndex | None = None
-    copies: Copies | None = None
+    duplicates: DuplicateIndex | None = None
 
     def follower(self, chain: Chain, changed: Callable[[], None]) -> Follower:
         """What keeps the store in step with one of the chains; `changed` is called after every write."""
@@ -213,14 +213,14 @@ class House:
 
         if self.engine is not None:
             with writing_index(self.settings):
-                Feed(self.store, self.engine, self.copies).begin()
+                Feed(self.store, self.engine, self.duplicates).begin()
 
     def close(self) -> None:
         """Give up files and locks."""
         if self.engine is not None:
             self.engine.close()
-        if self.copies is not None:
-            self.copies.close()
+        if self.duplicates is not None:
+            self.duplicates.close()
         if self.writer is not None:
             self.writer.close()
         self.store.close()
@@ -239,7 +239,7 @@ def build(settings: Settings, *, follow: bool, serve: bool) -> House:
             house.chains = _chains(settings, house.writer)
         if serve:
             house.engine = open_index(settings, make=True)
-            house.copies = open_copies(settings)
+            house.duplicates = open_duplicates(settings)
     except BaseException:
         house.close()
         raise

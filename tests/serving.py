@@ -14,7 +14,7 @@ from indexer.chains import SourceError
 from indexer.settings import Settings
 from indexer.store import Writer
 from overlay.runner import Runner
-from overlay.services import House, build, open_copies, open_index, open_store
+from overlay.services import House, build, open_duplicates, open_index, open_store
 from tests.fakes import MemoryChain
 from tests.waiting import until
 
@@ -30,7 +30,7 @@ def house(folder: Path, *chains: MemoryChain, serve: bool = True, follow: bool =
     store = open_store(told, make=True)
     return House(
         settings=told, store=store, chains=chains, writer=Writer(store.engine) if follow else None,
-        engine=open_index(told, make=True) if serve else None, copies=open_copies(told) if serve else None,
+        engine=open_index(told, make=True) if serve else None, duplicates=open_duplicates(told) if serve else None,
     )  # fmt: skip
 
 

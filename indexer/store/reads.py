@@ -24,6 +24,8 @@ from parsers.tx import Outpoint
 
 _Found = TypeVar("_Found")
 
+_SETTLED = 24
+
 RECENT = 10_000
 """Blocks in which a moment is looked for: looking through them takes 5 ms."""
 
@@ -114,6 +116,20 @@ class Store:
         recent = newest.order_by(blocks.c.height.desc()).limit(RECENT).subquery()
         height: int | None = self._one(select(func.max(recent.c.height)).where(recent.c.time <= at // 1000))
         return height
+
+    def settled_times(self, chain: str, heights: Iterable[int]) -> dict[int, int]:
+        """The latest time (seconds since 1970) of each of these blocks and the 24 stored before it. Block times may go
+        back by up to two hours from one block to the next; these do not."""
+        earlier, found = blocks.alias(), dict[int, int]()
+        for part in batches(sorted(set(heights))):
+            statement = select(blocks.c.height, func.max(earlier.c.time).label("latest")).where(
+                blocks.c.chain == chain,
+                blocks.c.height.in_(part),
+                earlier.c.chain == chain,
+                earlier.c.height.between(blocks.c.height - _SETTLED, blocks.c.height),
+            )
+            found |= {row.height: row.latest for row in self._rows(statement.group_by(blocks.c.height))}
+        return found
 
     def first(self, chain: str) -> int | None:
         """The height at which a chain's stored blocks begin, None when there are none."""

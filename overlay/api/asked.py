@@ -24,8 +24,8 @@ _BOUNDS = frozenset({"minPrice", "maxPrice"})
 _HEIGHTS = {"fromBlock": "from_height", "toBlock": "to_height", "asOfHeight": "as_of"}
 _AS_GIVEN = {
     "skillId": "skills", "acceptedCurrency": "currencies", "interval": "intervals", "minPrice": "min_price",
-    "maxPrice": "max_price", "tag": "tags", "domain": "domains", "owner": "owners", "verified": "verified",
-    "updatedSince": "updated_since", "limit": "limit",
+    "maxPrice": "max_price", "tag": "tags", "domain": "domains", "owner": "owners", "duplicatesOf": "group",
+    "verified": "verified", "updatedSince": "updated_since", "limit": "limit",
 }  # fmt: skip
 """Where a query keeps the values of parameters that it takes as they are given."""
 

@@ -16,7 +16,7 @@ from overlay.api.executor import RECORDS, RECORDS_SECONDS
 from overlay.api.problems import NotFoundError
 from overlay.api.reading import READERS
 from overlay.compact import encode
-from overlay.copies.marks import told
+from overlay.duplicates.status import with_indexed
 from overlay.pointed import why_not
 from overlay.ports import Listing, Services, Store
 from overlay.revisions import revision
@@ -60,7 +60,7 @@ async def card(request: web.Request) -> web.Response:
 def shown(services: Services, text: str) -> dict[str, Any]:
     """What a listing's id answers with, and what the index knows of others like it. Raises NotFoundError."""
     found = one(services.store, text)
-    return found if "servers" in found else told(found, services.engine.get(found["id"]))
+    return found if "servers" in found else with_indexed(found, services.engine.get(found["id"]))
 
 
 def one(store: Store, text: str) -> dict[str, Any]:

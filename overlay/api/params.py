@@ -122,6 +122,7 @@ SEARCH = _table(
     _text("chain", "A chain by its configured name or its CAIP-2 id."),
     _text("domain", "The host of an agent's URL, or the domain of a pointer.", values.domain),
     _text("owner", "The address that holds the listing.", values.owner),
+    _text("duplicatesOf", "The id of a listing: itself, and those that it is shown for in other searches.", many=False),
     Parameter(
         name="verified",
         description="`true`: only listings with a domain badge or a met hash; `false`: only those without.",
@@ -147,7 +148,7 @@ SEARCH = _table(
     Parameter(
         name="sort",
         description="relevance, updated and created put the best or newest first, price and name the lowest; "
-        "`-` reverses. Default: relevance, without words the latest, with places kept for the most senior.",
+        "`-` reverses. Default: relevance, without words the latest.",
         schema={"type": "string", "enum": list(SORT_WORDS), "default": "relevance"},
         read=_sort,
     ),

@@ -73,7 +73,8 @@ _STANDING_OPTIONAL: dict[str, Schema] = {
     "ownerCheckedAt": TIME
     | {"description": "When the source last said that the outpoint is unspent, where moves are found by asking."},
     "pending": record({"outpoint": maybe(OUTPOINT), "summary": TEXT}),
-    "duplicates": COUNT | {"description": "Listings with the very same card, which searches show this one for."},
+    "duplicates": COUNT
+    | {"description": "Listings of the same or nearly the same text that this one is shown for; see `duplicatesOf`."},
     "changedHeight": COUNT
     | {"description": "From where on another card is shown than the one that change warnings compare with."},
     "anchorCount": COUNT | {"description": "How many pointers there are to it; `anchors` shows the telling ones."},

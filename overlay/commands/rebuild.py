@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
 def rebuild(asked: Namespace) -> int:
     """All registrations, in batches."""
     from overlay.feed import Feed
-    from overlay.services import open_copies, open_index, open_store, writing_index
+    from overlay.services import open_duplicates, open_index, open_store, writing_index
 
     told = settings(asked)
     store = open_store(told, make=False)
@@ -32,10 +32,10 @@ def rebuild(asked: Namespace) -> int:
         with (
             writing_index(told),
             closing(open_index(told, make=True)) as engine,
-            closing(open_copies(told)) as copies,
+            closing(open_duplicates(told)) as duplicates,
             counting("rebuilding the index", "registrations") as tell,
         ):
-            total = Feed(store, engine, copies).rebuild(tell)
+            total = Feed(store, engine, duplicates).rebuild(tell)
     finally:
         store.engine.dispose()
     say(f"indexed {total:,} registrations into {told.shown()['search']}")

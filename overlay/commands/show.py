@@ -67,13 +67,13 @@ def _listing(told: Settings, id_: str) -> dict[str, Any]:
     from overlay.aging import aged
     from overlay.api.listing_api import one as listing
     from overlay.catalogue import Catalogue
-    from overlay.copies.marks import told as copied
+    from overlay.duplicates.status import with_indexed
     from overlay.services import heights, open_store
 
     store = open_store(told, make=False)
     try:
         found = aged(listing(Catalogue(store), id_), heights(told), told.change_blocks)
-        return found if "servers" in found else copied(found, _indexed(told, found["id"]))
+        return found if "servers" in found else with_indexed(found, _indexed(told, found["id"]))
     finally:
         store.engine.dispose()
 

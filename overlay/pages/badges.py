@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from parsers.price_changes import ADDRESS, PRICE
 
+SAME = ("same-name", "same-url", "same-address")
+"""Codes of warnings that another listing had the same before."""
+
 
 class Meaning(NamedTuple):
     """What a badge says: its word, whether that is `good`, `plain`, `warn` or `bad` news, and an explanation."""
@@ -64,6 +67,18 @@ MEANINGS: dict[str, Meaning] = {
         "Where its satoshi went, or whether it was registered before the first block that is indexed, depends on a "
         "transaction that the source of the chain does not have. Nothing is guessed; a warning says what is missing.",
     ),
+    "same-name": Meaning(
+        "name taken", "bad",
+        "Another listing had this name, or one that looks like it, before. The listing's page names that one.",
+    ),
+    "same-url": Meaning(
+        "URL taken", "bad",
+        "Another listing had this URL before. The listing's page names that one.",
+    ),
+    "same-address": Meaning(
+        "pay-to shared", "bad",
+        "Another listing had payments go to the same address before. The listing's page names that one.",
+    ),
     PRICE: Meaning(
         "price changed", "warn",
         "Its prices differ from those that were shown a while ago. The listing's page names the old and the new ones.",
@@ -95,7 +110,7 @@ def _kinds(item: Mapping[str, Any], *, proved: bool) -> Iterator[str]:
     if "pending" in item:
         yield "update"
     codes = {each["code"] for each in item["warnings"]}
-    yield from (code for code in (PRICE, ADDRESS) if code in codes)
+    yield from (code for code in (*SAME, PRICE, ADDRESS) if code in codes)
     if item["domain"] and item["domain"]["verified"]:
         yield "domain"
     if item["integrity"] in MEANINGS:

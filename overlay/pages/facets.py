@@ -25,7 +25,8 @@ _BUDGET = 20_000
 _NOT_FILTERS = frozenset({"q", "sort", "limit", "offset", "cursor", "facets", "explain", "priceCurrency"})
 _LABELS = {
     **TITLES, "maxPrice": "At most", "minPrice": "At least", "domain": "Domain", "owner": "Owner",
-    "verified": "Verified", "fromBlock": "From block", "toBlock": "To block", "updatedSince": "Updated since",
+    "duplicatesOf": "Duplicates of", "verified": "Verified", "fromBlock": "From block", "toBlock": "To block",
+    "updatedSince": "Updated since",
     "asOfHeight": "As of block",
 }  # fmt: skip
 _MOST_CHIPS, _CHIPS_BUDGET = 20, 10_000

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 LISTED = frozenset(("live", "pending"))
 HERE = "=here"
 """As no chain is named: the view of a search for domains, in which only listings of the same domain and on the same
-chains are hidden as copies."""
+chains are hidden as duplicates."""
 FACET_FIELDS = {
     "type": "kind",
     "skillId": "skill",
@@ -30,13 +30,13 @@ EXACT = 10_000  # the largest total that is told exactly
 
 
 def is_listed(document: Document) -> bool:
-    """True for what a plain search finds: current, live or pending, and not behind an identical one."""
-    return document.until_height is None and document.status in LISTED and "" not in document.behind
+    """True for what a plain search finds: current, live or pending, and no duplicate of another one that is shown."""
+    return document.until_height is None and document.status in LISTED and "" not in document.hidden_in
 
 
 def is_plain(query: Query) -> bool:
     """True for a plain search: it asks for the current documents of listings that are live or pending, each of which
-    is found by it just when those behind it would be."""
+    is found by it just when its duplicates would be."""
     return query.as_of is None and frozenset(query.statuses) == LISTED and collapsed(query) == (_FIRST,)
 
 
@@ -44,9 +44,15 @@ _FIRST, _FIRST_HERE = "first", "first=here"
 
 
 def collapsed(query: Query) -> tuple[str, ...]:
-    """Of identical cards only one is found, which has one of these facts; empty where all are. Whoever is shown must
-    meet every filter that those behind it meet, so it depends on what is asked beside what the card says."""
-    whole = query.as_of is not None or query.owners or query.verified is False or query.updated_since is not None
+    """Of duplicates only one is found, which has one of these facts; empty where all are. The one that is shown must
+    meet every filter that the others meet, so it depends on what is asked beside what the card says."""
+    whole = (
+        query.as_of is not None
+        or query.group is not None
+        or query.owners
+        or query.verified is False
+        or query.updated_since is not None
+    )
     if whole or (query.operators is not None and query.operators.not_owners):
         return ()
     if query.from_height is not None or query.to_height is not None:
@@ -59,15 +65,15 @@ def collapsed(query: Query) -> tuple[str, ...]:
 
 
 def _first(document: Document) -> Iterator[str]:
-    """In which views no identical card goes before this one."""
-    if "" not in document.behind:
+    """The views in which this one is shown."""
+    if "" not in document.hidden_in:
         yield _FIRST
     for chain in (document.chain, *document.also_on):
-        if chain not in document.behind:
+        if chain not in document.hidden_in:
             yield f"{_FIRST}:{chain}"
-    if document.chain not in document.behind and document.caip2 != document.chain:
+    if document.chain not in document.hidden_in and document.caip2 != document.chain:
         yield f"{_FIRST}:{document.caip2}"
-    if HERE not in document.behind:
+    if HERE not in document.hidden_in:
         yield _FIRST_HERE
 
 
@@ -113,6 +119,8 @@ def facts(document: Document) -> Iterator[str]:
     if document.until_height is None:
         yield "current"
         yield from _first(document)
+        if document.group:
+            yield f"group:{document.group}"
 
 
 _FILTERS = ("tag", "chain", "domain", "owner", "skill", "currency", "interval")
@@ -127,6 +135,8 @@ def wanted(query: Query) -> Iterator[tuple[str, ...]]:
     for name, values in zip(_FILTERS, _filters(query), strict=True):
         if values:
             yield tuple(f"{name}:{value}" for value in values)
+    if query.group is not None:
+        yield (f"group:{query.group}",)
     if query.verified is not None:
         yield ("verified" if query.verified else "unverified",)
     if query.from_height is not None or query.to_height is not None:

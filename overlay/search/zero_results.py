@@ -39,6 +39,7 @@ _FILTERS: dict[str, tuple[tuple[str, Any], ...]] = {
     "chain": (("chains", ()),),
     "domain": (("domains", ()),),
     "owner": (("owners", ()),),
+    "duplicatesOf": (("group", None),),
     "verified": (("verified", None),),
     "status": (("statuses", _USUAL),),
     "fromBlock": (("from_height", None),),

@@ -16,7 +16,7 @@ from parsers.hosts import url_host
 ABSENT = object()
 """The value of a member that must not be there."""
 
-UNPROVABLE = frozenset(("age", "chain", "duplicates", "ownerCheckedAt", "pending", "quiet", "rating", "warnings"))
+UNPROVABLE = frozenset(("age", "chain", "duplicates", "ownerCheckedAt", "pending", "rating", "warnings"))
 """What only the server says, of every listing. A server can leave these out unnoticed, so they are named even then."""
 
 UNPROVABLE_OF_POINTERS = frozenset(("anchorCount", "anchors", "createdHeight", "drift", "fetchedFrom", "changedHeight"))

@@ -25,7 +25,7 @@ from indexer.settings import Settings
 from indexer.store import Writer
 from overlay.query import Query
 from overlay.runner import Runner
-from overlay.services import House, open_copies, open_index, open_store
+from overlay.services import House, open_duplicates, open_index, open_store
 from tests.bench.bench_up import OUTPUTS, mine
 from tests.bench.listings import listings, offers_of
 from tests.chainkit import ChainKit, agent
@@ -65,7 +65,7 @@ async def measure(folder: Path, kit: ChainKit) -> None:
         chains=(chain,),
         writer=Timed(store.engine),
         engine=open_index(told, make=True),
-        copies=open_copies(told),
+        duplicates=open_duplicates(told),
     )
     runner = Runner(house)
     task = asyncio.create_task(runner.run())

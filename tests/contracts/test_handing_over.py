@@ -12,7 +12,7 @@ import pytest
 
 from indexer.facts import Event
 from indexer.store import Store, Writer, connect
-from overlay.copies.book import Copies
+from overlay.duplicates.index import DuplicateIndex
 from overlay.engines import BusyError
 from overlay.feed import Feed
 from overlay.index import SearchIndex, open_index
@@ -35,8 +35,8 @@ class Machine:
     def __init__(self, store: Store, url: str, folder: Path) -> None:
         self._ending = ExitStack()
         self.engine: SearchIndex = self._ending.enter_context(closing(open_index(url)))
-        self.copies = self._ending.enter_context(closing(Copies(str(folder))))
-        self.feed = Feed(store, self.engine, self.copies)
+        self.duplicates = self._ending.enter_context(closing(DuplicateIndex(str(folder))))
+        self.feed = Feed(store, self.engine, self.duplicates)
 
     def begin(self) -> None:
         """Feed the index, and go on having the right to."""
@@ -83,7 +83,7 @@ def test_who_does_not_feed_rests_where_the_index_has_all_and_reads_no_claims(
         one.begin()
         with closing(Machine(store, engine_url, tmp_path / "2")) as two:
             assert two.feed.step() == 0
-            assert two.copies.cursor() is None
+            assert two.duplicates.cursor() is None
             writer.append("demo", [says("2", copy("c", height=2))])
             with pytest.raises(BusyError):
                 two.feed.step()
@@ -101,7 +101,7 @@ def test_who_takes_over_goes_on_where_the_other_one_was_killed(
             one.begin()
             assert two.feed.step() == 0
             writer.append("demo", [says("2", copy("c", height=2)), says("3", burned("a", "a", "ashes", height=3))])
-            monkeypatch.setattr(one.copies, "waiting", list)
+            monkeypatch.setattr(one.duplicates, "waiting", list)
             one.feed.run()
             assert one.shown() == {}, "nobody is told yet that the first one is gone"
         assert two.feed.step() == 0, "nothing new"
@@ -123,4 +123,4 @@ def test_who_fed_before_goes_on_from_where_its_own_claims_stand(
         writer.append("demo", [says("4", burned("b", "b", "dust", height=4))])
         one.feed.run()
         assert one.shown() == {"c": 0}
-        assert one.copies.cursor() == one.engine.cursor()
+        assert one.duplicates.cursor() == one.engine.cursor()

@@ -22,7 +22,7 @@ import pytest
 from indexer.facts import Event, Reading
 from indexer.store import Store, Writer, connect
 from overlay import feed as feeding
-from overlay.copies.book import Copies
+from overlay.duplicates.index import DuplicateIndex
 from overlay.engines import BusyError, Cursor, EngineError
 from overlay.feed import Feed
 from overlay.index import SearchIndex, open_index
@@ -224,18 +224,18 @@ def registry(tmp_path: Path) -> Iterator[tuple[Store, Writer]]:
 
 
 @pytest.fixture
-def copies(tmp_path: Path) -> Iterator[Copies]:
-    with closing(Copies(str(tmp_path / "claims"))) as opened:
+def duplicates(tmp_path: Path) -> Iterator[DuplicateIndex]:
+    with closing(DuplicateIndex(str(tmp_path / "claims"))) as opened:
         yield opened
 
 
 def test_whoever_asks_while_an_index_is_made_anew_sees_all_there_is(
-    registry: tuple[Store, Writer], copies: Copies, engine: SearchIndex, engine_url: str
+    registry: tuple[Store, Writer], duplicates: DuplicateIndex, engine: SearchIndex, engine_url: str
 ) -> None:
     store, writer = registry
     told: list[tuple[int, int]] = []
     with closing(open_index(engine_url)) as other:
-        feed = Feed(store, engine, copies)
+        feed = Feed(store, engine, duplicates)
         feed.run()
         with asking(engine, other) as askers:
 
@@ -251,7 +251,7 @@ def test_whoever_asks_while_an_index_is_made_anew_sees_all_there_is(
         assert told[0] == (2, COUNT), "of the first five the claims are read, which is half of it"
         assert (COUNT, COUNT) in told
         assert engine.progress() is other.progress() is None
-        assert engine.cursor() == other.cursor() == copies.cursor() == Cursor(store.epoch, store.newest_seq())
+        assert engine.cursor() == other.cursor() == duplicates.cursor() == Cursor(store.epoch, store.newest_seq())
         assert feed.step() == 0
         writer.append("demo", [block(2, "later")])
         until_it_is_not_busy(feed.run)
@@ -268,11 +268,11 @@ def until_asked(askers: list[Asking], looks: list[int]) -> None:
 
 
 def test_what_happens_meanwhile_is_seen_and_never_unseen(
-    registry: tuple[Store, Writer], copies: Copies, engine: SearchIndex, engine_url: str
+    registry: tuple[Store, Writer], duplicates: DuplicateIndex, engine: SearchIndex, engine_url: str
 ) -> None:
     store, writer = registry
     with closing(open_index(engine_url)) as elsewhere:
-        feed = Feed(store, engine, copies)
+        feed = Feed(store, engine, duplicates)
         feed.run()
         totals: list[int] = []
         came = 0
@@ -288,10 +288,10 @@ def test_what_happens_meanwhile_is_seen_and_never_unseen(
 
         def feed_of(fed: SearchIndex) -> Feed:
             """Whoever feeds the one that answers, while another process makes it anew."""
-            return Feed(store, fed, copies)
+            return Feed(store, fed, duplicates)
 
         with closing(open_index(engine_url)) as maker:
-            Feed(store, maker, copies).rebuild(tell)
+            Feed(store, maker, duplicates).rebuild(tell)
         until_it_is_not_busy(feed.run)
         totals.extend((count(engine), count(elsewhere)))
     assert came == MEANWHILE
@@ -315,7 +315,7 @@ def test_an_index_of_another_database_answers_until_there_is_one_of_this(
 
 
 def test_a_database_that_lost_changes_takes_its_index_back_with_it(
-    registry: tuple[Store, Writer], copies: Copies, engine: SearchIndex, engine_url: str
+    registry: tuple[Store, Writer], duplicates: DuplicateIndex, engine: SearchIndex, engine_url: str
 ) -> None:
     """One restored from a backup has the same epoch, and fewer rows than the index has read."""
     store, _ = registry
@@ -323,19 +323,19 @@ def test_a_database_that_lost_changes_takes_its_index_back_with_it(
     engine.replace([], [], Cursor(store.epoch, 10 * COUNT))
     with closing(open_index(engine_url)) as other, asking(engine, other) as askers:
         until_asked(askers, [0, 0])
-        assert Feed(store, engine, copies).run() == COUNT
+        assert Feed(store, engine, duplicates).run() == COUNT
         until_asked(askers, [each.looks for each in askers])
     assert [each.totals for each in askers] == [{9, COUNT}] * 2
     assert engine.cursor() == Cursor(store.epoch, store.newest_seq())
 
 
 def test_an_index_that_was_lost_answers_nothing_or_all(
-    registry: tuple[Store, Writer], copies: Copies, engine: SearchIndex, caplog: pytest.LogCaptureFixture
+    registry: tuple[Store, Writer], duplicates: DuplicateIndex, engine: SearchIndex, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     store, _ = registry
     with asking(engine) as askers:
-        assert Feed(store, engine, copies).step(lambda _: until_asked(askers, [askers[0].looks])) == COUNT
+        assert Feed(store, engine, duplicates).step(lambda _: until_asked(askers, [askers[0].looks])) == COUNT
         until_asked(askers, [askers[0].looks])
     assert askers[0].totals == {0, COUNT}
     assert "index: it holds nothing, or nothing that can be read, so it is made anew" in caplog.text
@@ -343,12 +343,12 @@ def test_an_index_that_was_lost_answers_nothing_or_all(
 
 
 def test_broken_off_it_stays_as_it_was(
-    registry: tuple[Store, Writer], copies: Copies, engine: SearchIndex, engine_url: str
+    registry: tuple[Store, Writer], duplicates: DuplicateIndex, engine: SearchIndex, engine_url: str
 ) -> None:
     store, _ = registry
-    feed = Feed(store, engine, copies)
+    feed = Feed(store, engine, duplicates)
     feed.run()
-    before = engine.cursor(), copies.cursor()
+    before = engine.cursor(), duplicates.cursor()
 
     def stop(done: int, _: int) -> None:
         if done >= 15:
@@ -356,7 +356,7 @@ def test_broken_off_it_stays_as_it_was(
 
     with pytest.raises(ZeroDivisionError):
         feed.rebuild(stop)
-    assert (engine.cursor(), copies.cursor()) == before
+    assert (engine.cursor(), duplicates.cursor()) == before
     assert (count(engine), generations(engine_url), engine.progress()) == (COUNT, 1, None)
 
 
@@ -381,13 +381,13 @@ def test_a_database_that_is_exchanged_meanwhile_is_read_anew(
 
 
 def test_claims_that_were_not_exchanged_with_their_index_catch_up(
-    registry: tuple[Store, Writer], copies: Copies, engine: SearchIndex, monkeypatch: pytest.MonkeyPatch
+    registry: tuple[Store, Writer], duplicates: DuplicateIndex, engine: SearchIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a process leaves them that was killed between the one and the other."""
     store, writer = registry
-    feed = Feed(store, engine, copies)
+    feed = Feed(store, engine, duplicates)
     feed.run()
-    before = copies.cursor()
+    before = duplicates.cursor()
     (event, bodies) = inscribed("r001")
     same = replace(born("copy", 0, height=2), card=event.card)
     assert same.state is not None
@@ -398,13 +398,13 @@ def test_claims_that_were_not_exchanged_with_their_index_catch_up(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(copies, "become", killed)
+        patched.setattr(duplicates, "become", killed)
         with pytest.raises(KeyboardInterrupt):
             feed.rebuild()
-    assert (copies.cursor(), engine.cursor()) == (before, Cursor(store.epoch, store.newest_seq()))
+    assert (duplicates.cursor(), engine.cursor()) == (before, Cursor(store.epoch, store.newest_seq()))
     assert asked(engine, limit=100).total == COUNT, "of identical ones the first alone is found"
     feed.run()
-    assert copies.cursor() == engine.cursor()
+    assert duplicates.cursor() == engine.cursor()
     writer.append("demo", [says("3", moved("r001", "r001", "gone", height=3))])
     writer.append("demo", [says("4", burned("r001", "gone", "ashes", height=4))])
     feed.run()
@@ -417,13 +417,13 @@ MAKER = """
 import sys
 from contextlib import closing
 from overlay import feed as feeding
-from overlay.copies.book import Copies
+from overlay.duplicates.index import DuplicateIndex
 from overlay.index import open_index
 from overlay.feed import Feed
 from indexer.store import Store, connect
 feeding.BATCH = 5
-with closing(open_index(sys.argv[1])) as engine, closing(Copies(sys.argv[3])) as copies:
-    feed = Feed(Store(connect(f"sqlite:///{sys.argv[2]}")), engine, copies)
+with closing(open_index(sys.argv[1])) as engine, closing(DuplicateIndex(sys.argv[3])) as duplicates:
+    feed = Feed(Store(connect(f"sqlite:///{sys.argv[2]}")), engine, duplicates)
     print("ready", flush=True)
     while True:
         print(feed.rebuild(), flush=True)
@@ -432,10 +432,10 @@ with closing(open_index(sys.argv[1])) as engine, closing(Copies(sys.argv[3])) as
 
 @pytest.mark.parametrize("engine_url", ["tantivy", "whoosh"], indirect=True)
 def test_killed_at_any_instant_the_one_or_the_other_answers(
-    registry: tuple[Store, Writer], copies: Copies, engine: SearchIndex, engine_url: str, tmp_path: Path
+    registry: tuple[Store, Writer], duplicates: DuplicateIndex, engine: SearchIndex, engine_url: str, tmp_path: Path
 ) -> None:
     store, _ = registry
-    Feed(store, engine, copies).run()
+    Feed(store, engine, duplicates).run()
     chance = random.Random(engine_url.partition(":")[0])
     for _ in range(4):
         command = [sys.executable, "-c", MAKER, engine_url, f"{tmp_path}/a2b.db", f"{tmp_path}/claims"]
@@ -452,12 +452,12 @@ def test_killed_at_any_instant_the_one_or_the_other_answers(
         with closing(open_index(engine_url)) as later:
             assert (count(later), len(found(later))) == (COUNT, COUNT)
             assert later.cursor() == Cursor(store.epoch, store.newest_seq())
-            feed = Feed(store, later, copies)
+            feed = Feed(store, later, duplicates)
             until_it_is_not_busy(feed.run)
             until_tidy(later, engine_url)
             assert count(later) == COUNT
     with closing(open_index(engine_url)) as later:
-        assert Feed(store, later, copies).rebuild() == COUNT
+        assert Feed(store, later, duplicates).rebuild() == COUNT
 
 
 def until_tidy(engine: SearchIndex, url: str) -> None:

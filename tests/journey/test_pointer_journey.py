@@ -23,7 +23,7 @@ from indexer.store import FetchState, Store, Writer, connect
 from indexer.store.requests import Requests
 from overlay.api.schemas import SCHEMAS
 from overlay.catalogue import Catalogue
-from overlay.copies.book import Copies
+from overlay.duplicates.index import DuplicateIndex
 from overlay.engines import ENGINES
 from overlay.feed import Feed
 from overlay.index import open_index
@@ -48,10 +48,16 @@ class Registry:
     """Facts, an index of them, and a client that asks over HTTP."""
 
     def __init__(
-        self, store: Store, writer: Writer, clock: Clock, services: Services, client: ClientSession, copies: Copies
+        self,
+        store: Store,
+        writer: Writer,
+        clock: Clock,
+        services: Services,
+        client: ClientSession,
+        duplicates: DuplicateIndex,
     ) -> None:
         self.store, self.writer, self.clock, self._client = store, writer, clock, client
-        self._feed = Feed(store, services.engine, copies)
+        self._feed = Feed(store, services.engine, duplicates)
         self._prev: dict[str, str] = {}
 
     def block(self, label: str, *said: Event, chain: str = "demo", cards: dict[bytes, bytes] | None = None) -> None:
@@ -138,8 +144,8 @@ async def registry(
             version="test",
             requests=Requests(store.engine),
         )
-        with closing(Copies(str(tmp_path / "claims"))) as copies:
-            yield Registry(store, writer, clock, services, await serve(services), copies)
+        with closing(DuplicateIndex(str(tmp_path / "claims"))) as duplicates:
+            yield Registry(store, writer, clock, services, await serve(services), duplicates)
 
 
 # -- listed -----------------------------------------------------------------------------------------------------------

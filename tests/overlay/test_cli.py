@@ -85,7 +85,7 @@ def index(data: Path, chains: str | None = None) -> Path:
             await follower.open()
             await follower.catch_up()
         assert house.engine is not None
-        Feed(house.store, house.engine, house.copies).run()
+        Feed(house.store, house.engine, house.duplicates).run()
         house.close()
 
     asyncio.run(follow())

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlay.copies.book import FILE, Copies
+from overlay.duplicates.index import FILE, DuplicateIndex
 from overlay.engines import BusyError, Cursor
 from overlay.engines.tantivy import TantivyEngine
 from overlay.index import SearchIndex, open_index
@@ -196,14 +196,14 @@ def test_an_index_of_another_version_is_left_and_said(
 
 
 def test_claims_that_were_made_beside_replace_the_others_at_one_stroke(tmp_path: Path) -> None:
-    with closing(Copies(str(tmp_path))) as copies, closing(Copies(str(tmp_path))) as elsewhere:
-        copies.take([], [], Cursor(EPOCH, 1))
-        with copies.anew() as fresh:
+    with closing(DuplicateIndex(str(tmp_path))) as duplicates, closing(DuplicateIndex(str(tmp_path))) as elsewhere:
+        duplicates.take([], [], Cursor(EPOCH, 1))
+        with duplicates.rebuilding() as fresh:
             assert fresh.cursor() is None
             fresh.take([], [], Cursor(EPOCH, 7))
-            assert (copies.cursor(), elsewhere.cursor()) == (Cursor(EPOCH, 1), Cursor(EPOCH, 1))
+            assert (duplicates.cursor(), elsewhere.cursor()) == (Cursor(EPOCH, 1), Cursor(EPOCH, 1))
             assert [path.name for path in tmp_path.iterdir()] == [FILE], "what is made beside has no name to be left"
-            copies.become(fresh)
-        assert (copies.cursor(), elsewhere.cursor()) == (Cursor(EPOCH, 7), Cursor(EPOCH, 7))
+            duplicates.become(fresh)
+        assert (duplicates.cursor(), elsewhere.cursor()) == (Cursor(EPOCH, 7), Cursor(EPOCH, 7))
         elsewhere.take([], [], Cursor(EPOCH, 8))
-        assert copies.cursor() == Cursor(EPOCH, 8)
+        assert duplicates.cursor() == Cursor(EPOCH, 8)

@@ -134,6 +134,26 @@ async def test_the_search_page_shows_results_with_summary_price_and_height(clien
     assert f"/listings/{TOWER}" in found.links()
 
 
+async def test_a_result_counts_its_duplicates_and_links_to_all_of_them(
+    client: ClientSession, services: Services
+) -> None:
+    engine = engine_of(services)
+    (first,) = (each for each in engine.documents if each.id == TOWER)
+    others = [each for each in engine.documents if each is not first]
+    item = json.loads(first.item) | {
+        "duplicates": 2,
+        "warnings": [{"code": "same-name", "pointer": "/name", "detail": ""}],
+    }
+    engine.documents = [replace(first, item=json.dumps(item).encode()), *others]
+    for path in ("/", f"/listings/{quote(first.id, safe='')}"):
+        shown = await page(client, path)
+        (link,) = [each for each in shown.links() if each.startswith("/?duplicatesOf=")]
+        assert parse_qs(urlsplit(link).query) == {"duplicatesOf": [first.id]}
+        assert "name taken" in shown.text
+    await page(client, link)
+    assert engine.asked[-1].group == first.id
+
+
 async def test_the_largest_page_of_hostile_listings_stays_small(serve: Serve, services: Services) -> None:
     listing = services.store.listing(TOWER)
     assert listing is not None

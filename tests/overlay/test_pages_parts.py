@@ -396,6 +396,12 @@ def test_every_badge_has_a_meaning_that_is_told_once() -> None:
     assert all(meaning.text.endswith(".") and len(meaning.text) > 60 for meaning in MEANINGS.values())
 
 
+def test_a_copied_name_url_or_address_is_a_red_badge() -> None:
+    codes = ["same-name", "same-url", "same-address"]
+    shown = badges({**ITEM, "warnings": [{"code": code} for code in codes]}, proved=True)
+    assert [(badge.kind, badge.tone) for badge in shown[:3]] == [(code, "bad") for code in codes]
+
+
 @given(st.text(), st.lists(st.text(), max_size=3), st.text(min_size=1))
 def test_settings_are_json_without_anything_hidden(command: str, args: list[str], name: str) -> None:
     told = install_config({**ITEM, "command": command or "x", "args": args, "env": {name: "what for"}})

@@ -17,7 +17,7 @@ from overlay.engines import EngineError
 from overlay.index import SearchIndex, open_index
 from overlay.query import Query
 from overlay.runner import Runner
-from overlay.services import House, open_copies
+from overlay.services import House, open_duplicates
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.replication.servers import PATIENCE
@@ -88,7 +88,7 @@ def house(told: Settings, *chains: MemoryChain) -> House:
         store = Store(connect(told.database))
     return House(
         settings=told, store=store, chains=chains, writer=Writer(store.engine) if chains else None,
-        engine=open_index(told.search), copies=open_copies(told),
+        engine=open_index(told.search), duplicates=open_duplicates(told),
     )  # fmt: skip
 
 

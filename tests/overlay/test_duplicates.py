@@ -15,10 +15,15 @@ import pytest
 from indexer.facts import Event, EventKind
 from indexer.store import Store, Writer, connect
 from indexer.store.badges import Enlisted, Verdict
-from overlay.copies.book import FILE, Copies
+from overlay import items
+from overlay.duplicates.claims import TEXT, ClaimHistory, Since, same_url
+from overlay.duplicates.index import FILE, DuplicateIndex
+from overlay.duplicates.skeleton import skeletons
 from overlay.feed import Feed
 from overlay.index import open_index
+from overlay.ports import Listing
 from overlay.query import Hits, Query
+from parsers.cards import read_of
 from tests.facts import at as place
 from tests.facts import born, burned, name, says, state
 from tests.pointing import Clock, card, digest, points, serves
@@ -55,21 +60,21 @@ class Registry:
 
     def __init__(self, store: Store, writer: Writer, clock: Clock, engine: Any, folder: Path) -> None:
         self.store, self.writer, self.clock, self.engine, self._folder = store, writer, clock, engine, folder
-        self._copies = Copies(str(folder))
-        self.feed = Feed(store, engine, self._copies)
+        self._duplicates = DuplicateIndex(str(folder))
+        self.feed = Feed(store, engine, self._duplicates)
         self._prev: dict[str, str] = {}
 
     def close(self) -> None:
-        self._copies.close()
+        self._duplicates.close()
         self.writer.close()
         self.store.close()
 
     def lose(self) -> None:
         """The file of claims is lost."""
-        self._copies.close()
+        self._duplicates.close()
         (self._folder / FILE).unlink()
-        self._copies = Copies(str(self._folder))
-        self.feed = Feed(self.store, self.engine, self._copies)
+        self._duplicates = DuplicateIndex(str(self._folder))
+        self.feed = Feed(self.store, self.engine, self._duplicates)
 
     def restore(self, database: Path) -> None:
         """The database is an older one, and the index with it, but not the file of claims."""
@@ -78,7 +83,7 @@ class Registry:
         self.store = Store(connect(f"sqlite:///{database}"))
         self.writer = Writer(self.store.engine, self.clock)
         Feed(self.store, self.engine).rebuild()
-        self.feed = Feed(self.store, self.engine, self._copies)
+        self.feed = Feed(self.store, self.engine, self._duplicates)
         self._prev = {"demo": "1"}
 
     def block(self, label: str, *said: Event, bodies: tuple[bytes, ...] = (), chain: str = "demo") -> None:
@@ -207,7 +212,7 @@ def test_whoever_said_a_card_first_goes_first_however_old_his_registration(regis
     assert set(registry.found()) == {"author"}
     registry.block("4", replace(again("author", ALPHA, 4)))
     registry.block("5", replace(again("author", BETA, 5), spent=place("author4")))
-    assert set(registry.found()) == {"author"}  # and he may come back to it
+    assert set(registry.found()) == {"old"}  # another text in between resets the seniority
 
 
 def test_filters_find_what_they_ask_for_though_an_identical_one_is_shown_elsewhere(registry: Registry) -> None:
@@ -378,3 +383,174 @@ def test_claims_of_a_future_that_the_database_has_lost_are_read_anew(registry: R
     registry.block("2", inscribed("d", copied, height=2), bodies=(copied,))
     assert sorted(registry.found()) == ["a", "b"]
     assert registry.item("b")["duplicates"] == 1
+
+
+# -- near-identical texts ---------------------------------------------------------------------------------------------
+
+LONG = (
+    "Takes a payment by card, coin or bank transfer and pays out the same day, with receipts, refunds, invoices, "
+    "disputes and monthly statements for shops, clubs and freelancers in every country that has a central bank."
+)
+GATEWAY = card("Gateway", description=LONG)
+
+
+def subject_of(body: bytes) -> items.Subject:
+    """A listing of a card that was just inscribed."""
+    told = inscribed("a", body).state
+    assert told is not None
+    listing = Listing(state=told, chain="demo", caip2="demo:regtest", card_body=body, updated_time=1, created_time=1)
+    return items.subjects(listing, read_of(told.id, body, told.kind))[0]
+
+
+def variation(number: int, **more: Any) -> bytes:
+    """A copy with another URL, one other word, and a number in its name."""
+    description = LONG.replace("freelancers", f"{'abcdefghij'[number % 10] * 7}")
+    return card(f"Gateway {number}", **{"description": description, "url": f"https://c{number}.example/", **more})
+
+
+def test_near_identical_texts_are_one_result_that_counts_the_others(registry: Registry) -> None:
+    near = [variation(number) for number in range(8)]
+    registry.block("1", inscribed("a", GATEWAY), inscribed("b", BETA), bodies=(GATEWAY, BETA))
+    said = [inscribed(f"n{number}", body, height=2, owner="bob") for number, body in enumerate(near)]
+    registry.block("2", *said, bodies=tuple(near))
+    found = registry.found()
+    assert set(found) == {"a", "b"}
+    assert found["a"]["duplicates"] == 8
+    everyone = {"a", *(f"n{number}" for number in range(8))}
+    assert set(registry.found(group=str(place("a")))) == everyone
+    assert set(registry.found(owners=("bob",))) == everyone - {"a"}
+
+
+def test_a_near_identical_text_with_other_prices_is_another_result(registry: Registry) -> None:
+    """It is found by filters that the one shown would not meet."""
+    one, other = (priced("Gateway", "0xabc", description=LONG, **more) for more in ({}, {"version": "2"}))
+    cheap = json.loads(one)
+    cheap["x-payment-config"][0]["amount"] = "0.5"
+    cheaper = json.dumps(cheap).encode()
+    registry.block("1", *map(inscribed, "abc", (one, other, cheaper)), bodies=(one, other, cheaper))
+    assert set(registry.found()) == {"a", "c"}
+
+
+def test_another_name_is_another_result_whatever_the_text(registry: Registry) -> None:
+    other = card("Till", description=LONG)
+    registry.block("1", inscribed("a", GATEWAY), inscribed("b", other), bodies=(GATEWAY, other))
+    assert set(registry.found()) == {"a", "b"}
+    assert set(registry.found(text="till")) == {"b"}
+
+
+def test_strangers_copies_earlier_in_the_block_do_not_take_the_place_of_the_one_its_domain_names(
+    registry: Registry,
+) -> None:
+    copies = [inscribed(f"c{number}", BETA, owner="mallory") for number in range(3)]
+    registry.block("1", *copies, inscribed("original", BETA), inscribed("other", ALPHA), bodies=(BETA, ALPHA))
+    found = registry.found(text="beta")
+    assert len(set(found) & {"c0", "original"}) == 1  # one result, not the last of four
+    registry.badge("original", "beta.example", BETA)
+    found = registry.found()
+    assert set(found) == {"original", "other"}
+    assert found["original"]["duplicates"] == 3
+    assert registry.warned("original") == {}
+
+
+def test_copying_a_pending_update_gains_nothing(registry: Registry) -> None:
+    """The copy is registered earlier in the block that confirms the update."""
+    registry.block("1", inscribed("a", ALPHA), bodies=(ALPHA,))
+    registry.block("2", inscribed("thief", BETA, height=2, owner="mallory"), again("a", BETA, 2), bodies=(BETA,))
+    assert set(registry.found()) == {"a"}
+    assert registry.warned("a") == {}
+    assert set(registry.warned("thief")) == {"same-name", "same-url"}
+
+
+def test_a_block_whose_time_goes_back_does_not_make_its_copies_the_older_ones(registry: Registry) -> None:
+    registry.block("1", inscribed("a", GATEWAY), bodies=(GATEWAY,))
+    registry.block("2", inscribed("copy", GATEWAY, height=2), bodies=(GATEWAY,))
+    with registry.writer._engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE blocks SET time = time - 10000 WHERE height = 2")
+    assert set(registry.found()) == {"a"}
+
+
+def test_reinscribing_an_old_registration_with_a_victims_card_gains_nothing(registry: Registry) -> None:
+    registry.block("1", inscribed("old", ALPHA, owner="mallory"), bodies=(ALPHA,))
+    registry.block("2", inscribed("victim", GATEWAY, height=2), bodies=(GATEWAY,))
+    registry.block("3", again("old", GATEWAY, 3))
+    assert set(registry.found()) == {"victim"}
+    assert registry.found()["victim"]["duplicates"] == 1
+
+
+def test_a_near_identical_update_keeps_its_seniority_and_another_one_does_not(registry: Registry) -> None:
+    newer, copy = variation(1), variation(2)
+    registry.block("1", inscribed("a", GATEWAY), bodies=(GATEWAY,))
+    registry.block("2", inscribed("copy", copy, height=2), bodies=(copy,))
+    registry.block("3", again("a", newer, 3), bodies=(newer,))
+    assert set(registry.found()) == {"a"}
+    registry.block("4", replace(again("a", BETA, 4), spent=place("a3")), bodies=(BETA,))
+    registry.block("5", replace(again("a", GATEWAY, 5), spent=place("a4")))
+    assert set(registry.found()) == {"copy"}
+    registry.writer.forget("demo", 3)
+    registry._prev["demo"] = "3"
+    assert set(registry.found()) == {"a"}
+
+
+def test_small_updates_in_a_row_do_not_carry_seniority_to_another_text() -> None:
+    """Each text is like the one before; the last is not like the first."""
+    words = LONG.split()
+    texts = [" ".join([*(f"w{chr(97 + at)}x" for at in range(step)), *words[step:]]) for step in range(0, 26, 1)]
+    history = ClaimHistory()
+    for number, text in enumerate(texts):
+        subject = subject_of(card("Gateway", description=text))
+        history.add([subject], Since(number, "demo", number, 0))
+    last = next(claim for claim in history.likeness(subject).claims if claim.kind == TEXT)
+    assert last.since.time > 0
+
+
+@pytest.mark.parametrize("flood", [300])
+def test_a_flood_of_near_identical_cards_is_one_result(registry: Registry, flood: int) -> None:
+    bodies = [variation(10 * number) for number in range(flood)]
+    registry.block("1", *(inscribed(f"n{at}", body) for at, body in enumerate(bodies)), bodies=tuple(bodies))
+    found = registry.found()
+    assert set(found) == {"n0"}
+    assert found["n0"]["duplicates"] == flood - 1
+    registry.block("2", burned("n0", "n0", "gone", height=2))
+    found = registry.found()
+    assert set(found) == {"n1"}
+    assert found["n1"]["duplicates"] == flood - 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("PayPal agent", "PayPaI agent"),  # a capital i
+        ("Paypal-Agent", "раураl agent"),  # Cyrillic
+        ("Google", "G00gle"),
+        ("Ολα", "Oλa"),
+        ("Web Search", "web_search"),
+        ("Open.AI", "ＯｐｅｎＡＩ"),
+    ],
+)
+def test_names_that_look_alike_are_the_same(one: str, other: str) -> None:
+    assert skeletons(one) & skeletons(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("Agent 1", "Agent 2"), ("mail", "mall"), ("हिन्दी", "हन्दी"), ("🙂", "🙁")])
+def test_names_that_differ_are_not(one: str, other: str) -> None:
+    assert not skeletons(one) & skeletons(other)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://münchen.example:443/a2a", "HTTPS://XN--MNCHEN-3YA.example/a2a/", "https://u:p@münchen.EXAMPLE/a2a#top"],
+)
+def test_urls_are_normalised_before_they_are_compared(url: str) -> None:
+    assert same_url(url) == "https://xn--mnchen-3ya.example/a2a?"
+
+
+def test_other_urls_stay_apart() -> None:
+    urls = [
+        "https://a.example/",
+        "http://a.example/",
+        "https://a.example:8443/",
+        "https://a.example/?x",
+        "",
+        "a.example",
+    ]
+    assert len({same_url(url) for url in urls}) == 5  # the last two have no host

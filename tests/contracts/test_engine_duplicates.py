@@ -17,20 +17,20 @@ SAME: dict[str, Any] = {
 }  # fmt: skip
 
 
-def copies() -> list[Document]:
+def duplicates() -> list[Document]:
     """`1` is first of all, `2` behind it; `3` is first on another chain, `4` in another domain; `5` is unlike them."""
     return [
         listing("1", **SAME),
-        listing("2", **SAME, behind=("", "bsv", HERE), owner="bob"),
-        listing("3", **SAME, behind=("",), chain="ltc", caip2="bip122:12a7"),
-        listing("4", **SAME | {"domain": "b.example"}, behind=("", "bsv")),
+        listing("2", **SAME, hidden_in=("", "bsv", HERE), owner="bob"),
+        listing("3", **SAME, hidden_in=("",), chain="ltc", caip2="bip122:12a7"),
+        listing("4", **SAME | {"domain": "b.example"}, hidden_in=("", "bsv")),
         listing("5", "Payments of others"),
     ]
 
 
 @pytest.mark.parametrize("text", ["", "payment", "paymet", "payment gateway", "gateway nonsense words here"])
 def test_the_first_is_found_however_it_is_asked_for(engine: SearchIndex, text: str) -> None:
-    put(engine, *copies())
+    put(engine, *duplicates())
     assert found(engine, text) - {"5"} == {"1"}
     assert found(engine, text, kind="agent", tags="pay") == {"1"}
     assert found(engine, text, skills="refund") == {"1"}
@@ -40,7 +40,7 @@ def test_the_first_is_found_however_it_is_asked_for(engine: SearchIndex, text: s
 
 @pytest.mark.parametrize("text", ["", "payment", "payment gateway"])
 def test_what_tells_them_apart_finds_the_others(engine: SearchIndex, text: str) -> None:
-    put(engine, *copies())
+    put(engine, *duplicates())
     asked: list[tuple[dict[str, Any], set[str]]] = [
         ({"chains": "bsv"}, {"1"}),
         ({"chains": "ltc"}, {"3"}),
@@ -61,7 +61,7 @@ def test_what_tells_them_apart_finds_the_others(engine: SearchIndex, text: str) 
 
 @pytest.mark.parametrize("sort", ["relevance", "updated", "created", "name", "price"])
 def test_totals_and_facets_count_what_is_found(engine: SearchIndex, sort: str) -> None:
-    put(engine, *copies())
+    put(engine, *duplicates())
     for query, total in (({}, 1), ({"chains": "ltc"}, 1), ({"owners": "bob"}, 1), ({"verified": False}, 4)):
         hits = ask(engine, "gateway", sort=sort, facets=("tag", "acceptedCurrency", "status"), **query)
         assert (hits.total, len(hits.hits)) == (total, total)
@@ -70,13 +70,13 @@ def test_totals_and_facets_count_what_is_found(engine: SearchIndex, sort: str) -
         }  # fmt: skip
 
 
-def test_words_of_copies_count_once_and_they_are_not_proposed(engine: SearchIndex) -> None:
-    put(engine, *copies())
+def test_words_of_duplicates_count_once_and_they_are_not_proposed(engine: SearchIndex) -> None:
+    put(engine, *duplicates())
     assert [each.id for each in engine.suggest("payment g", 8) if each.kind == "listing"] == ["1"]
 
 
 def test_who_comes_to_stand_first_is_found_from_then_on(engine: SearchIndex) -> None:
-    put(engine, *copies())
+    put(engine, *duplicates())
     put(engine, listing("1", "Something else"), listing("2", **SAME, owner="bob"), seq=2)
     assert ids(ask(engine, "gateway")) == ["2"]
     assert count(engine) == 5
