@@ -21,6 +21,7 @@ from overlay.engines import BusyError, Cursor, EngineError, UnavailableError, Un
 from overlay.engines.opensearch import cluster as clusters
 from overlay.engines.opensearch import state as states
 from overlay.engines.opensearch import versions, vocabulary
+from overlay.engines.opensearch.mapping import LAYOUT
 from overlay.index import SearchIndex, open_index
 from tests.contracts.listed import EPOCH, count, found, listing, put
 from tests.opensearch_server import Node, free_port
@@ -52,7 +53,7 @@ def request(node: Node, method: str, path: str, body: Any = None) -> Any:
 
 def name_of(url: str) -> str:
     """The alias of an index."""
-    return f"{url.partition('?')[0].rpartition('/')[2]}-a2b2"
+    return f"{url.partition('?')[0].rpartition('/')[2]}-{LAYOUT}"
 
 
 # -- leases and versions

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from overlay.engines.whoosh import LAYOUT
 from overlay.index import open_index
 from tests.conftest import ROOT
 from tests.contracts.listed import found, listing, put
@@ -44,7 +45,7 @@ def test_many_small_changes_leave_few_segments_and_no_files_behind(tmp_path: Pat
         put(engine, listing(f"{seq % 50}", f"alpha {seq}"), seq=seq)
         assert len(engine._engine._view.leaves) <= 7
     assert found(engine, "alpha") == {str(at) for at in range(50)}
-    files = [path.name for path in (tmp_path / "whoosh-9").iterdir()]
+    files = [path.name for path in (tmp_path / LAYOUT).iterdir()]
     assert sum(name.endswith(".seg") for name in files) == len(engine._engine._view.leaves)
     assert len(files) == len(engine._engine._view.leaves) + 4  # contents, state, words, lock
     engine.close()
@@ -71,10 +72,10 @@ def test_all_is_on_the_disk_before_the_table_of_contents_names_it(
     engine = open_index(f"whoosh:{tmp_path}")
     monkeypatch.setattr(os, "fsync", noted_fsync)
     monkeypatch.setattr(os, "rename", noted_rename)
-    first = {path.name for path in (tmp_path / "whoosh-9").iterdir()}
+    first = {path.name for path in (tmp_path / LAYOUT).iterdir()}
     put(engine, listing("1", "alpha"))
     put(engine, listing("1", "beta"), listing("2", "alpha"), seq=2)
     assert len(commits) == 2
     assert all(lacking <= {"listings_WRITELOCK", *first} for lacking in commits)
-    assert (tmp_path / "whoosh-9").stat().st_ino in flushed
+    assert (tmp_path / LAYOUT).stat().st_ino in flushed
     engine.close()
