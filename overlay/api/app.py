@@ -37,7 +37,7 @@ def create_app(services: Services) -> web.Application:
     app[COSTS] = Costs(services.engine)
     app[PUBLISHING], app[LOOKUPS] = publishing(), lookups()
     app[RECORDS] = records(here=services.store.is_here)
-    app[READERS] = Readers(here=services.store.is_here and not getattr(services.engine, "slow", False))
+    app[READERS] = Readers(here=services.store.is_here and not services.engine.slow)
     app[HUB] = Hub(services.store, services.news, services.counters)
     app[PATHS] = list(dict.fromkeys(route.path for route in ROUTES))
     for route in ROUTES:
