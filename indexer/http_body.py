@@ -1,7 +1,7 @@
-"""The body of an HTTP answer of another machine, read within bounds: length, content coding, expansion and framing.
+"""Reads the body of an HTTP answer within bounds: length, content coding, expansion ratio and framing.
 
-Every client reads through this, whatever library brings the bytes, which must not decode them itself: libraries undo
-as many content codings as a server names, without a bound. Time is bounded by the clients.
+All HTTP clients read bodies through this, with decoding by their library switched off: libraries undo as many content
+codings as a server names, without a bound. Clients bound the time.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import zlib
 from collections.abc import AsyncIterable, Iterable
 from dataclasses import dataclass
 
-_GZIP = frozenset(("gzip", "x-gzip"))  # the same (RFC 9110 §8.4.1.3)
+_GZIP = frozenset(("gzip", "x-gzip"))  # equivalent (RFC 9110 §8.4.1.3)
 _GZIP_WINDOW = 31
 _FREE = 65_536
-"""Bytes that a body may expand to at any ratio: a small card of blanks is no bomb."""
+"""Bytes that a body may expand to at any ratio: a small card of blanks is not an attack."""
 
 
 class BodyError(Exception):
@@ -44,7 +44,7 @@ class Bounds:
     pieces: int = 4_096
 
 
-class Body:
+class BoundedBody:
     """A body that arrives chunk by chunk. `headers` are those of the answer. Every method raises BodyError."""
 
     def __init__(self, headers: Iterable[tuple[str, str]], bounds: Bounds) -> None:
@@ -79,14 +79,14 @@ class Body:
         size, ratio = self._bounds.size, self._bounds.ratio
         allowed = size if ratio is None else min(size, max(_FREE, ratio * self._received))
         try:
-            found = inflate.decompress(chunk, allowed + 1 - len(self._body))
+            data = inflate.decompress(chunk, allowed + 1 - len(self._body))
         except zlib.error as error:
             raise BodyError("coding", f"gzip that is broken: {error}") from None
-        if allowed < size and len(self._body) + len(found) > allowed:
+        if allowed < size and len(self._body) + len(data) > allowed:
             raise BodyError("ratio", str(ratio))
         if inflate.unused_data:
             raise BodyError("coding", "gzip with more bytes after its end")
-        return found
+        return data
 
     def _too_large(self) -> BodyError:
         return BodyError("size", f"{self._bounds.size:,} bytes")
@@ -99,13 +99,15 @@ def _framing(headers: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
         if name.lower() == "content-length":
             lengths.append(value)
         elif name.lower() == "content-encoding":
-            codings += [coding for each in value.split(",") if (coding := each.strip().lower()) not in ("", "identity")]
+            codings += [
+                coding for coding_ in value.split(",") if (coding := coding_.strip().lower()) not in ("", "identity")
+            ]
     return lengths, codings
 
 
 async def read(chunks: AsyncIterable[bytes], headers: Iterable[tuple[str, str]], bounds: Bounds) -> bytes:
     """The body that these chunks make up, decoded. Raises BodyError, and what the chunks raise."""
-    body = Body(headers, bounds)
+    body = BoundedBody(headers, bounds)
     async for chunk in chunks:
         body.add(chunk)
     return body.finish()
@@ -113,4 +115,4 @@ async def read(chunks: AsyncIterable[bytes], headers: Iterable[tuple[str, str]],
 
 def check_uncoded(headers: Iterable[tuple[str, str]]) -> None:
     """Raise BodyError where a content coding is on a body that is streamed on as it comes."""
-    Body((each for each in headers if each[0].lower() != "content-length"), Bounds(0, gzip=False))
+    BoundedBody((header for header in headers if header[0].lower() != "content-length"), Bounds(0, gzip=False))

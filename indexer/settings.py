@@ -1,6 +1,7 @@
 """Settings: one frozen record from flags, A2B_* variables and an optional TOML file, in that order of precedence.
 
-Plain standard library: a command that only asks the index starts without pydantic, SQLAlchemy or Numba.
+Standard library only: commands that only query the index start without pydantic, SQLAlchemy or Numba (see
+`docs/decisions/settings-by-hand.md`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote
 
-from indexer.rate_urls import RateFeed, rate_feeds
+from indexer.rates.feed_urls import RateFeed, rate_feeds
 
 PREFIX = "A2B_"
 KEYS = {
@@ -36,18 +37,25 @@ KEYS = {
     "rates_every": "seconds between two looks at the feeds of exchange rates",
     "rates_max_age": "seconds after which a quote is too old to be used",
     "change_blocks": "for how many blocks a change of price or pay-to address is a warning; 0 for never",
+    "public_url": "the base of absolute URLs in responses, such as https://registry.example; else that of the request",
+    "identity_key": "a file with this server's signing keys; created in the data folder where SQLite is the database",
+    "prices": "a JSON file of prices (A2B x-payment-config) that pay for requests beyond the limits; by itself, none",
+    "doors": "the foreign protocols to serve, separated by spaces, or off; by itself, all",
+    "gasp_peers": "BSV overlays whose outputs are pulled (GASP): their base URLs, separated by spaces",
+    "submit_broadcast": "on: transactions that clients submit are sent to the node; off by itself",
+    "arc_callback_token": "the secret with which ARC reports transactions at /arc-ingest; without one, nobody may",
 }
 """Every setting, by its name in a file; in the environment it is upper-case after the prefix."""
 
 
 class Quota(NamedTuple):
-    """So many requests at once, and as many again in so many seconds."""
+    """A limit of `requests` at once, refilled over `seconds`."""
 
     requests: int
     seconds: int
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     """An address to listen on, and a port; 0 takes any that is free."""
 
     host: str
@@ -64,21 +72,21 @@ LIMITS = {
     "ingest": Quota(60, 60),
     "stream": Quota(60, 60),
 }
-"""How often one client may ask, by kind of route, unless `limits` says otherwise."""
+"""Default limits of one client, by kind of route."""
 
 LOG_WORDS = frozenset({"text", "json", "requests"})
-"""What `log` may say."""
+"""The words that `log` may hold."""
 
-LATER = frozenset({"key"})
-"""Settings that belong to abilities which this version has not: refused rather than ignored."""
-
-NOT_SETTINGS = frozenset({"A2B_TEST_SHARED", "A2B_REQUIRE_ALL"})
-"""Variables of the test suite, which may be set around a command."""
+NOT_SETTINGS = frozenset({"A2B_KEY", "A2B_ARC_TOKEN", "A2B_TEST_SHARED", "A2B_REQUIRE_ALL"})
+"""Variables of the commands that publish and of the test suite, which may be set when a command runs."""
 
 CHANGE_BLOCKS = 1_008
-"""A week of blocks: so long a changed price or pay-to address is worth a second look before paying."""
+"""A week of blocks: how long a changed price or pay-to address is a warning."""
 
-_SECRET = frozenset({"junglebus_token", "rates"})
+MIN_SECRET = 16
+"""Characters of a secret that clients send, at least."""
+
+_SECRET = frozenset({"junglebus_token", "rates", "arc_callback_token"})
 _QUOTA = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,4})")
 _HEIGHT = re.compile(r"[0-9]{1,9}")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]*)):([0-9]+)")
@@ -91,7 +99,7 @@ _PATH_KEY = re.compile(r"(?<=/)[A-Za-z0-9_-]{20,}(?![^/])")
 
 
 class SettingsError(Exception):
-    """Settings that cannot be meant: the message names the one at fault and says what would be right."""
+    """Invalid settings: the message names the setting and gives a valid example."""
 
 
 class ChainUrl(NamedTuple):
@@ -106,24 +114,24 @@ class ChainUrl(NamedTuple):
         return f"{self.name}={masked(self.url)}"
 
     def with_token(self, token: str) -> ChainUrl:
-        """The same; a JungleBus server that has no token of its own yet gets this one, percent-encoded."""
+        """The same chain; a JungleBus URL without a token gets this one, percent-encoded."""
         if not token or not self.url.startswith("junglebus:") or re.search(r"[?&]token=", self.url):
             return self
         return self._replace(url=f"{self.url}{'&' if '?' in self.url else '?'}token={quote(token, safe='')}")
 
     def starting(self, height: str | None) -> ChainUrl:
-        """The same, read from that height on whatever its URL says; unchanged for None."""
+        """The same chain, read from that height on, whatever its URL says; unchanged for None."""
         if height is None:
             return self
         place, _, query = self.url.partition("?")
-        kept = [part for part in query.split("&") if part and not part.startswith("from=")]
-        return self._replace(url=f"{place}?{'&'.join([*kept, f'from={height}'])}")
+        others = [part for part in query.split("&") if part and not part.startswith("from=")]
+        return self._replace(url=f"{place}?{'&'.join([*others, f'from={height}'])}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How this process is configured. `sample` says that nothing chose the chains, so that they are the packaged
-    sample blocks. A name that is repeated in `chains` has several sources. Paths are as given, relative to the working
+    """The configuration of this process. `sample`: no chains were configured, so that they are the packaged sample
+    blocks. A name that is repeated in `chains` has several sources. Paths are as configured, relative to the working
     directory."""
 
     data: Path
@@ -135,7 +143,7 @@ class Settings:
     from_height: str
     host: str
     port: int
-    metrics: Address | None
+    metrics: ListenAddress | None
     limits: Mapping[str, Quota | None]
     log: tuple[str, ...]
     trusted_proxies: tuple[str, ...]
@@ -146,18 +154,25 @@ class Settings:
     rates_every: int
     rates_max_age: int
     change_blocks: int
+    public_url: str
+    identity_key: str
+    prices: str
+    doors: str
+    gasp_peers: tuple[str, ...]
+    submit_broadcast: bool
     junglebus_token: str = field(default="", repr=False)
+    arc_callback_token: str = field(default="", repr=False)
 
     @classmethod
     def load(
         cls, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None, file: Path | None = None
     ) -> Settings:
-        """Settings from `flags` (values None count as not given), then `environ`, then the TOML `file`, then defaults.
+        """Settings from `flags` (None counts as unset), then `environ`, then the TOML `file`, then defaults.
 
         Raises SettingsError for anything unknown or malformed in any of them.
         """
-        given = {name: value for name, value in (flags or {}).items() if value not in (None, "")}
-        return _build({**_from_file(file), **_from_environment(environ or {}), **given})
+        explicit = {name: value for name, value in (flags or {}).items() if value not in (None, "")}
+        return _build({**_from_file(file), **_from_environment(environ or {}), **explicit})
 
     def sources(self) -> dict[str, tuple[str, ...]]:
         """The URLs of each chain's sources by its name, both in configured order."""
@@ -186,15 +201,22 @@ class Settings:
             "rates_every": str(self.rates_every),
             "rates_max_age": str(self.rates_max_age),
             "change_blocks": str(self.change_blocks),
+            "public_url": self.public_url,
+            "identity_key": self.identity_key,
+            "prices": self.prices,
+            "doors": self.doors,
+            "gasp_peers": " ".join(map(masked, self.gasp_peers)),
+            "submit_broadcast": "on" if self.submit_broadcast else "off",
             "junglebus_token": "***" if self.junglebus_token else "",
+            "arc_callback_token": "***" if self.arc_callback_token else "",
         }
 
 
 def masked(url: str) -> str:
-    """A URL as it may be shown: without its password, without tokens in its query, and without what looks like a key
-    in the path of a web address, where many endpoints want it."""
+    """A URL without its secrets: the password, tokens in the query, and what looks like a key in the path of a web
+    address, where many endpoints expect it."""
     shown = _TOKEN.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
-    return _WEB_PATH.sub(lambda found: found[1] + _PATH_KEY.sub("***", found[2]), shown)
+    return _WEB_PATH.sub(lambda match: match[1] + _PATH_KEY.sub("***", match[2]), shown)
 
 
 def sample_blocks() -> Path:
@@ -205,17 +227,17 @@ def sample_blocks() -> Path:
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The settings among the variables. A blank value counts as not given, as compose files write it."""
-    found = {}
+    """The settings among the variables. A blank value counts as unset, as compose files write it."""
+    values = {}
     for variable, value in environ.items():
         if not variable.startswith(PREFIX) or variable in NOT_SETTINGS:
             continue
         name = variable.removeprefix(PREFIX).lower()
         if name not in KEYS or variable != variable.upper():
-            _refuse(variable, name, lambda known: f"{PREFIX}{known.upper()}")
+            _refuse(variable, name, lambda setting: f"{PREFIX}{setting.upper()}")
         if value.strip():
-            found[name] = value.strip()
-    return found
+            values[name] = value.strip()
+    return values
 
 
 def _from_file(file: Path | None) -> dict[str, Any]:
@@ -224,23 +246,21 @@ def _from_file(file: Path | None) -> dict[str, Any]:
     import tomllib
 
     try:
-        told = tomllib.loads(file.read_text(encoding="utf-8"))
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"the settings file {file} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"the settings file {file} is not TOML: {error}") from None
-    for name, value in told.items():
+    for name, value in values.items():
         if name not in KEYS:
             _refuse(f"{name} in {file}", name.lower().removeprefix(PREFIX.lower()), str)
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise SettingsError(f"{name} in {file} is {type(value).__name__}, and wants a string")
-    return {name: value for name, value in told.items() if value != ""}
+    return {name: value for name, value in values.items() if value != ""}
 
 
 def _refuse(shown: str, name: str, spelled: Any) -> NoReturn:
-    """Say what is wrong with a setting's name; `spelled` writes a known name as it would have to be written there."""
-    if name in LATER:
-        raise SettingsError(f"{shown} is not used by this version; leave it out")
+    """Raise SettingsError for an unknown name; `spelled` formats a valid name as it is written in that place."""
     from difflib import get_close_matches
 
     nearest = [name] if name in KEYS else get_close_matches(name, KEYS, 1)
@@ -248,38 +268,45 @@ def _refuse(shown: str, name: str, spelled: Any) -> NoReturn:
     raise SettingsError(f"{shown} is not a setting; {hint}")
 
 
-def _build(given: Mapping[str, Any]) -> Settings:
-    for name, value in given.items():
+def _build(values: Mapping[str, Any]) -> Settings:
+    for name, value in values.items():
         if any(ord(letter) < 32 or ord(letter) == 127 for letter in str(value)) and name != "chains":
             shown = "***" if name in _SECRET else ascii(masked(str(value)))
             raise SettingsError(f"{name} holds a control character: {shown}")
-    data = Path(str(given.get("data", "a2b-data")))
+    data = Path(str(values.get("data", "a2b-data")))
     if "?" in str(data):
         raise SettingsError(f"data is {str(data)!r}: a ? in the folder's name cannot be written in a database URL")
-    chains = _chains(str(given["chains"])) if "chains" in given else (_sample(),)
-    token, starts = str(given.get("junglebus_token", "")), _starts(str(given.get("from_height", "")), chains)
+    chains = _chains(str(values["chains"])) if "chains" in values else (_sample(),)
+    token, starts = str(values.get("junglebus_token", "")), _starts(str(values.get("from_height", "")), chains)
     return Settings(
         data=data,
-        database=str(given.get("database", f"sqlite:///{data / 'a2b.db'}")),
-        database_read=str(given.get("database_read", "")),
-        search=str(given.get("search", f"tantivy:{data / 'index'}")),
+        database=str(values.get("database", f"sqlite:///{data / 'a2b.db'}")),
+        database_read=str(values.get("database_read", "")),
+        search=str(values.get("search", f"tantivy:{data / 'index'}")),
         chains=tuple(chain.with_token(token).starting(starts.get(chain.name)) for chain in chains),
-        sample="chains" not in given,
-        from_height=str(given.get("from_height", "")),
-        host=str(given.get("host", "127.0.0.1")),
-        port=_port("port", given.get("port", 8080)),
-        metrics=_address("metrics", str(given.get("metrics", ""))),
-        limits=_limits(str(given.get("limits", ""))),
-        log=_log(str(given.get("log", ""))),
-        trusted_proxies=_networks(str(given.get("trusted_proxies", ""))),
-        fetch_resolve=_resolve(str(given.get("fetch_resolve", ""))),
-        fetch_ca_file=_ca_file(str(given.get("fetch_ca_file", ""))),
-        ipfs_gateway=_gateway(str(given.get("ipfs_gateway", ""))),
-        rates=_rates(str(given.get("rates", ""))),
-        rates_every=_seconds("rates_every", given.get("rates_every", 60), 86_400),
-        rates_max_age=_seconds("rates_max_age", given.get("rates_max_age", 3_600), 7 * 86_400),
-        change_blocks=_blocks(given.get("change_blocks", CHANGE_BLOCKS)),
+        sample="chains" not in values,
+        from_height=str(values.get("from_height", "")),
+        host=str(values.get("host", "127.0.0.1")),
+        port=_port("port", values.get("port", 8080)),
+        metrics=_address("metrics", str(values.get("metrics", ""))),
+        limits=_limits(str(values.get("limits", ""))),
+        log=_log(str(values.get("log", ""))),
+        trusted_proxies=_networks(str(values.get("trusted_proxies", ""))),
+        fetch_resolve=_resolve(str(values.get("fetch_resolve", ""))),
+        fetch_ca_file=_ca_file(str(values.get("fetch_ca_file", ""))),
+        ipfs_gateway=_gateway(str(values.get("ipfs_gateway", ""))),
+        rates=_rates(str(values.get("rates", ""))),
+        rates_every=_seconds("rates_every", values.get("rates_every", 60), 86_400),
+        rates_max_age=_seconds("rates_max_age", values.get("rates_max_age", 3_600), 7 * 86_400),
+        change_blocks=_blocks(values.get("change_blocks", CHANGE_BLOCKS)),
+        public_url=_checked_url("public_url", str(values.get("public_url", ""))),
+        identity_key=str(values.get("identity_key", "")),
+        prices=str(values.get("prices", "")),
+        doors=" ".join(str(values.get("doors", "all")).split()),
+        gasp_peers=tuple(_checked_url("gasp_peers", word) for word in str(values.get("gasp_peers", "")).split()),
+        submit_broadcast=_switch("submit_broadcast", str(values.get("submit_broadcast", "off"))),
         junglebus_token=token,
+        arc_callback_token=_token("arc_callback_token", str(values.get("arc_callback_token", ""))),
     )
 
 
@@ -288,7 +315,7 @@ def _sample() -> ChainUrl:
 
 
 def _chains(text: str) -> tuple[ChainUrl, ...]:
-    found: list[ChainUrl] = []
+    chains: list[ChainUrl] = []
     for word in text.split():
         name, equals, url = word.partition("=")
         if not equals or not _NAME.fullmatch(name) or ":" not in url:
@@ -296,17 +323,17 @@ def _chains(text: str) -> tuple[ChainUrl, ...]:
                 f"chains holds {masked(word)!a}: write name=URL, the name in lower case, "
                 "such as bsv=files:/path/to/blocks?network=mainnet (a space in a path as %20)"
             )
-        if ChainUrl(name, url) in found:
+        if ChainUrl(name, url) in chains:
             raise SettingsError(f"chains holds {masked(word)!a} twice: another source has another URL")
-        found.append(ChainUrl(name, url))
-    if not found:
+        chains.append(ChainUrl(name, url))
+    if not chains:
         raise SettingsError("chains is empty: write name=URL, or leave it out to follow the packaged sample blocks")
-    return tuple(found)
+    return tuple(chains)
 
 
 def _starts(text: str, chains: tuple[ChainUrl, ...]) -> dict[str, str]:
-    """The height at which reading starts, by chain; a number alone is for all, and a name says otherwise."""
-    found: dict[str, str] = {}
+    """The height at which reading starts, by chain; a number alone is for all chains that are not named."""
+    heights: dict[str, str] = {}
     names = {chain.name for chain in chains}
     for word in sorted(text.split(), key=lambda word: "=" in word):
         name, _, height = word.rpartition("=")
@@ -315,8 +342,8 @@ def _starts(text: str, chains: tuple[ChainUrl, ...]) -> dict[str, str]:
                 f"from_height holds {word[:60]!a}: write a height of at most nine digits, or NAME=HEIGHT, "
                 f"NAME one of {', '.join(sorted(names))}"
             )
-        found |= dict.fromkeys([name] if name else names, height)
-    return found
+        heights |= dict.fromkeys([name] if name else names, height)
+    return heights
 
 
 def _port(name: str, value: Any) -> int:
@@ -326,31 +353,31 @@ def _port(name: str, value: Any) -> int:
     return int(text)
 
 
-def _address(name: str, text: str) -> Address | None:
-    """None where nothing is to be listened on."""
+def _address(name: str, text: str) -> ListenAddress | None:
+    """The address to listen on, None for none."""
     if text in ("", "off"):
         return None
-    found = _ADDRESS.fullmatch(text)
-    if not found:
+    match = _ADDRESS.fullmatch(text)
+    if not match:
         raise SettingsError(f"{name} is {text[:60]!a}: write ADDRESS:PORT such as 127.0.0.1:9464 or [::1]:9464, or off")
-    return Address(found[1] or found[2] or "127.0.0.1", _port(f"the port of {name}", found[3]))
+    return ListenAddress(match[1] or match[2] or "127.0.0.1", _port(f"the port of {name}", match[3]))
 
 
 def _limits(text: str) -> dict[str, Quota | None]:
-    """The quotas of every kind of route, None where it is switched off."""
+    """The quotas of every kind of route, None where switched off."""
     if text.strip() == "off":
         return dict.fromkeys(LIMITS)
-    found: dict[str, Quota | None] = dict(LIMITS)
+    limits: dict[str, Quota | None] = dict(LIMITS)
     for word in text.split():
-        name, _, told = word.partition("=")
-        quota = _QUOTA.fullmatch(told)
-        if name not in LIMITS or not (told == "off" or quota):
+        name, _, quota_text = word.partition("=")
+        quota = _QUOTA.fullmatch(quota_text)
+        if name not in LIMITS or not (quota_text == "off" or quota):
             raise SettingsError(
                 f"limits holds {word[:60]!a}: write KIND=REQUESTS/SECONDS or KIND=off, KIND one of "
                 f"{', '.join(LIMITS)}, REQUESTS of at most six digits and SECONDS of at most five; or off alone"
             )
-        found[name] = Quota(int(quota[1]), int(quota[2])) if quota else None
-    return found
+        limits[name] = Quota(int(quota[1]), int(quota[2])) if quota else None
+    return limits
 
 
 def _quota_text(quota: Quota | None) -> str:
@@ -358,15 +385,34 @@ def _quota_text(quota: Quota | None) -> str:
 
 
 def _log(text: str) -> tuple[str, ...]:
-    """The words, each known and the two forms not both."""
+    """The words of `log`, of which `text` and `json` exclude each other."""
     words = tuple(dict.fromkeys(text.split()))
     if not set(words) <= LOG_WORDS or {"text", "json"} <= set(words):
         raise SettingsError(f"log is {text[:60]!a}: write text or json, and requests for a line about every request")
     return words
 
 
+def _checked_url(name: str, text: str) -> str:
+    """A base URL without a slash at its end."""
+    if text and not _GATEWAY.fullmatch(text):
+        raise SettingsError(f"{name} is {masked(text[:100])!a}: write http(s)://HOST[:PORT][/PATH]")
+    return text.rstrip("/")
+
+
+def _switch(name: str, text: str) -> bool:
+    if text not in ("on", "off"):
+        raise SettingsError(f"{name} is {text[:60]!a}: write on or off")
+    return text == "on"
+
+
+def _token(name: str, secret: str) -> str:
+    if 0 < len(secret) < MIN_SECRET:
+        raise SettingsError(f"{name} has {len(secret)} characters: at least {MIN_SECRET}; try `openssl rand -hex 32`")
+    return secret
+
+
 def _networks(text: str) -> tuple[str, ...]:
-    """Networks in their usual spelling; an address is a network of one."""
+    """Networks in canonical form; an address is a network of one."""
     from ipaddress import ip_network
 
     try:
@@ -392,9 +438,9 @@ def _seconds(name: str, value: Any, most: int) -> int:
 
 
 def _resolve(text: str) -> str:
-    """The entries as given, each of them good."""
+    """The entries unchanged, after validation."""
     if text:
-        from indexer.fetching.resolving import table
+        from indexer.fetcher.dns import table
 
         try:
             table(text)

@@ -1,5 +1,4 @@
-"""What a block brings when it may be more than memory holds: the first of it in memory, the rest in a file without a
-name."""
+"""Collections of unlimited size for the events and cards of a block: a part in memory, the rest in an unnamed file."""
 
 from __future__ import annotations
 
@@ -16,23 +15,23 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 AT_ONCE = 2_000
-"""Items that are held in memory, and that are written and read together."""
+"""Items in memory, and items that are written and read together."""
 
 BYTES_AT_ONCE = 4 << 20
-"""Bytes of items after which fewer are held."""
+"""Bytes of items in memory, at most, besides the last item."""
 
-_DISK = Path("/var/tmp")  # noqa: S108 - a file without a name is nobody else's
+_DISK = Path("/var/tmp")  # noqa: S108 - the files have no name
 
 
 def folder() -> Path:
-    """Where large blocks are put: `TMPDIR`, else `/var/tmp`, which is a disk where `/tmp` may be memory."""
+    """The folder of the files: `TMPDIR`, else `/var/tmp`, which is on a disk where `/tmp` may be in memory."""
     if "TMPDIR" not in os.environ and os.access(_DISK, os.W_OK):
         return _DISK
     return Path(tempfile.gettempdir())
 
 
 def pieces(items: Iterable[_T], size: Callable[[_T], int] = lambda _: 0) -> Iterator[list[_T]]:
-    """Items in order, at most as many at a time as are held in memory; `size` is how many bytes one takes."""
+    """Items in order, in lists of at most AT_ONCE items and about BYTES_AT_ONCE bytes; `size` gives an item's bytes."""
     some: list[_T] = []
     held = 0
     for item in items:
@@ -48,7 +47,7 @@ def pieces(items: Iterable[_T], size: Callable[[_T], int] = lambda _: 0) -> Iter
 class Spill(Generic[_T]):
     """A list that grows at its end and is read from its start, any number of times and by several threads.
 
-    Items are pickled: each pass gives equal ones, not the same. Raises OSError when the disk does not take them.
+    Items are pickled: each pass gives equal ones, not the same. Raises OSError when the disk is full.
     """
 
     def __init__(self) -> None:
@@ -61,7 +60,7 @@ class Spill(Generic[_T]):
         return self._size
 
     def append(self, item: _T, size: int = 0) -> None:
-        """Add an item, that takes `size` bytes as far as that matters."""
+        """Append an item of about `size` bytes."""
         if len(self._held) >= AT_ONCE or self._held_bytes >= BYTES_AT_ONCE:
             self._write()
         self._held.append(item)
@@ -97,7 +96,8 @@ class Spill(Generic[_T]):
 
 
 class SpilledPairs(Generic[_K, _V]):
-    """Keys and values in the order they were added, some perhaps twice: as much of a mapping as storing needs."""
+    """Pairs of key and value in the order of their addition, keys perhaps repeated: what the store needs of a
+    mapping."""
 
     def __init__(self) -> None:
         self._pairs: Spill[tuple[_K, _V]] = Spill()

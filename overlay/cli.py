@@ -6,30 +6,51 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from argparse import Action, ArgumentParser
 from collections.abc import Sequence
 from typing import NoReturn
 
-from overlay.commands import check, diagnose, rebuild, run, search, show, snapshot, status, verify
-from overlay.terminal import complain, say, survive_any_encoding
+from overlay.commands import (
+    check,
+    diagnose,
+    mcp_stdio,
+    mirror,
+    motebit_lookup,
+    pay_check,
+    publish,
+    rebuild,
+    run,
+    search,
+    show,
+    snapshot,
+    status,
+    verify,
+)
+from overlay.text.terminal import complain, say, survive_any_encoding
 
 EXIT_CODES = {
+    "overlay.listings.lookup.ListingNotFoundError": 1,
     "overlay.api.problems.NotFoundError": 1,
-    "overlay.remote.NotThereError": 1,
-    "indexer.snapshot_lines.SnapshotError": 1,
+    "overlay.client.errors.NotThereError": 1,
+    "indexer.snapshot.codec.SnapshotError": 1,
+    "indexer.errors.RefusedTransactionError": 1,
+    "overlay.verify.anchor_sources.ContradictionError": 1,
+    "overlay.verify.server_claim.NotCheckedError": 1,
+    "overlay.publish.coins.CoinsError": 1,
+    "overlay.publish.registration_output.RegistrationError": 1,
+    "overlay.publish.keys.PrivateKeyError": 2,
     "indexer.settings.SettingsError": 2,
     "overlay.commands.options.UsageError": 2,
     "overlay.api.problems.BadRequestError": 2,
-    "overlay.remote.RefusedError": 2,
+    "overlay.client.errors.RefusedError": 2,
     "overlay.api.problems.ProblemError": 3,
-    "overlay.remote.RemoteError": 3,
-    "overlay.services.MissingError": 3,
+    "overlay.client.errors.ClientError": 3,
+    "overlay.app.storage.MissingError": 3,
     "overlay.api.server.AddressError": 3,
-    "overlay.workers.WorkerError": 3,
+    "overlay.app.workers.WorkerError": 3,
     "overlay.engines.EngineError": 3,
-    "indexer.chains.SourceError": 3,
+    "indexer.errors.SourceError": 3,
     "indexer.store.database.StoreError": 3,
     "sqlalchemy.exc.DBAPIError": 3,
     "builtins.OSError": 3,
@@ -37,15 +58,11 @@ EXIT_CODES = {
 """Exit codes of the exceptions that are no mistake of this program's, by name: nothing is imported to look them up."""
 
 
-_ROUTE = re.compile(r"(?<!\S)(?:GET |POST )?/v1/(search|diagnose|check|status)\b(?:/\{\w+\})?")
-"""A route in a sentence of the API, whose command does the same."""
-
-
 class _Version(Action):
     """`--version`, looked up only when it is asked for."""
 
     def __call__(self, parser: ArgumentParser, *_: object) -> NoReturn:
-        from overlay.services import version
+        from overlay.app.version import version
 
         say(f"a2b {version()}")
         parser.exit()
@@ -61,17 +78,20 @@ def parser() -> ArgumentParser:
     )
     root.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = root.add_subparsers(metavar="COMMAND", required=True)
-    for each in (run, search, show, verify, diagnose, check, status, rebuild, snapshot):
-        each.add(commands)
+    for command in (
+        run, search, show, verify, diagnose, check, pay_check, publish, mcp_stdio, status, rebuild, snapshot, mirror,
+        motebit_lookup,
+    ):  # fmt: skip
+        command.add(commands)
     return root
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line (default: the process') and exit with its code."""
     survive_any_encoding()
-    asked = parser().parse_args(arguments)
+    args = parser().parse_args(arguments)
     try:
-        code: int = asked.run(asked)
+        code: int = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:
         # whoever read has seen enough; what Python would still flush goes nowhere
@@ -80,11 +100,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         code = 130
     except Exception as error:
-        known = _exit_code(error)
-        if known is None:
+        exit_code = _exit_code(error)
+        if exit_code is None:
             raise
         complain(_sentence(error))
-        code = known
+        code = exit_code
     raise SystemExit(code)
 
 
@@ -96,4 +116,4 @@ def _exit_code(error: Exception) -> int | None:
 def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return _ROUTE.sub(r"`a2b \1`", str(getattr(error, "orig", None) or error))
+    return str(getattr(error, "orig", None) or error)

@@ -1,9 +1,9 @@
-"""The error tree of the parsers.
+"""The exceptions of the parsers.
 
-ParseError          bytes that are not what they claim to be; names the offset where reading stopped
+ParseError          malformed bytes; names the offset where parsing stopped
 ├─ BlockError       a block whose framing, counts or lengths cannot be right
-├─ TransactionError a transaction that is truncated or lies about a length
-├─ ProofError       a proof, well-formed, that does not prove what it should
+├─ TransactionError a transaction that is truncated or states a wrong length
+├─ ProofError       a well-formed proof that does not prove what it should
 └─ CardError        a card that fails a hard rule; carries every reason, not only the first
 """
 
@@ -13,7 +13,7 @@ from parsers.reasons import Reason
 
 
 class ParseError(ValueError):
-    """Bytes that are not what they claim to be. `offset` is where reading stopped (bytes), if known."""
+    """Malformed bytes. `offset` is the byte where parsing stopped, None if unknown."""
 
     def __init__(self, message: str, offset: int | None = None) -> None:
         super().__init__(message if offset is None else f"{message} (at byte {offset:,})")
@@ -25,15 +25,15 @@ class BlockError(ParseError):
 
 
 class TransactionError(ParseError):
-    """A transaction that is truncated or lies about a length."""
+    """A transaction that is truncated or states a wrong length."""
 
 
 class ProofError(ParseError):
-    """A proof, well-formed, that does not prove what it should: the message says what is not proved."""
+    """A well-formed proof that does not prove what it should; the message names what is not proved."""
 
 
 class CardError(ParseError):
-    """A card that fails a hard rule (law 12). `reasons` holds each rule broken, in order of importance."""
+    """A card that breaks hard rules (law 12). `reasons` holds all of them, in order of importance."""
 
     def __init__(self, reasons: tuple[Reason, ...]) -> None:
         super().__init__("; ".join(reason.explanation for reason in reasons))

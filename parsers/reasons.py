@@ -1,6 +1,6 @@
-"""Why something was not accepted, or is accepted with a warning: one table of codes and sentences.
+"""Reasons why something is invalid, or valid with a warning: one table of codes and sentences.
 
-A code is stable and fit for programs; the sentence is for the publisher who asks why. `{}` in a sentence is filled
+A code is stable and meant for programs; the sentence is for publishers. `{}` in a sentence is filled
 with the reason's detail. Sentences are lower-case, without a full stop, so that they can stand inside another.
 """
 
@@ -79,6 +79,7 @@ SENTENCES: dict[str, str] = {
     "ignored": "not read: {}",
     "skill-id": "a skill without an id is ignored",
     "skill-repeated": "two skills have the id {}",
+    "motebit-claim": "the Motebit identity that the card claims is ignored: {}",
     "url-form": "not an absolute URL: {}",
     "url-local": "a URL that leads to the caller's own machine or network: {}",
     "inactive": "the registration file says that the agent is not active",
@@ -88,6 +89,7 @@ SENTENCES: dict[str, str] = {
     # what is wrong with a card that was fetched (law 10)
     "drifted": "where the card was fetched something else is served since {}; this is still the one that was verified",
     # what is wrong with the chain that a listing is on
+    "card-signature": "the card's signature is not verified: {}",
     "headers-unproved": "merge-mined headers of its chain were taken without their proof of work (auxpow=unchecked)",
     # what a listing has in common with another one that was there first
     "same-name": "another listing had this name before: {}",
@@ -109,7 +111,7 @@ SENTENCES: dict[str, str] = {
 
 
 class Reason(NamedTuple):
-    """A reason code, what it is about (`detail`), and where in a card it stands (`pointer`, RFC 6901)."""
+    """A reason code, its `detail`, and the JSON Pointer (RFC 6901) of the value in a card that it is about."""
 
     code: str
     detail: str = ""
@@ -117,11 +119,11 @@ class Reason(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The sentence for people, from the table."""
+        """The sentence of the code, with the detail filled in where it has a place for it."""
         return SENTENCES[self.code].replace("{}", self.detail)
 
     @property
     def explanation(self) -> str:
-        """The sentence with the detail behind it, where there is one that the sentence has no place for."""
+        """The sentence, followed by the detail where the sentence has no place for it."""
         has_place = "{}" in SENTENCES[self.code]
         return self.sentence if has_place or not self.detail else f"{self.sentence}: {self.detail}"

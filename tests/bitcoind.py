@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import base58
 import pytest
 
-from parsers.tx import Outpoint, Transaction, TxInput, TxOutput, serialise, sha256d, varint
-from parsers.tx import read as read_tx
+from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, serialise, sha256d, varint
+from parsers.bitcoin.tx import read as read_tx
 from tests.chainkit_scripts import Json, body_of, envelope, map_tape, pointer_script, push
 from tests.litecoind import SAID, Litecoind
 from tests.taproot import N, multiply
@@ -137,6 +137,12 @@ class Bitcoind(Litecoind):
             raw = self.block(height)
             coinbase = read_tx(raw, 81)
             self._coins.append(Coin(coinbase.outpoint(0), coinbase.outputs[0].satoshis, self._miner.lock, self._miner))
+
+    def give(self, outputs: Sequence[tuple[int, bytes]]) -> Transaction:
+        """Pay these outputs, and mine the payment."""
+        tx = self._spend([], list(outputs))
+        self.mine()
+        return tx
 
     def flush(self) -> None:
         """Have it write its chain to the disk."""

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from parsers.tx import Outpoint, Transaction, TxInput, TxOutput, read, sha256d
+from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, read, sha256d
 from tests.chainkit_blocks import Block, count_bytes, fork_letters, frame, merkle_root, read_count
 from tests.chainkit_coins import BITS, COINS, TARGET, serialise_tx
 from tests.chainkit_scripts import Json, body_of, inscription, map_tape, p2pkh, pointer_script, tapscript

@@ -6,7 +6,7 @@ import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from parsers.tx import sha256d
+from parsers.bitcoin.tx import sha256d
 from tests.chainkit_coins import MAGIC
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import base58
 
-from parsers.tx import COINBASE_TXID, Outpoint, TxInput, TxOutput, serialise, sha256d, varint
+from parsers.bitcoin.tx import COINBASE_TXID, Outpoint, TxInput, TxOutput, serialise, sha256d, varint
 from tests.chainkit_scripts import push
 
 MAGIC = bytes.fromhex("fabfb5da")

@@ -9,6 +9,7 @@ from typing import NoReturn
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import lanes
 from tests.databases import database_url, postgresql
 from tests.opensearch_server import new_opensearch_url, opensearch, opensearch_programs, opensearch_url
 
@@ -20,6 +21,13 @@ settings.load_profile("a2b")
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "sample-blocks" / "bsv-regtest"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the quick lane."""
+    for item in items:
+        if lanes.is_quick(item.path.relative_to(ROOT / "tests").as_posix(), item.name):
+            item.add_marker(pytest.mark.quick)
 
 
 def missing(what: str) -> NoReturn:

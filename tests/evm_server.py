@@ -6,8 +6,8 @@ async with EvmServer() as server:
     server.fail("eth_getLogs", refusal(-32005, "query returned more than 10000 results"))
     server.lie("eth_getLogs", lambda told: told[:-1])
     server.most_blocks = 10                # as free plans do
-    server.made = 7                        # the block in which the contract was made
-    server.archive_from = 90               # as a node that keeps no archive
+    server.made = 7                        # the block in which the contract was deployed
+    server.archive_from = 90               # as a node that has no archive
     server.behind = 2                      # logs come from a node that has not heard of the newest blocks
 """
 
@@ -27,7 +27,7 @@ from aiohttp import web
 from Cryptodome.Hash import keccak
 
 from indexer.chains.evm import EvmChain, create
-from indexer.chains.jsonrpc import RefusedError
+from indexer.chains.jsonrpc import RpcError
 
 CONTRACT = "0x" + "c0de" * 10
 TOPIC = "0x3be52a8baa7114adc7788f19c3d981d38e1f2fc3efb567608ff61d5b35eff7ce"
@@ -174,7 +174,7 @@ class EvmServer:
         try:
             told = self._result(method, json.loads(json.dumps(params)))
         except PermissionError as error:
-            raise RefusedError("demo", method, -32000, str(error)) from None
+            raise RpcError("demo", "the endpoint", method, -32000, str(error)) from None
         return self.lies[method](told) if method in self.lies else told
 
     async def start(self) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from indexer.facts import BlockRef, Event, EventKind, Reading, State, Status
+from indexer.model import BlockFacts, BlockRef, Event, EventKind, RegistrationState, Status
+from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind
 from parsers.reasons import Reason
-from parsers.tx import Outpoint
 
 CARD = b"\xca" * 32
 
@@ -27,9 +27,9 @@ def at(text: str, vout: int = 0) -> Outpoint:
     return Outpoint(name(text), vout)
 
 
-def state(id_: str, where: str | None, height: int, **more: object) -> State:
+def state(id_: str, where: str | None, height: int, **more: object) -> RegistrationState:
     seat = at(where) if where else None
-    made = State(
+    made = RegistrationState(
         id=str(at(id_)),
         kind=Kind.AGENT,
         status=Status.LIVE if where else Status.BURNED,
@@ -111,5 +111,5 @@ def undecided(id_: str, source: str, target: str) -> Event:
 
 def says(
     label: str, *said: Event, prev: str = "", chain: str = "demo", cards: dict[bytes, bytes] | None = None
-) -> Reading:
-    return Reading(ref(label, prev, chain), said, cards or {})
+) -> BlockFacts:
+    return BlockFacts(ref(label, prev, chain), said, cards or {})

@@ -6,24 +6,26 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterable
 
-from indexer.chains import Follow, Rules, SourceUnavailableError
-from indexer.facts import BlockRef
-from parsers import block
-from parsers.tx import Outpoint, sha256d
-from parsers.tx import read as read_tx
+from indexer.chains import AncestorVisitor, Chain
+from indexer.errors import RefusedTransactionError, SourceUnavailableError
+from indexer.headers.networks import CoinRules
+from indexer.model import BlockRef
+from parsers.bitcoin import block
+from parsers.bitcoin.tx import Outpoint, sha256d
+from parsers.bitcoin.tx import read as read_tx
 from tests.chainkit_blocks import Block
 from tests.oracles.wire import work
 
 RULES = {
-    "bsv": Rules("bsv", segwit=False, envelope="output"),
-    "bch": Rules("bch", segwit=False, envelope=None),
-    "btc": Rules("btc", segwit=True, envelope="witness"),
-    "ltc": Rules("ltc", segwit=True, envelope="witness"),
-    "doge": Rules("doge", segwit=False, envelope=None),
+    "bsv": CoinRules("bsv", segwit=False, envelope="output"),
+    "bch": CoinRules("bch", segwit=False, envelope=None),
+    "btc": CoinRules("btc", segwit=True, envelope="witness"),
+    "ltc": CoinRules("ltc", segwit=True, envelope="witness"),
+    "doge": CoinRules("doge", segwit=False, envelope=None),
 }
 
 
-class MemoryChain:
+class MemoryChain(Chain):
     """A `Chain` of blocks that arrive one by one, in any order. The branch of most work is best, of equals the first.
 
         chain = MemoryChain(*kit.blocks)
@@ -38,14 +40,17 @@ class MemoryChain:
     that were refused, and why.
     """
 
+    checked = "nothing"
+
     def __init__(
         self, *blocks: Block | bytes, name: str = "demo", coin: str = "bsv", finality: int | None = None, first: int = 0
     ) -> None:
         self.name, self.network, self.finality, self.first = name, "regtest", finality, first
         self.caip2, self.rules = f"{coin}:regtest", RULES[coin]
         self.down = ""
-        self.complete, self.checked = True, "nothing"
+        self.complete = True
         self.unconfirmed: dict[bytes, bytes] = {}
+        self.sent: list[bytes] = []
         self.hidden: set[Outpoint] = set()
         self.lost: set[bytes] = set()
         self.fetched: list[bytes] = []
@@ -155,14 +160,14 @@ class MemoryChain:
             made |= {tx.outpoint(vout): output.satoshis for vout, output in enumerate(tx.outputs)}
         return {each: made[each] for each in wanted if each in made and each not in self.hidden}
 
-    async def ancestors(self, before: BlockRef, follow: Follow) -> None:
+    async def ancestors(self, before: BlockRef, visit: AncestorVisitor) -> None:
         self._answer()
         mined, asked = self.mined(before), set[bytes]()
-        wanted = follow({})
+        wanted = visit({})
         while wanted := wanted - asked:
             asked |= wanted
             self.fetched += wanted
-            wanted = follow({txid: mined[txid][1] for txid in wanted & mined.keys() - self.lost})
+            wanted = visit({txid: mined[txid][1] for txid in wanted & mined.keys() - self.lost})
 
     async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:
         mined = self.mined(before)
@@ -175,6 +180,18 @@ class MemoryChain:
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         self._answer()
         return {txid: self.unconfirmed[txid] for txid in txids if txid in self.unconfirmed}
+
+    async def send(self, raw: bytes) -> None:
+        self._answer()
+        tx = read_tx(raw)
+        known = self.unconfirmed.keys() | self.mined(self._best[-1]).keys()
+        if not {spent.prevout.txid for spent in tx.inputs} <= known:
+            raise RefusedTransactionError("missing inputs")
+        rivals = {spent.prevout for other in self.unconfirmed.values() for spent in read_tx(other).inputs}
+        if tx.txid not in self.unconfirmed and rivals & {spent.prevout for spent in tx.inputs}:
+            raise RefusedTransactionError("txn-mempool-conflict")
+        self.sent.append(tx.txid)
+        self.unconfirmed[tx.txid] = raw
 
     async def refuse(self, ref: BlockRef, why: str) -> None:
         self.refused.append((ref, why))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from indexer.chainwork import is_met
-from indexer.headers import HeaderChain
-from parsers.tx import sha256d
+from indexer.headers.header_chain import HeaderChain
+from indexer.headers.proof_of_work import is_met
+from parsers.bitcoin.tx import sha256d
 
 EASY = 0x207FFFFF
 GENESIS_TIME = 1_600_000_000

@@ -20,9 +20,9 @@ import httpcore
 import pytest
 import trustme
 
-from indexer.fetching.fetcher import Fetcher
-from indexer.fetching.limits import Limits
-from indexer.fetching.network import dial as really_dial
+from indexer.fetcher.connections import dial as really_dial
+from indexer.fetcher.http_fetcher import HttpFetcher
+from indexer.fetcher.limits import Limits
 
 PUBLIC = "93.184.216.34"
 HOSTS = ("agent.example", "other.example", "sub.agent.example", "xn--bcher-kva.example")
@@ -194,8 +194,8 @@ class Net:
             raise httpcore.ConnectError("All connection attempts failed")
         return _Disguised(await really_dial("127.0.0.1", self.server.port), address)
 
-    def fetcher(self, limits: Limits = QUICK, **more: Any) -> Fetcher:
-        return Fetcher(self, self.tls, limits=limits, dial=self.dial, **more)
+    def fetcher(self, limits: Limits = QUICK, **more: Any) -> HttpFetcher:
+        return HttpFetcher(self, self.tls, limits=limits, dial=self.dial, **more)
 
 
 class _Disguised(httpcore.AsyncNetworkStream):

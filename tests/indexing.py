@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from indexer.chains import Chain
-from indexer.facts import State
-from indexer.follow import Follower
-from indexer.statehash import digest, state_hash
+from indexer.model import UNCONFIRMED, RegistrationState
+from indexer.state_hash import digest, state_hash
 from indexer.store import Change, Store, Writer, connect
+from indexer.sync.follower import Follower
 from tests import told
+from tests.oracles.anchors import Anchor
 from tests.told import Record
 
 
@@ -55,7 +56,7 @@ class Indexing:
         """Bring every chain to its tip, and what is unconfirmed to its mempool."""
         for follower in await self.open():
             await follower.catch_up()
-            await follower.look_at_mempool()
+            await follower.refresh_mempool()
         return self
 
     async def open(self) -> list[Follower]:
@@ -91,19 +92,27 @@ class Indexing:
         """The state hash at each of these heights."""
         return {height: state_hash(self.store, chain, height) for height in heights}
 
+    def anchors(self, chain: str = "demo") -> list[Anchor]:
+        """The anchors of the topic, in the oracle's words."""
+        return [
+            Anchor(each.height, each.block_hash[::-1].hex(), each.root[::-1].hex(), each.admitted, each.tac[::-1].hex())
+            for each in self.store.topic_anchors.between(chain, 0, UNCONFIRMED)
+        ]
+
     def changes(self) -> list[Change]:
         """The whole outbox."""
-        return list(self.store.changes(0, 1_000_000))
+        return list(self.store.outbox.after(0, 1_000_000))
 
     def facts(self, chain: str = "demo") -> dict[str, Any]:
         """All that the store holds of a chain, row by row, but the outbox, which remembers what was reverted."""
-        tip = self.store.newest(chain)
+        tip = self.store.blocks.newest(chain)
         heights = range(tip.height + 1) if tip else ()
         return {
-            "blocks": [self.store.block(chain, height) for height in heights],
-            "events": self.store._revisions(),
-            "seats": sorted(self.store.seats(chain)),
+            "blocks": [self.store.blocks.get(chain, height) for height in heights],
+            "events": self.store.history.select(),
+            "seats": sorted(self.store.registrations.outpoints(chain)),
             "hashes": self.hashes(heights, chain),
+            "anchors": self.anchors(chain),
         }
 
 
@@ -131,18 +140,18 @@ class Reader:
     def __init__(self, store: Store, chain: str = "demo") -> None:
         self.store, self.chain = store, chain
         self.seq = 0
-        self.copy: dict[str, State] = {}
+        self.copy: dict[str, RegistrationState] = {}
 
     def read(self, limit: int = 1_000) -> None:
         """Take all news in, in batches: look up again what each names."""
-        while news := self.store.changes(self.seq, limit):
+        while news := self.store.outbox.after(self.seq, limit):
             assert [change.seq for change in news] == list(range(self.seq + 1, self.seq + 1 + len(news))), "a gap"
             self.seq = news[-1].seq
             for change in news:
                 self._look(change)
 
     def _look(self, change: Change) -> None:
-        history = [past for past in self.store.history(change.id) if past.chain == self.chain]
+        history = [past for past in self.store.history.of(change.id) if past.chain == self.chain]
         if history:
             state = history[-1].event.state
             assert state is not None

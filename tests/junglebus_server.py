@@ -22,9 +22,9 @@ from typing import Any
 
 from aiohttp import web
 
-from indexer.chains import FoundRows, create
+from indexer.chains import ChainStore, create
 from indexer.chains.junglebus.chain import JungleBusChain
-from parsers.tx import Outpoint, Transaction
+from parsers.bitcoin.tx import Outpoint, Transaction
 from tests.chainkit import ChainKit
 from tests.chainkit_blocks import Block
 from tests.oracles import merkle
@@ -116,12 +116,12 @@ class JungleBus:
         self._lies.clear()
         self._faults.clear()
 
-    def chain(self, rows: FoundRows | None = None, name: str = "demo", more: str = "") -> JungleBusChain:
+    def chain(self, rows: ChainStore | None = None, name: str = "demo", more: str = "") -> JungleBusChain:
         """A chain that follows this server, and never waits between looks."""
         made = create(name, f"junglebus:{SUBSCRIPTION}?url={self.url}&network=regtest&chain=bsv{more}", rows)
         assert isinstance(made, JungleBusChain)
         made.poll_seconds = 0
-        made.doubts.first_pause = 0
+        made.retries.first_pause = 0
         return made
 
     # -- the server

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from indexer import batch, follow
 from indexer.chains import Chain
 from indexer.chains.files import create
 from indexer.store import Store, Writer, connect
-from parsers import block
+from indexer.sync import batch
+from indexer.sync import follower as follow
+from parsers.bitcoin import block
 
 
 async def run(folder: str, database: str) -> None:
@@ -35,7 +36,7 @@ async def run(folder: str, database: str) -> None:
 async def warm_up(chain: Chain) -> None:
     """Load the compiled loops, which takes longer than all the rest."""
     async for _, data in chain.blocks(0, 0):
-        block.worth_reading(data, block.Watched())
+        block.worth_reading(data, block.WatchedOutpoints())
         block.merkle_root(data, block.tx_offsets(data))
 
 

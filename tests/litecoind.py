@@ -17,8 +17,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from parsers.tx import Outpoint, Transaction, TxInput, TxOutput, serialise, sha256d
-from parsers.tx import read as read_tx
+from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, serialise, sha256d
+from parsers.bitcoin.tx import read as read_tx
 from tests.chainkit_scripts import Json, body_of, map_tape, pointer_script, tapscript
 from tests.conftest import missing
 from tests.taproot import commit, reveal

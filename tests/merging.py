@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from indexer.chainwork import is_met
-from indexer.header_rules import scrypt
-from parsers.tx import Outpoint, TxInput, TxOutput, serialise, sha256d, varint
+from indexer.headers.proof_of_work import is_met
+from indexer.headers.rules import scrypt
+from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d, varint
 from tests.chainkit_blocks import Block
 
 VERSION = 0x00620104

@@ -24,9 +24,9 @@ from typing import Any
 import zmq
 from aiohttp import web
 
-from indexer.chains import auxpow
-from indexer.facts import BlockRef
-from parsers import block
+from indexer.headers import proof_of_work
+from indexer.model import BlockRef
+from parsers.bitcoin import block
 from tests.fakes import MemoryChain
 
 NO_BLOCK, OUT_OF_RANGE = (-5, "Block not found"), (-8, "Block height out of range")
@@ -253,7 +253,7 @@ class Node:
 
     def _header(self, raw: bytes) -> bytes:
         """A block's header, with the work of another chain where there is some."""
-        return raw[: auxpow.end(raw)] if self.auxpow else raw[:80]
+        return raw[: proof_of_work.header_end(raw)] if self.auxpow else raw[:80]
 
     def _bare(self, raw: bytes) -> bytes:
         return raw[:80] + raw[len(self._header(raw)) :]

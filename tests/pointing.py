@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from indexer.facts import Event, EventKind, PointerAnchor
-from indexer.store import FetchState, Outcome, Served, Store, Writer
+from indexer.model import Event, EventKind, PointerAnchor
+from indexer.store import FetchOutcome, FetchState, ServedBody, Store, Writer
 from parsers.cards import Kind
 from tests.facts import at, name
 
@@ -54,17 +54,17 @@ def points(
     )
 
 
-def serves(begun: int, *bodies: bytes, state: FetchState = FetchState.MET, **more: Any) -> Outcome:
+def serves(begun: int, *bodies: bytes, state: FetchState = FetchState.MET, **more: Any) -> FetchOutcome:
     """A fetch begun then (milliseconds since 1970) got these bodies and accepted them."""
-    served = tuple(Served("https://a.example/.well-known/agent.json", digest(body), body) for body in bodies)
+    served = tuple(ServedBody("https://a.example/.well-known/agent.json", digest(body), body) for body in bodies)
     told: dict[str, Any] = {"state": state, "begun_ms": begun, "next_at": begun + DAY, "served": served}
-    return Outcome(**told | more)
+    return FetchOutcome(**told | more)
 
 
-def fails(begun: int, reason: str = "fetch-connect", **more: Any) -> Outcome:
+def fails(begun: int, reason: str = "fetch-connect", **more: Any) -> FetchOutcome:
     """A fetch begun then got nothing."""
     told: dict[str, Any] = {"state": FetchState.FAILED, "begun_ms": begun, "next_at": begun + 60_000}
-    return Outcome(**told | {"reason": reason, "detail": "no"} | more)
+    return FetchOutcome(**told | {"reason": reason, "detail": "no"} | more)
 
 
 class Clock:
@@ -84,12 +84,12 @@ class Clock:
 
 def due(store: Store, now: int = 10**15) -> list[str]:
     """What should be fetched then."""
-    return [each.locator for each in store.due_locators(now, 100)]
+    return [each.locator for each in store.fetches.due(now, 100)]
 
 
 def news(store: Store) -> list[tuple[str, str, str]]:
     """The outbox: (op, id, reason)."""
-    return [(change.op, change.id, change.reason) for change in store.changes(0, 10_000)]
+    return [(change.op, change.id, change.reason) for change in store.outbox.after(0, 10_000)]
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from hashlib import sha256
 from sqlalchemy import select
 
 from indexer.store import Store, proofs
-from indexer.store.tables import events
-from indexer.store.tables import proofs as table
-from parsers.tx import read_exactly
+from indexer.store.schema import events
+from indexer.store.schema import proofs as table
+from parsers.bitcoin.tx import read_exactly
 from tests.oracles.wire import Tape, read_tx, sha256d
 from tests.oracles.witness_commitments import commitment, wtxid
 
@@ -27,10 +27,10 @@ def check_proofs(store: Store, chain: str, *, segwit: bool = False) -> int:
         }
     assert kept == said
     for height, txid in said:
-        found = proofs.proof(store.engine, chain, txid)
+        found = store.proofs.get(chain, txid)
         assert found is not None
         assert read_exactly(found.proof.raw, segwit=segwit).txid == txid
-        assert (found.ref, found.ref.height) == (store.block(chain, height), height)
+        assert (found.ref, found.ref.height) == (store.blocks.get(chain, height), height)
         told, root = climb(found.proof.bump, txid)
         assert (told, root) == (height, found.ref.header[36:68])
         _check_witness(found, segwit=segwit)

@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from indexer.rate_urls import RateFeed, rate_feeds
+from indexer.rates.feed_urls import RateFeed, rate_feeds
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -10,11 +10,12 @@ from typing import Any
 
 from aiohttp import ClientSession
 
-from indexer.chains import SourceError
+from indexer.errors import SourceError
 from indexer.settings import Settings
 from indexer.store import Writer
-from overlay.runner import Runner
-from overlay.services import House, build, open_duplicates, open_index, open_store
+from overlay.app.composition import AppContext, build
+from overlay.app.runner import Runner
+from overlay.app.storage import open_duplicates, open_index, open_store
 from tests.fakes import MemoryChain
 from tests.waiting import until
 
@@ -24,23 +25,23 @@ def settings(folder: Path, **flags: Any) -> Settings:
     return Settings.load({"data": str(folder / "data"), "port": 0, "chains": "live=files:/nowhere", **flags})
 
 
-def house(folder: Path, *chains: MemoryChain, serve: bool = True, follow: bool = True, **flags: Any) -> House:
+def house(folder: Path, *chains: MemoryChain, serve: bool = True, follow: bool = True, **flags: Any) -> AppContext:
     """What follows these chains and serves them, or one of both."""
     told = settings(folder, **flags)
-    store = open_store(told, make=True)
-    return House(
+    store = open_store(told, create=True)
+    return AppContext(
         settings=told, store=store, chains=chains, writer=Writer(store.engine) if follow else None,
-        engine=open_index(told, make=True) if serve else None, duplicates=open_duplicates(told) if serve else None,
+        engine=open_index(told, create=True) if serve else None, duplicates=open_duplicates(told) if serve else None,
     )  # fmt: skip
 
 
-def built(folder: Path, chains: str, **flags: str) -> House:
+def built(folder: Path, chains: str, **flags: str) -> AppContext:
     """What `a2b up` makes of these chains, as the setting names them."""
     return build(settings(folder, chains=chains, **flags), follow=True, serve=True)
 
 
 @asynccontextmanager
-async def running(told: House) -> AsyncIterator[tuple[Runner, asyncio.Task[None]]]:
+async def running(told: AppContext) -> AsyncIterator[tuple[Runner, asyncio.Task[None]]]:
     """The loops of a house, until the end."""
     runner = Runner(told)
     task = asyncio.create_task(runner.run())
@@ -54,10 +55,10 @@ async def running(told: House) -> AsyncIterator[tuple[Runner, asyncio.Task[None]
 
 
 @asynccontextmanager
-async def serving(told: House) -> AsyncIterator[ClientSession]:
+async def serving(told: AppContext) -> AsyncIterator[ClientSession]:
     """A client that asks the loops of a house, once these are ready. Raises what ends them before that."""
     async with running(told) as (runner, task):
-        await until(lambda: task.done() or (runner.url and runner.standing.ready() is None))
+        await until(lambda: task.done() or (runner.url and runner.status.ready() is None))
         if task.done():
             await task
         async with ClientSession(runner.url) as session:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from indexer.snapshot import export
-from indexer.snapshot_import import Report, import_snapshot
-from indexer.snapshot_lines import SnapshotError
+from indexer.snapshot.codec import SnapshotError
+from indexer.snapshot.exporter import export
+from indexer.snapshot.importer import Report, import_snapshot
 from indexer.store import Store, Writer, connect
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
@@ -64,7 +64,7 @@ class Empty:
 
     def is_empty(self) -> bool:
         store = self.store
-        return not store.chains() and not list(store.ids(None, 10)) and not store.newest_seq()
+        return not store.chains() and not list(store.registrations.ids(None, 10)) and not store.outbox.newest_seq()
 
     def close(self) -> None:
         self.writer.close()

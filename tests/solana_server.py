@@ -36,9 +36,9 @@ from solders.rpc.responses import (
 )
 from solders.transaction_status import UiConfirmedBlock
 
-from indexer.chains import AccountRows, create
+from indexer.chains import ChainStore, create
 from indexer.chains.solana.chain import SolanaChain
-from parsers.pointer import SOLANA_MARK
+from parsers.pointers.pointer import SOLANA_MARK
 from tests.chainkit import agent
 
 Respond = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -135,7 +135,7 @@ class SolanaServer:
         self._lies.clear()
         self._faults.clear()
 
-    def chain(self, rows: AccountRows | None = None, name: str = "sol", more: str = "") -> SolanaChain:
+    def chain(self, rows: ChainStore | None = None, name: str = "sol", more: str = "") -> SolanaChain:
         """A chain that follows this server, and never waits between looks or tries."""
         made = create(name, f"{self.url}?program={PROGRAM}&chain=solana{more}", rows)
         assert isinstance(made, SolanaChain)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from parsers.tx import Outpoint, Transaction
+from parsers.bitcoin.tx import Outpoint, Transaction
 from tests.chainkit import FEE, FUNDS, ChainKit, agent, tool
 from tests.chainkit_blocks import Block
 from tests.chainkit_scripts import body_of, inscription, map_tape, p2pkh, pointer_script, push

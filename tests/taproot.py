@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from parsers.tx import Outpoint, TxInput, TxOutput, varint
+from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, varint
 from tests.chainkit_coins import serialise_tx
 from tests.chainkit_scripts import push
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parsers.tx import Outpoint, read_exactly, sha256d
+from parsers.bitcoin.tx import Outpoint, read_exactly, sha256d
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_blocks import frame, merkle_root
 from tests.chainkit_coins import COINS, TARGET

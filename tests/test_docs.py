@@ -1,40 +1,35 @@
-"""The README cannot be wrong about what it names: commands, settings, routes, folders."""
+"""The documents cannot be wrong about what they name: commands, settings, routes, metrics, tests, files and links."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from indexer.settings import KEYS, PREFIX
-from overlay.api.routes import ROUTES
+from indexer.settings import KEYS, NOT_SETTINGS, PREFIX
+from tests import generate_docs
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text()
-COMMANDS = (
-    "up",
-    "index",
-    "serve",
-    "search",
-    "show",
-    "history",
-    "verify",
-    "diagnose",
-    "check",
-    "status",
-    "rebuild",
-    "export",
-    "import",
-)
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+DOCUMENTS = [ROOT / "README.md", *PAGES]
+TEST_SETTINGS = {name.removeprefix(PREFIX) for name in NOT_SETTINGS}
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
 
 
 def block(label: str) -> str:
-    """The shell block of the README that stands after `<!-- label -->`."""
-    found = re.search(rf"<!-- {label} -->\n```sh\n(.*?)\n```", README, re.DOTALL)
-    assert found, f"the README has no command marked {label}"
-    return found[1]
+    """The shell block of the README that follows `<!-- label -->`."""
+    match = re.search(rf"<!-- {label} -->\n```sh\n(.*?)\n```", README, re.DOTALL)
+    assert match, f"the README has no command marked {label}"
+    return match[1]
 
 
 def test_two_commands_do_all_the_set_up() -> None:
@@ -45,6 +40,10 @@ def test_two_commands_do_all_the_set_up() -> None:
         assert command.startswith("python3 -m venv ")
 
 
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 200
+
+
 def test_ci_runs_the_test_command_of_the_readme() -> None:
     script = (ROOT / ".ci" / "run").read_text()
     function = re.search(r"sed -n '(.*?)' README.md", script)
@@ -53,45 +52,97 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
     assert block("test") in shown.stdout
 
 
+@pytest.mark.parametrize("page", generate_docs.PAGES)
+def test_generated_pages_are_current(page: str) -> None:
+    message = f"docs/{page} is out of date: run python -m tests.generate_docs"
+    assert (DOCS / page).read_text() == generate_docs.PAGES[page](), message
+
+
 @pytest.mark.parametrize("key", sorted(KEYS))
 def test_every_setting_is_documented(key: str) -> None:
-    assert f"`{PREFIX}{key.upper()}`" in README
+    assert f"`{PREFIX}{key.upper()}`" in (DOCS / "configuration.md").read_text()
 
 
-def test_no_setting_is_documented_that_does_not_exist() -> None:
-    named = set(re.findall(r"`A2B_([A-Z_]+)`", README)) - {"REQUIRE_ALL", "TEST_SHARED"}
-    assert {name.lower() for name in named} == set(KEYS)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_no_setting_is_documented_that_does_not_exist(path: Path) -> None:
+    names = set(re.findall(r"`A2B_([A-Z_]+)`", path.read_text())) - TEST_SETTINGS
+    assert {name.lower() for name in names} <= set(KEYS)
 
 
-def documented_routes() -> set[str]:
-    return set(re.findall(r"`(?:GET|POST) (/[^`]*)`", README))
+def test_every_metric_is_documented_and_no_other() -> None:
+    source = "".join(path.read_text() for path in (ROOT / "overlay").rglob("*.py"))
+    assert set(re.findall(r'"(a2b_[a-z_]+)"', source)) - {"a2b_index"} == set(
+        re.findall(r"`(a2b_[a-z_]+)`", (DOCS / "operations.md").read_text())
+    )
 
 
-UNLISTED = {"/static/{name}", "/robots.txt"}
+def test_every_exit_code_is_documented() -> None:
+    from overlay.cli import EXIT_CODES
+
+    documented = set(re.findall(r"^\| (\d) \|", (DOCS / "operations.md").read_text(), re.MULTILINE))
+    assert documented == {"0", *map(str, EXIT_CODES.values())}
 
 
-def test_every_route_is_documented() -> None:
-    served = {route.path for route in ROUTES} - UNLISTED
-    assert documented_routes() == served
+@pytest.mark.parametrize("command", generate_docs.commands())
+def test_every_command_has_help(command: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "overlay", command, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: a2b {command}")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_is_documented_and_exists(command: str) -> None:
-    assert f"`a2b {command}" in README
-    helped = subprocess.run([sys.executable, "-m", "overlay", command, "--help"], capture_output=True, text=True)
-    assert helped.returncode == 0, helped.stderr
-    assert helped.stdout.startswith(f"usage: a2b {command}")
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_commands_in_documents_parse(path: Path) -> None:
+    from overlay import cli
+
+    for line in re.findall(r"^(?:A2B_\w+='[^']*' )?\.venv/bin/a2b (.*)$", path.read_text(), re.MULTILINE):
+        cli.parser().parse_args(shlex.split(line, comments=True))
 
 
-def test_no_command_exists_that_is_not_documented() -> None:
-    helped = subprocess.run([sys.executable, "-m", "overlay", "--help"], capture_output=True, text=True, check=True)
-    shown = set(re.findall(r"^    ([a-z]+)(?: |$)", helped.stdout, re.MULTILINE))
-    assert shown == set(COMMANDS)
+def anchors(path: Path) -> set[str]:
+    """The fragments of a page's headings, as GitHub derives them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_files_that_the_readme_names_exist() -> None:
-    rooms = re.findall(r"^\| `(\w+(?:-\w+)?)/` \| (.*) \|$", README, re.MULTILINE)
-    assert len(rooms) == 5
-    for room, told in rooms:
-        for name in re.findall(r"`([\w/]+(?:\.py|/))`", told):
-            assert (ROOT / room / name).exists(), f"{room}/{name} does not exist"
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_links_resolve(path: Path) -> None:
+    for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", path.read_text()):
+        name, _, fragment = target.partition("#")
+        linked = path.parent / name if name else path
+        assert linked.exists(), f"{name_of(path)} links to {target}"
+        assert not fragment or fragment in anchors(linked), f"{name_of(path)} links to {target}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_files_that_a_page_names_exist(path: Path) -> None:
+    for name in re.findall(r"`((?:parsers|indexer|overlay|tests|docs|sample-blocks)/[\w./-]*)`", path.read_text()):
+        assert (ROOT / name).exists(), f"{name_of(path)} names {name}"
+
+
+def test_every_page_can_be_found_from_the_readme_or_another_page() -> None:
+    linked = {
+        (path.parent / target.partition("#")[0]).resolve()
+        for path in DOCUMENTS
+        for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", path.read_text())
+    }
+    orphans = [name_of(path) for path in PAGES if path not in linked and path.parent not in linked]
+    assert not orphans
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_every_test_that_a_page_names_exists(path: Path) -> None:
+    tests = {
+        name for file in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", file.read_text())
+    }
+    named = set(re.findall(r"`(test_\w+)`", path.read_text()))
+    assert not named - tests
+
+
+def test_every_law_names_a_test() -> None:
+    laws = re.split(r"^\*\*(?=\d+[ab]?\.)", (DOCS / "laws.md").read_text(), flags=re.MULTILINE)[1:]
+    numbers = [law.partition(".")[0] for law in laws]
+    assert numbers == sorted(numbers, key=lambda number: (int(number.rstrip("ab")), number))
+    assert {number for number in numbers if number.isdigit()} == {str(number) for number in range(1, 23)}
+    assert not [
+        number for number, law in zip(numbers, laws, strict=True) if not re.search(r"^Tests: `test_", law, re.MULTILINE)
+    ]

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from indexer.facts import EventKind
+from indexer.model import EventKind
 from indexer.store import Revision, Store
-from indexer.store.tables import events
+from indexer.store.schema import events
 
 Record = dict[str, Any]
 
 
 def registrations(store: Store, chain: str) -> list[Record]:
     """Every registration with its revisions, in the order in which they were first inscribed."""
-    ids = [id_ for name, id_ in store.ids(None, 1_000_000) if name == chain]
-    found = [_registration(store, [past for past in store.history(id_) if past.chain == chain]) for id_ in ids]
+    ids = [id_ for name, id_ in store.registrations.ids(None, 1_000_000) if name == chain]
+    found = [_registration(store, [past for past in store.history.of(id_) if past.chain == chain]) for id_ in ids]
     return sorted(found, key=_born)
 
 
@@ -38,7 +38,7 @@ def _registration(store: Store, history: list[Revision]) -> Record:
         "winner": str(now.winner),
         "cardSha256": now.card.hex(),
         "updatedHeight": now.updated_height,
-        "card": json.loads(store.cards([now.card])[now.card]),
+        "card": json.loads(store.content.cards([now.card])[now.card]),
         "revisions": [_revision(past) for past in history],
     }
 
@@ -72,7 +72,7 @@ def _revision(past: Revision) -> Record:
 
 def loose(store: Store, chain: str, kind: EventKind) -> list[Revision]:
     """The events of a kind, as they stand in the chain."""
-    found = store._revisions(events.c.chain == chain, events.c.kind == kind.value)
+    found = store.history.select(events.c.chain == chain, events.c.kind == kind.value)
     return sorted(found, key=lambda past: (past.height, past.event.tx_index, past.event.outpoint or (b"", 0)))
 
 

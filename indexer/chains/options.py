@@ -1,4 +1,4 @@
-"""The options in the query of a chain's URL: read the same way for every kind of source, unknown ones refused."""
+"""Parses the options in the query of a chain's URL, for every kind of source. Unknown options are errors."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import re
 from collections.abc import Sequence
 from urllib.parse import parse_qsl
 
-from indexer.chains import SourceError
-from indexer.networks import COINS
+from indexer.errors import SourceError
+from indexer.headers.networks import COINS
 
 _UNITS = {"from": "blocks", "finality": "blocks", "lookback": "bytes"}
 
 
 def read(name: str, query: str, source: str, takes: Sequence[str], chains: Sequence[str] = COINS) -> dict[str, str]:
-    """The options of the chain `name`, whose kind of `source` takes these. Raises SourceError naming the one at fault.
+    """The options of the chain `name`; its kind of `source` takes the options `takes`. Raises SourceError naming the
+    invalid option.
 
     `from` and `finality` (blocks) and `lookback` (bytes) are decimal numbers, `chain` is one of `chains`.
     """
@@ -25,17 +26,17 @@ def read(name: str, query: str, source: str, takes: Sequence[str], chains: Seque
         if key in _UNITS and not (value.isascii() and value.isdigit() and len(value) < 19):
             raise SourceError(f"{name}: {key}={value!r} is not a number of {_UNITS[key]}")
     if len(options) < len(pairs):
-        raise SourceError(f"{name}: an option is given twice in {query!r}")
+        raise SourceError(f"{name}: an option appears twice in {query!r}")
     if options.get("auxpow", "unchecked") != "unchecked":
-        raise SourceError(f"{name}: auxpow={options['auxpow']!r} is no choice: leave it out, or write auxpow=unchecked")
+        raise SourceError(f"{name}: auxpow={options['auxpow']!r} is invalid: leave it out, or write auxpow=unchecked")
     if "chain" in options and options["chain"] not in chains:
-        raise SourceError(f"{name}: chain={options['chain']!r} is not read from {source}; use {', '.join(chains)}")
+        raise SourceError(f"{name}: chain={options['chain']!r} is not available from {source}; use {', '.join(chains)}")
     return options
 
 
 def check_port(name: str, url: str, what: str = "its URL") -> None:
-    """Raise SourceError naming the port of `what` where it is no number from 1 to 65535. An @ after the place of the
-    port may end a password that was not percent-encoded, which is then not repeated."""
+    """Raise SourceError naming the port of `what` if it is not a number from 1 to 65535. Skips URLs with an @ after the
+    port: a password may not have been percent-encoded, and must not appear in the message."""
     authority, *rest = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)
     port = re.fullmatch(r"(?:.*@)?(?:\[[^\]]*\]|[^:\[\]]*):(.+)", authority)
     if port is None or any("@" in part for part in rest):

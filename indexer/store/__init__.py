@@ -1,24 +1,28 @@
-"""Where storage plugs in: every table and every SQL statement. SQLAlchemy Core; the URL chooses the database."""
+"""The database: every table and every SQL statement. SQLAlchemy Core; the URL chooses SQLite or PostgreSQL.
+
+`Store` reads, by topic; `Writer` writes facts, one process at a time; `Requests`, `Rechecks`, `Logos` and `Quotes` are
+also written by serving processes.
+"""
 
 from indexer.store.database import StoreError, StoreUnavailableError, connect, unchecked
-from indexer.store.fetched import Due, FetchState, Known, Outcome, Served
+from indexer.store.fetches import DueLocator, FetchOutcome, FetchState, LocatorStatus, ServedBody
+from indexer.store.history import RegistrationHistory, Revision, Unconfirmed
 from indexer.store.outbox import Change
-from indexer.store.reads import Store
-from indexer.store.stories import Revision, Story, Unconfirmed
-from indexer.store.writes import Writer
+from indexer.store.store import Store
+from indexer.store.writer import Writer
 
 __all__ = [
     "Change",
-    "Due",
+    "DueLocator",
+    "FetchOutcome",
     "FetchState",
-    "Known",
-    "Outcome",
+    "LocatorStatus",
+    "RegistrationHistory",
     "Revision",
-    "Served",
+    "ServedBody",
     "Store",
     "StoreError",
     "StoreUnavailableError",
-    "Story",
     "Unconfirmed",
     "Writer",
     "connect",

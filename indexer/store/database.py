@@ -1,4 +1,5 @@
-"""Open a database: SQLite or PostgreSQL, the URL chooses; the schema is made on first use and checked ever after."""
+"""Open a database: SQLite or PostgreSQL, by its URL; the schema is created on first use and checked on every later
+one."""
 
 from __future__ import annotations
 
@@ -13,26 +14,40 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, insert, inspect, make_url, select, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    Table,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    inspect,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor, ExceptionContext
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from indexer.absence import parameters
 from indexer.settings import masked
 from indexer.store import migrations
-from indexer.store.tables import SCHEMA, meta, metadata
+from indexer.store.keepalive import parameters
+from indexer.store.schema import SCHEMA, meta, metadata
 
 BUSY_SECONDS = 30
-_AGAIN = 0.02  # seconds
-_MAKING = 0x613262
-"""PostgreSQL advisory lock held while the schema is made, so that two processes do not make it at once ("a2b")."""
+_RETRY_SECONDS = 0.02
+_SCHEMA_LOCK = 0x613262
+"""PostgreSQL advisory lock held while the schema is created, so that one process at a time does it ("a2b")."""
 
-WRITER = 0x61326277
+WRITER_LOCK = 0x61326277
 """PostgreSQL advisory lock of the one writer ("a2bw")."""
 
 IMPORTING = "importing"
-"""Key in `meta` while a snapshot is being taken over; see `indexer.store.adopt`."""
+"""Key in `meta` while a snapshot is being imported: `connect` refuses such a database, which is incomplete."""
 
 
 class StoreError(Exception):
@@ -40,17 +55,17 @@ class StoreError(Exception):
 
 
 class StoreUnavailableError(StoreError):
-    """The database cannot be reached, or has just cut the connection: worth another try later."""
+    """The database cannot be reached, or has just closed the connection: worth a retry."""
 
 
 log = logging.getLogger(__name__)
 
 
 def connect_read_only(file: Path) -> Engine:
-    """A connection pool for a SQLite file that this user cannot write, or beside which no files can be made.
+    """A connection pool for a SQLite file that this user cannot write, or beside which no files can be created.
 
-    While somebody writes it, what is committed is read from the write-ahead log; otherwise the file is read as one
-    that nobody changes. Raises StoreError as `connect`.
+    While another process writes it, its write-ahead log is read, too; otherwise the file is opened as immutable. Raises
+    StoreError as `connect`.
     """
     for query in ({"uri": "true", "mode": "ro"}, {"uri": "true", "mode": "ro", "immutable": "1"}):
         url = URL.create("sqlite", database=f"file:{quote(str(file.absolute()))}", query=query)
@@ -60,24 +75,24 @@ def connect_read_only(file: Path) -> Engine:
                 _check(connection, importing=False, replica=False)
         except OperationalError as error:
             engine.dispose()
-            refused = error
+            last_error = error
         except BaseException:
             engine.dispose()
             raise
         else:
             return engine
-    raise StoreError(f"cannot read the database {file}: {refused.orig}") from refused
+    raise StoreError(f"cannot read the database {file}: {last_error.orig}") from last_error
 
 
 def connect(url: str, *, importing: bool = False, replica: bool = False) -> Engine:
-    """A connection pool for `url` (`sqlite:///PATH` or `postgresql+psycopg://…`), the schema in place: made in an empty
-    database, brought up to date in one of an earlier version. Of a `replica` nothing is asked but to be read.
+    """A connection pool for `url` (`sqlite:///PATH` or `postgresql+psycopg://…`) with the schema in place: created in
+    an empty database, migrated in one of an earlier version. A `replica` is only read.
 
-    Raises StoreError when the URL is no database, it is of another version of this program, or holds half a snapshot,
-    unless `importing`; StoreUnavailableError when it cannot be reached.
+    Raises StoreError when the URL names no database, or one of another version of this program, or, unless `importing`,
+    one with an incomplete import; StoreUnavailableError when it cannot be reached.
     """
     engine = unchecked(url)
-    named = engine.url.render_as_string()
+    name = engine.url.render_as_string()
     try:
         with engine.begin() as connection:
             if not replica:
@@ -85,10 +100,10 @@ def connect(url: str, *, importing: bool = False, replica: bool = False) -> Engi
             _check(connection, importing=importing, replica=replica)
     except StoreUnavailableError as error:
         engine.dispose()
-        raise StoreUnavailableError(f"cannot use the database {named}: {error}") from error
+        raise StoreUnavailableError(f"cannot use the database {name}: {error}") from error
     except DatabaseError as error:
         engine.dispose()
-        raise StoreError(f"cannot use the database {named}: {error.orig}") from error
+        raise StoreError(f"cannot use the database {name}: {error.orig}") from error
     except BaseException:
         engine.dispose()
         raise
@@ -96,8 +111,8 @@ def connect(url: str, *, importing: bool = False, replica: bool = False) -> Engi
 
 
 def unchecked(url: str) -> Engine:
-    """A connection pool for `url` that has not connected yet: of a database that others look after. Raises StoreError
-    when the URL is no database."""
+    """A connection pool for `url` that has not connected yet, and neither creates nor checks the schema. Raises
+    StoreError when the URL names no database."""
     try:
         target = make_url(url)
     except (ArgumentError, ValueError):
@@ -115,7 +130,7 @@ def unchecked(url: str) -> Engine:
 
 def _postgresql(target: URL) -> Engine:
     engine = create_engine(target, pool_pre_ping=True, connect_args=parameters(target.query))
-    event.listen(engine, "handle_error", _tell_apart)
+    event.listen(engine, "handle_error", _raise_unavailable)
     return engine
 
 
@@ -134,22 +149,22 @@ def _sqlite(target: Any) -> Engine:
 
 
 def _write_ahead(cursor: DBAPICursor) -> None:
-    """Let a database have a write-ahead log. While others begin to use a new one SQLite does not wait for them, as it
-    does elsewhere, but refuses."""
-    until = time.monotonic() + BUSY_SECONDS
+    """Turn the write-ahead log on. While another process does the same with a new database SQLite fails at once,
+    instead of waiting as it does elsewhere."""
+    deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
             cursor.execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() >= until:
+            if "locked" not in str(error) or time.monotonic() >= deadline:
                 raise
-            time.sleep(_AGAIN)
+            time.sleep(_RETRY_SECONDS)
         else:
             return
 
 
-def _tell_apart(context: ExceptionContext) -> None:
-    """What comes of a server that is gone, starting, stopping or out of connections passes; other trouble does not."""
+def _raise_unavailable(context: ExceptionContext) -> None:
+    """Errors of a server that is gone, starting, stopping or out of connections are temporary, others are not."""
     if context.is_pre_ping or not isinstance(context.sqlalchemy_exception, OperationalError):
         return
     raise StoreUnavailableError(" ".join(str(context.original_exception).split())) from context.original_exception
@@ -157,8 +172,8 @@ def _tell_apart(context: ExceptionContext) -> None:
 
 @contextmanager
 def writing(engine: Engine, lock: int | None = None) -> Iterator[Connection]:
-    """One transaction, begun as a writer: a reader that becomes one may find that others have written since. In
-    PostgreSQL it waits for whoever holds the same `lock`. Raises StoreError when the database refuses."""
+    """One transaction, begun as a writer's: SQLite refuses to upgrade a reader's after another process has written. On
+    PostgreSQL it holds the advisory `lock`. Raises StoreError when the database refuses."""
     try:
         with engine.begin() as connection:
             if engine.dialect.name == "sqlite":
@@ -171,39 +186,37 @@ def writing(engine: Engine, lock: int | None = None) -> Iterator[Connection]:
 
 
 def _prepare(connection: Connection, file: str | None) -> None:
-    """Make the tables, or bring them up to date: all of it, or nothing if the process is killed meanwhile; one process
-    at a time. `file` is SQLite's."""
-    there = set(inspect(connection).get_table_names())
-    if set(metadata.tables) <= there and _schema(connection) not in migrations.STEPS:
+    """Create or migrate the tables: all or nothing, one process at a time. `file` is SQLite's."""
+    existing = set(inspect(connection).get_table_names())
+    if set(metadata.tables) <= existing and _schema(connection) not in migrations.STEPS:
         return
     if file is None:
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MAKING})
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _SCHEMA_LOCK})
     else:
         # the driver itself begins no transaction for CREATE
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-    found = _schema(connection) if meta.name in inspect(connection).get_table_names() else None
-    if found in migrations.STEPS:
-        with _without_writer(connection, file, found):
-            log.warning("the database has schema %s, of an earlier version: bringing it up to %s", found, SCHEMA)
-            migrations.migrate(connection, found)
-    if found is None or found in {SCHEMA, *migrations.STEPS}:
-        migrations.make_missing(connection)
-    if found is None:
+    version = _schema(connection) if meta.name in inspect(connection).get_table_names() else None
+    if version in migrations.STEPS:
+        with _without_writer(connection, file, version):
+            log.warning("the database has schema %s, of an earlier version: migrating it to %s", version, SCHEMA)
+            migrations.migrate(connection, version)
+    if version is None or version in {SCHEMA, *migrations.STEPS}:
+        migrations.create_missing(connection)
+    if version is None:
         rows = [{"key": "schema", "value": SCHEMA}, {"key": "epoch", "value": uuid.uuid4().hex}]
         connection.execute(insert(meta), rows)
 
 
 def _schema(connection: Connection) -> str | None:
-    found: str | None = connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar()
-    return found
+    return connection.execute(select(meta.c.value).where(meta.c.key == "schema")).scalar()
 
 
 @contextmanager
-def _without_writer(connection: Connection, file: str | None, found: str) -> Iterator[None]:
-    """Raises StoreError while an indexer, which must be of an earlier version, is writing."""
-    busy = f"the database has schema {found!r}, and an indexer of an earlier version is writing to it; stop it first"
+def _without_writer(connection: Connection, file: str | None, version: str) -> Iterator[None]:
+    """Keep indexers, which must be of an earlier version, from writing meanwhile. Raises StoreError while one does."""
+    busy = f"the database has schema {version!r}, and an indexer of an earlier version is writing to it; stop it first"
     if file is None:
-        if not connection.execute(select(func.pg_try_advisory_xact_lock(WRITER))).scalar_one():
+        if not connection.execute(select(func.pg_try_advisory_xact_lock(WRITER_LOCK))).scalar_one():
             raise StoreError(busy)
         yield
         return
@@ -217,15 +230,59 @@ def _without_writer(connection: Connection, file: str | None, found: str) -> Ite
 
 def _check(connection: Connection, *, importing: bool, replica: bool) -> None:
     if replica and meta.name not in inspect(connection).get_table_names():
-        raise StoreError("the replica holds no registry yet: let `a2b index` make it in A2B_DATABASE, and wait for it")
-    found = dict(connection.execute(select(meta.c.key, meta.c.value)).all())
-    if found.get("schema") != SCHEMA:
         raise StoreError(
-            f"the {'replica' if replica else 'database'} has schema {found.get('schema')!r} and this program reads "
+            "the replica holds no registry yet: let `a2b index` create it in A2B_DATABASE, and wait for it"
+        )
+    values = dict(connection.execute(select(meta.c.key, meta.c.value)).all())
+    if values.get("schema") != SCHEMA:
+        raise StoreError(
+            f"the {'replica' if replica else 'database'} has schema {values.get('schema')!r} and this program reads "
             f"{SCHEMA!r}: use the version that made it, or index into a new database"
         )
-    if IMPORTING in found and not importing:
+    missing = metadata.tables.keys() - set(inspect(connection).get_table_names())
+    if missing:
         raise StoreError(
-            "an import into this database was interrupted or is going on: "
+            f"the database lacks the tables {', '.join(sorted(missing))}: run `a2b index` of this version on it once"
+        )
+    if IMPORTING in values and not importing:
+        raise StoreError(
+            "an import into this database was interrupted or is under way: "
             "run `a2b import` again, or use another database"
         )
+
+
+def begin_import(engine: Engine) -> None:
+    """Mark the database as incomplete until `finish_import`; the rows of an interrupted import are deleted.
+
+    Raises StoreError when the database holds rows of anything else.
+    """
+    with engine.connect() as connection:
+        is_marked = connection.execute(select(meta.c.key).where(meta.c.key == IMPORTING)).first() is not None
+        filled = [table.name for table in _tables() if connection.execute(select(table).limit(1)).first()]
+    if is_marked:
+        empty(engine)
+    elif filled:
+        name = engine.url.render_as_string()
+        raise StoreError(f"the database {name} holds {', '.join(filled)} already: import into a new database")
+    with engine.begin() as connection:
+        connection.execute(insert(meta).values(key=IMPORTING, value="1"))
+
+
+def finish_import(engine: Engine) -> None:
+    """Mark the database as complete."""
+    with engine.begin() as connection:
+        connection.execute(delete(meta).where(meta.c.key == IMPORTING))
+
+
+def empty(engine: Engine) -> None:
+    """Delete every row but the schema's version, in one transaction; the outbox gets a new epoch."""
+    with engine.begin() as connection:
+        for table in reversed(_tables()):
+            connection.execute(delete(table))
+        connection.execute(delete(meta).where(meta.c.key != "schema"))
+        connection.execute(insert(meta).values(key="epoch", value=uuid.uuid4().hex))
+
+
+def _tables() -> list[Table]:
+    """All tables but `meta`, each after those that it refers to."""
+    return [table for table in metadata.sorted_tables if table is not meta]

@@ -1,7 +1,7 @@
-"""Logos: which are wanted, the small pictures made of them, and why there are none. Times in milliseconds since 1970.
+"""Logos: which ones clients requested, their thumbnails, and why there are none. Times in milliseconds since 1970.
 
-Who serves notes what was looked for, who indexes fetches it. Only what somebody looked at is ever fetched, and only so
-many are kept; the one that was not looked for longest goes first.
+Serving processes record requests, the indexing process fetches. Only logos that somebody looked at are ever fetched,
+and a bounded number is stored; the one requested longest ago is deleted first.
 """
 
 from __future__ import annotations
@@ -11,116 +11,104 @@ from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
-from indexer.fetching.thumbnail import LOGO_BYTES
-from indexer.store.batches import batches
 from indexer.store.database import writing
-from indexer.store.tables import logos
+from indexer.store.queries import Queries, batches, insert_new
+from indexer.store.schema import logos
 
-KEPT = 5_000
-"""Logos that are known at once: at LOGO_BYTES at most."""
+MAX_LOGOS = 5_000
+"""Logos stored at once."""
 
 DAY = 86_400_000
-AGAIN = 7 * DAY
-"""After which a logo is fetched again, if it was looked for within the last two weeks."""
+REFETCH = 7 * DAY
+"""After which a logo is fetched again, if it was requested within the last two weeks."""
 
 FIRST_RETRY = 3_600_000
-LONGEST_URL, LONGEST_DATA = 2_048, 8_192
+MAX_URL, MAX_DATA_URL = 2_048, 8_192
 
-WANTED, HERE, FAILED = "wanted", "here", "failed"
-
-_SHOWN = (logos.c.state == HERE, func.length(logos.c.body) <= LOGO_BYTES)
+_WANTED, _STORED, _FAILED = "wanted", "here", "failed"
 
 
 def is_fetchable(url: str) -> bool:
-    """Whether a logo is worth noting: a URL that may be fetched, or bytes that it holds itself."""
+    """Whether a logo can be fetched: an https URL, or a data URL that holds the image itself."""
     if url[:8].lower() == "https://":
-        return len(url) <= LONGEST_URL and url.isprintable() and url.isascii()
-    return url[:11].lower() == "data:image/" and len(url) <= LONGEST_DATA and url.isascii()
+        return len(url) <= MAX_URL and url.isprintable() and url.isascii()
+    return url[:11].lower() == "data:image/" and len(url) <= MAX_DATA_URL and url.isascii()
 
 
-class Logos:
-    """Safe to use from several threads and processes at once."""
+class Logos(Queries):
+    """The logos in one database, at most `limit`; several threads and processes may use it at once."""
 
-    def __init__(self, engine: Engine, kept: int = KEPT) -> None:
-        self._engine, self._kept = engine, kept
+    def __init__(self, engine: Engine, limit: int = MAX_LOGOS) -> None:
+        super().__init__(engine)
+        self._limit = limit
 
-    def shown(self, urls: Iterable[str]) -> dict[str, str]:
-        """The SHA-256 (hex) of the small picture of each of these logos that there is one of. Larger ones, kept before
-        there was that limit, are not shown: they are made anew when they are fetched again."""
-        wanted = {_key(url): url for url in urls if is_fetchable(url)}
-        statement = select(logos.c.url_sha256, logos.c.sha256).where(*_SHOWN)
-        found: dict[str, str] = {}
-        with self._engine.connect() as connection:
-            for batch in batches(wanted):
-                rows = connection.execute(statement.where(logos.c.url_sha256.in_(batch)))
-                found |= {wanted[key]: digest.hex() for key, digest in rows}
-        return found
+    def thumbnails(self, urls: Iterable[str]) -> dict[str, str]:
+        """The SHA-256 (hex) of the thumbnails of these logos by URL; logos without one are left out."""
+        url_by_key = {_key(url): url for url in urls if is_fetchable(url)}
+        statement = select(logos.c.url_sha256, logos.c.sha256).where(logos.c.state == _STORED)
+        digests: dict[str, str] = {}
+        for batch in batches(url_by_key):
+            for row in self._rows(statement.where(logos.c.url_sha256.in_(batch))):
+                digests[url_by_key[row["url_sha256"]]] = row["sha256"].hex()
+        return digests
 
     def body(self, digest: bytes) -> bytes | None:
-        """The small picture (WebP) with this SHA-256."""
-        with self._engine.connect() as connection:
-            return connection.execute(select(logos.c.body).where(logos.c.sha256 == digest).limit(1)).scalar()
+        """The thumbnail (WebP) with this SHA-256."""
+        body: bytes | None = self._scalar(select(logos.c.body).where(logos.c.sha256 == digest).limit(1))
+        return body
 
     def newest(self) -> int:
-        """When the newest small picture was made, 0 for never: another number means other pictures."""
-        with self._engine.connect() as connection:
-            return connection.execute(select(func.max(logos.c.noted_at)).where(logos.c.state == HERE)).scalar() or 0
+        """When the newest thumbnail was stored, 0 for never: changes with every new one."""
+        return self._scalar(select(func.max(logos.c.noted_at)).where(logos.c.state == _STORED)) or 0
 
-    def want(self, urls: Iterable[str], now: int) -> None:
-        """These were looked for. Raises StoreError when the database refuses."""
+    def request(self, urls: Iterable[str], now: int) -> None:
+        """Record that clients looked for these logos. Raises StoreError when the database refuses."""
         rows = [
-            {"url_sha256": _key(url), "url": url, "state": WANTED, "reason": "", "tries": 0, "wanted_at": now,
+            {"url_sha256": _key(url), "url": url, "state": _WANTED, "reason": "", "tries": 0, "wanted_at": now,
              "noted_at": 0, "next_at": now}
             for url in sorted({url for url in urls if is_fetchable(url)})
         ]  # fmt: skip
         if not rows:
             return
         with writing(self._engine) as connection:
-            dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-            connection.execute(dialect.insert(logos).on_conflict_do_nothing(), rows)
+            insert_new(connection, logos, rows)
             for batch in batches(row["url_sha256"] for row in rows):
                 stale = (logos.c.url_sha256.in_(batch), logos.c.wanted_at < now - DAY)
                 connection.execute(update(logos).where(*stale).values(wanted_at=now))
             self._trim(connection)
 
     def _trim(self, connection: Connection) -> None:
-        over = connection.execute(select(func.count()).select_from(logos)).scalar_one() - self._kept
+        over = connection.execute(select(func.count()).select_from(logos)).scalar_one() - self._limit
         if over > 0:
             last = select(logos.c.url_sha256).order_by(logos.c.wanted_at, logos.c.url_sha256).limit(over)
             connection.execute(delete(logos).where(logos.c.url_sha256.in_(list(connection.execute(last).scalars()))))
 
     def due(self, now: int, limit: int, after: tuple[int, str] = (-1, "")) -> list[tuple[int, str]]:
-        """Logos to be fetched by `now`, in order, as (when, URL), after such a pair."""
+        """At most `limit` logos to fetch at `now`, in order, as (due since, URL), after such a pair."""
         later = (logos.c.next_at > after[0]) | ((logos.c.next_at == after[0]) & (logos.c.url > after[1]))
         statement = (
             select(logos.c.next_at, logos.c.url)
-            .where(logos.c.next_at <= now, logos.c.wanted_at > now - 2 * AGAIN, later)
+            .where(logos.c.next_at <= now, logos.c.wanted_at > now - 2 * REFETCH, later)
             .order_by(logos.c.next_at, logos.c.url)
             .limit(limit)
         )
-        with self._engine.connect() as connection:
-            return [(at, url) for at, url in connection.execute(statement)]
+        return [(row["next_at"], row["url"]) for row in self._rows(statement)]
 
-    def keep(self, url: str, body: bytes, now: int) -> None:
-        """This small picture was made of a logo. Raises StoreError."""
-        made = {"state": HERE, "reason": "", "tries": 0, "sha256": sha256(body).digest(), "body": body}
-        self._note(url, {**made, "noted_at": now, "next_at": now + AGAIN})
+    def store(self, url: str, body: bytes, now: int) -> None:
+        """Store the thumbnail (WebP) of a logo. Raises StoreError."""
+        thumbnail = {"state": _STORED, "reason": "", "tries": 0, "sha256": sha256(body).digest(), "body": body}
+        self._update(url, {**thumbnail, "noted_at": now, "next_at": now + REFETCH})
 
     def fail(self, url: str, reason: str, now: int) -> None:
-        """Nothing came of a logo, by a code of `indexer.fetching.reasons`; a picture that was made before stays. Raises
+        """Record why a logo brought no thumbnail, by a reason code of fetching; an older thumbnail stays. Raises
         StoreError."""
-        with self._engine.connect() as connection:
-            row = connection.execute(
-                select(logos.c.tries, logos.c.state).where(logos.c.url_sha256 == _key(url))
-            ).first()
-        if row is not None:
-            pause = min(FIRST_RETRY * 2 ** min(row.tries, 12), AGAIN)
-            state = HERE if row.state == HERE else FAILED
-            self._note(url, {"state": state, "reason": reason, "tries": row.tries + 1, "next_at": now + pause})
+        for row in self._rows(select(logos.c.tries, logos.c.state).where(logos.c.url_sha256 == _key(url))):
+            pause = min(FIRST_RETRY * 2 ** min(row["tries"], 12), REFETCH)
+            state = _STORED if row["state"] == _STORED else _FAILED
+            self._update(url, {"state": state, "reason": reason, "tries": row["tries"] + 1, "next_at": now + pause})
 
-    def _note(self, url: str, values: dict[str, Any]) -> None:
+    def _update(self, url: str, values: dict[str, Any]) -> None:
         with writing(self._engine) as connection:
             connection.execute(update(logos).where(logos.c.url_sha256 == _key(url)).values(**values))
 

@@ -1,7 +1,7 @@
-"""Databases that earlier versions of this program made: brought up to date where they are, nothing lost.
+"""Migration of databases of earlier versions, in place.
 
-Each step leads from one schema to the next, inside one transaction of `database.connect`; tables that are merely new
-are made by it afterwards. Facts stay as they are: what a step adds follows from them.
+Each step leads from one schema to the next, inside one transaction of `database.connect`; new tables are created after
+the steps. Facts stay as they are: what a step adds follows from them.
 """
 
 from __future__ import annotations
@@ -13,86 +13,94 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, bindparam, inspect, select, update
 
-from indexer.facts import Event
-from indexer.store import anchors, rows
-from indexer.store.tables import events, meta, metadata, pending
+from indexer.model import Event
+from indexer.store import rows, sightings, topic_anchors
+from indexer.store.schema import CHAIN, events, meta, metadata, pending
 from parsers.cards import Kind
 
-_AT_ONCE = 1_000  # events held in memory
+_BATCH = 1_000  # events in memory
 
 
-def migrate(connection: Connection, found: str) -> None:
-    """Lead a database from schema `found`, a key of `STEPS`, to the one that this program reads."""
-    while (step := STEPS.get(found)) is not None:
+def migrate(connection: Connection, version: str) -> None:
+    """Migrate a database from schema `version`, a key of `STEPS`, to the one that this program reads."""
+    while (step := STEPS.get(version)) is not None:
         step(connection)
-        found = str(int(found) + 1)
-        connection.execute(update(meta).where(meta.c.key == "schema").values(value=found))
+        version = str(int(version) + 1)
+        connection.execute(update(meta).where(meta.c.key == "schema").values(value=version))
 
 
-def make_missing(connection: Connection) -> None:
-    """Make the tables and the indexes that are not there."""
+def create_missing(connection: Connection) -> None:
+    """Create the tables and indexes that do not exist."""
     metadata.create_all(connection)
     for table in metadata.sorted_tables:
-        there = {index["name"] for index in inspect(connection).get_indexes(table.name)}
+        existing = {index["name"] for index in inspect(connection).get_indexes(table.name)}
         for index in table.indexes:
-            if index.name not in there:
+            if index.name not in existing:
                 index.create(connection)
 
 
 def _living_chains(_: Connection) -> None:
-    """From "1", which followed files alone: the tables of proofs, headers, requests and the unconfirmed are new. What
-    was stored before stays without a proof until it is read again."""
+    """From "1", which read files only: tables of proofs, headers, requests and unconfirmed events are new. Blocks
+    stored before have no proofs until they are read again."""
 
 
 def _pointers(connection: Connection) -> None:
-    """From "2", which wrote pointers down without fetching for them: each tells its digest and its kind from now on,
-    and is due to be fetched as if it had just been seen, for nothing fetched earlier could meet it (law 9)."""
+    """From "2", which stored pointers without fetching: each gets its digest and kind, and is due to be fetched as if
+    it had just been seen, for nothing fetched earlier could meet it (law 9)."""
     binary = events.c.anchor_digest.type.compile(connection.dialect)
-    there = set(inspect(connection).get_table_names())
+    existing = set(inspect(connection).get_table_names())
     for table in (events, pending):
-        if table.name in there:
+        if table.name in existing:
             connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN anchor_digest {binary}")
     connection.exec_driver_sql("DROP INDEX IF EXISTS events_by_anchor")
-    make_missing(connection)
+    create_missing(connection)
     now = int(time.time() * 1000)
     for table in (events, pending):
-        for batch in _pointed(connection, table):
-            _tell_more(connection, table, batch)
+        for batch in _pointer_rows(connection, table):
+            _add_digest(connection, table, batch)
             if table is events:
-                _see(connection, batch, now)
+                _record_sightings(connection, batch, now)
 
 
-def _pointed(connection: Connection, table: Table) -> Iterator[list[dict[str, Any]]]:
+def _pointer_rows(connection: Connection, table: Table) -> Iterator[list[dict[str, Any]]]:
     """The rows of pointers, in order, in batches."""
     columns = (table.c.chain, table.c.place)
     last: tuple[str, int] = ("", -1)
     while True:
         later = (table.c.chain > last[0]) | ((table.c.chain == last[0]) & (table.c.place > last[1]))
-        statement = select(table).where(table.c.pointer.is_not(None), later).order_by(*columns).limit(_AT_ONCE)
-        found = [dict(row) for row in connection.execute(statement).mappings()]
-        if not found:
+        statement = select(table).where(table.c.pointer.is_not(None), later).order_by(*columns).limit(_BATCH)
+        page = [dict(row) for row in connection.execute(statement).mappings()]
+        if not page:
             return
-        last = (found[-1]["chain"], found[-1]["place"])
-        yield found
+        last = (page[-1]["chain"], page[-1]["place"])
+        yield page
 
 
-def _tell_more(connection: Connection, table: Table, found: list[dict[str, Any]]) -> None:
-    """Write the digest beside the anchor, and the kind, an agent, behind the other parts of the pointer."""
-    told = []
-    for row in found:
+def _add_digest(connection: Connection, table: Table, page: list[dict[str, Any]]) -> None:
+    """Store the digest in its column, and the kind, an agent, as the last part of the pointer."""
+    updates = []
+    for row in page:
         parts = json.loads(row["pointer"])[:4]
         row["pointer"] = json.dumps([*parts, Kind.AGENT.value], separators=(",", ":"))
         row["anchor_digest"] = bytes.fromhex(parts[1]) if parts[1] is not None and row["anchor"] is not None else None
-        told.append({"c": row["chain"], "p": row["place"], "text": row["pointer"], "digest": row["anchor_digest"]})
-    here = (table.c.chain == bindparam("c"), table.c.place == bindparam("p"))
-    statement = update(table).where(*here)
-    connection.execute(statement.values(pointer=bindparam("text"), anchor_digest=bindparam("digest")), told)
+        updates.append({"c": row["chain"], "p": row["place"], "text": row["pointer"], "digest": row["anchor_digest"]})
+    same = (table.c.chain == bindparam("c"), table.c.place == bindparam("p"))
+    statement = update(table).where(*same)
+    connection.execute(statement.values(pointer=bindparam("text"), anchor_digest=bindparam("digest")), updates)
 
 
-def _see(connection: Connection, found: list[dict[str, Any]], now: int) -> None:
-    pointers: list[tuple[str, Event]] = [(row["chain"], rows.event(row)) for row in found if row["anchor"] is not None]
-    anchors.see_again(connection, pointers, now)
+def _record_sightings(connection: Connection, page: list[dict[str, Any]], now: int) -> None:
+    pointers: list[tuple[str, Event]] = [(row["chain"], rows.event(row)) for row in page if row["anchor"] is not None]
+    sightings.record_stored(connection, pointers, now)
 
 
-STEPS: dict[str, Callable[[Connection], None]] = {"1": _living_chains, "2": _pointers}
-"""By the schema that a database has: what leads to the next one."""
+def _anchors(connection: Connection) -> None:
+    """From "3", which had no anchors of the topic: they follow from the stored blocks and events."""
+    create_missing(connection)
+    names = connection.execute(select(meta.c.key).where(meta.c.key.startswith(CHAIN))).scalars().all()
+    for name in names:
+        topic_anchors.extend(connection, name.removeprefix(CHAIN))
+
+
+STEPS: dict[str, Callable[[Connection], None]] = {"1": _living_chains, "2": _pointers, "3": _anchors}
+"""By the schema of a database: the step to the next one."""

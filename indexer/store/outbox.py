@@ -1,17 +1,23 @@
-"""The outbox: what changed, line by line, and how far a replica is behind with it."""
+"""The outbox: one row per change that readers must look at again, and how far a replica is behind with it."""
 
 from __future__ import annotations
 
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, Select, case, func, literal, select
+from sqlalchemy import Connection, Engine, Select, case, func, insert, literal, select, text, update
 
 from indexer.store.database import StoreUnavailableError
-from indexer.store.tables import changes, meta
+from indexer.store.queries import Queries
+from indexer.store.schema import changes, meta
+
+log = logging.getLogger(__name__)
 
 
 class Change(NamedTuple):
-    """A line of the outbox: look at `id` again. `op` is upsert, remove or revert."""
+    """A row of the outbox: look at `id` again. `op` is upsert, remove or revert."""
 
     seq: int
     chain: str
@@ -21,9 +27,9 @@ class Change(NamedTuple):
     reason: str
 
 
-class Outbox(NamedTuple):
-    """The outbox at one moment: its epoch, and its last sequence number, 0 when it is empty. `is_replica` says that it
-    was read from a standby, which may be behind."""
+class OutboxPosition(NamedTuple):
+    """The end of the outbox at one moment: its epoch, and its last sequence number, 0 when it is empty. `is_replica`:
+    it was read from a standby, which may be behind."""
 
     epoch: str
     newest_seq: int
@@ -31,65 +37,100 @@ class Outbox(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """How far a replica is behind."""
+    """How far a replica is behind its primary: seconds since the last transaction that it replayed, 0 when it waits for
+    more, None before the first; and changes, None while the primary does not answer."""
 
     seconds: float | None
     changes: int | None
 
 
-def of(engine: Engine) -> Outbox:
-    """Where the outbox stands."""
-    with engine.connect() as connection:
-        return _of(connection)
+class OutboxQueries(Queries):
+    """Reads of the outbox."""
+
+    @property
+    def epoch(self) -> str:
+        """What sequence numbers belong to: changes when another server takes over."""
+        return self.position().epoch
+
+    def position(self) -> OutboxPosition:
+        """The end of the outbox."""
+        with self._engine.connect() as connection:
+            return _position(connection)
+
+    def newest_seq(self) -> int:
+        """The last sequence number, 0 when the outbox is empty."""
+        return self._scalar(select(func.max(changes.c.seq))) or 0
+
+    def after(self, seq: int, limit: int) -> list[Change]:
+        """At most `limit` rows after a sequence number, in order."""
+        return [Change(**row) for row in self._rows(_after(seq, limit))]
+
+    def page(self, seq: int, limit: int) -> tuple[OutboxPosition, list[Change]]:
+        """The end of the outbox and at most `limit` rows after a sequence number, in order: all of one moment."""
+        with self._engine.connect() as connection:
+            if self._engine.dialect.name == "postgresql":
+                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+            else:
+                connection.exec_driver_sql("BEGIN")
+            position = _position(connection)
+            return position, [Change(**row) for row in connection.execute(_after(seq, limit)).mappings()]
+
+    def lag(self, primary: Engine) -> Lag:
+        """How far this database is behind its primary."""
+        is_waiting = func.pg_last_wal_receive_lsn() == func.pg_last_wal_replay_lsn()
+        since = func.extract("epoch", func.now() - func.pg_last_xact_replay_timestamp())
+        with self._engine.connect() as connection:
+            own = _position(connection)
+            seconds = connection.execute(select(case((is_waiting, 0), else_=since))).scalar() if own.is_replica else 0
+        seconds = None if seconds is None else float(seconds)
+        try:
+            with primary.connect() as connection:
+                ahead = _position(connection)
+        except StoreUnavailableError:
+            return Lag(seconds, None)
+        missing_changes = ahead.newest_seq - (own.newest_seq if ahead.epoch == own.epoch else 0)
+        return Lag(seconds, max(0, missing_changes))
 
 
-def _of(connection: Connection) -> Outbox:
+def _position(connection: Connection) -> OutboxPosition:
     epoch = select(meta.c.value).where(meta.c.key == "epoch").scalar_subquery()
     newest = select(func.max(changes.c.seq)).scalar_subquery()
-    standby = func.pg_is_in_recovery() if connection.dialect.name == "postgresql" else literal(value=False)
-    found = connection.execute(select(epoch, newest, standby)).one()
-    return Outbox(found[0], found[1] or 0, bool(found[2]))
+    is_standby = func.pg_is_in_recovery() if connection.dialect.name == "postgresql" else literal(value=False)
+    row = connection.execute(select(epoch, newest, is_standby)).one()
+    return OutboxPosition(row[0], row[1] or 0, bool(row[2]))
 
 
-def after(engine: Engine, since: int, limit: int) -> list[Change]:
-    """The lines after sequence number `since`, in order, at most `limit`."""
-    with engine.connect() as connection:
-        return _lines(connection, since, limit)
+def _after(seq: int, limit: int) -> Select[Any]:
+    return select(changes).where(changes.c.seq > seq).order_by(changes.c.seq).limit(limit)
 
 
-def _lines(connection: Connection, since: int, limit: int) -> list[Change]:
-    statement: Select[Any] = select(changes).where(changes.c.seq > since).order_by(changes.c.seq).limit(limit)
-    return [Change(**row) for row in connection.execute(statement).mappings()]
+def append(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Append rows, numbered on from the last one: sequences of PostgreSQL skip what is rolled back."""
+    if rows:
+        last = connection.execute(select(func.max(changes.c.seq))).scalar() or 0
+        connection.execute(insert(changes), [{**row, "seq": last + number} for number, row in enumerate(rows, 1)])
 
 
-def page(engine: Engine, since: int, limit: int) -> tuple[Outbox, list[Change]]:
-    """Where the outbox stands, and its lines after `since`, in order, at most `limit`: all of one moment."""
-    with engine.connect() as connection:
-        if engine.dialect.name == "postgresql":
-            connection = connection.execution_options(isolation_level="REPEATABLE READ")
-        else:
-            connection.exec_driver_sql("BEGIN")
-        return _of(connection), _lines(connection, since, limit)
+def follow_timeline(connection: Connection) -> None:
+    """Give the outbox of a PostgreSQL database a new epoch where it is on another timeline than at the last write: on a
+    promoted standby, after recovery to a point in time, and where it was copied into another cluster. The last writes
+    of the old server may be missing there, and their sequence numbers are used again."""
+    timeline = _timeline(connection)
+    stored = connection.execute(select(meta.c.value).where(meta.c.key == _TIMELINE)).scalar()
+    if stored is None:
+        connection.execute(insert(meta).values(key=_TIMELINE, value=timeline))
+    elif stored != timeline:
+        log.warning("another server took over, or the database was restored: the change feed gets a new epoch")
+        connection.execute(update(meta).where(meta.c.key == _TIMELINE).values(value=timeline))
+        connection.execute(update(meta).where(meta.c.key == "epoch").values(value=uuid.uuid4().hex))
 
 
-def newest_seq(engine: Engine) -> int:
-    """The last sequence number, 0 when the outbox is empty."""
-    with engine.connect() as connection:
-        return connection.execute(select(func.max(changes.c.seq))).scalar() or 0
+_TIMELINE = "line"
+"""Key in `meta`."""
 
 
-def lag(replica: Engine, home: Engine) -> Lag:
-    """How far a replica of the database `home` is behind: seconds since the last transaction it knows, 0 when it waits
-    for more, None where nothing was told yet; and changes, None while the database itself does not answer."""
-    waits = func.pg_last_wal_receive_lsn() == func.pg_last_wal_replay_lsn()
-    since = func.extract("epoch", func.now() - func.pg_last_xact_replay_timestamp())
-    with replica.connect() as connection:
-        there = _of(connection)
-        told = connection.execute(select(case((waits, 0), else_=since))).scalar() if there.is_replica else 0
-    seconds = None if told is None else float(told)
-    try:
-        here = of(home)
-    except StoreUnavailableError:
-        return Lag(seconds, None)
-    behind = here.newest_seq - (there.newest_seq if here.epoch == there.epoch else 0)
-    return Lag(seconds, max(0, behind))
+def _timeline(connection: Connection) -> str:
+    """The cluster's identifier and the number of its timeline, which every promotion raises."""
+    identifier = "(SELECT system_identifier FROM pg_control_system())"
+    number = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+    return str(connection.execute(text(f"SELECT {identifier} || '/' || {number}")).scalar_one())

@@ -1,32 +1,36 @@
-"""The unconfirmed in the database: what would be if the source's mempool were mined next.
+"""Unconfirmed events: what would follow if the source's mempool were mined next.
 
-Each function works inside a transaction of the writer and answers with what the outbox has to say about it. Nothing of
-the mempool is left behind when it goes: the bodies of its cards stand in a table of their own.
+The functions work inside a transaction of the writer and return rows for the outbox. When the mempool goes, nothing of
+it is left: the bodies of its cards are in a table of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections import defaultdict, deque
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace as changed
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, insert, select
+from sqlalchemy import Connection, Select, Table, delete, func, insert, select
 
-from indexer.facts import UNCONFIRMED, BlockRef, Event, Reading
-from indexer.store.batches import batches
-from indexer.store.ranks import ranked, staying
-from indexer.store.rows import Row, event_row, place
-from indexer.store.tables import POSITION_BITS, events, pending, pending_cards
-from parsers.tx import Outpoint
+from indexer.model import UNCONFIRMED, BlockFacts, BlockRef, Event, Status
+from indexer.store import rows
+from indexer.store.history import Unconfirmed
+from indexer.store.queries import Queries, Row, batches
+from indexer.store.rows import event_row, place
+from indexer.store.schema import POSITION_BITS, events, pending, pending_cards
+from parsers.bitcoin.tx import Outpoint
 
-_WHERE_IT_STANDS = ("tx_index", "updated_height", "created_height")
-"""What changes of an event when it is mined, though it says the same."""
+_POSITION_COLUMNS = ("tx_index", "updated_height", "created_height")
+"""What changes of an event when it is mined, though its meaning stays."""
 
-_PLACES = range(place(UNCONFIRMED), place(UNCONFIRMED) + (1 << POSITION_BITS))
-"""Where events may stand. They keep their place as long as they say the same in the same order: with 5,000 of them, one
-more takes 0.15 s, and writing all again takes 1.2 s."""
+_PENDING_PLACES = range(place(UNCONFIRMED), place(UNCONFIRMED) + (1 << POSITION_BITS))
+"""Values for `place`. An event keeps its own as long as it follows the same events: with 5,000 of them, one more takes
+0.15 s, and writing all again takes 1.2 s."""
 
-Notes = list[dict[str, Any]]
+OutboxRow = dict[str, Any]
 Content = tuple[Any, ...]
 """A row of `pending` without its place."""
 
@@ -34,26 +38,70 @@ _NAMES = tuple(column.name for column in pending.columns if column.name != "plac
 _CARD, _ID = (_NAMES.index(name) for name in ("card", "registration"))
 
 
-def replace(connection: Connection, chain: str, said: Iterable[Event], bodies: Mapping[bytes, bytes]) -> Notes:
-    """Let these events, in this order, and the cards they name be all that is unconfirmed of a chain. Only what differs
-    from what is there is written."""
+class PendingQueries(Queries):
+    """Reads of unconfirmed events."""
+
+    def events(self, chain: str) -> list[Event]:
+        """The unconfirmed events of a chain in the order in which they would follow one another."""
+        following = map(rows.event, self._rows(_unconfirmed().where(pending.c.chain == chain)))
+        return [changed(event, position=number) for number, event in enumerate(following)]
+
+    def of_transaction(self, txid: bytes) -> list[Unconfirmed]:
+        """The unconfirmed events of one transaction (txid in internal byte order)."""
+        matches = self._rows(_unconfirmed().where(pending.c.txid == txid))
+        return [Unconfirmed(row["chain"], rows.event(row)) for row in matches]
+
+    def ids(self) -> list[str]:
+        """The registrations that have unconfirmed events, sorted."""
+        return self._scalars(_ids())
+
+    def new_ids(self) -> list[str]:
+        """The registrations that are in no block of any chain, sorted."""
+        confirmed = select(events.c.registration).where(events.c.registration == pending.c.registration)
+        return self._scalars(_ids().where(~confirmed.exists()))
+
+    def new_count(self, chain: str) -> int:
+        """How many registrations of a chain are live and in no block of it yet."""
+        last = select(func.max(pending.c.place)).where(pending.c.chain == chain, pending.c.registration.is_not(None))
+        newest = (pending.c.place.in_(last.group_by(pending.c.registration)), pending.c.status == Status.LIVE.value)
+        confirmed = select(events.c.registration).where(
+            events.c.registration == pending.c.registration, events.c.chain == pending.c.chain
+        )
+        statement = select(func.count()).where(pending.c.chain == chain, *newest, ~confirmed.exists())
+        return int(self._scalar(statement.select_from(pending)))
+
+
+def _unconfirmed() -> Select[Any]:
+    return select(pending).order_by(pending.c.chain, pending.c.place)
+
+
+def _ids() -> Select[Any]:
+    ids = select(pending.c.registration).where(pending.c.registration.is_not(None))
+    return ids.distinct().order_by(pending.c.registration)
+
+
+def replace(
+    connection: Connection, chain: str, following: Iterable[Event], bodies: Mapping[bytes, bytes]
+) -> list[OutboxRow]:
+    """Make these events, in this order, and the cards that they name all that is unconfirmed of a chain. Only what
+    differs from the stored rows is written."""
     nowhere = BlockRef(chain, UNCONFIRMED, b"", b"", 0, b"")
-    after = [_content(event_row(nowhere, event)) for event in said]
-    places, before = _rows(connection, chain)
+    after = [_content(event_row(nowhere, event)) for event in following]
+    old_places, before = _stored(connection, chain)
     if before == after:
         return []
-    stays = {new: places[old] for new, old in staying(before, after).items()}
-    there = set(stays.values())
-    stand = ranked(stays, len(after), _PLACES)
-    if stand is None:
-        there, stand = set(), ranked({}, len(after), _PLACES) or []
-    gone = {at: content for at, content in zip(places, before, strict=True) if at not in there}
-    come = {at: content for at, content in zip(stand, after, strict=True) if at not in there}
-    _delete(connection, chain, list(gone))
-    _insert(connection, pending, [dict(zip(_NAMES, content, strict=True), place=at) for at, content in come.items()])
-    _replace_cards(connection, chain, {digest for each in after if (digest := each[_CARD]) in bodies}, bodies)
-    touched = {content[_ID] for content in (*gone.values(), *come.values())}
-    return _notes(connection, chain, _by_registration(before, touched), _by_registration(after, touched))
+    unmoved = {new: old_places[old] for new, old in unmoved_items(before, after).items()}
+    new_places = allocate(unmoved, len(after), _PENDING_PLACES)
+    if new_places is None:
+        unmoved, new_places = {}, allocate({}, len(after), _PENDING_PLACES) or []
+    reused = set(unmoved.values())
+    removed = {key: content for key, content in zip(old_places, before, strict=True) if key not in reused}
+    added = {key: content for key, content in zip(new_places, after, strict=True) if key not in reused}
+    _delete(connection, chain, list(removed))
+    _insert(connection, pending, [dict(zip(_NAMES, content, strict=True), place=key) for key, content in added.items()])
+    _replace_cards(connection, chain, {digest for row in after if (digest := row[_CARD]) in bodies}, bodies)
+    touched = {content[_ID] for content in (*removed.values(), *added.values())}
+    return _changes(connection, chain, _by_registration(before, touched), _by_registration(after, touched))
 
 
 def _content(row: Row) -> Content:
@@ -61,98 +109,108 @@ def _content(row: Row) -> Content:
 
 
 def _replace_cards(
-    connection: Connection, chain: str, wanted: Collection[bytes], bodies: Mapping[bytes, bytes]
+    connection: Connection, chain: str, digests: Collection[bytes], bodies: Mapping[bytes, bytes]
 ) -> None:
-    """Let these cards be the ones kept of a chain's unconfirmed events."""
-    ours = pending_cards.c.chain == chain
-    kept = set(connection.execute(select(pending_cards.c.sha256).where(ours)).scalars())
-    gone = [digest for digest in kept if digest not in wanted]
-    for batch in batches(gone):
-        connection.execute(delete(pending_cards).where(ours, pending_cards.c.sha256.in_(batch)))
-    fresh = [{"chain": chain, "sha256": digest, "body": bodies[digest]} for digest in wanted if digest not in kept]
-    _insert(connection, pending_cards, fresh)
+    """Make these the stored cards of a chain's unconfirmed events."""
+    own = pending_cards.c.chain == chain
+    stored = set(connection.execute(select(pending_cards.c.sha256).where(own)).scalars())
+    for batch in batches(stored.difference(digests)):
+        connection.execute(delete(pending_cards).where(own, pending_cards.c.sha256.in_(batch)))
+    new = [{"chain": chain, "sha256": digest, "body": bodies[digest]} for digest in digests if digest not in stored]
+    _insert(connection, pending_cards, new)
+
+
+def registrations(connection: Connection, chain: str, txids: Iterable[bytes]) -> list[str]:
+    """The registrations that have unconfirmed events of these transactions, sorted."""
+    ids = set[str]()
+    for batch in batches(txids):
+        own = (pending.c.chain == chain, pending.c.txid.in_(batch), pending.c.registration.is_not(None))
+        ids.update(connection.execute(select(pending.c.registration).where(*own)).scalars())
+    return sorted(ids)
 
 
 def chains(connection: Connection) -> Sequence[str]:
-    """The chains of which something is unconfirmed."""
+    """The chains that have unconfirmed events."""
     return connection.execute(select(pending.c.chain).distinct()).scalars().all()
 
 
-def _rows(connection: Connection, chain: str) -> tuple[list[int], list[Content]]:
-    """Where the unconfirmed events of a chain stand, in order, and what they are."""
+def _stored(connection: Connection, chain: str) -> tuple[list[int], list[Content]]:
+    """The places of the unconfirmed events of a chain, in order, and their contents."""
     columns = (pending.c.place, *(pending.c[name] for name in _NAMES))
-    found = connection.execute(select(*columns).where(pending.c.chain == chain).order_by(pending.c.place)).all()
-    return [row[0] for row in found], [tuple(row)[1:] for row in found]
+    matches = connection.execute(select(*columns).where(pending.c.chain == chain).order_by(pending.c.place)).all()
+    return [row[0] for row in matches], [tuple(row)[1:] for row in matches]
 
 
-def _insert(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
-    if rows:
-        connection.execute(insert(table), rows)
+def _insert(connection: Connection, table: Table, new: Sequence[Row]) -> None:
+    if new:
+        connection.execute(insert(table), new)
 
 
-def _by_registration(rows: Iterable[Content], ids: Collection[str]) -> dict[str, list[Row]]:
-    """What is said of each of these registrations, without what changes though it says the same."""
-    found: dict[str, list[Row]] = {}
-    for content in rows:
+def _by_registration(contents: Iterable[Content], ids: Collection[str]) -> dict[str, list[Row]]:
+    """The rows of these registrations, without what changes when an event is mined."""
+    grouped: dict[str, list[Row]] = {}
+    for content in contents:
         if content[_ID] is not None and content[_ID] in ids:
-            said = dict(zip(_NAMES, content, strict=True))
-            found.setdefault(content[_ID], []).append({n: v for n, v in said.items() if n not in _WHERE_IT_STANDS})
-    return found
+            row = dict(zip(_NAMES, content, strict=True))
+            grouped.setdefault(content[_ID], []).append({n: v for n, v in row.items() if n not in _POSITION_COLUMNS})
+    return grouped
 
 
-def _notes(connection: Connection, chain: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Notes:
-    changed = sorted(id_ for id_, rows in after.items() if before.get(id_) != rows)
-    news = [_note(chain, id_, "upsert", "pending") for id_ in changed]
-    return news + _left(connection, chain, before.keys() - after.keys())
+def _changes(
+    connection: Connection, chain: str, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> list[OutboxRow]:
+    changed_ids = sorted(id_ for id_, contents in after.items() if before.get(id_) != contents)
+    upserts = [_change(chain, id_, "upsert", "pending") for id_ in changed_ids]
+    return upserts + _evicted(connection, chain, before.keys() - after.keys())
 
 
 def _confirmed(connection: Connection, chain: str, ids: Iterable[str]) -> set[str]:
     """Those of these registrations that are in a block."""
-    found: set[str] = set()
+    confirmed: set[str] = set()
     for batch in batches(ids):
-        some = events.c.registration.in_(batch)
-        found |= set(connection.execute(select(events.c.registration).where(some, events.c.chain == chain)).scalars())
-    return found
+        statement = select(events.c.registration).where(events.c.registration.in_(batch), events.c.chain == chain)
+        confirmed.update(connection.execute(statement).scalars())
+    return confirmed
 
 
-def mined(connection: Connection, chain: str, readings: Sequence[Reading]) -> Notes:
-    """Take out what these blocks hold, and what they contradict; what goes on from them stays.
+def remove_mined(connection: Connection, chain: str, mined: Sequence[BlockFacts]) -> list[OutboxRow]:
+    """Delete the unconfirmed events that these blocks hold or contradict; those that follow from them stay.
 
-    The blocks' own notes name every registration that they speak of. The answer names the others that lose something:
-    a transaction may say in a block what it did not say unconfirmed, when not all before it had been looked at.
+    The blocks' own outbox rows name every registration of their events. Returned are rows for the others that lose an
+    event: a mined transaction may have other events than it had unconfirmed, when not all before it were known.
     """
     columns = (pending.c.place, pending.c.txid, pending.c.registration, pending.c.spent_txid, pending.c.spent_vout)
-    waiting = connection.execute(select(*columns).where(pending.c.chain == chain).order_by(pending.c.place)).all()
-    if not waiting:
+    stored = connection.execute(select(*columns).where(pending.c.chain == chain).order_by(pending.c.place)).all()
+    if not stored:
         return []
-    txids_waiting, registrations = {row.txid for row in waiting}, {row.registration for row in waiting}
-    txids, seats = set[bytes](), dict[str, Outpoint | None]()
-    # a block may say more than memory holds: only what concerns those that wait is gathered
-    for event in (event for reading in readings for event in reading.events):
-        if event.txid in txids_waiting:
+    pending_txids, registrations = {row.txid for row in stored}, {row.registration for row in stored}
+    txids, outpoints = set[bytes](), dict[str, Outpoint | None]()
+    # a block may hold more events than memory: only those that concern stored rows are collected
+    for event in (event for block in mined for event in block.events):
+        if event.txid in pending_txids:
             txids.add(event.txid)
         if event.state and event.state.id in registrations:
-            seats[event.state.id] = event.state.outpoint
-    gone = [row for row in waiting if row.txid in txids]
-    rest = sorted((row for row in waiting if row.txid not in txids and row.registration in seats), key=_id)
+            outpoints[event.state.id] = event.state.outpoint
+    removed = [row for row in stored if row.txid in txids]
+    rest = sorted((row for row in stored if row.txid not in txids and row.registration in outpoints), key=_id)
     for id_, group in groupby(rest, key=_id):
-        left = list(group)
-        if Outpoint(left[0].spent_txid, left[0].spent_vout) != seats[id_]:
-            gone += left
-    unsaid = {row.registration for row in gone if row.registration is not None} - seats.keys()
-    gone += [row for row in waiting if row.registration in unsaid]
-    _delete(connection, chain, list({row.place for row in gone}))
-    return _left(connection, chain, unsaid)
+        following = list(group)
+        if Outpoint(following[0].spent_txid, following[0].spent_vout) != outpoints[id_]:
+            removed += following
+    lost = {row.registration for row in removed if row.registration is not None} - outpoints.keys()
+    removed += [row for row in stored if row.registration in lost]
+    _delete(connection, chain, list({row.place for row in removed}))
+    return _evicted(connection, chain, lost)
 
 
-def _left(connection: Connection, chain: str, ids: Collection[str]) -> Notes:
-    """What there is to say of registrations of which nothing is unconfirmed any more."""
-    stay = _confirmed(connection, chain, ids)
-    return [_note(chain, id_, "upsert" if id_ in stay else "remove", "evicted") for id_ in sorted(ids)]
+def _evicted(connection: Connection, chain: str, ids: Collection[str]) -> list[OutboxRow]:
+    """Outbox rows for registrations that have no unconfirmed event any more."""
+    confirmed = _confirmed(connection, chain, ids)
+    return [_change(chain, id_, "upsert" if id_ in confirmed else "remove", "evicted") for id_ in sorted(ids)]
 
 
-def _note(chain: str, id_: str, op: str, why: str) -> dict[str, Any]:
-    return {"chain": chain, "op": op, "id": id_, "height": None, "reason": why}
+def _change(chain: str, id_: str, op: str, reason: str) -> OutboxRow:
+    return {"chain": chain, "op": op, "id": id_, "height": None, "reason": reason}
 
 
 def _id(row: Any) -> str:
@@ -160,14 +218,55 @@ def _id(row: Any) -> str:
     return id_
 
 
-def _delete(connection: Connection, chain: str, places: Sequence[int]) -> None:
-    for batch in batches(places):
-        some = pending.c.place.in_(batch)
-        connection.execute(delete(pending).where(pending.c.chain == chain, some))
+def _delete(connection: Connection, chain: str, event_places: Sequence[int]) -> None:
+    for batch in batches(event_places):
+        connection.execute(delete(pending).where(pending.c.chain == chain, pending.c.place.in_(batch)))
 
 
-def forgotten(connection: Connection, chain: str, ids: Sequence[str]) -> None:
-    """Take out what goes on from blocks that are no longer there: all that is said of these registrations."""
+def remove_registrations(connection: Connection, chain: str, ids: Sequence[str]) -> None:
+    """Delete the unconfirmed events of these registrations, whose blocks were rolled back."""
     for batch in batches(ids):
-        some = pending.c.registration.in_(batch)
-        connection.execute(delete(pending).where(pending.c.chain == chain, some))
+        connection.execute(delete(pending).where(pending.c.chain == chain, pending.c.registration.in_(batch)))
+
+
+def unmoved_items(before: Sequence[Hashable], after: Sequence[Hashable]) -> dict[int, int]:
+    """A longest common subsequence where equal items are paired in order: index in `after` to index in `before`.
+
+    O(n log n): the longest increasing subsequence of the indexes in `before` (Schensted).
+    """
+    indexes: defaultdict[Hashable, deque[int]] = defaultdict(deque)
+    for index, item in enumerate(before):
+        indexes[item].append(index)
+    tails: list[int] = []  # for increasing subsequences of each length: the lowest index that one ends in
+    tail_items: list[int] = []  # and the item of `after` with that index
+    matched: dict[int, int] = {}
+    previous: dict[int, int] = {}
+    for new, item in enumerate(after):
+        if not indexes.get(item):
+            continue
+        old = matched[new] = indexes[item].popleft()
+        length = bisect_left(tails, old)
+        previous[new] = tail_items[length - 1] if length else -1
+        tails[length : length + 1], tail_items[length : length + 1] = [old], [new]
+    unmoved, item_index = {}, tail_items[-1] if tail_items else -1
+    while item_index >= 0:
+        unmoved[item_index] = matched[item_index]
+        item_index = previous[item_index]
+    return unmoved
+
+
+def allocate(fixed: Mapping[int, int], count: int, available: range) -> list[int] | None:
+    """Increasing places for `count` items, from those `available`. Items in `fixed` (index to place) keep theirs; the
+    items between two of them are spread evenly over the places between. None where these are too few."""
+    allocated: list[int] = []
+    below = available.start - 1
+    for index in [*sorted(fixed), count]:
+        above = fixed.get(index, available.stop)
+        new = index - len(allocated)
+        if new >= above - below:
+            return None
+        allocated += [below + (above - below) * number // (new + 1) for number in range(1, new + 1)]
+        if index < count:
+            allocated.append(above)
+            below = above
+    return allocated

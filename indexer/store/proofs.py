@@ -1,22 +1,33 @@
-"""Proofs kept of transactions in blocks, and runs of stored headers: what is handed to who checks for himself."""
+"""What is served so that others can verify: transactions with their proofs, and bytes stored under their hash."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Engine, and_, delete, func, select
+from sqlalchemy import BindParameter, Connection, Select, and_, bindparam, delete, func, select, union_all
 
-from indexer.facts import BlockRef, Proof, Reading
+from indexer.model import BlockFacts, BlockRef, Proof
 from indexer.store import rows
-from indexer.store.batches import batches
-from indexer.store.headers import PAGE, SIZE
-from indexer.store.tables import blocks, coinbases, events, headers, proofs, witness_paths
-from parsers.witness_commitment import Coinbase
+from indexer.store.queries import Queries, batches
+from indexer.store.schema import (
+    blocks,
+    cards,
+    coinbases,
+    events,
+    outputs,
+    parents,
+    pending_cards,
+    proofs,
+    witness_paths,
+)
+from parsers.bitcoin.tx import Outpoint
+from parsers.bitcoin.witness_commitment import CoinbaseProof
 
-BESIDE = and_(*(witness_paths.c[name] == proofs.c[name] for name in ("chain", "height", "txid")))
-"""Which row of `witness_paths` belongs to one of `proofs`."""
+SAME_TRANSACTION = and_(*(witness_paths.c[name] == proofs.c[name] for name in ("chain", "height", "txid")))
+"""Joins `witness_paths` with `proofs`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,134 +38,144 @@ class Proved:
     txid: bytes
     ref: BlockRef
     proof: Proof
-    coinbase: Coinbase | None = None
+    coinbase: CoinbaseProof | None = None
 
 
-def of(reading: Reading) -> Iterator[dict[str, Any]]:
-    """The rows of a block's proofs."""
-    ref = reading.ref
-    for txid, proof in reading.proofs.items():
-        yield {"chain": ref.chain, "height": ref.height, "txid": txid, "raw": proof.raw, "bump": proof.bump}
+class ProofQueries(Queries):
+    """Stored proofs by txid (internal byte order)."""
 
-
-def witness_paths_of(reading: Reading) -> Iterator[dict[str, Any]]:
-    """The rows of the merkle paths of a block's wtxids."""
-    ref = reading.ref
-    for txid, proof in reading.proofs.items():
-        if proof.witness is not None:
-            yield {"chain": ref.chain, "height": ref.height, "txid": txid, "bump": proof.witness}
-
-
-def coinbases_of(readings: Iterable[Reading]) -> Iterator[dict[str, Any]]:
-    """The rows of the coinbases that prove witnesses."""
-    for reading in readings:
-        if reading.coinbase is not None:
-            yield {"chain": reading.ref.chain, "height": reading.ref.height, **reading.coinbase._asdict()}
-
-
-def drop_silent(connection: Connection, chain: str, txids: Iterable[bytes]) -> None:
-    """Delete the proofs of those of these transactions that say nothing any more."""
-    speaks = select(events.c.txid).where(events.c.chain == chain, events.c.txid == proofs.c.txid).exists()
-    for batch in batches(txids):
-        silent = (proofs.c.chain == chain, proofs.c.txid.in_(batch), ~speaks)
-        connection.execute(delete(proofs).where(*silent))
-
-
-def sizes(engine: Engine, chain: str, txids: Iterable[bytes]) -> dict[bytes, int]:
-    """Bytes of those of these transactions of a chain (txids in internal byte order) that are stored, each with the
-    coinbase that proves its witness."""
-    lengths: dict[bytes, int] = {}
-    beside = func.coalesce(func.length(coinbases.c.raw), 0)
-    of_block = and_(*(coinbases.c[name] == proofs.c[name] for name in ("chain", "height")))
-    with engine.connect() as connection:
+    def sizes(self, chain: str, txids: Iterable[bytes]) -> dict[bytes, int]:
+        """Bytes of those of these transactions of a chain that are stored, each with the coinbase that proves its
+        witness."""
+        sizes: dict[bytes, int] = {}
+        coinbase_bytes = func.coalesce(func.length(coinbases.c.raw), 0)
+        same_block = and_(*(coinbases.c[name] == proofs.c[name] for name in ("chain", "height")))
         for batch in batches(set(txids)):
-            # a transaction may be kept twice: its block was read again after a reorg brought it back elsewhere
+            # a transaction may be stored twice: a reorg brought it back in another block
             statement = (
-                select(proofs.c.txid, func.max(func.length(proofs.c.raw) + beside))
-                .outerjoin(coinbases, of_block)
+                select(proofs.c.txid, func.max(func.length(proofs.c.raw) + coinbase_bytes))
+                .outerjoin(coinbases, same_block)
                 .where(proofs.c.chain == chain, proofs.c.txid.in_(batch))
                 .group_by(proofs.c.txid)
             )
-            lengths |= dict(connection.execute(statement).all())
-    return lengths
+            with self._engine.connect() as connection:
+                sizes |= dict(connection.execute(statement).all())
+        return sizes
+
+    def get(self, chain: str, txid: bytes) -> Proved | None:
+        """The proof of a transaction in its block of a chain, None when none is stored."""
+        return self.get_many(chain, [txid]).get(txid)
+
+    def get_many(self, chain: str, txids: Iterable[bytes]) -> dict[bytes, Proved]:
+        """The stored proofs of these transactions of a chain by txid; check their `sizes` first."""
+        stored: dict[bytes, Proved] = {}
+        with self._engine.connect() as connection:
+            for batch in batches(set(txids)):
+                statement = (
+                    select(blocks, proofs.c.txid, proofs.c.raw, proofs.c.bump, witness_paths.c.bump.label("witness"))
+                    .join(proofs, (blocks.c.chain == proofs.c.chain) & (blocks.c.height == proofs.c.height))
+                    .outerjoin(witness_paths, SAME_TRANSACTION)
+                    .where(proofs.c.chain == chain, proofs.c.txid.in_(batch))
+                    .order_by(proofs.c.height)
+                )
+                matches = connection.execute(statement).mappings().all()
+                coinbase_at = _coinbases(connection, chain, {row["height"] for row in matches})
+                for row in matches:
+                    proof = Proof(row["raw"], row["bump"], row["witness"])
+                    stored[row["txid"]] = Proved(row["txid"], rows.block(row), proof, coinbase_at.get(row["height"]))
+        return stored
+
+    def paths(self, chain: str, height: int, txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The merkle paths (BRC-74) of those of these transactions that are stored with the block at a height."""
+        stored: dict[bytes, bytes] = {}
+        for batch in batches(txids):
+            in_block = (proofs.c.chain == chain, proofs.c.height == height, proofs.c.txid.in_(batch))
+            stored |= {
+                row["txid"]: row["bump"] for row in self._rows(select(proofs.c.txid, proofs.c.bump).where(*in_block))
+            }
+        return stored
+
+    def stored(self, txids: Iterable[bytes]) -> set[bytes]:
+        """Those of these transactions of which a proof is stored, on any chain."""
+        stored: set[bytes] = set()
+        for batch in batches(txids):
+            stored.update(self._scalars(select(proofs.c.txid).where(proofs.c.txid.in_(batch))))
+        return stored
 
 
-def proof(engine: Engine, chain: str, txid: bytes) -> Proved | None:
-    """The proof of a transaction (txid in internal byte order) in its block of a chain, None when none is kept."""
-    return several(engine, chain, [txid]).get(txid)
-
-
-def several(engine: Engine, chain: str, txids: Iterable[bytes]) -> dict[bytes, Proved]:
-    """The proofs of these transactions of a chain by txid, as far as they are stored; check their `sizes` first."""
-    stored: dict[bytes, Proved] = {}
-    with engine.connect() as connection:
-        for batch in batches(set(txids)):
-            statement = (
-                select(blocks, proofs.c.txid, proofs.c.raw, proofs.c.bump, witness_paths.c.bump.label("witness"))
-                .join(proofs, (blocks.c.chain == proofs.c.chain) & (blocks.c.height == proofs.c.height))
-                .outerjoin(witness_paths, BESIDE)
-                .where(proofs.c.chain == chain, proofs.c.txid.in_(batch))
-                .order_by(proofs.c.height)
-            )
-            matches = connection.execute(statement).mappings().all()
-            first = _coinbases(connection, chain, {row["height"] for row in matches})
-            for row in matches:
-                proof = Proof(row["raw"], row["bump"], row["witness"])
-                stored[row["txid"]] = Proved(row["txid"], rows.block(row), proof, first.get(row["height"]))
-    return stored
-
-
-def _coinbases(connection: Connection, chain: str, heights: Iterable[int]) -> dict[int, Coinbase]:
+def _coinbases(connection: Connection, chain: str, heights: Iterable[int]) -> dict[int, CoinbaseProof]:
     """The stored coinbases of blocks of a chain, by height."""
-    columns = [coinbases.c[name] for name in Coinbase._fields]
-    stored: dict[int, Coinbase] = {}
+    columns = [coinbases.c[name] for name in CoinbaseProof._fields]
+    stored: dict[int, CoinbaseProof] = {}
     for batch in batches(heights):
         statement = select(coinbases.c.height, *columns).where(
             coinbases.c.chain == chain, coinbases.c.height.in_(batch)
         )
-        stored |= {height: Coinbase(*rest) for height, *rest in connection.execute(statement)}
+        stored |= {height: CoinbaseProof(*rest) for height, *rest in connection.execute(statement)}
     return stored
 
 
-def kept(engine: Engine, txids: Iterable[bytes]) -> set[bytes]:
-    """Those of these transactions (internal byte order) of which a proof is kept, on whatever chain."""
-    found: set[bytes] = set()
-    with engine.connect() as connection:
-        for batch in batches(txids):
-            some = select(proofs.c.txid).where(proofs.c.txid.in_(batch))
-            found.update(connection.execute(some).scalars())
-    return found
+class ContentQueries(Queries):
+    """What is stored under a hash and never rolled back."""
+
+    def cards(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Card bytes by SHA-256, those of unconfirmed cards too; unknown ones are left out."""
+        bodies: dict[bytes, bytes] = {}
+        for batch in batches(set(digests)):
+            bodies |= {row["sha256"]: row["body"] for row in self._rows(_card_bodies(), digests=batch)}
+        return bodies
+
+    def output_values(self, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
+        """Satoshis of those of these outputs that were looked up before."""
+        wanted = set(outpoints)
+        values: dict[Outpoint, int] = {}
+        for txids in batches({outpoint.txid for outpoint in wanted}):
+            for row in self._rows(select(outputs).where(outputs.c.txid.in_(txids))):
+                values[Outpoint(row["txid"], row["vout"])] = row["satoshis"]
+        return {outpoint: values[outpoint] for outpoint in values.keys() & wanted}
+
+    def parents(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Raw transactions by txid (internal byte order) whose outputs' values were looked up."""
+        raws: dict[bytes, bytes] = {}
+        for batch in batches(set(txids)):
+            statement = select(parents).where(parents.c.txid.in_(batch))
+            raws |= {row["txid"]: row["raw"] for row in self._rows(statement)}
+        return raws
 
 
-def run(engine: Engine, chain: str, first: int, count: int) -> list[bytes]:
-    """At most `count` consecutive headers (80 bytes each) of a chain's best branch from height `first` on.
-
-    They are those that its source keeps, or else those of the blocks that were read; empty when neither reach there.
-    """
-    with engine.connect() as connection:
-        return list(_kept(connection, chain, first, count)) or list(_of_blocks(connection, chain, first, count))
-
-
-def _kept(connection: Connection, chain: str, first: int, count: int) -> Iterator[bytes]:
-    statement = select(headers.c.first, headers.c.raw).where(
-        headers.c.chain == chain, headers.c.first > first - PAGE, headers.c.first < first + count
-    )
-    wanted = first
-    for start, raw in connection.execute(statement.order_by(headers.c.first)):
-        if start > wanted:
-            return
-        for at in range(SIZE * (wanted - start), len(raw), SIZE):
-            if wanted == first + count:
-                return
-            yield raw[at : at + SIZE]
-            wanted += 1
+@cache
+def _card_bodies() -> Select[Any]:
+    """Card bytes by the bound SHA-256 `digests`, those of unconfirmed cards too; one may come twice."""
+    digests: BindParameter[Any] = bindparam("digests", expanding=True)
+    unconfirmed = select(pending_cards.c.sha256, pending_cards.c.body).where(pending_cards.c.sha256.in_(digests))
+    both = union_all(select(cards).where(cards.c.sha256.in_(digests)), unconfirmed).subquery()
+    return select(both)
 
 
-def _of_blocks(connection: Connection, chain: str, first: int, count: int) -> Iterator[bytes]:
-    statement = select(blocks.c.height, blocks.c.header).where(
-        blocks.c.chain == chain, blocks.c.height >= first, blocks.c.height < first + count
-    )
-    for wanted, (height, header) in enumerate(connection.execute(statement.order_by(blocks.c.height)), first):
-        if height != wanted:
-            return
-        yield header[:SIZE]
+def proof_rows(facts: BlockFacts) -> Iterator[dict[str, Any]]:
+    """The rows of `proofs` for a block."""
+    ref = facts.ref
+    for txid, proof in facts.proofs.items():
+        yield {"chain": ref.chain, "height": ref.height, "txid": txid, "raw": proof.raw, "bump": proof.bump}
+
+
+def witness_path_rows(facts: BlockFacts) -> Iterator[dict[str, Any]]:
+    """The rows of `witness_paths` for a block."""
+    ref = facts.ref
+    for txid, proof in facts.proofs.items():
+        if proof.witness is not None:
+            yield {"chain": ref.chain, "height": ref.height, "txid": txid, "bump": proof.witness}
+
+
+def coinbase_rows(block_facts: Iterable[BlockFacts]) -> Iterator[dict[str, Any]]:
+    """The rows of `coinbases` for some blocks."""
+    for facts in block_facts:
+        if facts.coinbase is not None:
+            yield {"chain": facts.ref.chain, "height": facts.ref.height, **facts.coinbase._asdict()}
+
+
+def delete_unused(connection: Connection, chain: str, txids: Iterable[bytes]) -> None:
+    """Delete the proofs of those of these transactions that have no events any more."""
+    has_events = select(events.c.txid).where(events.c.chain == chain, events.c.txid == proofs.c.txid).exists()
+    for batch in batches(txids):
+        connection.execute(delete(proofs).where(proofs.c.chain == chain, proofs.c.txid.in_(batch), ~has_events))

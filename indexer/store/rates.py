@@ -1,38 +1,39 @@
-"""The exchange rates that were believed, and their history: written by the process that asks the feeds."""
+"""The exchange rates that were accepted, and their history: written by the process that asks the feeds."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from indexer.store.database import writing
-from indexer.store.tables import quotes
-from parsers.rates import Rates
+from indexer.store.queries import Queries, Row
+from indexer.store.schema import quotes
+from parsers.cards.rate_table import RateTable
 
-KEPT = 5_000
-"""Rows of history that are kept of each feed: as many different tables."""
+MAX_HISTORY = 5_000
+"""Quotes stored of each feed: as many different tables."""
 
 REFUSED = "!refused"
-"""What follows the name of a feed in that of the quote which stands in for what is refused of it."""
+"""Suffix of a feed's name in that of the quote which replaces the currencies that are refused of it."""
 
-_KEEPING = 0x61326278
+_WRITE_LOCK = 0x61326278
 """PostgreSQL advisory lock under which quotes are written ("a2bx")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """A table that was believed, by the name of its feed. It was told unchanged from `since` until `table.at`, in
+    """A table that was accepted, by the name of its feed. The feed gave it unchanged from `since` until `table.at`, in
     seconds since 1970. `rank` is 0 for the preferred feed."""
 
     feed: str
     rank: int
     since: int
-    table: Rates
+    table: RateTable
 
     @property
     def is_refused(self) -> bool:
@@ -40,73 +41,68 @@ class Quote:
         return self.feed.endswith(REFUSED)
 
 
-class Quotes:
-    """The quotes in one database; safe to use from several threads and processes at once."""
+class Quotes(Queries):
+    """The quotes in one database; several threads and processes may use it at once."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def keep(self, found: Sequence[Quote], kept: int = KEPT) -> None:
-        """Remember what was told now: a feed that tells the same as before has its newest row prolonged. Quotes that
-        stand in for what is refused are replaced as a whole. All or nothing. Raises StoreError when the database
-        refuses."""
-        with writing(self._engine, _KEEPING) as connection:
+    def store(self, current: Sequence[Quote], limit: int = MAX_HISTORY) -> None:
+        """Store current quotes, `limit` of each feed: the newest row of a feed with unchanged rates is prolonged.
+        Quotes that replace refused currencies are rewritten as a whole. All or nothing. Raises StoreError when the
+        database refuses."""
+        with writing(self._engine, _WRITE_LOCK) as connection:
             connection.execute(delete(quotes).where(quotes.c.feed.endswith(REFUSED)))
-            for quote in found:
-                _keep(connection, quote)
-                _trim(connection, quote.feed, kept)
+            for quote in current:
+                _store(connection, quote)
+                _trim(connection, quote.feed, limit)
 
     def retire(self, feeds: Sequence[str], now: int) -> None:
-        """Let quotes of all feeds but these be used no longer; their history stays. Raises StoreError."""
-        with writing(self._engine, _KEEPING) as connection:
-            gone = (quotes.c.feed.not_in(feeds), quotes.c.until > now)
-            connection.execute(update(quotes).where(*gone).values(until=now))
+        """Let the quotes of all feeds but these expire at `now`; their history stays. Raises StoreError."""
+        with writing(self._engine, _WRITE_LOCK) as connection:
+            others = (quotes.c.feed.not_in(feeds), quotes.c.until > now)
+            connection.execute(update(quotes).where(*others).values(until=now))
 
     def newest(self) -> list[Quote]:
         """The newest quote of every feed, the preferred feed first, whether it may still be used or not."""
         last = select(quotes.c.feed, func.max(quotes.c.since).label("since")).group_by(quotes.c.feed).subquery()
         joined = (quotes.c.feed == last.c.feed) & (quotes.c.since == last.c.since)
         statement = select(quotes).join(last, joined).order_by(quotes.c.rank, quotes.c.feed)
-        with self._engine.connect() as connection:
-            return [_quote(row) for row in connection.execute(statement).mappings()]
+        return [_quote(row) for row in self._rows(statement)]
 
     def history(self, feed: str, limit: int) -> list[Quote]:
-        """What a feed told, the newest first."""
+        """At most `limit` quotes of a feed, the newest first."""
         statement = select(quotes).where(quotes.c.feed == feed).order_by(quotes.c.since.desc()).limit(limit)
-        with self._engine.connect() as connection:
-            return [_quote(row) for row in connection.execute(statement).mappings()]
+        return [_quote(row) for row in self._rows(statement)]
 
 
-def _keep(connection: Connection, quote: Quote) -> None:
+def _store(connection: Connection, quote: Quote) -> None:
     row = _row(quote)
-    mine = quotes.c.feed == quote.feed
-    before = connection.execute(select(quotes).where(mine).order_by(quotes.c.since.desc()).limit(1)).mappings().first()
+    own = quotes.c.feed == quote.feed
+    before = connection.execute(select(quotes).where(own).order_by(quotes.c.since.desc()).limit(1)).mappings().first()
     if before is not None and (before["rates"] == row["rates"] or before["since"] >= quote.since):
-        # of two tables of one moment the later told counts
+        # of two tables of one moment the later stored counts
         since = before["since"]
-        connection.execute(update(quotes).where(mine, quotes.c.since == since).values({**row, "since": since}))
+        connection.execute(update(quotes).where(own, quotes.c.since == since).values({**row, "since": since}))
         return
     connection.execute(insert(quotes), [row])
 
 
-def _trim(connection: Connection, feed: str, kept: int) -> None:
-    mine = quotes.c.feed == feed
-    newest = select(quotes.c.since).where(mine).order_by(quotes.c.since.desc())
-    first_over = connection.execute(newest.offset(kept).limit(1)).scalar()
+def _trim(connection: Connection, feed: str, limit: int) -> None:
+    own = quotes.c.feed == feed
+    newest = select(quotes.c.since).where(own).order_by(quotes.c.since.desc())
+    first_over = connection.execute(newest.offset(limit).limit(1)).scalar()
     if first_over is not None:
-        connection.execute(delete(quotes).where(mine, quotes.c.since <= first_over))
+        connection.execute(delete(quotes).where(own, quotes.c.since <= first_over))
 
 
 def _row(quote: Quote) -> dict[str, Any]:
     table = quote.table
     rates = {currency: str(rate) for currency, rate in sorted(table.rates.items())}
     return {
-        "feed": quote.feed, "since": quote.since, "at": table.at, "until": table.until, "rank": quote.rank,
+        "feed": quote.feed, "since": quote.since, "at": table.quoted_at, "until": table.until, "rank": quote.rank,
         "base": table.base, "source": table.source, "rates": json.dumps(rates, separators=(",", ":")),
     }  # fmt: skip
 
 
-def _quote(row: Mapping[Any, Any]) -> Quote:
+def _quote(row: Row) -> Quote:
     rates = {currency: Decimal(rate) for currency, rate in json.loads(row["rates"]).items()}
-    table = Rates(base=row["base"], rates=rates, source=row["source"], at=row["at"], until=row["until"])
+    table = RateTable(base=row["base"], rates=rates, source=row["source"], quoted_at=row["at"], until=row["until"])
     return Quote(feed=row["feed"], rank=row["rank"], since=row["since"], table=table)

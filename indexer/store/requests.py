@@ -1,40 +1,49 @@
-"""Publishers' requests to fetch a transaction: asked for by serving processes, worked off by the one that indexes."""
+"""What serving processes write: publishers' requests to fetch a transaction, and requests to fetch what a listing
+depends on sooner than it is due. The process that indexes works them off."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from indexer.store.database import writing
-from indexer.store.tables import events, requests
+from indexer.store.pointer_queries import SAME_POINTER
+from indexer.store.queries import Queries, Row
+from indexer.store.schema import badges, card_signatures, events, locators, motebit_hosts, requests, sightings
 
-OPEN_A_CLIENT, OPEN_IN_ALL = 20, 10_000
-"""Requests that may wait at once."""
+OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
+"""Transaction requests that may be open at once."""
 
-KEPT, KEPT_SECONDS = 100_000, 86_400
-"""Requests that are kept after they ended, for diagnosis: so many, and so long after they were asked."""
+MAX_ENDED, ENDED_SECONDS = 100_000, 86_400
+"""Transaction requests that stay for diagnosis after they ended: so many, and so long after they were made."""
 
-_ASKING = 0x61326271
+_REQUEST_LOCK = 0x61326271
 """PostgreSQL advisory lock under which open requests are counted and one is added ("a2bq")."""
+
+RECHECK_PAUSE = 60_000
+"""Milliseconds between two fetches of a locator or host that clients ask for."""
+
+MAX_RECHECKED = 16
+"""Locators of one listing that one recheck makes due."""
 
 
 class RequestState(StrEnum):
-    """How far a request has come: no source knew the transaction yet; one did; it is in an indexed block; no source
-    knew it for as long as was tried."""
+    """How far a request has come: no source has the transaction yet; one has; it is in an indexed block; no source had
+    it for as long as was tried."""
 
     WAITING = "waiting"
-    FOUND = "found"
+    LOCATED = "found"
     INDEXED = "indexed"
     GIVEN_UP = "given-up"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A transaction that somebody asked for. `txid` is in internal byte order, times in seconds since 1970; `next_at`
-    says when it is looked for again, and is 0 once it is not. `detail` says what came of it."""
+class TransactionRequest:
+    """A request to fetch a transaction. `txid` is in internal byte order, times in seconds since 1970; `next_at` is
+    when sources are asked again, 0 when they no longer are. `detail` says what came of it."""
 
     txid: bytes
     client: str
@@ -46,109 +55,159 @@ class Request:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will be done about it."""
+        """Whether no source will be asked any more."""
         return self.next_at == 0
 
 
 class TooManyRequestsError(Exception):
-    """More may not wait at once, of this client or in all: the message says which."""
+    """More may not be open at once, of this client or in all: the message says which."""
 
 
-class Requests:
-    """The requests in one database; safe to use from several threads and processes at once.
+class Requests(Queries):
+    """The transaction requests in one database; several threads and processes may use it at once.
 
     Every method that writes raises StoreError when the database refuses.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def ask(self, txid: bytes, client: str, now: int) -> Request:
-        """The request for `txid`: the one there is, or a new one in the name of `client`, stored when this returns.
-
-        One that was given up is begun anew. Raises TooManyRequestsError instead of adding one too many.
-        """
-        asked = Request(txid=txid, client=client, asked_at=now, next_at=now)
-        with writing(self._engine, _ASKING) as connection:
-            known = _one(connection, txid)
-            if known is not None and known.state is not RequestState.GIVEN_UP:
-                return known
+    def add(self, txid: bytes, client: str, now: int) -> TransactionRequest:
+        """The request for `txid`: the open or answered one, or else a new one in the name of `client`, stored when this
+        returns. Raises TooManyRequestsError."""
+        new = TransactionRequest(txid=txid, client=client, asked_at=now, next_at=now)
+        with writing(self._engine, _REQUEST_LOCK) as connection:
+            stored = _request_for(connection, txid)
+            if stored is not None and stored.state is not RequestState.GIVEN_UP:
+                return stored
             _check_room(connection, client)
             connection.execute(delete(requests).where(requests.c.txid == txid))
-            connection.execute(insert(requests), [_row(asked)])
-        return asked
+            connection.execute(insert(requests), [_row(new)])
+        return new
 
-    def get(self, txid: bytes) -> Request | None:
-        """The request for a transaction (internal byte order), None when nobody asked or it was long ago."""
+    def get(self, txid: bytes) -> TransactionRequest | None:
+        """The request for a transaction (internal byte order), None when there is none, or it ended long ago."""
         with self._engine.connect() as connection:
-            return _one(connection, txid)
+            return _request_for(connection, txid)
 
     def mined(self, txid: bytes) -> tuple[str, int] | None:
-        """The chain and height of an indexed block in which a transaction said something, None when there is none."""
-        with self._engine.connect() as connection:
-            found = connection.execute(select(events.c.chain, events.c.height).where(events.c.txid == txid)).first()
-            return (found[0], found[1]) if found else None
+        """The chain and height of an indexed block in which a transaction has events, None when there is none."""
+        matches = self._rows(select(events.c.chain, events.c.height).where(events.c.txid == txid).limit(1))
+        return (matches[0]["chain"], matches[0]["height"]) if matches else None
 
-    def due(self, now: int, limit: int) -> list[Request]:
-        """Requests to look for now: those tried least come first, so that many that nobody knows delay no new one."""
+    def due(self, now: int, limit: int) -> list[TransactionRequest]:
+        """At most `limit` requests to work on now: those tried least come first, so that many unknown transactions
+        delay no new one."""
         statement = (
             select(requests)
-            .where(requests.c.state.in_((RequestState.WAITING, RequestState.FOUND)))
+            .where(requests.c.state.in_((RequestState.WAITING, RequestState.LOCATED)))
             .where(requests.c.next_at > 0, requests.c.next_at <= now)
             .order_by(requests.c.tries, requests.c.next_at)
             .limit(limit)
         )
-        with self._engine.connect() as connection:
-            return [_request(row) for row in connection.execute(statement).mappings()]
+        return [_request(row) for row in self._rows(statement)]
 
-    def note(self, request: Request) -> None:
-        """Remember how far a request has come; who asked only as long as it waits."""
+    def update(self, request: TransactionRequest) -> None:
+        """Store how far a request has come; its client only as long as it waits."""
         row = _row(request) if request.state is RequestState.WAITING else {**_row(request), "client": ""}
-        with writing(self._engine, _ASKING) as connection:
+        with writing(self._engine, _REQUEST_LOCK) as connection:
             connection.execute(update(requests).where(requests.c.txid == request.txid).values(**row))
 
     def hasten(self, now: int) -> None:
-        """Look again at once for what was found: a process that starts does not remember it."""
-        with writing(self._engine, _ASKING) as connection:
-            found = (requests.c.state == RequestState.FOUND, requests.c.next_at > 0)
-            connection.execute(update(requests).where(*found).values(next_at=now))
+        """Make the requests whose transaction was found due: a process that starts does not have those transactions in
+        memory."""
+        with writing(self._engine, _REQUEST_LOCK) as connection:
+            open_ones = (requests.c.state == RequestState.LOCATED, requests.c.next_at > 0)
+            connection.execute(update(requests).where(*open_ones).values(next_at=now))
 
-    def trim(self, now: int, kept: int = KEPT) -> int:
-        """Forget requests that ended: a day after they were asked, or the oldest of more than `kept`; how many."""
+    def trim(self, now: int, keep: int = MAX_ENDED) -> int:
+        """Delete requests that ended and were made a day ago, and the oldest of more than `keep`; return how many."""
         ended = requests.c.next_at == 0
         newest = select(requests.c.asked_at).where(ended).order_by(requests.c.asked_at.desc())
-        with writing(self._engine, _ASKING) as connection:
-            first_over = connection.execute(newest.offset(kept).limit(1)).scalar()
-            before = max(now - KEPT_SECONDS, -1 if first_over is None else first_over + 1)
+        with writing(self._engine, _REQUEST_LOCK) as connection:
+            first_over = connection.execute(newest.offset(keep).limit(1)).scalar()
+            before = max(now - ENDED_SECONDS, -1 if first_over is None else first_over + 1)
             return connection.execute(delete(requests).where(ended, requests.c.asked_at < before)).rowcount
 
     def counts(self) -> dict[str, int]:
         """How many requests are in each state."""
-        statement = select(requests.c.state, func.count()).group_by(requests.c.state)
-        with self._engine.connect() as connection:
-            found: dict[str, int] = dict(connection.execute(statement).all())
-        return {state.value: found.get(state.value, 0) for state in RequestState}
+        numbers = self._counts(select(requests.c.state, func.count()).group_by(requests.c.state))
+        return {state.value: numbers.get(state.value, 0) for state in RequestState}
 
 
-def _one(connection: Connection, txid: bytes) -> Request | None:
+def _request_for(connection: Connection, txid: bytes) -> TransactionRequest | None:
     row = connection.execute(select(requests).where(requests.c.txid == txid)).mappings().first()
     return _request(row) if row else None
 
 
 def _check_room(connection: Connection, client: str) -> None:
     waiting = select(func.count()).where(requests.c.state == RequestState.WAITING)
-    if connection.execute(waiting.where(requests.c.client == client)).scalar_one() >= OPEN_A_CLIENT:
-        raise TooManyRequestsError(f"{OPEN_A_CLIENT} transactions that you asked for are still being looked for")
+    if connection.execute(waiting.where(requests.c.client == client)).scalar_one() >= OPEN_PER_CLIENT:
+        raise TooManyRequestsError(f"{OPEN_PER_CLIENT} transactions that you asked for are still being looked for")
     if connection.execute(waiting).scalar_one() >= OPEN_IN_ALL:
         raise TooManyRequestsError(f"{OPEN_IN_ALL:,} transactions are still being looked for")
 
 
-def _row(request: Request) -> dict[str, Any]:
+def _row(request: TransactionRequest) -> dict[str, Any]:
     return {
         "txid": request.txid, "client": request.client, "asked_at": request.asked_at, "tries": request.tries,
         "next_at": request.next_at, "state": request.state.value, "detail": request.detail,
     }  # fmt: skip
 
 
-def _request(row: Any) -> Request:
-    return Request(**{**row, "state": RequestState(row["state"])})
+def _request(row: Row) -> TransactionRequest:
+    return TransactionRequest(**{**row, "state": RequestState(row["state"])})
+
+
+class Recheck(NamedTuple):
+    """What a recheck fetches again: `what` is pointer or domain, `name` its locator or host, `state` and `reason` what
+    came of it last, `next_at` when it is due now."""
+
+    what: str
+    name: str
+    state: str
+    reason: str
+    detail: str
+    last_at: int | None
+    next_at: int
+
+
+class Rechecks(Queries):
+    """Requests of serving processes to fetch what a listing depends on sooner than it is due: only times are written.
+    Several threads and processes may use it at once."""
+
+    def request(self, id_: str, now_ms: int) -> list[Recheck]:
+        """Make all that is fetched for a listing due at `now_ms`, or `RECHECK_PAUSE` after its last fetch; a repeated
+        request changes nothing. Empty where nothing is fetched. Stored when this returns. Raises StoreError."""
+        with writing(self._engine) as connection:
+            rechecks = [_recheck_locator(connection, name, now_ms) for name in _locators_of(connection, id_)]
+            badge = connection.execute(select(badges).where(badges.c.registration == id_)).mappings().first()
+            return [*rechecks, *([_recheck_domain(connection, badge, now_ms)] if badge is not None else [])]
+
+
+def _locators_of(connection: Connection, id_: str) -> list[str]:
+    """The locators that the pointers of an id name."""
+    named = select(sightings.c.locator).join(events, SAME_POINTER).where(events.c.anchor == id_).distinct()
+    return list(connection.execute(named.order_by(sightings.c.locator).limit(MAX_RECHECKED)).scalars())
+
+
+def _recheck_locator(connection: Connection, locator: str, now_ms: int) -> Recheck:
+    same = locators.c.locator == locator
+    row = connection.execute(select(locators).where(same)).mappings().one()
+    next_at = _recheck_at(row["next_at"], row["last_at"], now_ms)
+    connection.execute(update(locators).where(same).values(next_at=next_at))
+    return Recheck("pointer", locator, row["state"], row["reason"], row["detail"], row["last_at"], next_at)
+
+
+def _recheck_domain(connection: Connection, row: Row, now_ms: int) -> Recheck:
+    last = row["checked_at"] or None
+    next_at = _recheck_at(row["next_at"], last, now_ms)
+    connection.execute(update(badges).where(badges.c.registration == row["registration"]).values(next_at=next_at))
+    signed = (card_signatures.c.card == row["card"]) & (card_signatures.c.url != "")
+    connection.execute(update(card_signatures).where(signed).values(next_at=next_at))
+    of_host = motebit_hosts.c.host == row["host"]
+    connection.execute(update(motebit_hosts).where(of_host).values(next_at=next_at))
+    state = f"verified by {row['by']}" if row["by"] else "not verified"
+    return Recheck("domain", row["host"], state, row["reason"], "", last, next_at)
+
+
+def _recheck_at(scheduled: int | None, last: int | None, now_ms: int) -> int:
+    earliest = now_ms if last is None else max(now_ms, last + RECHECK_PAUSE)
+    return earliest if scheduled is None else min(scheduled, earliest)

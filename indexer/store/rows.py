@@ -1,18 +1,16 @@
-"""Events as rows, and rows as events: the only place that knows both shapes."""
+"""Conversion between events and rows of `events` and `pending`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
-from indexer.facts import BlockRef, Event, EventKind, PointerAnchor, State, Status
-from indexer.store.tables import POSITION_BITS
+from indexer.model import BlockRef, Event, EventKind, PointerAnchor, RegistrationState, Status
+from indexer.store.queries import Row
+from indexer.store.schema import POSITION_BITS
+from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind
 from parsers.reasons import Reason
-from parsers.tx import Outpoint
-
-Row = Mapping[Any, Any]
 
 _NO_STATE = dict.fromkeys(
     (
@@ -23,7 +21,7 @@ _NO_STATE = dict.fromkeys(
 
 
 def place(height: int, position: int = 0) -> int:
-    """The one integer that orders events of a chain."""
+    """The integer that orders the events of a chain, by height and by position in the block."""
     return height << POSITION_BITS | position
 
 
@@ -51,14 +49,14 @@ def event_row(ref: BlockRef, event: Event) -> dict[str, Any]:
     }
 
 
-def _state_row(state: State) -> dict[str, Any]:
-    seat = state.outpoint
+def _state_row(state: RegistrationState) -> dict[str, Any]:
+    outpoint = state.outpoint
     return {
         "registration": state.id,
         "type": state.kind.value,
         "status": state.status.value,
-        "at_txid": seat.txid if seat else None,
-        "at_vout": seat.vout if seat else None,
+        "at_txid": outpoint.txid if outpoint else None,
+        "at_vout": outpoint.vout if outpoint else None,
         "at_offset": state.offset,
         "at_satoshis": state.satoshis,
         "holder": state.owner,
@@ -90,11 +88,11 @@ def _pointer(text: str | None, anchor: str | None) -> PointerAnchor | None:
     return PointerAnchor(id=anchor, domain=domain, digest=raw, uri=uri, form=form, kind=Kind(kind))
 
 
-def state(row: Row) -> State | None:
-    """The registration after the event in `row`, None where the event is not about one."""
+def state(row: Row) -> RegistrationState | None:
+    """The registration's state after the event in `row`, None where the event is not about one."""
     if row["registration"] is None:
         return None
-    return State(
+    return RegistrationState(
         id=row["registration"],
         kind=Kind(row["type"]),
         status=Status(row["status"]),

@@ -1,1 +1,1 @@
-"""The house API: questions from URLs and bodies, answers as JSON, one table of routes."""
+"""The HTTP API: URLs and request bodies in, JSON out, one table of routes."""

@@ -1,4 +1,4 @@
-"""Answers: JSON bytes with the right headers, conditional requests, request bodies within a limit."""
+"""HTTP responses: JSON bytes with their headers, conditional requests, request bodies within a limit."""
 
 from __future__ import annotations
 
@@ -6,26 +6,19 @@ import asyncio
 import re
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from aiohttp import hdrs, web
+from multidict import CIMultiDict, istr
 
 from overlay.api.problems import TYPE as PROBLEM_TYPE
 from overlay.api.problems import ProblemError
-from overlay.compact import encode
-from overlay.ports import Services, Watched
+from overlay.api.services import AppServices, ProcessInfo
+from overlay.text.compact_json import encode
 
-if TYPE_CHECKING:
-    from overlay.api.costs import Costs
-    from overlay.api.edge import Edge
-    from overlay.api.hub import Hub
-
-COSTS: web.AppKey[Costs] = web.AppKey("costs")
-EDGE: web.AppKey[Edge] = web.AppKey("edge")
-HUB: web.AppKey[Hub] = web.AppKey("hub")
-PATHS: web.AppKey[list[str]] = web.AppKey("paths", list)
-SERVICES: web.AppKey[Services] = web.AppKey("services", Services)
-WATCHED: web.AppKey[Watched] = web.AppKey("watched", Watched)
+ROUTE_PATHS: web.AppKey[list[str]] = web.AppKey("paths", list)
+SERVICES: web.AppKey[AppServices] = web.AppKey("services", AppServices)
+PROCESS: web.AppKey[ProcessInfo] = web.AppKey("watched", ProcessInfo)
 OPENAPI: web.AppKey[dict[str, Any]] = web.AppKey("openapi", dict)
 JSON_TYPE = "application/json; charset=utf-8"
 REVALIDATE = "public, max-age=0, must-revalidate"
@@ -33,30 +26,30 @@ BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
 
 _TAGS = re.compile(r'(?:W/)?"[^"]*"')
-_KEPT = (hdrs.ETAG, hdrs.CACHE_CONTROL, hdrs.VARY)
+_NOT_MODIFIED_HEADERS = (hdrs.ETAG, hdrs.CACHE_CONTROL, hdrs.VARY)
 
 
 class Answer(web.Response):
-    """A response that lets go of its body once it is sent: a connection that is kept open remembers its last one."""
+    """A response that drops its body once it is sent, as aiohttp keeps the last response of an idle connection."""
 
     def __init__(self, *, body: bytes | memoryview, status: int = 200, headers: Mapping[str, str]) -> None:
-        """The bytes are sent as they lie: aiohttp would make a payload of what is not `bytes`."""
+        """`body` is sent without a copy: aiohttp would wrap what is not `bytes` in a payload."""
         super().__init__(status=status, headers=headers)
         self._body = cast("bytes", body)
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Send the body, which is gone then."""
+        """Send the body, and drop it."""
         await super().write_eof(data)
         self.body = None
 
 
 def json_answer(value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    """A JSON answer that caches must not keep, unless `headers` say otherwise."""
+    """A JSON response that caches do not store, unless `headers` allow it."""
     return json_bytes(encode(value), status=status, headers=headers or {"Cache-Control": "no-store"})
 
 
 def json_bytes(body: bytes | memoryview, *, status: int = 200, headers: Mapping[str, str]) -> web.Response:
-    """A JSON answer of bytes already encoded."""
+    """A JSON response of bytes that are encoded already."""
     return Answer(body=body, status=status, headers={hdrs.CONTENT_TYPE: JSON_TYPE, **headers})
 
 
@@ -67,38 +60,45 @@ def problem_answer(problem: ProblemError, request_id: str) -> web.Response:
 
 
 def weak_etag(*parts: object) -> str:
-    """A weak entity tag of everything an answer depends on."""
+    """A weak entity tag of everything that a response depends on."""
     digest = blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=12)
     return f'W/"{digest.hexdigest()}"'
 
 
 def unchanged(request: web.Request, etag: str) -> bool:
-    """Whether If-None-Match holds this tag, by weak comparison (RFC 9110 §13.1.2). `*` is no tag: `unless_any`."""
-    given = request.headers.get("If-None-Match")
-    if given is None:
+    """Whether If-None-Match contains this tag, by weak comparison (RFC 9110 §13.1.2); for `*` see `unless_any`."""
+    if_none_match = request.headers.get("If-None-Match")
+    if if_none_match is None:
         return False
     opaque = etag.removeprefix("W/")
-    return any(tag.removeprefix("W/") == opaque for tag in _TAGS.findall(given))
+    return any(tag.removeprefix("W/") == opaque for tag in _TAGS.findall(if_none_match))
 
 
 def not_modified(headers: Mapping[str, str]) -> web.Response:
-    """A 304 with the headers that a 200 would have had."""
+    """A 304 with the headers that the 200 would have."""
     return web.Response(status=304, headers=headers)
 
 
 def unless_any(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """The response, or a 304 in its place for `If-None-Match: *` where it is a success with an entity tag: whether
-    there is a current representation shows only once it is made (RFC 9110 §13.1.2)."""
+    """The response; or for `If-None-Match: *` a 304, where the response is a success with an entity tag (RFC 9110
+    §13.1.2)."""
     if request.headers.get(hdrs.IF_NONE_MATCH, "").strip() != "*":
         return response
     if response.status != 200 or hdrs.ETAG not in response.headers:
         return response
-    return not_modified({name: response.headers[name] for name in _KEPT if name in response.headers})
+    return not_modified({name: response.headers[name] for name in _NOT_MODIFIED_HEADERS if name in response.headers})
+
+
+def conditional(request: web.Request, value: bytes) -> web.Response:
+    """JSON with a weak entity tag of its bytes, or 304 where the client has it."""
+    etag = weak_etag(blake2b(value, digest_size=16).digest())
+    headers: dict[str, str] = {hdrs.ETAG: etag, hdrs.CACHE_CONTROL: REVALIDATE}
+    return not_modified(headers) if unchanged(request, headers[hdrs.ETAG]) else json_bytes(value, headers=headers)
 
 
 async def body(request: web.Request, limit: int) -> bytes:
-    """The request's body, at most `limit` bytes; a 413 problem before reading more than that, 415 for one that is
-    compressed, 408 for one that takes longer than BODY_SECONDS."""
+    """The request's body, at most `limit` bytes. Raises ProblemError: 413 before reading more, 415 for a compressed
+    body, 408 for one that takes longer than BODY_SECONDS."""
     coding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
     if coding.strip().lower() not in ("identity", ""):
         detail = f"the body is compressed ({coding[:40]!a}): send it as it is"
@@ -120,3 +120,29 @@ async def body(request: web.Request, limit: int) -> bytes:
 
 def _too_large(limit: int) -> ProblemError:
     return ProblemError(413, f"the body is larger than {limit:,} bytes", headers={"Connection": "close"})
+
+
+NO_HEADERS: Mapping[str, str] = {}
+_EXPOSED = (
+    "Allow, Content-Digest, Content-Length, ETag, Last-Modified, Link, Location, RateLimit, RateLimit-Policy, "
+    "Retry-After, X-Left-Out, X-Next-Cursor, X-Request-Id, X-Total-Count, "
+    "A2A-Version, Mcp-Session-Id, MCP-Protocol-Version, X-Includes-Off-Chain-Values"
+)
+_ALWAYS = {
+    hdrs.ACCESS_CONTROL_ALLOW_ORIGIN: "*",
+    hdrs.ACCESS_CONTROL_EXPOSE_HEADERS: _EXPOSED,
+    istr("X-Content-Type-Options"): "nosniff",
+    hdrs.SERVER: "a2b",
+}
+_REQUEST_ID_HEADER = istr("X-Request-Id")
+_VARY = "Accept, Accept-Encoding"
+
+
+def add_common_headers(
+    headers: CIMultiDict[str], request_id: str, limit_headers: Mapping[str, str] = NO_HEADERS
+) -> None:
+    """Add the headers that every response has, and those of the client's rate limit."""
+    headers.update(_ALWAYS)
+    headers[_REQUEST_ID_HEADER] = request_id
+    headers.setdefault(hdrs.VARY, _VARY)
+    headers.update(limit_headers)

@@ -1,4 +1,4 @@
-"""Cursors: where a page ended, as opaque text that a client hands back to go on from there."""
+"""Cursors: the end of a page as opaque text, which a client sends to get the next page."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from overlay.search.query import MARK_BYTES
+
 MAX_LENGTH = 8_192  # an id of 2 kB and a name of 100 characters, escaped
+MOST_SHOWN = 500
+"""Listings that a cursor remembers as shown, so that it fits into a URL."""
 _MAX_KEYS = 8
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
-class Place(NamedTuple):
+class PagePosition(NamedTuple):
     """The end of a page: the last hit's sort key under `sort` (as in the URL), the index generation it was read from,
-    how many listings stood before the next page, and which exchange rates made the order (`exchange.version`; empty
-    where none did)."""
+    how many listings stood before the next page, which exchange rates made the order (`exchange_rates.table_version`;
+    empty where none did), and what was shown so far (`query.shown_mark`), where the order can change with the index."""
 
     sort: str
     key: tuple[Any, ...]
@@ -26,26 +30,36 @@ class Place(NamedTuple):
     seq: int
     position: int
     rates: str = ""
+    shown: bytes = b""
 
 
-def encode(place: Place) -> str:
+def encode(place: PagePosition) -> str:
     """Base64url JSON without padding. Raises TypeError when the engine's sort key is not made of JSON scalars."""
-    return b2a_base64(orjson.dumps(tuple(place)), newline=False).translate(_URL_SAFE, b"=").decode()
+    return _as_text(orjson.dumps((*place[:-1], _as_text(place.shown))))
 
 
-def decode(text: str) -> Place:
-    """The inverse of `encode`. Raises ValueError for anything else, however it was tampered with."""
+def _as_text(raw: bytes) -> str:
+    return b2a_base64(raw, newline=False).translate(_URL_SAFE, b"=").decode()
+
+
+def _from_text(text: str) -> bytes:
+    return urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+
+
+def decode(text: str) -> PagePosition:
+    """The inverse of `encode`. Raises ValueError for any other text."""
     if not 0 < len(text) <= MAX_LENGTH:
         raise ValueError(f"a cursor of {len(text):,} characters was not given out here")
     try:
-        raw = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
-        fields = json.loads(raw)
-    except (UnicodeError, Base64Error, ValueError, RecursionError):
+        fields = json.loads(_from_text(text))
+        shown = _from_text(fields.pop()) if isinstance(fields, list) and len(fields) == 7 else b""
+    except (UnicodeError, Base64Error, ValueError, RecursionError, AttributeError, TypeError):
         raise ValueError("the cursor was not given out here") from None
-    if not (isinstance(fields, list) and len(fields) == 6 and _well_formed(*fields)):
+    fits = len(shown) <= MOST_SHOWN * MARK_BYTES and len(shown) % MARK_BYTES == 0
+    if not (isinstance(fields, list) and len(fields) == 6 and _well_formed(*fields) and fits):
         raise ValueError("the cursor was not given out here")
     sort, key, epoch, seq, position, rates = fields
-    return Place(sort, tuple(key), epoch, seq, position, rates)
+    return PagePosition(sort, tuple(key), epoch, seq, position, rates, shown)
 
 
 def _well_formed(sort: object, key: object, epoch: object, seq: object, position: object, rates: object) -> bool:

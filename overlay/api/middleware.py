@@ -1,10 +1,11 @@
-"""What every answer gets, in one pass: a request id, CORS, one error shape, gzip."""
+"""The middleware: request id, rate limit, CORS, one error shape, gzip, counters and log lines, in one pass."""
 
 from __future__ import annotations
 
 import logging
 import re
 from asyncio import to_thread
+from functools import partial
 from http import HTTPStatus
 from random import getrandbits
 from time import perf_counter
@@ -15,14 +16,15 @@ from isal import igzip
 
 from indexer.settings import masked
 from indexer.store import StoreUnavailableError
-from overlay.api.answers import EDGE, problem_answer, unless_any
-from overlay.api.dress import dress
-from overlay.api.edge import Edge
-from overlay.api.limits import Taken
-from overlay.api.problems import ProblemError
-from overlay.api.stream_api import EventStream
+from overlay.api.answers import NO_HEADERS, add_common_headers, problem_answer, unless_any
+from overlay.api.changes_api import EventStream
+from overlay.api.paid_requests import paid_beyond_limit
+from overlay.api.problems import NotFoundError, ProblemError
+from overlay.api.rate_limits import LimitResult
+from overlay.api.request_context import CONTEXT, RequestContext
+from overlay.api.request_id import REQUEST_ID
 from overlay.engines import UnavailableError
-from overlay.logs import REQUEST
+from overlay.listings.lookup import ListingNotFoundError
 
 log = logging.getLogger("overlay.http")
 
@@ -35,72 +37,90 @@ SLOW_SECONDS = 1.0
 _LONGEST_TARGET = 1_000
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _GZIP_REFUSED = re.compile(r"(?:gzip|\*)\s*;\s*q=0(?:\.0*)?\s*(?:,|$)")
-_PREFLIGHT = {
-    "Access-Control-Allow-Methods": "GET, HEAD, POST, OPTIONS",
-    "Access-Control-Allow-Headers": "Content-Type, Authorization, If-None-Match, X-Request-Id, Last-Event-ID, "
-    "Mcp-Session-Id, MCP-Protocol-Version, A2A-Version, A2A-Extensions",
+_CROSS_ORIGIN = {
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, If-None-Match, X-Request-Id, Last-Event-ID, "
+    "Mcp-Session-Id, Mcp-Method, Mcp-Name, MCP-Protocol-Version, A2A-Version, A2A-Extensions, A2B-Payment, "
+    "X-Topics, X-Aggregation, X-BSV-Topic, X-Includes-Off-Chain-Values, *",
     "Access-Control-Max-Age": "86400",
-    "Allow": "GET, HEAD, POST, OPTIONS",
 }
+"""Of preflight responses; `*` is every other header, as no request has credentials."""
 
 
 @web.middleware
-async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """The one middleware: aiohttp charges for each."""
-    known = request.app[EDGE]
-    known.under_way[id(request)] = request
+async def handle_request(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """The only middleware, as aiohttp has a cost for each."""
+    context = request.app[CONTEXT]
+    context.under_way[id(request)] = request
     try:
-        return await _edge(known, request, handler)
+        return await _respond(context, request, handler)
     finally:
-        del known.under_way[id(request)]
+        del context.under_way[id(request)]
 
 
-async def _edge(known: Edge, request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _respond(context: RequestContext, request: web.Request, handler: Handler) -> web.StreamResponse:
     began = perf_counter()
-    routed = known.routed(request)
+    routed = context.routed(request)
     request_id = _request_id(request)
-    REQUEST.set(request_id)
+    REQUEST_ID.set(request_id)
     taken = None
     if request.method == hdrs.METH_OPTIONS:
-        response: web.StreamResponse = web.Response(status=204, headers=_PREFLIGHT)
+        response: web.StreamResponse = await _options(request, handler, request_id)
     else:
-        taken = known.take(request, routed)
+        taken = context.take(request, routed)
         if taken is not None and taken.wait:
-            response = _refused(request, taken, request_id)
+            paid = await paid_beyond_limit(context, request, partial(_answer, request, handler, request_id))
+            response = _refused(request, taken, request_id) if paid is None else paid
+            taken = taken if paid is None else None
         else:
             response = await _answer(request, handler, request_id)
-    dress(response.headers, request_id, taken)
+    add_common_headers(response.headers, request_id, taken.headers if taken else NO_HEADERS)
     if isinstance(response, EventStream):
         await response.send(request)
     elif isinstance(response, web.Response):
         await _compress(request, response)
-    if known.draining:
+    if context.draining:
         response.force_close()
     took = perf_counter() - began
     if routed.timed:
-        known.counters.observe(routed.number, response.status, took)
-    if known.log_requests or (took >= SLOW_SECONDS and routed.timed):
-        _tell(known, request, response.status, took)
+        context.counters.observe(routed.number, response.status, took)
+    if context.log_requests or (took >= SLOW_SECONDS and routed.timed):
+        _log_request(context, request, response.status, took)
     return response
 
 
-def _tell(known: Edge, request: web.Request, status: int, took: float) -> None:
-    """A line about a request: a warning when it was slow."""
+async def _options(request: web.Request, handler: Handler, request_id: str) -> web.StreamResponse:
+    """The methods that a path takes. No route takes OPTIONS, so that its handler refuses it, naming them."""
+    refused = await _answer(request, handler, request_id)
+    if refused.status != HTTPStatus.METHOD_NOT_ALLOWED:
+        return refused
+    methods = refused.headers[hdrs.ALLOW]
+    allowed = {hdrs.ALLOW: methods, hdrs.ACCESS_CONTROL_ALLOW_METHODS: methods}
+    return web.Response(status=204, headers=_CROSS_ORIGIN | allowed)
+
+
+def _log_request(context: RequestContext, request: web.Request, status: int, took: float) -> None:
+    """Log a request, as a warning when it was slow."""
     target = masked(ascii(request.raw_path[:_LONGEST_TARGET])[1:-1])
-    told = {"method": request.method, "target": target, "status": status, "ms": round(1000 * took, 3)}
-    told["client"] = known.clients.of(request)
+    members = {"method": request.method, "target": target, "status": status, "ms": round(1000 * took, 3)}
+    members["client"] = context.clients.of(request)
     level = logging.WARNING if took >= SLOW_SECONDS else logging.INFO
     words = "%s %s answered with %d after %.1f ms", ascii(request.method[:20])[1:-1], target, status, 1000 * took
-    log.log(level, *words, extra={"told": told})
+    log.log(level, *words, extra={"members": members})
 
 
-def _refused(request: web.Request, taken: Taken, request_id: str) -> web.Response:
+def _refused(request: web.Request, taken: LimitResult, request_id: str) -> web.Response:
     detail = f"too many requests from your address; try again in {taken.wait:,} s"
-    return _told(request, ProblemError(429, detail), request_id)
+    return _problem_response(request, ProblemError(429, detail), request_id)
 
 
-def _told(request: web.Request, problem: ProblemError, request_id: str) -> web.Response:
-    answer = request.app[EDGE].page(request, problem, request_id) or problem_answer(problem, request_id)
+def _problem_response(request: web.Request, problem: ProblemError, request_id: str) -> web.Response:
+    context = request.app[CONTEXT]
+    error_response = context.routed(request).error_response
+    if error_response is not None:
+        answer = error_response(request, problem, request_id)
+        answer.headers.update(problem.headers)
+    else:
+        answer = context.page(request, problem, request_id) or problem_answer(problem, request_id)
     if answer.headers.get(hdrs.CONNECTION) == "close":
         answer.force_close()
     return answer
@@ -111,23 +131,26 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
         return unless_any(request, await handler(request))
     except ProblemError as error:
         problem = error
+    except ListingNotFoundError as error:
+        problem = NotFoundError(str(error))
     except web.HTTPException as error:
         problem = _from_aiohttp(request, error)
     except ConnectionResetError:
         problem = ProblemError(400, "the connection broke off before the request was whole")
     except (StoreUnavailableError, UnavailableError) as error:
         log.warning("request %s cannot be answered for now: %s", request_id, error)
-        sentence = "the database does not answer for now; try again in a moment"
+        missing = "database" if isinstance(error, StoreUnavailableError) else "search index"
+        sentence = f"the {missing} does not respond; try again in a moment"
         problem = ProblemError(503, sentence, headers={"Retry-After": "1"})
     except Exception:
         log.exception("request %s, %s %s, failed", request_id, request.method, ascii(request.path[:200]))
         sentence = "the server made a mistake; the operator finds the reason in the log under this request id"
         problem = ProblemError(500, sentence)
-    return _told(request, problem, request_id)
+    return _problem_response(request, problem, request_id)
 
 
 def _from_aiohttp(request: web.Request, error: web.HTTPException) -> ProblemError:
-    """What aiohttp refuses by itself: unknown paths, wrong methods, malformed bodies."""
+    """The problem for what aiohttp refuses: unknown paths, wrong methods, malformed bodies."""
     path = ascii(request.path[:200])
     if isinstance(error, web.HTTPMethodNotAllowed):
         allowed = ", ".join(sorted({*error.allowed_methods, "OPTIONS"}))
@@ -138,13 +161,13 @@ def _from_aiohttp(request: web.Request, error: web.HTTPException) -> ProblemErro
 
 
 def _request_id(request: web.Request) -> str:
-    """The client's own id when it is harmless, else a new one of 64 random bits."""
-    given = request.headers.get("X-Request-Id")
-    return given if given and _REQUEST_ID.fullmatch(given) else f"{getrandbits(64):016x}"
+    """The client's own request id where it is well-formed, else a new one of 64 random bits."""
+    client_id = request.headers.get("X-Request-Id")
+    return client_id if client_id and _REQUEST_ID.fullmatch(client_id) else f"{getrandbits(64):016x}"
 
 
 async def _compress(request: web.Request, response: web.Response) -> None:
-    """Gzip a text that is large enough, when the client takes it and the handler did not forbid it (no-transform)."""
+    """Gzip a body that is large enough, where the client accepts it and the handler allows it (no `no-transform`)."""
     accepted = request.headers.get(hdrs.ACCEPT_ENCODING)
     body = response.body
     if accepted is None or not isinstance(body, bytes | memoryview) or len(body) < WORTH_COMPRESSING:

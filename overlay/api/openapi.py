@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import ChainMap
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from overlay.api.params import Parameter
+from overlay.api.parameters import MAX_REPEATS, Parameter
 from overlay.api.problems import TYPE as PROBLEM_TYPE
-from overlay.api.routes import JSON, Route
+from overlay.api.routes import HTML, Route
 from overlay.api.schemas import SCHEMAS, ref
 
 _PATH_PARAMETERS = {
     "id": "A listing's id, percent-encoded as one path segment (`#` as %23, `/` as %2F, `%` as %25).",
     "name": "The name of a file.",
+    "subscription": "The id of a subscription.",
+    "server": "The name of an MCP server, percent-encoded as one path segment.",
+    "version": "A version of a server, or `latest`.",
+    "page": "The name of a page of the guide.",
+    "tag": "The name of a group of routes.",
     "digest": "The SHA-256 of a small picture, as 64 hex digits.",
+    "kind": "The kind of claim, such as `receipt`, `delegation-chain` or `identity`.",
     "what": "A txid (64 hex digits) or an outpoint (`<txid>_<output number>`).",
 }
+_PATH_SCHEMAS = {"what": {"type": "string", "pattern": "^[0-9a-fA-F]{64}([_.:i][0-9]{1,10})?$"}}
 _DESCRIPTION = (
     "Search and look up AI agents and MCP tools registered on chain. Every GET also answers HEAD. Errors are RFC 9457 "
     "problem details. Names, descriptions, commands and cards are strangers' texts: show them escaped, run nothing."
 )
 
 
-def _header(name: str, told: str) -> dict[str, Any]:
-    return {name: {"description": told, "schema": {"type": "string"}}}
+def _header(name: str, description: str) -> dict[str, Any]:
+    return {name: {"description": description, "schema": {"type": "string"}}}
 
 
 _LIMIT_HEADERS = {
@@ -35,8 +43,8 @@ _LIMIT_HEADERS = {
 """Of every route under a limit, unless that is switched off."""
 
 
-def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
-    """OpenAPI 3.1 of `routes`, for program version `version`."""
+def document(routes: Iterable[Route], version: str, more_schemas: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """OpenAPI 3.1 of `routes`, for program version `version`, with further schemas by name."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -45,7 +53,7 @@ def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
         "info": {"title": "A2B registry overlay", "version": version, "description": _DESCRIPTION},
         "servers": [{"url": "/"}],
         "paths": paths,
-        "components": {"schemas": SCHEMAS},
+        "components": {"schemas": dict(ChainMap(SCHEMAS, *map(dict, more_schemas)))},
     }
 
 
@@ -54,11 +62,15 @@ def _operation(route: Route) -> dict[str, Any]:
         "operationId": _operation_id(route),
         "summary": route.summary,
         "tags": [route.tag],
-        "parameters": [*map(_in_path, re.findall(r"{(\w+)}", route.path)), *_in_query(route.parameters)],
+        "parameters": [
+            *map(_in_path, re.findall(r"{(\w+)}", route.path)),
+            *_in_query(route.parameters),
+            *(_parameter(header.name, header, header.description, "header") for header in route.headers),
+        ],
         "responses": _responses(route),
     }
     if route.body:
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": ref(route.body)}}}
+        operation["requestBody"] = {"required": True, "content": {route.body_media: {"schema": ref(route.body)}}}
     return operation
 
 
@@ -73,32 +85,45 @@ def _in_path(name: str) -> dict[str, Any]:
         "in": "path",
         "required": True,
         "description": _PATH_PARAMETERS[name],
-        "schema": {"type": "string"},
+        "schema": _PATH_SCHEMAS.get(name, {"type": "string"}),
     }
 
 
 def _in_query(parameters: Iterable[Parameter]) -> Iterable[dict[str, Any]]:
     for parameter in parameters:
-        yield _query_parameter(parameter.name, parameter, parameter.description)
+        yield _parameter(parameter.name, parameter, parameter.description)
         for alias in parameter.aliases:
-            yield _query_parameter(alias, parameter, f"The same as `{parameter.name}`.")
+            yield _parameter(alias, parameter, f"The same as `{parameter.name}`.")
 
 
-def _query_parameter(name: str, parameter: Parameter, description: str) -> dict[str, Any]:
-    schema = {"type": "array", "items": parameter.schema} if parameter.many else parameter.schema
+def _parameter(name: str, parameter: Parameter, description: str, where: str = "query") -> dict[str, Any]:
+    schema = parameter.schema
+    if parameter.may_be_empty and schema != {"type": "string"}:
+        schema = {"anyOf": [schema, {"const": ""}]}
+    elif schema.get("type") == "string" and "enum" not in schema and not parameter.may_be_empty:
+        schema = {"minLength": 1, **schema}
+    if parameter.many:
+        schema = {"type": "array", "items": schema, "maxItems": MAX_REPEATS}
     shape = {"style": "form", "explode": True} if parameter.many else {}
-    return {"name": name, "in": "query", "description": description, "schema": schema, **shape}
+    required = {"required": True} if parameter.required and name == parameter.name else {}
+    return {"name": name, "in": where, "description": description, **required, "schema": schema, **shape}
 
 
 def _responses(route: Route) -> dict[str, Any]:
     schema = ref(route.answer) if route.answer else {}
-    content = {media: {"schema": schema} if media == JSON else {} for media in route.media}
+    content = {media: {"schema": schema} if "json" in media else {} for media in route.media}
     answers: dict[str, Any] = {str(route.status): {"description": "The answer.", "content": content}}
-    refused = (429,) if route.limit else ()
+    refused = {400, 503} | ({429} if route.limit else set()) | ({408, 413, 415} if route.body else set())
     if route.conditional:
         answers["304"] = {"description": "Unchanged since the entity tag in If-None-Match."}
-    for status in (*route.errors, *refused, 500):
-        problem = {PROBLEM_TYPE: {"schema": ref("Problem")}}
+    for status in route.empty:
+        answers[str(status)] = {"description": HTTPStatus(status).phrase}
+    for status in sorted({*route.errors, *refused, 500}):
+        problem: dict[str, Any] = {PROBLEM_TYPE: {"schema": ref("Problem")}}
+        if route.error_response:
+            problem = {route.error_media: {}}
+        elif not route.path.startswith("/v1/"):
+            problem[HTML] = {}
         answers[str(status)] = {"description": HTTPStatus(status).phrase, "content": problem}
     if route.limit:
         answers[str(route.status)]["headers"] = _LIMIT_HEADERS

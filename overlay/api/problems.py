@@ -1,4 +1,4 @@
-"""Errors as every client gets them: RFC 9457 problem details, with what was wrong named one by one."""
+"""Errors as RFC 9457 problem details, which name every fault."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _NAMED_IN_DETAIL = 5
 
 
 class Fault(NamedTuple):
-    """One thing wrong with a request: in which parameter, or at which RFC 6901 pointer of the body.
+    """One fault of a request, with its parameter or the RFC 6901 pointer into the body.
 
-    `code` is stable and fit for programs, `detail` a sentence that carries the value and says what would be right.
+    `code` is stable and for programs; `detail` is a sentence with the value and what would be right.
     """
 
     code: str
@@ -22,13 +22,13 @@ class Fault(NamedTuple):
     pointer: str | None = None
 
     def as_json(self) -> dict[str, str]:
-        """The fault as an entry of `errors`, without what it does not say."""
-        places = {"parameter": self.parameter, "pointer": self.pointer}
-        return {k: v for k, v in places.items() if v is not None} | {"code": self.code, "detail": self.detail}
+        """An entry of `errors`, without absent members."""
+        locations = {"parameter": self.parameter, "pointer": self.pointer}
+        return {k: v for k, v in locations.items() if v is not None} | {"code": self.code, "detail": self.detail}
 
 
 class ProblemError(Exception):
-    """A request that cannot be answered as asked. `status` is 400 to 599, `detail` a sentence for people."""
+    """A request that cannot be answered. `status` is 400 to 599, `detail` a sentence for people."""
 
     def __init__(
         self, status: int, detail: str, faults: Sequence[Fault] = (), headers: Mapping[str, str] | None = None

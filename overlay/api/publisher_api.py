@@ -1,22 +1,34 @@
-"""A publisher's questions: why is my transaction not listed, and is my card good before I pay for it?"""
+"""Routes for publishers: diagnose a transaction, check a card before paying for it, request a fetch."""
 
 from __future__ import annotations
 
+import time
+from asyncio import to_thread
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 from aiohttp import web
 
-from overlay import check as checks
-from overlay.api import bodies
-from overlay.api.answers import EDGE, SERVICES, body, json_answer, json_bytes
-from overlay.api.executor import LOOKUPS, PUBLISHING, PUBLISHING_SECONDS
-from overlay.api.params import CHECK, taken
-from overlay.api.problems import BadRequestError, Fault
-from overlay.compact import encode
-from overlay.ports import Services
+from indexer.fetcher.reasons import SENTENCES, Refusal
+from overlay.api import request_bodies
+from overlay.api.answers import SERVICES, body, json_answer, json_bytes
+from overlay.api.executors import LOOKUPS, PUBLISHING, PUBLISHING_SECONDS
+from overlay.api.parameters import CHECK, read_query_string
+from overlay.api.problems import BadRequestError, Fault, ProblemError
+from overlay.api.request_context import CONTEXT
+from overlay.api.services import AppServices
+from overlay.listings import card_check as checks
+from overlay.listings.item_json import timestamp
+from overlay.listings.lookup import parse_id, registration
+from overlay.text.compact_json import encode
+from parsers.bitcoin.tx import Outpoint
 from parsers.errors import ParseError
-from parsers.tx import Outpoint
+
+if TYPE_CHECKING:
+    from indexer.store.requests import TransactionRequest
+if TYPE_CHECKING:
+    from indexer.store.requests import Recheck
 
 _T = TypeVar("_T")
 
@@ -26,37 +38,56 @@ MAX_RAW_BYTES = 4 << 20  # a transaction with a card of 1 MiB is a little over 2
 
 async def diagnose(request: web.Request) -> web.Response:
     """The step trace of a transaction or of one of its outputs."""
-    what = _what(request.match_info["what"].strip())
-    return json_answer(await look_up(request, request.app[SERVICES].diagnose, what))
+    return json_answer(await _diagnosis_by_id(request, request.match_info["what"].strip()))
+
+
+async def _diagnosis_by_id(request: web.Request, text: str) -> dict[str, Any]:
+    return await look_up(request, request.app[SERVICES].diagnose, _what(text))
 
 
 async def diagnose_raw(request: web.Request) -> web.Response:
-    """The step trace of a transaction handed in."""
+    """The step trace of a raw transaction."""
     return json_answer(await run(request, _diagnosed, request.app[SERVICES], await body(request, MAX_RAW_BYTES)))
+
+
+async def diagnosis(request: web.Request, transaction: str) -> dict[str, Any]:
+    """CONTRACT's diagnosis of a txid, an outpoint or a raw transaction as hex. Raises ProblemError."""
+    if len(transaction) <= 64 or "_" in transaction:
+        return await _diagnosis_by_id(request, transaction)
+    raw = request_bodies.checked(request_bodies.RawTransaction, {"rawTx": transaction}).rawTx
+    return await run(request, _diagnosis_of, request.app[SERVICES], raw)
 
 
 async def check(request: web.Request) -> web.Response:
     """Errors, warnings and a preview of a card, an MCP config or a price list. The body is the file itself."""
-    given = taken(request.rel_url.raw_query_string, CHECK)
+    parameters = read_query_string(request.rel_url.raw_query_string, CHECK)
     document = await body(request, MAX_CHECK_BYTES)
-    return json_bytes(await run(request, _checked, document, given.get("type")), headers={"Cache-Control": "no-store"})
+    if not document:
+        raise _bad("empty", "the body is empty: it is a card, an MCP config or a price list", "")
+    return json_bytes(
+        await run(request, _checked, document, parameters.get("type")), headers={"Cache-Control": "no-store"}
+    )
 
 
 async def look_up(request: web.Request, work: Callable[..., _T], *args: Any) -> _T:
-    """What is known of a txid, in its turn: sources may be waited for. Raises ProblemError (429, 503)."""
-    client = request.app[EDGE].clients.of(request)
+    """Run a look-up that may wait for sources, in a bounded executor. Raises ProblemError (429, 503)."""
+    client = request.app[CONTEXT].clients.of(request)
     return await request.app[LOOKUPS].run(client, PUBLISHING_SECONDS, work, *args)
 
 
 async def run(request: web.Request, work: Callable[..., _T], *args: Any) -> _T:
-    """What comes of bytes that a client hands in, in its turn. Raises ProblemError (429, 503)."""
-    client = request.app[EDGE].clients.of(request)
+    """Run work on bytes that a client sent, in a bounded executor. Raises ProblemError (429, 503)."""
+    client = request.app[CONTEXT].clients.of(request)
     return await request.app[PUBLISHING].run(client, PUBLISHING_SECONDS, work, *args)
 
 
-def _diagnosed(services: Services, document: bytes) -> dict[str, Any]:
+def _diagnosed(services: AppServices, document: bytes) -> dict[str, Any]:
+    return _diagnosis_of(services, request_bodies.read(request_bodies.RawTransaction, document).rawTx)
+
+
+def _diagnosis_of(services: AppServices, raw: str) -> dict[str, Any]:
     try:
-        return services.diagnose(bytes.fromhex(bodies.read(bodies.RawTransaction, document).rawTx))
+        return services.diagnose(bytes.fromhex(raw))
     except ParseError as error:
         raise _bad("not-a-transaction", f"rawTx is no transaction: {error}", "/rawTx") from None
 
@@ -66,7 +97,7 @@ def _checked(document: bytes, kind: str | None) -> bytes:
 
 
 def _what(text: str) -> str:
-    """A txid or an outpoint in the usual spelling."""
+    """A txid or an outpoint, normalised. Raises BadRequestError."""
     try:
         return str(Outpoint.parse(text if len(text) != 64 else f"{text}_0"))[: None if len(text) != 64 else 64]
     except ValueError:
@@ -76,3 +107,74 @@ def _what(text: str) -> str:
 
 def _bad(code: str, detail: str, pointer: str) -> BadRequestError:
     return BadRequestError((Fault(code, detail, pointer=pointer),))
+
+
+MAX_BYTES = 4_096
+
+RETRY_AFTER = 60
+"""Seconds after which a client with too many open requests may try again: most have ended by then."""
+
+
+async def ingest(request: web.Request) -> web.Response:
+    """Request that a transaction be fetched: at once, and then with doubling delay for an hour. Repeating it changes
+    nothing. `GET /v1/diagnose/{what}` reports its state."""
+    transaction_request = await request_transaction(
+        request, request_bodies.read(request_bodies.WantedTransaction, await body(request, MAX_BYTES))
+    )
+    txid = transaction_request.txid[::-1].hex()
+    headers = {"Location": f"/v1/diagnose/{txid}", "Cache-Control": "no-store"}
+    return json_answer(_request_json(transaction_request), status=202, headers=headers)
+
+
+async def request_transaction(
+    request: web.Request, transaction: request_bodies.WantedTransaction
+) -> TransactionRequest:
+    """Request a transaction for the client of an HTTP request. Raises ProblemError (429)."""
+    from indexer.store.requests import TooManyRequestsError
+
+    services, txid = request.app[SERVICES], bytes.fromhex(transaction.txid)[::-1]
+    client = request.app[CONTEXT].clients.of(request)
+    try:
+        transaction_request = await to_thread(services.requests.add, txid, client, int(time.time()))
+    except TooManyRequestsError as error:
+        headers = {"Retry-After": str(RETRY_AFTER)}
+        raise ProblemError(429, f"{error}; ask again when some of them are found", headers=headers) from None
+    services.on_request()
+    return transaction_request
+
+
+def _request_json(transaction_request: TransactionRequest) -> dict[str, Any]:
+    return {
+        "txid": transaction_request.txid[::-1].hex(),
+        "state": transaction_request.state.value,
+        "askedAt": timestamp(transaction_request.asked_at),
+        "tries": transaction_request.tries,
+        "nextTryAt": timestamp(transaction_request.next_at or None),
+        "detail": transaction_request.detail or "about to be looked for",
+    }
+
+
+async def recheck(request: web.Request) -> web.Response:
+    """Request that the card of a pointer, or the domain of an agent, be fetched again: after the minute in which it
+    was fetched last. Repeating it changes nothing."""
+    services, text = request.app[SERVICES], request.match_info["id"]
+    plain, _ = parse_id(text)
+    rechecks = await to_thread(services.recheck, plain, int(time.time() * 1000)) if plain.isprintable() else []
+    if not rechecks:
+        await to_thread(registration, services.store, plain, text)
+        raise ProblemError(409, "nothing is fetched for this listing: it is inscribed, and names no host of a domain")
+    headers = {"Location": f"/v1/listings/{quote(plain, safe='')}", "Cache-Control": "no-store"}
+    return json_answer({"id": plain, "checks": [_check_json(check) for check in rechecks]}, status=202, headers=headers)
+
+
+def _check_json(recheck: Recheck) -> dict[str, Any]:
+    refusal = Refusal(recheck.reason, recheck.detail)
+    return {
+        "what": recheck.what,
+        "name": recheck.name,
+        "state": recheck.state,
+        "code": recheck.reason or None,
+        "detail": refusal.sentence if recheck.reason in SENTENCES else "",
+        "lastAt": timestamp(None if recheck.last_at is None else recheck.last_at // 1000),
+        "nextAt": timestamp(recheck.next_at // 1000),
+    }

@@ -1,44 +1,47 @@
-"""A quote: what a price of a listing comes to now, in the currency and at the stage that somebody wants to pay."""
+"""The route of quotes: what a price comes to now, in a currency and at a stage of payment."""
 
 from __future__ import annotations
 
 from asyncio import to_thread
+from collections.abc import Iterable
 from typing import Any
 
 from aiohttp import web
 
-from overlay import items
 from overlay.api.answers import SERVICES, json_answer
-from overlay.api.listing_api import find, split
-from overlay.api.params import QUOTE, pairs, read
+from overlay.api.parameters import QUOTE, pairs, read
 from overlay.api.problems import BadRequestError, Fault, NotFoundError
+from overlay.api.services import AppServices
 from overlay.api.values import shown
-from overlay.ports import Services
-from overlay.quoting import NoQuoteError, due, told
-from parsers import cards
-from parsers.money import plain
-from parsers.offers import Offer
+from overlay.listings import lookup
+from overlay.pricing.payment_quotes import amount_due, amount_due_json
+from parsers.cards.money import plain
+from parsers.cards.offers import Offer
+from parsers.claims.amount_due import PaymentRefusedError
 
 
 async def quote(request: web.Request) -> web.Response:
     """The amount to pay now for a price of a listing, with rate, slippage and validity."""
-    asked, faults = read(pairs(request.rel_url.raw_query_string), QUOTE)
-    if "id" not in asked and not faults:
-        faults.append(Fault("missing", "id is needed: the listing whose price is asked for", "id"))
+    return json_answer(await quote_for(request, pairs(request.rel_url.raw_query_string)))
+
+
+async def quote_for(request: web.Request, texts: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """The quote for parameters as in a query string. Raises ProblemError, ListingNotFoundError."""
+    parameters, faults = read(texts, QUOTE)
     if faults:
         raise BadRequestError(faults)
-    return json_answer(await to_thread(quoted, request.app[SERVICES], asked))
+    return await to_thread(quoted, request.app[SERVICES], parameters)
 
 
-def quoted(services: Services, asked: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a question that was read. Raises NotFoundError for an unknown listing or price."""
-    subject = _subject(services, asked["id"])
-    offer = _offer(subject.card.offers, asked.get("configId"), subject.id)
-    stage = asked.get("stage") or ("full" if offer.deposit_pct is None else "deposit")
-    currency = asked.get("currency") or offer.currency
+def quoted(services: AppServices, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The quote for validated parameters. Raises ListingNotFoundError, NotFoundError for an unknown price."""
+    listing = lookup.single_listing(services.store, parameters["id"])
+    offer = _offer(listing.card.offers, parameters.get("configId"), listing.id)
+    stage = parameters.get("stage") or ("full" if offer.deposit_pct is None else "deposit")
+    currency = parameters.get("currency") or offer.currency
     answer: dict[str, Any] = {
-        "id": subject.id,
-        "status": subject.status,
+        "id": listing.id,
+        "status": listing.status,
         "configId": offer.id,
         "stage": stage,
         "currency": currency,
@@ -47,37 +50,23 @@ def quoted(services: Services, asked: dict[str, Any]) -> dict[str, Any]:
         "address": offer.address,
     }
     try:
-        found = due(offer, stage, currency, services.exchange)
-    except NoQuoteError as error:
+        amount = amount_due(offer, stage, currency, services.exchange)
+    except PaymentRefusedError as error:
         return {"ok": False, "code": error.code, "error": error.name, "detail": str(error)} | answer
-    anchor = {"amount": plain(found.anchor), "currency": offer.currency}
-    return {"ok": True} | answer | {"anchor": anchor} | told(found, currency, services.exchange)
-
-
-def _subject(services: Services, text: str) -> items.Subject:
-    """The one listing that an id names."""
-    plain_id, key = split(text)
-    found = find(services.store, plain_id, text)
-    if found.card_body is None:
-        raise NotFoundError(f"the card of {shown(text)} has not been fetched yet")
-    subjects = items.subjects(found, cards.read_of(found.state.id, found.card_body, found.state.kind))
-    wanted = plain_id if key is None else f"{plain_id}#{key}"
-    for subject in subjects:
-        if subject.id == wanted:
-            return subject
-    raise NotFoundError(f"{shown(text)} is no single listing; there are {', '.join(each.id for each in subjects[:64])}")
+    anchor = {"amount": plain(amount.due.anchor), "currency": offer.currency}
+    return {"ok": True} | answer | {"anchor": anchor} | amount_due_json(amount, currency, services.exchange)
 
 
 def _offer(offers: tuple[Offer, ...], config: str | None, id_: str) -> Offer:
-    """The price of an id, the first where it is repeated; the only one when none is named. Raises BadRequestError where
-    one of several has to be named, NotFoundError for one that is not there."""
+    """The offer with this id (the first where it is repeated), or the only one when no id is given. Raises
+    BadRequestError where an id is needed, NotFoundError for an unknown one."""
     if config is None and len(offers) == 1:
         return offers[0]
     for offer in offers:
         if offer.id == config:
             return offer
-    known = ", ".join(shown(offer.id) for offer in offers[:16]) or "none"
+    ids = ", ".join(shown(offer.id) for offer in offers[:16]) or "none"
     if config is None and offers:
-        raise BadRequestError((Fault("missing", f"configId is needed: {shown(id_)} names {known}", "configId"),))
+        raise BadRequestError((Fault("missing", f"configId is needed: {shown(id_)} names {ids}", "configId"),))
     what = "there is no price" if config is None else f"no price has the id {shown(config)}"
-    raise NotFoundError(f"{what}: {shown(id_)} names {known}")
+    raise NotFoundError(f"{what}: {shown(id_)} names {ids}")

@@ -1,32 +1,34 @@
-"""Every route in one table: what it is called with, who answers, and what may come back."""
+"""The routes of the API: path, parameters, handler and what may come back, from which the OpenAPI document is made."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from overlay import pages
 from overlay.api import (
     changes_api,
-    ingest_api,
     listing_api,
-    metrics_api,
+    payment_api,
     proof_api,
     publisher_api,
     quote_api,
-    recheck_api,
     search_api,
     status_api,
-    stream_api,
+    verify_api,
 )
-from overlay.api.params import CHANGES, CHECK, PROOF, QUOTE, SEARCH, SUGGEST, Parameter
-from overlay.api.params import STREAM as STREAM_PARAMETERS
+from overlay.api.parameters import CHANGES, CHECK, HEADERS, PROOF, QUOTE, SEARCH, SUGGEST, Parameter
+from overlay.api.parameters import STREAM as STREAM_PARAMETERS
+from overlay.api.problems import ProblemError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+ErrorResponse = Callable[[web.Request, ProblemError, str], web.Response]
+"""The response for a problem of a request with this request id."""
 
 JSON, HTML, TEXT, CSS, STREAM = "application/json", "text/html", "text/plain", "text/css", "text/event-stream"
+BINARY, FORM = "application/octet-stream", "application/x-www-form-urlencoded"
 SCRIPT, SVG, WEBP = "text/javascript", "image/svg+xml", "image/webp"
 
 
@@ -34,9 +36,11 @@ SCRIPT, SVG, WEBP = "text/javascript", "image/svg+xml", "image/webp"
 class Route:
     """A path and method, its handler (whose docstring is the summary) and its documentation.
 
-    `answer` is the name of a schema, or None for what is no JSON; `media` the content types; `body` the schema of the
-    request's body. `errors` are the statuses of problems it may answer beside 500. `status` is that of a good answer,
-    `limit` the rate limit it falls under.
+    `headers` are those that the handler reads; `answer` is the name of a schema, None where the response is not JSON;
+    `media` the content types; `body` the schema of the request's body, and `body_media` its type; `status` the status
+    of a successful response, `empty` others without a body, `errors` those of problems that not every route has;
+    `limit` the name of the rate limit. `error_response` makes the error shape of a foreign protocol, of
+    content type `error_media`.
     """
 
     path: str
@@ -45,23 +49,26 @@ class Route:
     answer: str | None
     method: str = "GET"
     parameters: tuple[Parameter, ...] = ()
+    headers: tuple[Parameter, ...] = ()
     media: tuple[str, ...] = (JSON,)
     body: str | None = None
+    body_media: str = JSON
     errors: tuple[int, ...] = ()
     conditional: bool = field(default=False)
     status: int = 200
+    empty: tuple[int, ...] = ()
     limit: str | None = "read"
+    error_response: ErrorResponse | None = None
+    error_media: str = JSON
 
     @property
     def pattern(self) -> str:
-        """The path for aiohttp's router. An id may hold slashes: those of a percent-encoded one are no separators; and
-        line feeds, so that its handler says what is wrong with it."""
-        return self.path.replace("{id}", "{id:(?s:.+)}").replace("{what}", "{what:(?s:.+)}")
+        """The path for aiohttp's router. An id may contain slashes, and line feeds for its handler to refuse."""
+        return re.sub(r"{(id|what|server)}", r"{\1:(?s:.+)}", self.path)
 
     @property
-    def takes_none(self) -> bool:
-        """Whether a parameter in its URL is a mistake, which nothing else would tell: not of pages, whose links others
-        decorate, nor of what probes ask for."""
+    def refuses_parameters(self) -> bool:
+        """Whether any query parameter is an error. Not for pages, whose links get decorated, nor for health probes."""
         return not self.parameters and self.path.startswith("/v1/")
 
     @property
@@ -73,100 +80,80 @@ class Route:
 ROUTES = (
     Route(
         path="/v1/search", handler=search_api.search, tag="search", answer="Page",
-        parameters=SEARCH.parameters, errors=(400, 503), conditional=True,
+        parameters=SEARCH.parameters, conditional=True,
     ),
     Route(
         path="/v1/search/enhanced", handler=search_api.search, tag="search", answer="Page",
-        parameters=SEARCH.parameters, errors=(400, 503), conditional=True,
+        parameters=SEARCH.parameters, conditional=True,
     ),
     Route(
         path="/v1/suggest", handler=search_api.suggest, tag="search", answer="Suggestions",
-        parameters=SUGGEST.parameters, errors=(400,),
+        parameters=SUGGEST.parameters, conditional=True,
     ),
     Route(
         path="/v1/listings/{id}/history", handler=listing_api.history, tag="listings", answer="History",
-        errors=(400, 404, 503), conditional=True,
-    ),
-    Route(
-        path="/v1/listings/{id}/card", handler=listing_api.card, tag="listings", answer="Card",
-        errors=(400, 404), conditional=True,
-    ),
-    Route(
-        path="/v1/listings/{id}/proof", handler=proof_api.proof, tag="listings", answer="Proof",
-        parameters=PROOF.parameters, errors=(400, 404, 503),
-    ),
-    Route(
-        path="/v1/listings/{id}/recheck", method="POST", handler=recheck_api.recheck, tag="publishers",
-        answer="Recheck", errors=(400, 404, 409), status=202, limit="ingest",
-    ),
-    Route(
-        path="/v1/listings/{id}", handler=listing_api.listing, tag="listings", answer="Listing",
-        errors=(400, 404), conditional=True,
-    ),
-    Route(
-        path="/v1/quote", handler=quote_api.quote, tag="listings", answer="Quote", parameters=QUOTE.parameters,
-        errors=(400, 404),
-    ),
-    Route(
-        path="/v1/diagnose/{what}", handler=publisher_api.diagnose, tag="publishers", answer="Diagnosis",
-        errors=(400, 503), limit="costly",
-    ),
-    Route(
-        path="/v1/diagnose", method="POST", handler=publisher_api.diagnose_raw, tag="publishers", answer="Diagnosis",
-        body="RawTransaction", errors=(400, 408, 413, 415, 503), limit="costly",
-    ),
-    Route(
-        path="/v1/check", method="POST", handler=publisher_api.check, tag="publishers", answer="Check",
-        parameters=CHECK.parameters, body="CardOrPrices", errors=(400, 408, 413, 415, 503), limit="costly",
-    ),
-    Route(
-        path="/v1/ingest", method="POST", handler=ingest_api.ingest, tag="publishers", answer="Ingest",
-        body="WantedTransaction", errors=(400, 408, 413, 415), status=202, limit="ingest",
-    ),
-    Route(
-        path="/v1/changes", handler=changes_api.changes, tag="operation", answer="Changes",
-        parameters=CHANGES.parameters, errors=(400,),
-    ),
-    Route(
-        path="/v1/stream", handler=stream_api.stream, tag="operation", answer=None,
-        parameters=STREAM_PARAMETERS.parameters, media=(STREAM,), errors=(400, 503), limit="stream",
-    ),
-    Route(path="/v1/status", handler=status_api.status, tag="operation", answer="Status", errors=(400,)),
-    Route(path="/healthz", handler=status_api.healthz, tag="operation", answer="Health", limit=None),
-    Route(path="/readyz", handler=status_api.readyz, tag="operation", answer="Health", errors=(503,), limit=None),
-    Route(path="/metrics", handler=metrics_api.metrics, tag="operation", answer=None, media=(TEXT,)),
-    Route(
-        path="/openapi.json", handler=pages.openapi, tag="documentation", answer="OpenApi", conditional=True,
-        limit=None,
-    ),
-    Route(
-        path="/docs", handler=pages.docs, tag="documentation", answer="OpenApi", media=(HTML, JSON), conditional=True,
-        limit=None,
-    ),
-    Route(
-        path="/", handler=pages.search, tag="pages", answer="Page", parameters=SEARCH.parameters,
-        media=(HTML, JSON), errors=(400, 503), conditional=True,
-    ),
-    Route(
-        path="/listings/{id}", handler=pages.listing, tag="pages", answer="Listing", media=(HTML, JSON),
         errors=(404,), conditional=True,
     ),
     Route(
-        path="/publish", handler=pages.publish, tag="pages", answer="Diagnosis", media=(HTML, JSON),
-        errors=(400, 503), limit="costly",
+        path="/v1/listings/{id}/card", handler=listing_api.card, tag="listings", answer="Card",
+        errors=(404,), conditional=True,
     ),
     Route(
-        path="/publish", method="POST", handler=pages.publish_pasted, tag="pages", answer="Diagnosis",
-        media=(HTML, JSON), errors=(400, 408, 413, 415, 429, 503), limit="costly",
+        path="/v1/listings/{id}/proof", handler=proof_api.proof, tag="listings", answer="Proof",
+        parameters=PROOF.parameters, errors=(404,), conditional=True,
     ),
     Route(
-        path="/logos/{digest}", handler=pages.logo, tag="pages", answer=None, media=(WEBP,), errors=(404,),
-        conditional=True, limit="read",
+        path="/v1/headers", handler=proof_api.headers, tag="listings", answer="Headers",
+        parameters=HEADERS.parameters, conditional=True,
     ),
-    Route(path="/status", handler=pages.status, tag="pages", answer="Status", media=(HTML, JSON)),
     Route(
-        path="/static/{name}", handler=pages.static, tag="pages", answer=None, media=(CSS, SCRIPT, SVG), errors=(404,),
-        conditional=True, limit=None,
+        path="/v1/listings/{id}/recheck", method="POST", handler=publisher_api.recheck, tag="publishers",
+        answer="Recheck", errors=(404, 409), status=202, limit="ingest",
     ),
+    Route(
+        path="/v1/listings/{id}", handler=listing_api.listing, tag="listings", answer="Listing",
+        errors=(404,), conditional=True,
+    ),
+    Route(
+        path="/v1/quote", handler=quote_api.quote, tag="listings", answer="Quote", parameters=QUOTE.parameters,
+        errors=(404,),
+    ),
+    Route(
+        path="/v1/pay/check", method="POST", handler=payment_api.check_payment, tag="listings", answer="PaymentCheck",
+        body="PaymentClaim", errors=(404,), limit="costly",
+    ),
+    Route(
+        path="/v1/verify/{kind}", method="POST", handler=verify_api.verify, tag="claims", answer="Verdict",
+        body="Claim", errors=(400, 404, 408, 413, 415, 503), limit="costly",
+    ),
+    Route(
+        path="/v1/diagnose/{what}", handler=publisher_api.diagnose, tag="publishers", answer="Diagnosis",
+        limit="costly",
+    ),
+    Route(
+        path="/v1/diagnose", method="POST", handler=publisher_api.diagnose_raw, tag="publishers", answer="Diagnosis",
+        body="RawTransaction", limit="costly",
+    ),
+    Route(
+        path="/v1/check", method="POST", handler=publisher_api.check, tag="publishers", answer="Check",
+        parameters=CHECK.parameters, body="CardOrPrices", limit="costly",
+    ),
+    Route(
+        path="/v1/ingest", method="POST", handler=publisher_api.ingest, tag="publishers", answer="Ingest",
+        body="WantedTransaction", status=202, limit="ingest",
+    ),
+    Route(
+        path="/v1/changes", handler=changes_api.changes, tag="operation", answer="Changes",
+        parameters=CHANGES.parameters, conditional=True,
+    ),
+    Route(
+        path="/v1/stream", handler=changes_api.stream, tag="operation", answer=None,
+        parameters=STREAM_PARAMETERS.parameters, media=(STREAM,), limit="stream",
+    ),
+    Route(
+        path="/v1/status", handler=status_api.status, tag="operation", answer="Status", conditional=True,
+    ),
+    Route(path="/healthz", handler=status_api.healthz, tag="operation", answer="Health", limit=None),
+    Route(path="/readyz", handler=status_api.readyz, tag="operation", answer="Health", limit=None),
     Route(path="/robots.txt", handler=status_api.robots, tag="pages", answer=None, media=(TEXT,), limit=None),
 )  # fmt: skip

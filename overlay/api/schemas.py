@@ -1,12 +1,13 @@
-"""JSON Schemas (2020-12) of every answer: the OpenAPI document shows them, the tests hold answers against them."""
+"""JSON Schemas (2020-12) of every response body, for the OpenAPI document; tests validate real answers by them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from overlay.api.params import KINDS, STATUSES
-from overlay.query import FACETS
-from overlay.quoting import STAGES
+from overlay.api.parameters import KINDS, STATUSES
+from overlay.search import sorting
+from overlay.search.query import FACETS
+from parsers.claims.amount_due import STAGES
 
 Schema = dict[str, Any]
 
@@ -35,7 +36,7 @@ def maybe(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-def several(schema: Schema) -> Schema:
+def array_of(schema: Schema) -> Schema:
     """A list."""
     return {"type": "array", "items": schema}
 
@@ -45,7 +46,7 @@ def record(required: dict[str, Schema], optional: dict[str, Schema] | None = Non
     return {"type": "object", "properties": required | (optional or {}), "required": list(required), **more}
 
 
-_STANDING: dict[str, Schema] = {
+_CHAIN_FIELDS: dict[str, Schema] = {
     "id": {"type": "string", "description": "`<txid>_<vout>` (`#<key>` added for one of several), a domain or a URL."},
     "type": {"enum": ["agent", "tool"]},
     "status": {"enum": list(STATUSES)},
@@ -62,14 +63,19 @@ _STANDING: dict[str, Schema] = {
     "app": TEXT,
     "cardSha256": TXID,
     "integrity": {"enum": ["inscribed", "hash-verified", "unhashed", "drifted"]},
-    "anchors": several(ref("Anchor")),
+    "anchors": array_of(ref("Anchor")),
     "updatedHeight": maybe(COUNT),
     "createdHeight": maybe(COUNT),
     "timestamp": maybe(TIME) | {"description": "Of the winning revision's block; null while unconfirmed."},
 }  # fmt: skip
-_STANDING_OPTIONAL: dict[str, Schema] = {
+_OPTIONAL_CHAIN_FIELDS: dict[str, Schema] = {
     "blockHeight": COUNT | {"description": "The winning revision's; absent while unconfirmed."},
     "signer": {"type": "string", "description": "The address of a verified SIGMA signature."},
+    "signed": record(
+        {"by": TEXT, "coversPricing": BOOL, "kid": TEXT, "form": TEXT},
+        description="The card's own signature (JWS) is verified, by a key that this host publishes. `coversPricing`: "
+        "its prices are among what was signed.",
+    ),
     "ownerCheckedAt": TIME
     | {"description": "When the source last said that the outpoint is unspent, where moves are found by asking."},
     "pending": record({"outpoint": maybe(OUTPOINT), "summary": TEXT}),
@@ -89,30 +95,39 @@ _SHOWN: dict[str, Schema] = {
     "version": TEXT,
     "url": TEXT,
     "provider": maybe({"type": "object", "additionalProperties": TEXT}),
-    "skills": several(ref("Skill")),
-    "tags": several(TEXT),
-    "offers": several(ref("Offer")),
-    "warnings": several(ref("Warning")),
+    "skills": array_of(ref("Skill")),
+    "tags": array_of(TEXT),
+    "offers": array_of(ref("Offer")),
+    "warnings": array_of(ref("Warning")),
     "serverName": TEXT,
     "command": {"type": "string", "description": "A stranger's: never run it unread."},
-    "args": several(TEXT),
+    "args": array_of(TEXT),
     "env": {"type": "object", "additionalProperties": TEXT},
-    "keywords": several(TEXT),
-    "tools": several(TEXT),
-    "prompts": several(TEXT),
-    "resources": several(TEXT),
+    "keywords": array_of(TEXT),
+    "tools": array_of(TEXT),
+    "prompts": array_of(TEXT),
+    "resources": array_of(TEXT),
 }
-_AGENT: dict[str, Schema] = {"protocol": TEXT, "documentationUrl": TEXT}
+_MOTEBIT: dict[str, Schema] = {"id": TEXT, "publicKey": TEXT, "did": maybe(TEXT), "verified": BOOL, "endpoint": TEXT}
+_AGENT: dict[str, Schema] = {
+    "protocol": TEXT,
+    "documentationUrl": TEXT,
+    "motebit": record(
+        _MOTEBIT | {"capabilities": array_of(TEXT)},
+        description="The Motebit identity of an agent. `verified`: its host serves the identity file, signed by this "
+        "key; else only its card claims it (`x-motebit`).",
+    ),
+}
 _MATCHES = ("exact", "joined", "corrected", "split", "completed")
 _ALTERNATIVE = {"term": maybe(TEXT), "match": maybe({"enum": list(_MATCHES)})}
 _EDITS = {"edits": COUNT | {"description": "Typing errors corrected, where `match` is corrected."}}
 _NUMBER: Schema = {"type": "number"}
 _ON_DEMAND: dict[str, Schema] = {
-    "highlights": several(
+    "highlights": array_of(
         record(
             {
                 "pointer": {"type": "string", "description": "RFC 6901, into this item."},
-                "ranges": several({"type": "array", "items": COUNT, "minItems": 2, "maxItems": 2}),
+                "ranges": array_of({"type": "array", "items": COUNT, "minItems": 2, "maxItems": 2}),
             }
         )
     )
@@ -124,10 +139,10 @@ _ON_DEMAND: dict[str, Schema] = {
         {
             "score": _NUMBER,
             "stage": {"enum": ["rerank", "engine"], "description": "`engine` beyond the candidates of stage two."},
-            "words": several(record({"word": TEXT, "score": _NUMBER} | _ALTERNATIVE, _EDITS)),
+            "words": array_of(record({"word": TEXT, "score": _NUMBER} | _ALTERNATIVE, _EDITS)),
         },
-        dict.fromkeys(("proximity", "coverage", "exactName", "staticRank"), _NUMBER),
-        description="With `explain`: the factors of the score, (the sum of words + proximity) · coverage · exactName · "
+        dict.fromkeys(("proximity", "exactName", "staticRank"), _NUMBER),
+        description="With `explain`: the factors of the score, (the sum of words + proximity) · exactName · "
         "staticRank; and the term that counts for each word of the question.",
     ),
 }
@@ -142,15 +157,15 @@ _HOP: dict[str, Schema] = {
 }
 _HOP_WITNESS = {"witness": ref("Witness")}
 _BEEF = HEX | {"description": "Transaction and path together (BRC-62, version 1), without any witness."}
-_FACET = several(record({"value": TEXT, "count": COUNT}))
+_FACET = array_of(record({"value": TEXT, "count": COUNT}))
 
 SCHEMAS: dict[str, Schema] = {
     "Item": record(
-        _STANDING | _SHOWN | _CHEAPEST | {"score": {"type": "number"}}, _STANDING_OPTIONAL | _AGENT | _ON_DEMAND
+        _CHAIN_FIELDS | _SHOWN | _CHEAPEST | {"score": {"type": "number"}}, _OPTIONAL_CHAIN_FIELDS | _AGENT | _ON_DEMAND
     ),
     "Page": record(
         {
-            "items": several(ref("Item")),
+            "items": array_of(ref("Item")),
             "total": COUNT,
             "matched": COUNT | {"description": "How many of the results hold all words."},
             "totalRelation": {"enum": ["eq", "gte"]},
@@ -163,22 +178,29 @@ SCHEMAS: dict[str, Schema] = {
         },
         {
             "facets": {"type": "object", "propertyNames": {"enum": list(FACETS)}, "additionalProperties": _FACET},
-            "unappliedFilters": several(TEXT),
+            "unappliedFilters": array_of(TEXT),
+            "priceComparison": {
+                "enum": [sorting.AMOUNT, sorting.PER_DAY],
+                "description": "Where prices are compared: as amounts, whatever their interval, or by what they come "
+                "to for one day. `minPrice` and `maxPrice` bound amounts in either case.",
+            },
             "rates": ref("Rates"),
-            "notes": several(ref("Fault")),
+            "notes": array_of(ref("Fault")),
             "explain": {"type": "object"},
-            "emptiedBy": several(record({"parameters": several(TEXT), "total": COUNT}))
+            "emptiedBy": array_of(record({"parameters": array_of(TEXT), "total": COUNT}))
             | {"description": "Where nothing is found: filters without which there is something, and how much."},
-            "didYouMean": several(record({"q": TEXT, "total": COUNT}))
+            "didYouMean": array_of(record({"q": TEXT, "total": COUNT}))
             | {"description": "Where nothing is found: other texts that find something under the same filters."},
         },
     ),
     "Listing": record(
-        _STANDING | {"warnings": several(ref("Warning"))},
-        _SHOWN | _CHEAPEST | {"servers": several(TEXT)} | _STANDING_OPTIONAL | _AGENT,
+        _CHAIN_FIELDS | {"warnings": array_of(ref("Warning"))},
+        _SHOWN | _CHEAPEST | {"servers": array_of(TEXT)} | _OPTIONAL_CHAIN_FIELDS | _AGENT,
         oneOf=[{"required": [*_SHOWN, *_CHEAPEST]}, {"required": ["servers"]}],
     ),
-    "Skill": record({"id": TEXT, "name": TEXT, "description": TEXT, "tags": several(TEXT), "examples": several(TEXT)}),
+    "Skill": record(
+        {"id": TEXT, "name": TEXT, "description": TEXT, "tags": array_of(TEXT), "examples": array_of(TEXT)}
+    ),
     "Offer": record(
         {
             "id": TEXT,
@@ -187,8 +209,8 @@ SCHEMAS: dict[str, Schema] = {
             "amount": DECIMAL,
             "interval": maybe(TEXT) | {"description": "As written; null: per call."},
             "perDay": PER_DAY,
-            "acceptedCurrencies": several(TEXT),
-            "skillIds": several(TEXT) | {"description": "Empty: all skills."},
+            "acceptedCurrencies": array_of(TEXT),
+            "skillIds": array_of(TEXT) | {"description": "Empty: all skills."},
             "address": TEXT,
             "depositPct": maybe(DECIMAL),
             "priceFeedUrl": TEXT,
@@ -204,6 +226,8 @@ SCHEMAS: dict[str, Schema] = {
                 description="In priceCurrency: exactly the amount times the rate.",
             )
         },
+        description="The lowest amount of the offers that meet the filters; where the page compares prices per day, "
+        "the lowest price per day, if any of them has one.",
     ),
     "Rates": record(
         {"source": TEXT, "at": TIME, "age": COUNT, "base": TEXT},
@@ -236,6 +260,76 @@ SCHEMAS: dict[str, Schema] = {
             "validUntil": maybe(TIME) | {"description": "From when on the rates are too old; null without any."},
         },
     ),
+    "PaymentClaim": record(
+        {"claim": {"description": "The claim (A2B §4.2): `configId`, `stage`, `rawTx`, `currency`; null for none."}},
+        {
+            "id": maybe(TEXT) | {"description": "The listing with the price; else `config` is needed."},
+            "config": {"type": ["object", "array", "null"], "description": "A price, a list of prices, or a card."},
+            "skillId": maybe(TEXT),
+            "state": maybe({"enum": ["pending", "needsFinal"]})
+            | {"description": "Of the task; by itself, any stage is taken."},
+        },
+        additionalProperties=False,
+    ),
+    "PaymentCheck": record(
+        {"ok": BOOL, "reasons": array_of(ref("Reason")), "unchecked": array_of(ref("Reason"))},
+        {
+            "code": {"type": "integer", "description": "Where ok is false: the JSON-RPC code of A2B §5.3."},
+            "error": TEXT,
+            "detail": TEXT,
+            "configId": TEXT,
+            "stage": {"enum": list(STAGES)},
+            "currency": TEXT,
+            "address": TEXT,
+            "txid": TXID,
+            "rate": DECIMAL | {"description": "Units of `currency` for one of the offer's."},
+            "slippagePct": DECIMAL,
+            "neededSatoshis": COUNT,
+            "leastSatoshis": COUNT | {"description": "The least that is enough, `slippagePct` below."},
+            "paidSatoshis": COUNT | {"description": "What the outputs to the address hold together."},
+        },
+    ),
+    "Claim": record(
+        {"document": {"description": "The claim: a JSON value, or a text (a token, an identity file, JSON as it is)."}},
+        {
+            "keys": {"type": ["object", "array", "null"], "description": "The keys that you trust, by identity."},
+            "now": {"type": ["integer", "number", "string", "null"], "description": "Milliseconds since 1970, or RFC "
+            "3339; default: the server's time."},
+            "context": {"type": ["object", "null"], "description": "What a kind takes besides."},
+        },
+        additionalProperties=False,
+    ),
+    "Verdict": record(
+        {
+            "verified": BOOL,
+            "axes": record(
+                {
+                    "integrity": {"enum": ["verified", "invalid"]},
+                    "identityBinding": {"enum": ["sovereign", "pinned", "unverified", "invalid"]},
+                    "authority": {"enum": ["valid", "expired", "not_yet_valid", "insufficient", "unknown"]},
+                    "revocation": record({"status": {"enum": ["fresh", "revoked", "unchecked"]}}),
+                }
+            ),
+        },
+        {
+            "error": TEXT | {"description": "A stable code."},
+            "detail": TEXT,
+            "delegations": {"type": "array", "description": "Verdicts on nested receipts.", "items": ref("Verdict")},
+        },
+    ),
+    "Reason": record({"code": TEXT, "detail": TEXT}),
+    "WalletFile": record(
+        {
+            "fee": COUNT | {"description": "Satoshis; without coins, those of one input with change."},
+            "createAction": {"type": "object", "description": "The output, as arguments of a BRC-100 wallet."},
+        },
+        {
+            "rawTx": HEX,
+            "extended": HEX | {"description": "The unsigned transaction in extended format (BRC-30)."},
+            "inputs": array_of(record({"outpoint": OUTPOINT, "satoshis": COUNT, "script": HEX})),
+        },
+        description="An unsigned registration; without coins, its output only.",
+    ),
     "Anchor": record(
         {"chain": TEXT, "txid": TEXT, "height": maybe(COUNT), "hash": maybe(TEXT), "met": BOOL, "time": maybe(TIME)},
         {"outpoint": maybe(OUTPOINT)},
@@ -248,16 +342,16 @@ SCHEMAS: dict[str, Schema] = {
             "status": {"type": "integer", "minimum": 400, "maximum": 599},
             "title": TEXT,
             "detail": TEXT,
-            "errors": several(ref("Fault")),
+            "errors": array_of(ref("Fault")),
             "requestId": TEXT,
             "error": TEXT,
         }
     ),
-    "Suggestions": record({"items": several(record({"text": TEXT, "kind": TEXT}, {"id": TEXT}))}),
+    "Suggestions": record({"items": array_of(record({"text": TEXT, "kind": TEXT}, {"id": TEXT}))}),
     "History": record(
-        {"id": TEXT, "revisions": several(ref("Revision"))},
+        {"id": TEXT, "revisions": array_of(ref("Revision"))},
         {
-            "drifts": several(record({"cardSha256": TXID, "since": TIME}))
+            "drifts": array_of(record({"cardSha256": TXID, "since": TIME}))
             | {"description": "What its address served instead of the card listed at that time, the newest first."}
         },
     ),
@@ -271,7 +365,7 @@ SCHEMAS: dict[str, Schema] = {
             "cardSha256": maybe(TXID),
             "valid": BOOL,
             "reason": TEXT,
-            "reasons": several(record({"code": TEXT, "detail": TEXT})),
+            "reasons": array_of(record({"code": TEXT, "detail": TEXT})),
             "owner": maybe(TEXT),
             "signer": maybe(TEXT),
             "spent": maybe(OUTPOINT),
@@ -311,20 +405,27 @@ SCHEMAS: dict[str, Schema] = {
         {
             **_HOP_WITNESS,
             "current": ref("Current"),
-            "before": several(ref("Hop"))
+            "before": array_of(ref("Hop"))
             | {"description": "The transactions from the registration to this revision."},
-            "after": several(ref("Hop"))
+            "after": array_of(ref("Hop"))
             | {"description": "Those that moved the satoshi since, without a newer revision."},
-            "parents": several(HEX)
+            "parents": array_of(HEX)
             | {
                 "description": "Kept transactions that those spend before the satoshi: their values say where it went. "
                 "They need no merkle path, as what spends them commits to their ids."
             },
             "ownerCheckedAt": TIME,
             "from": COUNT,
-            "headers": several({"type": "string", "pattern": "^[0-9a-f]{160}$"})
+            "headers": array_of({"type": "string", "pattern": "^[0-9a-f]{160}$"})
             | {"description": "Consecutive headers from height `from` on."},
         },
+    ),
+    "Headers": record(
+        {
+            "chain": {"type": "string", "description": "The chain's CAIP-2 id."},
+            "from": COUNT,
+            "headers": array_of({"type": "string", "pattern": "^[0-9a-f]{160}$"}),
+        }
     ),
     "RawTransaction": record(
         {"rawTx": {"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"}}, additionalProperties=False
@@ -345,7 +446,7 @@ SCHEMAS: dict[str, Schema] = {
     "Recheck": record(
         {
             "id": TEXT,
-            "checks": several(
+            "checks": array_of(
                 record(
                     {
                         "what": {"enum": ["pointer", "domain"]},
@@ -360,18 +461,19 @@ SCHEMAS: dict[str, Schema] = {
             ),
         }
     ),
-    "CardOrPrices": {"type": ["object", "array"], "description": "An agent card, an MCP config or a price list."},
+    "PublishForm": record({"what": TEXT | {"description": "A txid, a raw transaction or a card."}}, {"fetch": TEXT}),
+    "CardOrPrices": {"description": "An agent card, an MCP config or a price list; other values get errors."},
     "Check": record(
         {
             "ok": BOOL,
-            "errors": several(ref("Warning")),
-            "warnings": several(ref("Warning")),
+            "errors": array_of(ref("Warning")),
+            "warnings": array_of(ref("Warning")),
             "preview": maybe(ref("Preview")) | {"description": "Of the result card, or of the prices."},
         }
     ),
     "Preview": record(
         {"type": {"enum": [*KINDS[:2], "prices"]}},
-        _SHOWN | _CHEAPEST | {"servers": several(ref("Preview"))} | _AGENT,
+        _SHOWN | _CHEAPEST | {"servers": array_of(ref("Preview"))} | _AGENT,
         anyOf=[{"required": [*_SHOWN, *_CHEAPEST]}, {"required": ["servers"]}, {"required": ["offers", *_CHEAPEST]}],
     ),
     "Diagnosis": record(
@@ -380,9 +482,9 @@ SCHEMAS: dict[str, Schema] = {
             "found": BOOL,
             "where": {"enum": ["mempool", "block", "raw", "nowhere"]},
             "source": maybe(TEXT),
-            "steps": several(record({"step": TEXT, "ok": BOOL, "detail": TEXT}, {"code": TEXT})),
-            "records": several(ref("DiagnosedRecord")),
-            "listed": several(TEXT),
+            "steps": array_of(record({"step": TEXT, "ok": BOOL, "detail": TEXT}, {"code": TEXT})),
+            "records": array_of(ref("DiagnosedRecord")),
+            "listed": array_of(TEXT),
         },
         {
             "height": COUNT,
@@ -397,11 +499,11 @@ SCHEMAS: dict[str, Schema] = {
             "kind": {"enum": ["registration", "update", "pointer", "near-miss"]},
             "outcome": TEXT,
             "valid": BOOL,
-            "reasons": several(record({"code": TEXT, "detail": TEXT})),
+            "reasons": array_of(record({"code": TEXT, "detail": TEXT})),
         },
         {"id": TEXT},
     ),
-    "Changes": record({"changes": several(ref("Change")), "epoch": TEXT, "nextSince": COUNT, "more": BOOL}),
+    "Changes": record({"changes": array_of(ref("Change")), "epoch": TEXT, "nextSince": COUNT, "more": BOOL}),
     "Change": record(
         {
             "seq": COUNT,
@@ -413,7 +515,7 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Status": record(
-        {"version": TEXT, "chains": several(ref("ChainStatus")), "listings": ref("Counts")},
+        {"version": TEXT, "chains": array_of(ref("ChainStatus")), "listings": ref("Counts")},
         {
             "index": record(
                 {"engine": TEXT, "seq": COUNT, "behind": COUNT},
@@ -448,13 +550,13 @@ SCHEMAS: dict[str, Schema] = {
             "at": maybe(TIME),
             "age": maybe(COUNT),
             "base": maybe(TEXT),
-            "feeds": several(ref("Feed")),
+            "feeds": array_of(ref("Feed")),
         },
         description="The exchange rates in use, the preferred feed first; null members when none may be used.",
     ),
     "Feed": record(
         {"source": TEXT, "base": TEXT, "at": maybe(TIME), "age": maybe(COUNT), "usable": BOOL},
-        {"code": TEXT, "error": TEXT, "leftOut": several(TEXT)},
+        {"code": TEXT, "error": TEXT, "leftOut": array_of(TEXT)},
     ),
     "ChainStatus": record(
         {"name": TEXT, "chain": TEXT, "state": TEXT, "height": maybe({"type": "integer"}), "hash": maybe(TEXT)},
@@ -470,8 +572,8 @@ SCHEMAS: dict[str, Schema] = {
             "complete": BOOL,
             "caught": COUNT,
             "note": TEXT,
-            "sources": several(ref("SourceStatus")),
-            "warnings": several(TEXT),
+            "sources": array_of(ref("SourceStatus")),
+            "warnings": array_of(TEXT),
         },
         description="Of a chain that is stored, tip, lag, mempool and reorgs are null: who follows it knows them.",
     ),

@@ -1,4 +1,4 @@
-"""Searching: a page of items, and completions while typing."""
+"""Routes of search: a page of items, and completions while typing."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from overlay.aging import aged_hits
-from overlay.api import extras
-from overlay.api.answers import (
-    COSTS,
-    EDGE,
-    REVALIDATE,
-    SERVICES,
-    json_answer,
-    json_bytes,
-    not_modified,
-    unchanged,
-    weak_etag,
-)
-from overlay.api.asked import Asked, from_pairs
-from overlay.api.page import page
-from overlay.api.params import SUGGEST, pairs, taken
+from overlay.api import search_answer
+from overlay.api.answers import REVALIDATE, SERVICES, conditional, json_bytes, not_modified, unchanged, weak_etag
+from overlay.api.cursors import MOST_SHOWN
+from overlay.api.executors import SEARCH_EXECUTOR
+from overlay.api.parameters import SUGGEST, pairs, read_query_string
+from overlay.api.problems import BadRequestError, Fault
+from overlay.api.request_context import CONTEXT
+from overlay.api.search_answer import page
+from overlay.api.search_request import SearchRequest, from_pairs
+from overlay.api.services import AppServices
 from overlay.engines import Cursor
-from overlay.ports import Services
-from overlay.query import Hits
+from overlay.listings.recent_changes import aged_hits
 from overlay.search import query_syntax
-from overlay.visible import one_line
+from overlay.search.query import Hits, StaleCursorError
+from overlay.text.compact_json import encode
+from overlay.text.safe_text import one_line
+
+_STALE = (
+    f"the index has changed, and by relevance a cursor then leads on through the first {MOST_SHOWN} results only: "
+    "ask again without the cursor, or in an order that does not change, such as sort=updated"
+)
 
 
 async def search(request: web.Request) -> web.Response:
@@ -40,58 +40,67 @@ async def search(request: web.Request) -> web.Response:
     headers: dict[str, str] = {hdrs.ETAG: etag, hdrs.CACHE_CONTROL: REVALIDATE}
     if unchanged(request, etag):
         return not_modified(headers)
-    asked = from_pairs(pairs(query_string), services.chains(), services.exchange, heights)
-    hits = await found(request, asked)
+    search_request = from_pairs(pairs(query_string), services.chains(), services.exchange, heights)
+    hits = await find_hits(request, search_request)
     more: Mapping[str, Any] = {}
-    if extras.wanted(asked, hits):
-        hits, more = await told(request, asked, hits)
-    rates = services.exchange.told(asked.rates) if asked.rates else None
-    return json_bytes(page(asked, hits, index, heights, rates, more), headers=headers)
+    if search_answer.needs_extras(search_request, hits):
+        hits, more = await with_extras(request, search_request, hits)
+    rates = services.exchange.table_json(search_request.rates) if search_request.rates else None
+    return json_bytes(page(search_request, hits, index, heights, rates, more), headers=headers)
 
 
-async def told(request: web.Request, asked: Asked, hits: Hits) -> tuple[Hits, Mapping[str, Any]]:
-    """The hits, and what the answer tells beside them, since that is asked for or nothing was found (`extras`)."""
+async def with_extras(
+    request: web.Request, search_request: SearchRequest, hits: Hits
+) -> tuple[Hits, Mapping[str, Any]]:
+    """The hits and further members of the page (`extras`), in a thread where that takes long."""
     engine = request.app[SERVICES].engine
-    if request.app[COSTS].are_low(asked.query) and extras.is_quick(asked):
-        return extras.extras(engine, asked, hits)
-    return await to_thread(extras.extras, engine, asked, hits)
+    if request.app[SEARCH_EXECUTOR].are_low(search_request.query) and search_answer.is_quick(search_request):
+        return search_answer.extras(engine, search_request, hits)
+    return await to_thread(search_answer.extras, engine, search_request, hits)
 
 
-def priced(services: Services, query_string: str) -> tuple[object, ...]:
-    """The exchange rates that an answer depends on: none where no parameter can be about prices (a name may be
-    percent-encoded), so that such answers stay valid when rates change."""
+def priced(services: AppServices, query_string: str) -> tuple[object, ...]:
+    """The stamp of the exchange rates, where a parameter may concern prices (its name may be percent-encoded); else
+    empty, so that the answer stays valid when rates change."""
     return services.exchange.stamp() if "rice" in query_string or "%" in query_string else ()
 
 
-async def cursor(services: Services) -> Cursor | None:
-    """How far the index has read; an engine that says it is slow is asked in a thread."""
+async def cursor(services: AppServices) -> Cursor | None:
+    """The change that the index has read up to; a slow engine is asked in a thread."""
     engine = services.engine
     return await to_thread(engine.cursor) if engine.slow else engine.cursor()
 
 
-async def found(request: web.Request, asked: Asked) -> Hits:
-    """What the engine finds. Raises ProblemError (429, 503) where that would take too long."""
-    services, costs, query = request.app[SERVICES], request.app[COSTS], asked.query
-    hits = (
-        costs.search(query) if costs.are_low(query) else await costs.wait(query, request.app[EDGE].clients.of(request))
-    )
+async def find_hits(request: web.Request, search_request: SearchRequest) -> Hits:
+    """What the engine finds. Raises ProblemError (429, 503) where that would take too long, BadRequestError where a
+    cursor cannot lead on."""
+    services, costs, query = request.app[SERVICES], request.app[SEARCH_EXECUTOR], search_request.query
+    try:
+        hits = (
+            costs.search(query)
+            if costs.are_low(query)
+            else await costs.wait(query, request.app[CONTEXT].clients.of(request))
+        )
+    except StaleCursorError:
+        raise BadRequestError((Fault("cursor-expired", _STALE, "cursor"),)) from None
     return aged_hits(hits, services.heights(), services.change_blocks)
 
 
 async def suggest(request: web.Request) -> web.Response:
-    """Completions of what is being typed, the best first, with control and bidi characters as escapes.
+    """Completions of the text, the best first, with control and bidi characters as escapes.
 
-    A tag that holds such is left out: as a filter its escaped text would find nothing."""
+    A tag with such characters is left out, as its escaped text would find nothing as a filter.
+    """
     services = request.app[SERVICES]
-    given = taken(request.rel_url.raw_query_string, SUGGEST)
-    text, limit = query_syntax.read(given.get("q", "")).text, given.get("limit", 8)
+    parameters = read_query_string(request.rel_url.raw_query_string, SUGGEST)
+    text, limit = query_syntax.read(parameters.get("q", "")).text, parameters.get("limit", 8)
     if services.engine.slow:
         completions = await to_thread(services.engine.suggest, text, limit)
     else:
         completions = services.engine.suggest(text, limit)
     items = [
-        {"text": text, "kind": each.kind} | ({"id": each.id} if each.id else {})
-        for each in completions
-        if (text := one_line(each.text)) == each.text or each.kind != "tag"
+        {"text": text, "kind": completion.kind} | ({"id": completion.id} if completion.id else {})
+        for completion in completions
+        if (text := one_line(completion.text)) == completion.text or completion.kind != "tag"
     ]
-    return json_answer({"items": items}, headers={"Cache-Control": REVALIDATE})
+    return conditional(request, encode({"items": items}))

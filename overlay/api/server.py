@@ -1,11 +1,14 @@
-"""How applications are served: one error shape also for what is no HTTP request, 405 for methods that a path does not
-take, and an address to listen on."""
+"""HTTP servers: connections with limits, one error shape also for malformed requests, 405 for methods that a path does
+not take, an address to listen on, and a shutdown that loses no answer."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from aiohttp import hdrs, web
@@ -13,11 +16,12 @@ from aiohttp.web_protocol import RequestHandler
 from aiohttp.web_request import BaseRequest
 from aiohttp.web_urldispatcher import Resource
 
-from overlay.api.answers import EDGE, problem_answer
-from overlay.api.dress import dress
-from overlay.api.places import Places, room
+from overlay.api.answers import add_common_headers, problem_answer
+from overlay.api.change_broadcaster import BROADCASTER
+from overlay.api.connection_limits import ConnectionLimits, room
 from overlay.api.problems import ProblemError
-from overlay.logs import REQUEST
+from overlay.api.request_context import CONTEXT
+from overlay.api.request_id import REQUEST_ID
 
 MAX_LINE = 64 * 1024  # a URL of 8 kB, aiohttp's own limit, is too small for 64 repeated percent-encoded filters
 
@@ -45,12 +49,11 @@ _FULL = (
 
 
 class AddressError(Exception):
-    """The address to serve on cannot be had: the message says which and why."""
+    """The server cannot listen on its address; the message says which, and why."""
 
 
 def refuse_others(app: web.Application) -> None:
-    """Answer 405 to what the paths added so far do not take. Without this a path counts as an id with slashes, where
-    such may stand."""
+    """Answer 405 to methods that a path does not take, which aiohttp would match as an id with slashes."""
     for resource in app.router.resources():
         if isinstance(resource, Resource):
             resource.add_route(hdrs.METH_ANY, _refuse)
@@ -62,8 +65,8 @@ async def _refuse(request: web.Request) -> web.StreamResponse:
 
 
 async def listen(server: web.AppRunner, host: str, port: int, *, share: bool = False) -> str:
-    """Serve at an address, the port 0 being any that is free; the URL. Other processes of this user may `share` the
-    port. Raises AddressError, and then the server is closed."""
+    """Listen on an address (port 0: any free one) and return the URL. With `share`, other processes of this user may
+    use the same port. Raises AddressError, after closing the server."""
     await server.setup()
     try:
         await web.TCPSite(server, host, port, reuse_port=share or None).start()
@@ -75,15 +78,15 @@ async def listen(server: web.AppRunner, host: str, port: int, *, share: bool = F
 
 
 def _reason(error: Exception) -> str:
-    """asyncio's own text repeats the address; names that cannot be resolved have negative numbers."""
+    """The system's own text: asyncio's repeats the address. Names that cannot be resolved have negative numbers."""
     number = getattr(error, "errno", None) or 0
     return os.strerror(number) if number > 0 else str(getattr(error, "strerror", None) or error)
 
 
 def create_runner(app: web.Application) -> web.AppRunner:
-    """A runner for `app`: no access log, and problem details also for what is no HTTP request. Bodies arrive as they
-    were sent, since one that is thrown away unread would be inflated, too."""
-    return _Runner(
+    """A runner for `app`, without an access log, and with problem details also for malformed HTTP. Bodies are not
+    decompressed, as a discarded one would be, too."""
+    return _LimitedRunner(
         app,
         access_log=None,
         max_line_size=MAX_LINE,
@@ -95,19 +98,19 @@ def create_runner(app: web.Application) -> web.AppRunner:
 
 
 class _Protocol(RequestHandler):
-    """A connection that answers malformed requests as the application answers bad ones, is refused where there are
-    too many, and given up when nothing of an answer is taken."""
+    """A connection that answers malformed requests with problem details, is refused above the limits, and is aborted
+    when the client reads nothing of a response."""
 
-    __slots__ = ("_place", "_places", "_stuck")
+    __slots__ = ("_limits", "_place", "_stuck")
 
-    def __init__(self, places: Places, manager: web.Server, **given: Any) -> None:
-        super().__init__(manager, **given)
-        self._places, self._place = places, ""
+    def __init__(self, limits: ConnectionLimits, manager: web.Server, **options: Any) -> None:
+        super().__init__(manager, **options)
+        self._limits, self._place = limits, ""
         self._stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         peer = transport.get_extra_info("peername")
-        place = self._places.take(peer[0] if isinstance(peer, tuple) else "")
+        place = self._limits.take(peer[0] if isinstance(peer, tuple) else "")
         if place is not None:
             self._place = place
             super().connection_made(transport)
@@ -123,13 +126,13 @@ class _Protocol(RequestHandler):
         if self._stuck is not None:
             self._stuck.cancel()
         if self._place:
-            self._places.give_back(self._place)
+            self._limits.give_back(self._place)
             super().connection_lost(exc)
             self._place = ""
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._look_again()
+        self._watch_writing()
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -137,16 +140,16 @@ class _Protocol(RequestHandler):
             self._stuck.cancel()
             self._stuck = None
 
-    def _look_again(self) -> None:
+    def _watch_writing(self) -> None:
         if self.transport is not None:
             waiting = self.transport.get_write_buffer_size()
-            self._stuck = self._loop.call_later(STUCK_SECONDS, self._give_up_unless_fewer, waiting)
+            self._stuck = self._loop.call_later(STUCK_SECONDS, self._abort_unless_progress, waiting)
 
-    def _give_up_unless_fewer(self, waiting: int) -> None:
+    def _abort_unless_progress(self, waiting: int) -> None:
         if self.transport is not None and self.transport.get_write_buffer_size() >= waiting:
             self.transport.abort()
         else:
-            self._look_again()
+            self._watch_writing()
 
     def handle_error(
         self,
@@ -157,7 +160,7 @@ class _Protocol(RequestHandler):
     ) -> web.StreamResponse:
         """aiohttp answers with HTML or plain text here, and logs a traceback for every malformed request."""
         request_id = secrets.token_hex(8)
-        REQUEST.set(request_id)
+        REQUEST_ID.set(request_id)
         if status >= 500:
             self.log_exception("a request from %s failed outside the application", request.remote, exc_info=exc)
         if request.writer.output_size > 0:
@@ -165,27 +168,75 @@ class _Protocol(RequestHandler):
         line = (message or "").partition("\n")[0].strip(" :")
         detail = f"the request is not well-formed HTTP: {line[:200]!a}" if status < 500 else "the server failed"
         response = problem_answer(ProblemError(status, detail), request_id)
-        dress(response.headers, request_id)
+        add_common_headers(response.headers, request_id)
         response.force_close()
         return response
 
 
-class _Server(web.Server):
+class _LimitedServer(web.Server):
     """A server whose connections are `_Protocol`s."""
 
-    places: Places
+    limits: ConnectionLimits
 
     def __call__(self) -> RequestHandler:
-        return _Protocol(self.places, self, loop=self._loop, **self._kwargs)
+        return _Protocol(self.limits, self, loop=self._loop, **self._kwargs)
 
 
-class _Runner(web.AppRunner):
-    """A runner whose server is a `_Server`."""
+class _LimitedRunner(web.AppRunner):
+    """A runner whose server is a `_LimitedServer`."""
 
     __slots__ = ()
 
     async def _make_server(self) -> web.Server:
-        made = await super()._make_server()
-        server = _Server(made.request_handler, request_factory=made.request_factory, loop=made._loop, **made._kwargs)  # noqa: SLF001 - aiohttp has no other place to say which protocol a server speaks
-        server.places = Places(self.app[EDGE].clients, room())
+        base = await super()._make_server()
+        # aiohttp has no other place to say which protocol a server uses
+        options = {"loop": base._loop, **base._kwargs}  # noqa: SLF001
+        server = _LimitedServer(base.request_handler, request_factory=base.request_factory, **options)
+        server.limits = ConnectionLimits(self.app[CONTEXT].clients, room())
         return server
+
+
+_LOOK_SECONDS = 0.02
+
+CLIENT_SECONDS = 0.2
+"""What clients get, once the server ends, to send the rest of a request or to take the rest of a stream."""
+
+log = logging.getLogger(__name__)
+
+
+async def drain(server: web.AppRunner, seconds: float, hurry: asyncio.Event, close_seconds: float) -> None:
+    """Close the port, end the streams, and wait until nothing is under way, at most so many seconds, or until
+    `hurry`. Open connections are still answered, each for the last time: `/readyz` with 503. A slow client is given
+    CLIENT_SECONDS."""
+    context, broadcaster = server.app[CONTEXT], server.app[BROADCASTER]
+    context.draining = True
+    for site in list(server.sites):
+        await site.stop()
+    broadcaster.close()
+    cutting = asyncio.get_running_loop().time() + CLIENT_SECONDS
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while context.under_way and not hurry.is_set():
+                await asyncio.sleep(_LOOK_SECONDS)
+                if asyncio.get_running_loop().time() >= cutting:
+                    _cut(context.under_way.values())
+    if context.under_way:
+        log.warning("%d requests were not answered within %g s, and are given up", len(context.under_way), seconds)
+    await close(server, close_seconds)
+
+
+def _cut(requests: Iterable[web.Request]) -> None:
+    """Abort connections that wait for their client: for the rest of a body, or for a reader that takes nothing."""
+    for request in requests:
+        transport = request.transport
+        if transport is not None and (not request.content.is_eof() or transport.get_write_buffer_size()):
+            transport.abort()
+
+
+async def close(server: web.AppRunner, seconds: float) -> None:
+    """Close the port and all connections, also those with a response under way after so many seconds."""
+    try:
+        await asyncio.wait_for(server.cleanup(), seconds)
+    except TimeoutError:
+        for connection in server.server.connections if server.server else ():
+            connection.force_close()

@@ -1,17 +1,20 @@
-"""Parameter values as people and programs write them in a URL: text in, a normalised value or a refusal out."""
+"""Parsers of query parameter values: text in, a normalised value out, or ValueRefusedError."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from math import inf
+from typing import Any
 
-from parsers.intervals import interval_key
+from parsers.cards.intervals import interval_key
 
 LARGEST = 2**53 - 1  # what a JavaScript client can still count
 MAX_TEXT_BYTES, MAX_TEXT_WORDS = 512, 32
 MAX_VALUE_BYTES = 2_048
+LARGEST_WHOLE = 10**15 - 1
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,400}(?:\.[0-9]{0,400})?|\.[0-9]{1,400}|Infinity)(?:[eE][+-]?[0-9]{1,3})?")
 _WHOLE = re.compile(r"[0-9]{1,15}")
@@ -22,7 +25,7 @@ _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:]{5,8}(?:\.[0-9]{1,9}
 
 
 class ValueRefusedError(ValueError):
-    """A value that cannot be read. `code` is for programs; the message says what would be right."""
+    """A value that cannot be parsed. `code` is for programs; the message says what would be right."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -30,8 +33,20 @@ class ValueRefusedError(ValueError):
 
 
 def shown(value: str) -> str:
-    """A stranger's value as a message may carry it: quoted, control characters escaped, at most 60 characters."""
+    """A stranger's value for a message: quoted, control characters escaped, at most 60 characters."""
     return ascii(value) if len(value) <= 60 else f"{value[:60]!a}... ({len(value):,} characters)"
+
+
+def json_texts(value: Any) -> Iterator[str]:
+    """A JSON value, or each of a list, as it would be in a query string; null counts as absent. Whole numbers may come
+    as `10.0`: the `Value` of Protocol Buffers has no integers."""
+    for one in value if isinstance(value, list) else (value,):
+        if isinstance(one, bool):
+            yield str(one).lower()
+        elif isinstance(one, float) and one.is_integer():
+            yield str(int(one))
+        elif one is not None:
+            yield str(one)
 
 
 def words(value: str) -> str:
@@ -60,7 +75,7 @@ def tag(value: str) -> str:
 
 
 def owner(value: str) -> str:
-    """An address as it is stored: those of EVM chains in lower case, without the checksum of ERC-55."""
+    """An address as it is stored: those of EVM chains in lower case, without the ERC-55 checksum."""
     value = text(value)
     return value.lower() if _ACCOUNT.fullmatch(value) else value
 
@@ -72,7 +87,7 @@ def interval(value: str) -> str:
 
 def domain(value: str) -> str:
     """A domain name as lower-case A-labels."""
-    from parsers.locator import a_label  # idna, which only this parameter needs
+    from parsers.pointers.locator import a_label  # idna, which only this parameter needs
 
     if (name := a_label(value.strip())) is None:
         raise ValueRefusedError("not-a-domain", f"{shown(value)} is not a domain name")
@@ -94,7 +109,7 @@ def height(value: str) -> int:
 
 
 def whole(value: str) -> int:
-    """A whole number from 0 on, taken literally."""
+    """A whole number from 0 to 999,999,999,999,999."""
     value = value.strip()
     if not _WHOLE.fullmatch(value):
         raise ValueRefusedError("not-a-whole-number", f"{shown(value)} is not a whole number from 0 to 999999999999999")

@@ -1,4 +1,4 @@
-"""`a2b check`: what a card, an MCP config or a price list is worth, before paying to publish it."""
+"""`a2b check`: find the errors of a card, an MCP config or a price list before paying to publish it."""
 
 from __future__ import annotations
 
@@ -8,46 +8,47 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overlay.commands.options import add_json, add_url, command
-from overlay.commands.search import card, one
+from overlay.commands.options import add_json, add_url, ask, command
+from overlay.commands.search import card_lines
 from overlay.commands.show import offer_line
-from overlay.terminal import say, say_json
+from overlay.text.safe_text import on_one_line
+from overlay.text.terminal import say, say_json
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
 
 MAX_BYTES = 2 << 20
-"""Bytes read of a file; cards end at 1 MiB, and a larger one is told so."""
+"""Bytes read of a file: more than the 1 MiB of the largest card, so that a larger one is reported as too large."""
 
 
 def add(commands: Commands) -> None:
-    """The command to run before paying."""
+    """Add `a2b check`."""
     parser = command(
         commands, "check", check,
         "Errors, warnings and a preview of a card, an MCP config or a price list. Exit code 1 when it is invalid.",
     )  # fmt: skip
     parser.add_argument("file", metavar="FILE", help="a JSON file; - for standard input")
-    parser.add_argument("--type", choices=("agent", "tool", "prices"), help="what it is [told by its shape]")
+    parser.add_argument("--type", choices=("agent", "tool", "prices"), help="what it is [by its shape]")
     add_url(parser)
     add_json(parser)
 
 
-def check(asked: Namespace) -> int:
-    """Errors, warnings, preview."""
-    body = _read(asked.file)
-    if asked.url:
-        from overlay.remote import Remote
+def check(args: Namespace) -> int:
+    """Print errors, warnings and a preview."""
+    body = _read(args.file)
+    if args.url:
+        from overlay.client import calls
 
-        found = Remote(asked.url).check(body, asked.type)
+        answer = ask(args.url, calls.check(body, args.type))
     else:
-        from overlay.check import check as examine
+        from overlay.listings.card_check import check as examine
 
-        found = examine(body, asked.type)
-    if asked.json:
-        say_json(found)
+        answer = examine(body, args.type)
+    if args.json:
+        say_json(answer)
     else:
-        _show(found)
-    return 0 if found["ok"] else 1
+        _show(answer)
+    return 0 if answer["ok"] else 1
 
 
 def _read(name: str) -> bytes:
@@ -57,17 +58,17 @@ def _read(name: str) -> bytes:
         return file.read(MAX_BYTES)
 
 
-def _show(found: Mapping[str, Any]) -> None:
-    for word, reasons in (("error", found["errors"]), ("warning", found["warnings"])):
+def _show(answer: Mapping[str, Any]) -> None:
+    for word, reasons in (("error", answer["errors"]), ("warning", answer["warnings"])):
         for reason in reasons:
-            say(f"{word}: {one(reason['pointer'] or '/')}: {one(reason['detail'])}")
-    preview = found["preview"] or {}
+            say(f"{word}: {on_one_line(reason['pointer'] or '/')}: {on_one_line(reason['detail'])}")
+    preview = answer["preview"] or {}
     for shown in preview.get("servers", [preview]):
         if "name" not in shown:
             continue
-        for line in card({"status": "live", "id": "(not published yet)"} | shown):
+        for line in card_lines({"status": "live", "id": "(not published yet)"} | shown):
             say(line)
     if preview.get("type") == "prices":
         for offer in preview.get("offers", ()):
             say(f"offer {offer_line(offer)}")
-    say("valid" if found["ok"] else "invalid")
+    say("valid" if answer["ok"] else "invalid")

@@ -1,4 +1,4 @@
-"""`a2b diagnose`: the publisher's question, step by step."""
+"""`a2b diagnose`: why a transaction is listed or not, step by step."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
-from overlay.commands.options import UsageError, add_json, add_url, command, settings
-from overlay.commands.search import one
-from overlay.terminal import say, say_json
+from overlay.commands.options import UsageError, add_json, add_url, ask, command, settings_of
+from overlay.text.safe_text import on_one_line
+from overlay.text.terminal import say, say_json
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
@@ -20,7 +20,7 @@ MAX_HEX = 4 << 20
 
 
 def add(commands: Commands) -> None:
-    """The publisher's command."""
+    """Add `a2b diagnose`."""
     parser = command(
         commands, "diagnose", diagnose,
         "Why is my transaction listed, or not? Exit code 1 when it lists nothing (--raw: when it would not).",
@@ -32,21 +32,26 @@ def add(commands: Commands) -> None:
     add_json(parser)
 
 
-def diagnose(asked: Namespace) -> int:
-    """Its steps."""
-    if (asked.what is None) == (asked.raw is None):
+def diagnose(args: Namespace) -> int:
+    """Print the steps from the transaction to the listing."""
+    if (args.what is None) == (args.raw is None):
         raise UsageError("give a txid or an outpoint, or --raw")
-    what = _named(asked.what) if asked.what is not None else _bytes(asked.raw)
-    found = _remote(asked.url, what) if asked.url else _local(settings(asked), what)
-    if asked.json:
-        say_json(found)
+    transaction = _transaction_id(args.what) if args.what is not None else _raw_bytes(args.raw)
+    if args.url:
+        from overlay.client import calls
+
+        answer = ask(args.url, calls.diagnose(transaction))
     else:
-        _show(found)
-    return 0 if _is_good(found) else 1
+        answer = _local(settings_of(args), transaction)
+    if args.json:
+        say_json(answer)
+    else:
+        _show(answer)
+    return 0 if _is_listed(answer) else 1
 
 
-def _named(text: str) -> str:
-    from parsers.tx import Outpoint
+def _transaction_id(text: str) -> str:
+    from parsers.bitcoin.tx import Outpoint
 
     try:
         outpoint = Outpoint.parse(text if len(text) != 64 else f"{text}_0")
@@ -57,7 +62,7 @@ def _named(text: str) -> str:
     return str(outpoint)[:64] if len(text) == 64 else str(outpoint)
 
 
-def _bytes(raw: str) -> bytes:
+def _raw_bytes(raw: str) -> bytes:
     if raw.startswith("@"):
         with Path(raw[1:]).open("rb") as file:
             raw = file.read(MAX_HEX + 1).decode("ascii", "replace")
@@ -69,41 +74,34 @@ def _bytes(raw: str) -> bytes:
         raise UsageError("the transaction is not hex") from None
 
 
-def _remote(url: str, asked: str | bytes) -> dict[str, Any]:
-    from overlay.remote import Remote
-
-    remote = Remote(url)
-    found: dict[str, Any] = remote.diagnose(asked) if isinstance(asked, str) else remote.diagnose_raw(asked)
-    return found
-
-
-def _local(told: Settings, asked: str | bytes) -> dict[str, Any]:
-    from overlay.services import cache_loops, open_store
-    from overlay.services import diagnose as answer
+def _local(settings: Settings, transaction: str | bytes) -> dict[str, Any]:
+    from overlay.app import diagnosis
+    from overlay.app.compilation import set_cache_folder
+    from overlay.app.storage import open_store
     from parsers.errors import ParseError
 
-    cache_loops(told)
-    store = open_store(told, make=False)
+    set_cache_folder(settings)
+    store = open_store(settings, create=False)
     try:
-        return answer(told, store, asked)
+        return diagnosis.diagnose(settings, store, transaction)
     except ParseError as error:
         raise UsageError(f"these bytes are no transaction: {error}") from None
     finally:
         store.engine.dispose()
 
 
-def _is_good(found: Mapping[str, Any]) -> bool:
-    if found["where"] == "raw":
-        return any(record["valid"] and record["kind"] != "near-miss" for record in found["records"])
-    return bool(found["listed"])
+def _is_listed(answer: Mapping[str, Any]) -> bool:
+    if answer["where"] == "raw":
+        return any(record["valid"] and record["kind"] != "near-miss" for record in answer["records"])
+    return bool(answer["listed"])
 
 
-def _show(found: Mapping[str, Any]) -> None:
-    for step in found["steps"]:
-        say(f"{'ok ' if step['ok'] else 'NO '} {step['step']:<9} {one(step['detail'])}")
-    for record in found["records"]:
+def _show(answer: Mapping[str, Any]) -> None:
+    for step in answer["steps"]:
+        say(f"{'ok ' if step['ok'] else 'NO '} {step['step']:<9} {on_one_line(step['detail'])}")
+    for record in answer["records"]:
         say(f"{record['kind']}: {record['outcome']}  {record['outpoint'] or '(in no output)'}")
         for reason in record["reasons"]:
-            say(f"    {one(reason['detail'])}")
-    for id_ in found["listed"]:
-        say(f"listed as {one(id_)}")
+            say(f"    {on_one_line(reason['detail'])}")
+    for id_ in answer["listed"]:
+        say(f"listed as {on_one_line(id_)}")

@@ -1,4 +1,4 @@
-"""Options that several commands share, the settings they make, and how a command is added to the parser."""
+"""Options that several commands share, and the settings that they give."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from indexer.settings import KEYS, Settings
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
+
+    from overlay.client.calls import Call
 
     Commands = _SubParsersAction[ArgumentParser]
 
@@ -27,37 +29,46 @@ _FLAGS = {
     ),
     "host": ("ADDRESS", "A2B_HOST: the address to serve on [127.0.0.1]"),
     "limits": ("KIND=REQUESTS/SECONDS...", "A2B_LIMITS: how often one client may ask, or off [read=12000/60 ...]"),
-    "trusted_proxies": ("NETWORK...", "A2B_TRUSTED_PROXIES: proxies whose X-Forwarded-For is believed [none]"),
+    "trusted_proxies": ("NETWORK...", "A2B_TRUSTED_PROXIES: proxies whose X-Forwarded-For is trusted [none]"),
     "log": ("WORDS", "A2B_LOG: text or json, and requests for a line about each [json where there is no terminal]"),
     "fetch_resolve": ("HOST:PORT=IP:PORT...", "A2B_FETCH_RESOLVE: hosts that are fetched from elsewhere [none]"),
     "fetch_ca_file": ("FILE", "A2B_FETCH_CA_FILE: more authorities that fetched hosts may be certified by [none]"),
     "ipfs_gateway": ("URL", "A2B_IPFS_GATEWAY: what ipfs:// cards are fetched through [none]"),
+    "public_url": ("URL", "A2B_PUBLIC_URL: the base of absolute URLs in responses [that of the request]"),
+    "identity_key": ("FILE", "A2B_IDENTITY_KEY: this server's signing keys [DATA/identity.json with SQLite]"),
+    "prices": ("FILE", "A2B_PRICES: prices that pay for requests beyond the limits [none]"),
+    "doors": ("NAMES", "A2B_DOORS: foreign protocols to serve, or off [all]"),
+    "gasp_peers": ("URL...", "A2B_GASP_PEERS: BSV overlays whose outputs are pulled [none]"),
+    "submit_broadcast": ("on|off", "A2B_SUBMIT_BROADCAST: send submitted transactions to the node [off]"),
     "change_blocks": ("BLOCKS", "A2B_CHANGE_BLOCKS: how long changed prices are a warning, 0 for never [1008]"),
     "rates": ("BASE=URL...", "A2B_RATES: feeds of exchange rates, the preferred first [none]"),
-    "rates_every": ("SECONDS", "A2B_RATES_EVERY: between two looks at these feeds [60]"),
+    "rates_every": ("SECONDS", "A2B_RATES_EVERY: between two fetches of these feeds [60]"),
     "rates_max_age": ("SECONDS", "A2B_RATES_MAX_AGE: after which a quote is too old to be used [3600]"),
-    "metrics": ("ADDRESS:PORT", "A2B_METRICS: where to tell metrics and health, /metrics /healthz /readyz [nowhere]"),
+    "metrics": ("ADDRESS:PORT", "A2B_METRICS: where to serve /metrics, /healthz and /readyz [nowhere]"),
     "port": ("NUMBER", "A2B_PORT: the port to serve on, 0 for any that is free [8080]"),
 }
 
 
 class UsageError(Exception):
-    """A command line that cannot be meant: the message says what would be right."""
+    """A command line that is wrong: the message says what would be right."""
 
 
 def command(
-    commands: Commands, name: str, run: Callable[[Namespace], int], purpose: str, *flags: str, more: str = ""
-) -> ArgumentParser:
-    """Add a command: `run` does it and gives the exit code, `purpose` is its help, `flags` the settings it uses."""
+    commands: Commands, name: str, run: Callable[[Namespace], int], purpose: str, *flags: str, more: str = "",
+    settings_file: bool = True,
+) -> ArgumentParser:  # fmt: skip
+    """Add a command: `run` does it and gives the exit code, `purpose` is its help, `flags` the settings it uses.
+    Without `settings_file`, `--config` is left to the command."""
     summary = purpose.partition(". ")[0].rstrip(".")
     parser = commands.add_parser(name, help=summary, description=f"{purpose} {more}".strip(), allow_abbrev=False)
     parser.set_defaults(run=run)
     if flags:
         group = parser.add_argument_group("settings (flags win over the environment, and that over the file)")
-        group.add_argument("--config", metavar="FILE", type=Path, help="a TOML file of settings")
+        if settings_file:
+            group.add_argument("--config", metavar="FILE", type=Path, help="a TOML file of settings")
         for flag in flags:
-            metavar, told = _FLAGS[flag]
-            group.add_argument(f"--{flag.replace('_', '-')}", metavar=metavar, help=told)
+            metavar, text = _FLAGS[flag]
+            group.add_argument(f"--{flag.replace('_', '-')}", metavar=metavar, help=text)
     return parser
 
 
@@ -66,12 +77,20 @@ def add_url(parser: ArgumentParser) -> None:
     parser.add_argument("--url", help="ask the overlay running there instead of the local data")
 
 
+def ask(url: str, call: Call[Any]) -> Any:
+    """The answer of the overlay at a URL to a call, as JSON. Raises ClientError."""
+    from overlay.client import OverlayClient
+
+    with OverlayClient(url) as client:
+        return client.ask(call)
+
+
 def add_json(parser: ArgumentParser) -> None:
     """The option to print JSON."""
     parser.add_argument("--json", action="store_true", help="print JSON, as the HTTP API answers")
 
 
-def settings(asked: Namespace) -> Settings:
+def settings_of(args: Namespace) -> Settings:
     """The settings of this process. Raises SettingsError."""
-    flags = {name: getattr(asked, name, None) for name in KEYS}
-    return Settings.load(flags, os.environ, asked.config)
+    flags = {name: getattr(args, name, None) for name in KEYS}
+    return Settings.load(flags, os.environ, args.config)

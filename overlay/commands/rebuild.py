@@ -1,4 +1,4 @@
-"""`a2b rebuild`: the index anew from the store."""
+"""`a2b rebuild`: rebuild the search index from the database."""
 
 from __future__ import annotations
 
@@ -6,37 +6,61 @@ from argparse import Namespace
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from overlay.commands.options import command, settings
-from overlay.terminal import counting, say
+from overlay.commands.options import command, settings_of
+from overlay.text.terminal import progress_of, say
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
 
 
 def add(commands: Commands) -> None:
-    """The command for an index that is lost, or of another kind."""
-    command(
-        commands, "rebuild", rebuild, "Make the search index anew from the database.", "data", "database", "search",
-        more="The one before answers until then, also where it is being served.",
+    """Add `a2b rebuild`."""
+    parser = command(
+        commands, "rebuild", rebuild, "Rebuild the search index from the database.", "data", "database", "search",
+        more="The old index answers until then, also in processes that serve it.",
+    )  # fmt: skip
+    parser.add_argument(
+        "--anchors", action="store_true",
+        help="instead: compute the anchors of all blocks (BRC-136) again, while no indexer runs",
     )  # fmt: skip
 
 
-def rebuild(asked: Namespace) -> int:
-    """All registrations, in batches."""
-    from overlay.feed import Feed
-    from overlay.services import open_duplicates, open_index, open_store, writing_index
+def rebuild(args: Namespace) -> int:
+    """Rebuild beside the index that is in use, and then replace it."""
+    if args.anchors:
+        return _rebuild_anchors(args)
+    from overlay.app.storage import index_write_errors, open_duplicates, open_index, open_store
+    from overlay.projection.projector import IndexProjector
 
-    told = settings(asked)
-    store = open_store(told, make=False)
+    settings = settings_of(args)
+    store = open_store(settings, create=False)
     try:
         with (
-            writing_index(told),
-            closing(open_index(told, make=True)) as engine,
-            closing(open_duplicates(told)) as duplicates,
-            counting("rebuilding the index", "registrations") as tell,
+            index_write_errors(settings),
+            closing(open_index(settings, create=True)) as engine,
+            closing(open_duplicates(settings)) as duplicates,
+            progress_of("rebuilding the index", "registrations") as progress,
         ):
-            total = Feed(store, engine, duplicates).rebuild(tell)
+            total = IndexProjector(store, engine, duplicates).rebuild(progress)
     finally:
         store.engine.dispose()
-    say(f"indexed {total:,} registrations into {told.shown()['search']}")
+    say(f"indexed {total:,} registrations into {settings.shown()['search']}")
+    return 0
+
+
+def _rebuild_anchors(args: Namespace) -> int:
+    from indexer.store import Writer
+    from overlay.app.storage import open_store
+    from overlay.text.safe_text import on_one_line
+
+    store = open_store(settings_of(args), create=False)
+    try:
+        with closing(Writer(store.engine)) as writer:
+            for chain in sorted(store.chains()):
+                writer.rebuild_anchors(chain)
+                newest = store.topic_anchors.newest(chain)
+                if newest is not None:
+                    say(f"{on_one_line(chain)}: block {newest.height:,}, anchor {newest.tac[::-1].hex()}")
+    finally:
+        store.engine.dispose()
     return 0

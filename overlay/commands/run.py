@@ -10,150 +10,154 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from indexer.settings import Settings
-from overlay.commands.options import UsageError, command, settings
-from overlay.logs import count_lines, log_lines
-from overlay.services import compiled_before, make_data, version
-from overlay.terminal import is_terminal, say
+from overlay.app.compilation import is_compiled
+from overlay.app.logs import count_warnings, set_up_logging
+from overlay.app.storage import make_data_folder
+from overlay.app.version import version
+from overlay.commands.options import UsageError, command, settings_of
+from overlay.text.terminal import is_terminal, say
 
 if TYPE_CHECKING:
+    from overlay.api.counters import Counters
+    from overlay.app.composition import AppContext
+    from overlay.app.workers import Workers
     from overlay.commands.options import Commands
-    from overlay.counters import Counters
-    from overlay.workers import Workers
 
 NODE = "A2B_CHAINS='bsv=http://USER:PASSWORD@127.0.0.1:8332' a2b up"
 
-MOST_WORKERS = 64
+MAX_WORKERS = 64
 
 
 def add(commands: Commands) -> None:
-    """The three commands that go on until they are told to stop."""
+    """Add the three commands that run until a signal."""
     command(
         commands, "up", up, "Follow the configured chains and serve, in one process.",
         "data", "database", "search", "chains", "from_height", "host", "port", "limits", "log", "trusted_proxies",
         "fetch_resolve", "fetch_ca_file", "ipfs_gateway", "change_blocks", "rates", "rates_every", "rates_max_age",
+        "public_url", "identity_key", "prices", "doors", "gasp_peers", "submit_broadcast",
         more="With nothing configured: the packaged sample blocks, SQLite and an index in ./a2b-data, on "
         f"127.0.0.1:8080. To follow a node: {NODE}",
     )  # fmt: skip
     command(
         commands, "index", index, "Follow the configured chains; serve nothing.",
         "data", "database", "chains", "from_height", "metrics", "log", "fetch_resolve", "fetch_ca_file", "ipfs_gateway",
-        "rates", "rates_every", "rates_max_age",
+        "rates", "rates_every", "rates_max_age", "gasp_peers", "submit_broadcast",
     )  # fmt: skip
     parser = command(
         commands, "serve", serve, "Serve what `a2b index` writes, also while it does; follow nothing.",
         "data", "database", "database_read", "search", "host", "port", "limits", "log", "trusted_proxies",
-        "change_blocks",
+        "change_blocks", "public_url", "identity_key", "prices", "doors",
     )  # fmt: skip
     parser.add_argument("--workers", metavar="N", type=int, default=1, help="processes that serve [1]")
 
 
-def up(asked: Namespace) -> int:
+def up(args: Namespace) -> int:
     """Follow and serve."""
-    return _run(settings(asked), follow=True, serve=True)
+    return _run(settings_of(args), follow=True, serve=True)
 
 
-def index(asked: Namespace) -> int:
+def index(args: Namespace) -> int:
     """Follow only."""
-    return _run(settings(asked), follow=True, serve=False)
+    return _run(settings_of(args), follow=True, serve=False)
 
 
-def serve(asked: Namespace) -> int:
+def serve(args: Namespace) -> int:
     """Serve only."""
-    told = settings(asked)
-    if not 1 <= asked.workers <= MOST_WORKERS:
-        raise UsageError(f"--workers is {asked.workers}, and must be from 1 to {MOST_WORKERS}")
-    if asked.workers > 1 and told.port == 0:
+    settings = settings_of(args)
+    if not 1 <= args.workers <= MAX_WORKERS:
+        raise UsageError(f"--workers is {args.workers}, and must be from 1 to {MAX_WORKERS}")
+    if args.workers > 1 and settings.port == 0:
         raise UsageError("several workers share one port: give --port a number")
-    return _run(told, follow=False, serve=True, workers=asked.workers)
+    return _run(settings, follow=False, serve=True, workers=args.workers)
 
 
-def _run(told: Settings, *, follow: bool, serve: bool, workers: int = 1) -> int:
+def _run(settings: Settings, *, follow: bool, serve: bool, workers: int = 1) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _leave)
-    for line in _plan(told, follow=follow, serve=serve):
+        signal.signal(number, _exit)
+    for line in _summary(settings, follow=follow, serve=serve):
         say(line)
-    make_data(told)
+    make_data_folder(settings)
     sys.stdout.flush()
-    as_json = "json" in told.log or ("text" not in told.log and not is_terminal())
-    log_lines(as_json=as_json)
-    from overlay.counters import Counters
-    from overlay.workers import Workers, refuse_taken
+    as_json = "json" in settings.log or ("text" not in settings.log and not is_terminal())
+    set_up_logging(as_json=as_json)
+    from overlay.api.counters import Counters
+    from overlay.app.workers import Workers, check_address_free
 
     if workers > 1:
-        refuse_taken(told.host, told.port)
+        check_address_free(settings.host, settings.port)
     counters = Counters(workers)
     group = Workers(workers)
     counters.take(group.number)
-    count_lines(counters)
+    count_warnings(counters)
     try:
-        _work(told, group, counters, follow=follow, serve=serve)
+        _work(settings, group, counters, follow=follow, serve=serve)
     finally:
         group.stop()
     return 0
 
 
-def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
-    """A signal while everything is still being imported: nothing has begun, so nothing is left to end."""
+def _exit(_number: int, _frame: FrameType | None) -> NoReturn:
+    """A signal while modules are imported: nothing is open yet."""
     raise SystemExit(0)
 
 
-def _plan(told: Settings, *, follow: bool, serve: bool) -> list[str]:
-    shown = told.shown()
+def _summary(settings: Settings, *, follow: bool, serve: bool) -> list[str]:
+    """What is about to run, printed before anything slow is imported."""
+    shown = settings.shown()
     lines = [f"a2b {version()}"]
-    if follow and told.sample:
-        lines.append(f"follows   the packaged sample blocks, as chain {told.chains[0].name!r} (nothing is configured)")
+    if follow and settings.sample:
+        name = settings.chains[0].name
+        lines.append(f"follows   the packaged sample blocks, as chain {name!r} (nothing is configured)")
     elif follow:
-        lines += [f"follows   {chain.shown}" for chain in told.chains]
+        lines += [f"follows   {chain.shown}" for chain in settings.chains]
     if follow:
-        lines += [f"rates     {feed.shown}" for feed in told.rates]
+        lines += [f"rates     {feed.shown}" for feed in settings.rates]
     lines.append(f"stores    {shown['database']}" + (f", index {shown['search']}" if serve else ""))
     if serve:
-        lines.append(f"serves    http://{told.host}:{told.port}" if told.port else "serves    a free port")
-    if follow and told.sample:
+        lines.append(f"serves    http://{settings.host}:{settings.port}" if settings.port else "serves    a free port")
+    if follow and settings.sample:
         lines.append(f"to follow your own node: {NODE}")
     return lines
 
 
-def _work(told: Settings, group: Workers, counters: Counters, *, follow: bool, serve: bool) -> None:
+def _work(settings: Settings, group: Workers, counters: Counters, *, follow: bool, serve: bool) -> None:
     import asyncio
 
-    from indexer.chains import Sparse
-    from overlay.runner import Runner
-    from overlay.services import build
+    from overlay.app.composition import build
+    from overlay.app.runner import Runner
 
-    house = build(told, follow=follow, serve=serve)
-    if any(not isinstance(chain, Sparse) for chain in house.chains) and not compiled_before():
-        say("reading blocks is compiled at the first start: some ten seconds, once")
-        sys.stdout.flush()
+    context = build(settings, follow=follow, serve=serve, counters=counters)
+    _announce_compilation(context)
     try:
-        said = _serving if group.is_first else _nothing
+        on_serving = partial(_announce, "serving on {}") if group.is_first else _ignore
         runner = Runner(
-            house, said, share_port=group.is_shared, counters=counters, ending=group.tell, leaving=group.stop
-        )
+            context, on_serving, share_port=group.is_shared, on_signal=group.terminate, on_exit=group.stop
+        )  # fmt: skip
         if group.is_shared:
-            runner.also(group.watch)
-        if not serve and told.metrics is not None:
-            from overlay.api.watching import watch
+            runner.add_loop(group.watch)
+        if not serve and settings.metrics is not None:
+            from overlay.app.metrics_server import serve_metrics
 
-            runner.also(partial(watch, told.metrics, runner.watched(), _telling))
-        if follow and is_terminal() and "json" not in told.log:
-            from overlay.bars import Bars
+            announce = partial(_announce, "metrics on {}/metrics")
+            runner.add_loop(partial(serve_metrics, settings.metrics, context.process_info(), announce))
+        if follow and is_terminal() and "json" not in settings.log:
+            from overlay.app.progress_bars import ProgressBars
 
-            runner.also(Bars(runner.standing.progress).show)
+            runner.add_loop(ProgressBars(context.status.progress).show)
         asyncio.run(runner.run())
     finally:
-        house.close()
+        context.close()
 
 
-def _nothing(_url: str) -> None:
-    """The first process has said it."""
+def _announce_compilation(context: AppContext) -> None:
+    if any(not chain.sparse for chain in context.chains) and not is_compiled():
+        _announce("compiling the block reader, once: listings can be found in about ten seconds")
 
 
-def _telling(url: str) -> None:
-    say(f"metrics on {url}/metrics")
+def _announce(text: str, url: str = "") -> None:
+    say(text.format(url))
     sys.stdout.flush()
 
 
-def _serving(url: str) -> None:
-    say(f"serving on {url}")
-    sys.stdout.flush()
+def _ignore(_url: str) -> None:
+    """The first process of the group has announced the URL."""

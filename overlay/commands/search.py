@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
-from overlay.commands.marked import can_mark, elsewhere, help_lines, inked, marks, pieces
-from overlay.commands.options import add_json, add_url, command, settings
-from overlay.periods import per
-from overlay.terminal import say, say_json
-from overlay.visible import visible
+from overlay.commands.highlighted import can_mark, elsewhere, help_lines, inked, marks, pieces
+from overlay.commands.options import add_json, add_url, ask, command, settings_of
+from overlay.text.interval_words import per
+from overlay.text.safe_text import on_one_line, visible
+from overlay.text.terminal import say, say_json
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
-    from overlay.exchange import Exchange
-    from overlay.index import SearchIndex
+    from overlay.pricing.exchange_rates import ExchangeRates
+    from overlay.projection.search_index import SearchIndex
 
 _FILTERS = (
     # the option, the parameter of the API, what it is, and whether it may be repeated
@@ -30,7 +30,13 @@ _FILTERS = (
     ("--price-currency", "priceCurrency", "CODE", "the currency of --max-price", False),
     ("--tag", "tag", "TAG", "a tag of the listing or of a skill", True),
     ("--chain", "chain", "CHAIN", "a chain by its name or CAIP-2 id", True),
-    ("--sort", "sort", "ORDER", "relevance, price, updated, created or name; --sort=-name reverses", False),
+    (
+        "--sort",
+        "sort",
+        "ORDER",
+        "relevance, price, price_per_day, updated, created or name; --sort=-name reverses",
+        False,
+    ),
     ("--limit", "limit", "NUMBER", "listings to show, at most 100 [20]", False),
 )
 
@@ -49,150 +55,151 @@ def add(commands: Commands) -> None:
         nargs="*",
         help='words to find; none: everything. Also "a phrase", -word, tag:, owner: and skill:',
     )
-    for option, name, metavar, told, many in _FILTERS:
-        told = f"{told}; repeated: any of them" if many else told
-        parser.add_argument(option, dest=f"ask_{name}", metavar=metavar, action="append", help=told)
+    for option, name, metavar, text, is_repeatable in _FILTERS:
+        text = f"{text}; repeated: any of them" if is_repeatable else text
+        parser.add_argument(option, dest=f"filter_{name}", metavar=metavar, action="append", help=text)
     add_url(parser)
     add_json(parser)
 
 
-def search(asked: Namespace) -> int:
+def search(args: Namespace) -> int:
     """Ask the local index, or a running overlay."""
-    question = _pairs(asked)
-    if asked.text and not asked.json and can_mark():
-        question.append(("highlight", "true"))
-    if asked.url:
-        from overlay.remote import Remote
+    parameters = _parameters(args)
+    if args.text and not args.json and can_mark():
+        parameters.append(("highlight", "true"))
+    if args.url:
+        from overlay.client import calls
 
-        found = Remote(asked.url).search(question)
+        page = ask(args.url, calls.search_by(parameters))
     else:
-        found = _local(settings(asked), question)
-    if asked.json:
-        say_json(found)
+        page = _local(settings_of(args), parameters)
+    if args.json:
+        say_json(page)
     else:
-        _show(found)
-    return 0 if found.get("items") else 1
+        _show(page)
+    return 0 if page.get("items") else 1
 
 
-def _pairs(asked: Namespace) -> list[tuple[str, str]]:
+def _parameters(args: Namespace) -> list[tuple[str, str]]:
     """The question as the URL parameters that mean the same."""
-    words = [("q", " ".join(asked.text))] if asked.text else []
-    return words + [(name, value) for _, name, *_ in _FILTERS for value in getattr(asked, f"ask_{name}") or ()]
+    words = [("q", " ".join(args.text))] if args.text else []
+    return words + [(name, value) for _, name, *_ in _FILTERS for value in getattr(args, f"filter_{name}") or ()]
 
 
-def _local(told: Settings, asked: list[tuple[str, str]]) -> Any:
-    from overlay.aging import aged_hits, is_due
-    from overlay.api import extras
-    from overlay.api.asked import from_pairs
-    from overlay.api.page import page
-    from overlay.exchange import Exchange
-    from overlay.services import open_index
+def _local(settings: Settings, parameters: list[tuple[str, str]]) -> Any:
+    from overlay.api import search_answer
+    from overlay.api.search_answer import page
+    from overlay.api.search_request import from_pairs
+    from overlay.app.storage import open_index
+    from overlay.listings.recent_changes import aged_hits, is_due
+    from overlay.pricing.exchange_rates import ExchangeRates
 
-    engine = open_index(told, make=False)
+    engine = open_index(settings, create=False)
     try:
-        needs_chains = any(name == "chain" for name, _ in asked)
-        exchange = _exchange(told) if any("rice" in word for pair in asked for word in pair) else Exchange()
-        question = from_pairs(asked, _chains(engine, told) if needs_chains else {}, exchange)
-        rates = exchange.told(question.rates) if question.rates else None
+        needs_chains = any(name == "chain" for name, _ in parameters)
+        exchange = exchange_of(settings) if _needs_rates(parameters) else ExchangeRates()
+        question = from_pairs(parameters, _chains(engine, settings) if needs_chains else {}, exchange)
+        rates = exchange.table_json(question.rates) if question.rates else None
         hits = engine.search(question.query)
         if is_due(hits):
-            hits = aged_hits(hits, _heights(told), told.change_blocks)
-        hits, more = extras.extras(engine, question, hits)
+            hits = aged_hits(hits, _heights(settings), settings.change_blocks)
+        hits, more = search_answer.extras(engine, question, hits)
         return json.loads(bytes(page(question, hits, engine.cursor(), {}, rates, more)))
     finally:
         engine.close()
 
 
-def _exchange(told: Settings) -> Exchange:
-    """The exchange rates in the database, for a question about prices; none where there is no database."""
-    from overlay.exchange import Exchange
-    from overlay.services import MissingError, open_store
+def _needs_rates(parameters: list[tuple[str, str]]) -> bool:
+    """Whether the answer may depend on exchange rates: prices are compared or sorted by."""
+    return any(name in ("maxPrice", "priceCurrency") or (name == "sort" and "price" in value)
+               for name, value in parameters)  # fmt: skip
+
+
+def exchange_of(settings: Settings) -> ExchangeRates:
+    """The exchange rates in the database; none where there is no database."""
+    from overlay.app.storage import MissingError, open_store
+    from overlay.pricing.exchange_rates import ExchangeRates
 
     try:
-        store = open_store(told, make=False)
+        store = open_store(settings, create=False)
     except MissingError:
-        return Exchange()
+        return ExchangeRates()
     from indexer.store.rates import Quotes
 
     try:
-        found = Exchange(Quotes(store.engine).newest)
-        found.look()
-        return found
+        rates = ExchangeRates(Quotes(store.engine).newest)
+        rates.refresh()
+        return rates
     finally:
         store.engine.dispose()
 
 
-def _heights(told: Settings) -> dict[str, int]:
+def _heights(settings: Settings) -> dict[str, int]:
     """The height that each chain is stored up to; none where there is no database."""
-    from overlay.services import MissingError, heights
+    from overlay.app.storage import MissingError, stored_heights
 
     try:
-        return heights(told)
+        return stored_heights(settings)
     except MissingError:
         return {}
 
 
-def _chains(engine: SearchIndex, told: Settings) -> dict[str, str]:
+def _chains(engine: SearchIndex, settings: Settings) -> dict[str, str]:
     """The chains that the index itself knows, by name: asked of it, so that no database is needed."""
-    from overlay.api.params import STATUSES
-    from overlay.query import Query
-    from overlay.services import in_configured_order
+    from overlay.api.parameters import STATUSES
+    from overlay.app.storage import in_configured_order
+    from overlay.search.query import Query
 
     counted = engine.search(Query(statuses=STATUSES, facets=("chain",), limit=1)).facets or {}
-    found = {}
+    caip2_ids = {}
     for name, _ in counted.get("chain", ()):
         hits = engine.search(Query(statuses=STATUSES, chains=(name,), limit=1)).hits
-        found[name] = str(json.loads(hits[0].item)["caip2"])
-    return in_configured_order(told, found)
+        caip2_ids[name] = str(json.loads(hits[0].item)["caip2"])
+    return in_configured_order(settings, caip2_ids)
 
 
-def _show(found: Mapping[str, Any]) -> None:
-    for item in found["items"]:
+def _show(page: Mapping[str, Any]) -> None:
+    for item in page["items"]:
         if marks(item):
             sys.stdout.write("".join(f"{line}\n" for line in _marked_card(item)))
         else:
-            for line in card(item):
+            for line in card_lines(item):
                 say(line)
-    for line in help_lines(found):
+    for line in help_lines(page):
         say(line)
-    for note in found.get("notes", ()):
+    for note in page.get("notes", ()):
         say(f"note: {note['detail']}")
-    more = "more than " if found["totalRelation"] == "gte" else ""
-    shown = f", {len(found['items'])} shown" if len(found["items"]) < found["total"] else ""
-    say(f"{more}{found['total']:,} listing{'' if found['total'] == 1 else 's'}{shown}")
+    more = "more than " if page["totalRelation"] == "gte" else ""
+    shown = f", {len(page['items'])} shown" if len(page["items"]) < page["total"] else ""
+    say(f"{more}{page['total']:,} listing{'' if page['total'] == 1 else 's'}{shown}")
 
 
-def card(item: Mapping[str, Any]) -> list[str]:
+def card_lines(item: Mapping[str, Any]) -> list[str]:
     """A listing in a few lines: each of a stranger's texts on a line of ours."""
-    lines = [f"{one(item['name'], LONGEST_NAME)}{_standing(item)}"]
+    lines = [f"{on_one_line(item['name'], LONGEST_NAME)}{_type_and_status(item)}"]
     if item.get("summary"):
-        lines.append(f"    {one(item['summary'])}")
+        lines.append(f"    {on_one_line(item['summary'])}")
     return [*lines, f"    {item['id']}", ""]
 
 
 def _marked_card(item: Mapping[str, Any]) -> list[str]:
     """The same with what was asked for in bold, and other texts that say it."""
     marked = marks(item)
-    lines = [f"{inked(pieces(item['name'], marked.get('/name', ()), LONGEST_NAME))}{visible(_standing(item))}"]
+    lines = [f"{inked(pieces(item['name'], marked.get('/name', ()), LONGEST_NAME))}{visible(_type_and_status(item))}"]
     if item.get("summary"):
         lines.append(f"    {inked(pieces(item['summary'], marked.get('/summary', ())))}")
     return [*lines, *elsewhere(item), f"    {visible(item['id'])}", ""]
 
 
-def _standing(item: Mapping[str, Any]) -> str:
+def _type_and_status(item: Mapping[str, Any]) -> str:
     status = "" if item["status"] == "live" else f" [{item['status']}]"
     return f"  ({item['type']}){status}{_price(item.get('cheapest'))}"
-
-
-def one(text: object, longest: int | None = None) -> str:
-    """A stranger's text on one line: line feeds and tabs count as spaces; cut to `longest` characters."""
-    line = " ".join(str(text).split())
-    return line if longest is None or len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def _price(cheapest: Mapping[str, Any] | None) -> str:
     if cheapest is None:
         return ""
+    interval = on_one_line(per(cheapest["interval"]))
     worth = cheapest.get("converted")
-    about = f" (about {one(worth['amount'])[:12]} {one(worth['currency'])})" if worth else ""
-    return f"  from {one(cheapest['amount'])} {one(cheapest['currency'])} {one(per(cheapest['interval']))}{about}"
+    about = f" (about {on_one_line(worth['amount'])[:12]} {on_one_line(worth['currency'])})" if worth else ""
+    return f"  from {on_one_line(cheapest['amount'])} {on_one_line(cheapest['currency'])} {interval}{about}"

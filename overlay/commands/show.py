@@ -1,4 +1,4 @@
-"""`a2b show` and `a2b history`: one listing, and how it came to be what it is."""
+"""`a2b show` and `a2b history`: one listing, and its revisions."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
-from overlay.commands.options import add_json, add_url, command, settings
-from overlay.commands.search import one
-from overlay.terminal import say, say_json
+from overlay.commands.options import add_json, add_url, ask, command, settings_of
+from overlay.text.safe_text import on_one_line
+from overlay.text.terminal import say, say_json
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
 
 
 def add(commands: Commands) -> None:
-    """The commands about one listing."""
+    """Add the commands about one listing."""
     for name, run, purpose in (
         ("show", show, "Show one listing. Exit code 1 when there is none."),
         ("history", history, "Show every revision of a listing, newest first. Exit code 1 when there is none."),
@@ -29,61 +29,61 @@ def add(commands: Commands) -> None:
         add_json(parser)
 
 
-def show(asked: Namespace) -> int:
-    """One item."""
-    if asked.url:
-        from overlay.remote import Remote
+def show(args: Namespace) -> int:
+    """Print one listing."""
+    if args.url:
+        from overlay.client import calls
 
-        found = Remote(asked.url).listing(asked.id)
+        answer = ask(args.url, calls.get(args.id))
     else:
-        found = _listing(settings(asked), asked.id)
-    if asked.json:
-        say_json(found)
+        answer = _listing(settings_of(args), args.id)
+    if args.json:
+        say_json(answer)
     else:
-        _show(found)
+        _show(answer)
     return 0
 
 
-def history(asked: Namespace) -> int:
-    """Its revisions."""
-    if asked.url:
-        from overlay.remote import Remote
+def history(args: Namespace) -> int:
+    """Print its revisions."""
+    if args.url:
+        from overlay.client import calls
 
-        found = Remote(asked.url).history(asked.id)
+        answer = ask(args.url, calls.history(args.id))
     else:
-        found = _revisions(settings(asked), asked.id)
-    if asked.json:
-        say_json(found)
+        answer = _revisions(settings_of(args), args.id)
+    if args.json:
+        say_json(answer)
         return 0
-    for drift in found.get("drifts", ()):
-        say(f"{one(drift['since'])}  drifted  served {drift['cardSha256']} instead of the card")
-    for revision in found["revisions"]:
+    for drift in answer.get("drifts", ()):
+        say(f"{on_one_line(drift['since'])}  drifted  served {drift['cardSha256']} instead of the card")
+    for revision in answer["revisions"]:
         for line in _revision(revision):
             say(line)
     return 0
 
 
-def _listing(told: Settings, id_: str) -> dict[str, Any]:
-    from overlay.aging import aged
-    from overlay.api.listing_api import one as listing
-    from overlay.catalogue import Catalogue
-    from overlay.duplicates.status import with_indexed
-    from overlay.services import heights, open_store
+def _listing(settings: Settings, id_: str) -> dict[str, Any]:
+    from overlay.app.storage import open_store, stored_heights
+    from overlay.duplicates.duplicate_status import with_indexed
+    from overlay.listings.lookup import listing
+    from overlay.listings.recent_changes import aged
+    from overlay.listings.repository import ListingRepository
 
-    store = open_store(told, make=False)
+    store = open_store(settings, create=False)
     try:
-        found = aged(listing(Catalogue(store), id_), heights(told), told.change_blocks)
-        return found if "servers" in found else with_indexed(found, _indexed(told, found["id"]))
+        answer = aged(listing(ListingRepository(store), id_), stored_heights(settings), settings.change_blocks)
+        return answer if "servers" in answer else with_indexed(answer, _indexed(settings, answer["id"]))
     finally:
         store.engine.dispose()
 
 
-def _indexed(told: Settings, id_: str) -> bytes | None:
+def _indexed(settings: Settings, id_: str) -> bytes | None:
     """A listing's item as the index holds it, None where there is none."""
-    from overlay.services import MissingError, open_index
+    from overlay.app.storage import MissingError, open_index
 
     try:
-        engine = open_index(told, make=False)
+        engine = open_index(settings, create=False)
     except MissingError:
         return None
     try:
@@ -92,14 +92,14 @@ def _indexed(told: Settings, id_: str) -> bytes | None:
         engine.close()
 
 
-def _revisions(told: Settings, id_: str) -> dict[str, Any]:
-    from overlay.api.listing_api import revisions
-    from overlay.catalogue import Catalogue
-    from overlay.services import open_store
+def _revisions(settings: Settings, id_: str) -> dict[str, Any]:
+    from overlay.app.storage import open_store
+    from overlay.listings.lookup import history
+    from overlay.listings.repository import ListingRepository
 
-    store = open_store(told, make=False)
+    store = open_store(settings, create=False)
     try:
-        return revisions(Catalogue(store), id_)
+        return history(ListingRepository(store), id_)
     finally:
         store.engine.dispose()
 
@@ -113,35 +113,34 @@ _ROWS = (
 
 
 def _show(item: Mapping[str, Any]) -> None:
-    say(f"{one(item.get('name', item['id']))}  ({item['type']})")
+    say(f"{on_one_line(item.get('name', item['id']))}  ({item['type']})")
     if item.get("description"):
-        say(f"  {one(item['description'])}")
+        say(f"  {on_one_line(item['description'])}")
     say(f"  {'id':<10}{item['id']}")
     for title, name in _ROWS:
         if item.get(name) not in (None, ""):
-            say(f"  {title:<10}{one(item[name])}")
+            say(f"  {title:<10}{on_one_line(item[name])}")
     for title, line in _trust(item):
-        say(f"  {title:<10}{one(line)}")
+        say(f"  {title:<10}{on_one_line(line)}")
     if pending := item.get("pending"):
-        say(f"  {'pending':<10}{pending['outpoint'] or 'no longer anywhere'}: {one(pending['summary'])}")
+        say(f"  {'pending':<10}{pending['outpoint'] or 'burned'}: {on_one_line(pending['summary'])}")
     for server in item.get("servers", ()):
         say(f"  {'server':<10}{server}")
     if item.get("command"):
-        say(
-            f"  {'command':<10}{one(' '.join([item['command'], *item.get('args', ())]))}  (a stranger's: read it first)"
-        )
+        command_line = on_one_line(" ".join([item["command"], *item.get("args", ())]))
+        say(f"  {'command':<10}{command_line}  (written by the publisher: read it first)")
     for skill in item.get("skills", ()):
-        say(f"  {'skill':<10}{one(skill['id'])}: {one(skill['name'])}")
+        say(f"  {'skill':<10}{on_one_line(skill['id'])}: {on_one_line(skill['name'])}")
     for offer in item.get("offers", ()):
         say(f"  {'offer':<10}{offer_line(offer)}")
     for warning in item.get("warnings", ()):
-        say(f"  {'warning':<10}{one(warning['pointer'] or '/')}: {one(warning['detail'])}")
+        say(f"  {'warning':<10}{on_one_line(warning['pointer'] or '/')}: {on_one_line(warning['detail'])}")
 
 
 def _trust(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What speaks for a listing and its card besides the place where it is registered."""
+    """What confirms a listing and its card: the domain, and the anchors on chain."""
     if domain := item.get("domain"):
-        when = f", asked at {domain['checkedAt']}" if domain["checkedAt"] else ""
+        when = f", checked at {domain['checkedAt']}" if domain["checkedAt"] else ""
         yield "domain", f"{domain['host']} ({'verified' if domain['verified'] else 'not verified'}{when})"
     if drift := item.get("drift"):
         yield "drifted", f"serves {drift['cardSha256']} since {drift['since']}"
@@ -156,10 +155,12 @@ def _trust(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def offer_line(offer: Mapping[str, Any]) -> str:
-    accepted = f", also takes {one(', '.join(offer['acceptedCurrencies']))}" if offer["acceptedCurrencies"] else ""
-    skills = f", for {one(', '.join(offer['skillIds']))}" if offer["skillIds"] else ""
-    per = one(offer["interval"]) if offer["interval"] else "call"
-    return f"{one(offer['id'])}: {offer['amount']} {one(offer['currency'])} per {per}{accepted}{skills}"
+    accepted = (
+        f", also takes {on_one_line(', '.join(offer['acceptedCurrencies']))}" if offer["acceptedCurrencies"] else ""
+    )
+    skills = f", for {on_one_line(', '.join(offer['skillIds']))}" if offer["skillIds"] else ""
+    per = on_one_line(offer["interval"]) if offer["interval"] else "call"
+    return f"{on_one_line(offer['id'])}: {offer['amount']} {on_one_line(offer['currency'])} per {per}{accepted}{skills}"
 
 
 def _revision(revision: Mapping[str, Any]) -> list[str]:
@@ -167,7 +168,7 @@ def _revision(revision: Mapping[str, Any]) -> list[str]:
     first = f"{height}  {revision['kind']}  {revision['outpoint'] or revision['txid']}"
     lines = [first if revision["valid"] else f"{first}  (does not count)"]
     if revision["reasons"]:
-        lines.append(f"    {one(revision['reasons'][0]['detail'])}")
+        lines.append(f"    {on_one_line(revision['reasons'][0]['detail'])}")
     if revision["owner"]:
-        lines.append(f"    owner {one(revision['owner'])}")
+        lines.append(f"    owner {on_one_line(revision['owner'])}")
     return lines

@@ -1,4 +1,4 @@
-"""`a2b export` and `a2b import`: all facts in a file that others can verify."""
+"""`a2b export` and `a2b import`: all facts in a file that anyone can verify."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from overlay.commands.options import UsageError, command, settings
-from overlay.terminal import counting, say
+from overlay.commands.options import UsageError, command, settings_of
+from overlay.text.terminal import progress_of, say
 
 if TYPE_CHECKING:
-    from indexer.snapshot_import import ChainReport
+    from indexer.snapshot.importer import ChainReport
     from overlay.commands.options import Commands
 
 
 def add(commands: Commands) -> None:
-    """The commands that write and read snapshots."""
+    """Add the commands that write and read snapshots."""
     exporting = command(
         commands, "export", export, "Write a snapshot of the database. The same facts give the same bytes.",
         "data", "database",
@@ -33,23 +33,23 @@ def add(commands: Commands) -> None:
     )  # fmt: skip
     importing.add_argument(
         "--trust", action="store_true",
-        help="believe the file: verify nothing but the state hashes, and import chains without proofs too",
+        help="trust the file: verify nothing but the state hashes, and import chains without proofs too",
     )  # fmt: skip
     for parser in (exporting, importing):
         parser.add_argument("file", metavar="FILE", type=Path, help="JSON lines; compressed when it ends in .gz")
 
 
 def export(args: Namespace) -> int:
-    """All facts, into a file."""
-    from indexer.snapshot import export as write
-    from indexer.snapshot import written
-    from overlay.services import open_store
+    """Write all facts into a file."""
+    from indexer.snapshot.exporter import export as write
+    from indexer.snapshot.exporter import new_file
+    from overlay.app.storage import open_store
 
     if args.file.exists() and not args.file.is_file():
         raise UsageError(f"{args.file} is not a regular file")
-    store = open_store(settings(args), make=False)
+    store = open_store(settings_of(args), create=False)
     try:
-        with counting("exporting", "blocks") as progress, written(args.file) as opened:
+        with progress_of("exporting", "blocks") as progress, new_file(args.file) as opened:
             counts = write(store, opened, progress)
     finally:
         store.engine.dispose()
@@ -61,22 +61,22 @@ def export(args: Namespace) -> int:
 
 
 def import_(args: Namespace) -> int:
-    """All facts, out of a file."""
-    from indexer.snapshot import lines
-    from indexer.snapshot_import import import_snapshot
+    """Read all facts from a file into an empty database."""
+    from indexer.snapshot.exporter import read_lines
+    from indexer.snapshot.importer import import_snapshot
     from indexer.store import Store, Writer, connect
-    from overlay.services import make_data
+    from overlay.app.storage import make_data_folder
 
     if not args.file.is_file():
         raise UsageError(f"{args.file} is not there, or not a regular file")
-    configured = settings(args)
-    make_data(configured)
+    configured = settings_of(args)
+    make_data_folder(configured)
     engine = connect(configured.database, importing=True)
     try:
         writer = Writer(engine)
         try:
-            with counting("importing", "blocks") as progress:
-                report = import_snapshot(lines(args.file), Store(engine), writer, progress, trust=args.trust)
+            with progress_of("importing", "blocks") as progress:
+                report = import_snapshot(read_lines(args.file), Store(engine), writer, progress, trust=args.trust)
         finally:
             writer.close()
     finally:

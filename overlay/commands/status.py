@@ -1,4 +1,4 @@
-"""`a2b status`: where every chain stands."""
+"""`a2b status`: heights, lag and state hash of each chain."""
 
 from __future__ import annotations
 
@@ -7,54 +7,61 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
-from overlay.commands.options import add_json, add_url, command, settings
-from overlay.commands.search import one
-from overlay.terminal import say, say_json
+from overlay.commands.options import add_json, add_url, ask, command, settings_of
+from overlay.text.safe_text import on_one_line
+from overlay.text.terminal import say, say_json
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
 
 
 def add(commands: Commands) -> None:
-    """The operator's command."""
+    """Add `a2b status`."""
     parser = command(
         commands, "status", status, "Heights, lag, counts and state hashes.", "data", "database", "search",
-        more="Without --url: as the local database says, whoever follows the chains.",
+        more="Without --url: from the local database, whichever process follows the chains.",
     )  # fmt: skip
     add_url(parser)
     add_json(parser)
+    parser.add_argument(
+        "--recompute", action="store_true", help="compute state hashes from all registrations, not as stored (no --url)"
+    )
 
 
-def status(asked: Namespace) -> int:
-    """Where everything stands."""
-    if asked.url:
-        from overlay.remote import Remote
+def status(args: Namespace) -> int:
+    """Print the status of the local database, or of a running overlay."""
+    if args.url:
+        from overlay.client import calls
 
-        found = Remote(asked.url).status()
+        answer = ask(args.url, calls.status())
     else:
-        found = _local(settings(asked))
-    if asked.json:
-        say_json(found)
+        answer = _local(settings_of(args), recompute=args.recompute)
+    if args.json:
+        say_json(answer)
     else:
-        _show(found)
+        _show(answer)
     return 0
 
 
-def _local(told: Settings) -> dict[str, Any]:
-    from overlay.services import MissingError, open_index, open_store, version
-    from overlay.standing import Standing
+def _local(settings: Settings, *, recompute: bool) -> dict[str, Any]:
+    from overlay.app.status_service import StatusService
+    from overlay.app.storage import MissingError, open_index, open_store
+    from overlay.app.version import version
 
-    store = open_store(told, make=False)
+    store = open_store(settings, create=False)
     try:
         try:
-            engine = open_index(told, make=False)
+            engine = open_index(settings, create=False)
         except MissingError:
             engine = None
         try:
-            standing = Standing(told, store, engine, version())
-            for progress in standing.progress.values():
-                standing.hash(progress)
-            return standing.status()
+            service = StatusService(settings, store, engine, version())
+            for name in service.progress:
+                if recompute:
+                    service.recompute_state_hash(name)
+                else:
+                    service.update_state_hash(name)
+            return service.status()
         finally:
             if engine is not None:
                 engine.close()
@@ -62,55 +69,55 @@ def _local(told: Settings) -> dict[str, Any]:
         store.engine.dispose()
 
 
-def _show(found: Mapping[str, Any]) -> None:
-    for chain in found["chains"]:
+def _show(answer: Mapping[str, Any]) -> None:
+    for chain in answer["chains"]:
         height = "nothing yet" if chain["height"] is None else f"block {chain['height']:,}"
         lag = f", {chain['lag']:,} behind the tip" if chain.get("lag") is not None else ""
         reorgs = f", {chain['reorgs']} reorgs" if chain.get("reorgs") is not None else ""
-        say(f"{chain['name']}  {one(chain['chain'])}  {chain['state']}: {height}{lag}{reorgs}")
+        say(f"{chain['name']}  {on_one_line(chain['chain'])}  {chain['state']}: {height}{lag}{reorgs}")
         if chain.get("mempool") is not None:
             say(f"    mempool     {chain['mempool']:,} transactions")
         if chain.get("hash"):
             say(f"    block hash  {chain['hash']}")
-        told = found.get("stateHash", {}).get(chain["name"])
-        if told:
+        hashed = answer.get("stateHash", {}).get(chain["name"])
+        if hashed:
             why = "an update is undecided" if chain.get("complete", True) else "not everything was read; see the note"
-            digest = told["hash"] or f"not known: {why}"
-            say(f"    state hash  {digest} (block {told['height']:,})")
+            digest = hashed["hash"] or f"not known: {why}"
+            say(f"    state hash  {digest} (block {hashed['height']:,})")
         if chain.get("error"):
-            say(f"    error       {one(chain['error'])}")
+            say(f"    error       {on_one_line(chain['error'])}")
         if chain.get("note"):
-            say(f"    note        {one(chain['note'])}")
+            say(f"    note        {on_one_line(chain['note'])}")
         if chain.get("caught"):
-            say(f"    refused     {chain['caught']:,} answers of the source that cannot be true")
+            say(f"    refused     {chain['caught']:,} invalid answers of the source")
         for source in chain.get("sources", ()):
-            at = "nothing yet" if source.get("height") is None else f"block {source['height']:,}"
-            why = f": {one(source['error'])}" if source.get("error") else ""
-            say(f"    source      {one(source['source'])}  {source['state']}, {at}{why}")
+            reached = "nothing yet" if source.get("height") is None else f"block {source['height']:,}"
+            why = f": {on_one_line(source['error'])}" if source.get("error") else ""
+            say(f"    source      {on_one_line(source['source'])}  {source['state']}, {reached}{why}")
         for warning in chain.get("warnings", ()):
-            say(f"    warning     {one(warning)}")
-    say("listings: " + ", ".join(f"{count:,} {word}" for word, count in found["listings"].items()))
-    if pointers := [f"{count:,} {word}" for word, count in found.get("pointers", {}).items() if count]:
+            say(f"    warning     {on_one_line(warning)}")
+    say("listings: " + ", ".join(f"{count:,} {word}" for word, count in answer["listings"].items()))
+    if pointers := [f"{count:,} {word}" for word, count in answer.get("pointers", {}).items() if count]:
         say(f"pointed at: {', '.join(pointers)}")
-    for line in _rates(found.get("rates")):
+    for line in _rates(answer.get("rates")):
         say(line)
-    index = found.get("index")
+    index = answer.get("index")
     if index:
-        behind = f", {index['behind']:,} changes behind" if index["behind"] else ""
+        backlog = f", {index['behind']:,} changes behind" if index["behind"] else ""
         renewal = index.get("renewal")
-        anew = f", made anew: {renewal['done']:,} of {renewal['of']:,} registrations" if renewal else ""
-        say(f"index: {index['engine']}, change {index['seq']:,}{behind}{anew}")
+        rebuilding = f", rebuilding: {renewal['done']:,} of {renewal['of']:,} registrations" if renewal else ""
+        say(f"index: {index['engine']}, change {index['seq']:,}{backlog}{rebuilding}")
     else:
         say("index: none")
 
 
-def _rates(told: Mapping[str, Any] | None) -> Iterator[str]:
+def _rates(rates: Mapping[str, Any] | None) -> Iterator[str]:
     """The exchange rates in use, and every feed."""
-    if told is None:
+    if rates is None:
         return
-    usable = told["source"] and told["age"] is not None
-    yield f"rates: {one(told['source'])}, {told['age']:,} s old" if usable else "rates: none that may be used"
-    for feed in told["feeds"]:
-        age = "never believed" if feed["age"] is None else f"{feed['age']:,} s old"
-        why = f": {one(feed['error'])}" if feed.get("error") else ""
-        yield f"    feed        {one(feed['base'])} {one(feed['source'])}  {age}{why}"
+    usable = rates["source"] and rates["age"] is not None
+    yield f"rates: {on_one_line(rates['source'])}, {rates['age']:,} s old" if usable else "rates: none that can be used"
+    for feed in rates["feeds"]:
+        age = "no quote accepted yet" if feed["age"] is None else f"{feed['age']:,} s old"
+        why = f": {on_one_line(feed['error'])}" if feed.get("error") else ""
+        yield f"    feed        {on_one_line(feed['base'])} {on_one_line(feed['source'])}  {age}{why}"

@@ -1,29 +1,34 @@
-"""`a2b verify`: a listing and its proof, checked here and without trusting who tells."""
+"""`a2b verify`: check a listing and its proof without trusting the server."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
-from overlay.commands.options import add_json, add_url, command, settings
-from overlay.commands.search import one
-from overlay.terminal import counting, say, say_json
+from overlay.commands.options import UsageError, add_json, add_url, command, settings_of
+from overlay.text.safe_text import on_one_line
+from overlay.text.terminal import progress_of, say, say_json
 
 if TYPE_CHECKING:
     from overlay.commands.options import Commands
-    from overlay.verifying import Report, Told
-    from overlay.verifying.own import OwnSource
+    from overlay.listings.repository import ListingRepository
+    from overlay.verify import ListingSource, VerificationReport
+    from overlay.verify.anchor_sources import AnchorSource
+    from overlay.verify.completeness import Completeness
+    from overlay.verify.trusted_source import TrustedSource
 
 
 def add(commands: Commands) -> None:
-    """The sceptic's command."""
+    """Add `a2b verify`."""
     parser = command(
         commands, "verify", verify,
         "Check a listing and its proof here, without trusting the server. Exit code 1 when it is not proved.",
         "data", "database", "fetch_resolve", "fetch_ca_file", "ipfs_gateway",
         more="A block counts when headers link it to a packaged checkpoint, or when your own source has it. Whether "
-        "there is a newer revision only a node of your own can say. The domain of the listing is asked.",
+        "there is a newer revision only a node of your own can say. The listing's domain is asked, too.",
     )  # fmt: skip
     parser.add_argument("id", metavar="ID", help="<txid>_<output>, with #<server> for one of several of a tool")
     parser.add_argument(
@@ -34,79 +39,126 @@ def add(commands: Commands) -> None:
         "--chain", metavar="CAIP2", help="the chain to expect it on, such as bsv:mainnet [any main network]"
     )
     parser.add_argument("--offline", action="store_true", help="do not ask the listing's domain")
+    parser.add_argument(
+        "--complete", action="store_true",
+        help="also compare block by block (BRC-136) what was admitted with --against, or else with the local data",
+    )  # fmt: skip
+    parser.add_argument(
+        "--against", metavar="URL", action="append", default=[], help="another overlay to compare with; may be repeated"
+    )
     add_url(parser)
     add_json(parser)
 
 
-def verify(asked: Namespace) -> int:
-    """What is proved, and what is not."""
-    from overlay.verifying.own import open_source
+def verify(args: Namespace) -> int:
+    """Print what is proved, and what is not."""
+    from overlay.verify.trusted_source import open_source
 
-    own = open_source(asked.headers) if asked.headers else None
-    report = _remote(asked, own) if asked.url else _local(settings(asked), asked, own)
-    if asked.json:
+    trusted = open_source(args.headers) if args.headers else None
+    report = _remote(args, trusted) if args.url else _local(settings_of(args), args, trusted)
+    if args.json:
         say_json(report.as_json())
     else:
         _show(report)
     return 1 if report.missing else 0
 
 
-def _remote(asked: Namespace, own: OwnSource | None) -> Report:
-    from overlay.remote import Remote
+def _remote(args: Namespace, trusted: TrustedSource | None) -> VerificationReport:
+    from overlay.client import OverlayClient
+    from overlay.client.listing_source import ClientSource
 
-    return _check(Remote(asked.url, checks_shape=False), asked, asked.chain, own)
+    with ExitStack() as stack:
+        client = stack.enter_context(OverlayClient(args.url))
+        source = ClientSource(lambda call: client.ask(call, is_checked=False))
+        completeness = None
+        if args.complete:
+            own = _remote_anchors(args.url, stack)
+            local = [] if args.against else [_local_anchors(stack.enter_context(_repository(settings_of(args))))]
+            completeness = _completeness(args, stack, own, *local)
+        return _check(source, args, args.chain, trusted, completeness)
 
 
-def _local(told: Settings, asked: Namespace, own: OwnSource | None) -> Report:
-    from overlay.catalogue import Catalogue
-    from overlay.services import open_store
+def _local(settings: Settings, args: Namespace, trusted: TrustedSource | None) -> VerificationReport:
+    from overlay.verify.local_source import LocalSource
 
-    store = open_store(told, make=False)
-    try:
-        source = _Local(Catalogue(store))
+    with ExitStack() as stack:
+        repository = stack.enter_context(_repository(settings))
+        source = LocalSource(repository)
+        completeness = _completeness(args, stack, _local_anchors(repository)) if args.complete else None
         # the user's own settings say which chain is meant, a network for tests too
-        expected = asked.chain or source.listing(asked.id).get("caip2")
-        return _check(source, asked, expected, own)
+        expected = args.chain or source.listing(args.id).get("caip2")
+        return _check(source, args, expected, trusted, completeness)
+
+
+@contextmanager
+def _repository(settings: Settings) -> Iterator[ListingRepository]:
+    from overlay.app.storage import open_store
+    from overlay.listings.repository import ListingRepository
+
+    store = open_store(settings, create=False)
+    try:
+        yield ListingRepository(store)
     finally:
         store.engine.dispose()
 
 
-def _check(source: Told, asked: Namespace, expected: str | None, own: OwnSource | None) -> Report:
-    from overlay import verifying
-    from overlay.verifying.domains import Internet
+def _completeness(args: Namespace, stack: ExitStack, own: AnchorSource, *others: AnchorSource) -> Completeness:
+    from overlay.verify.completeness import Completeness
 
-    hosts = None if asked.offline else Internet(settings(asked))
-    with counting("headers", "checked") as progress:
-        return verifying.verify(source, asked.id, own=own, hosts=hosts, expected=expected, progress=progress)
-
-
-class _Local:
-    """The local store, as a running overlay would answer."""
-
-    def __init__(self, catalogue: Any) -> None:
-        self._catalogue = catalogue
-
-    def listing(self, id_: str) -> Any:
-        from overlay.api.listing_api import one as listing
-
-        return listing(self._catalogue, id_)
-
-    def card(self, id_: str) -> bytes:
-        from overlay.api.listing_api import card_of
-
-        return card_of(self._catalogue, id_)[1]
-
-    def proof(self, id_: str, first: int | None = None) -> Any:
-        from overlay.api.proof_api import answer
-
-        return answer(self._catalogue, id_, first)
+    against = [*(_remote_anchors(url, stack) for url in args.against), *others]
+    if not against:
+        raise UsageError("--complete compares two overlays: name another one with --against URL")
+    return Completeness(own, against)
 
 
-def _show(report: Report) -> None:
-    say(f"{one(report.id)} on {one(report.chain)}")
+def _remote_anchors(url: str, stack: ExitStack) -> AnchorSource:
+    from overlay.client import NotThereError, OverlayClient, RefusedError, calls
+    from overlay.verify.anchor_sources import RemoteAnchors
+    from overlay.verify.server_claim import NotCheckedError
+    from parsers.bitcoin.basm_answers import TOPIC
+
+    client = stack.enter_context(OverlayClient(url))
+
+    def post(path: str, question: Mapping[str, Any]) -> Any:
+        try:
+            return client.ask(calls.anchors(path, question, TOPIC), is_checked=False)
+        except NotThereError:
+            raise NotCheckedError(f"{url} serves no anchors (BRC-136)") from None
+        except RefusedError as error:
+            raise NotCheckedError(f"{url} refuses to answer about anchors: {error}") from None
+
+    return RemoteAnchors(url, post)
+
+
+def _local_anchors(repository: ListingRepository) -> AnchorSource:
+    from overlay.verify.anchor_sources import StoreAnchors
+
+    chain = repository.anchored_chain()
+    if chain is None:
+        raise UsageError("the local data holds no BSV chain to compare with: name another overlay with --against URL")
+    return StoreAnchors(repository, *chain)
+
+
+def _check(
+    source: ListingSource, args: Namespace, expected: str | None, trusted: TrustedSource | None,
+    completeness: Completeness | None,
+) -> VerificationReport:  # fmt: skip
+    from overlay import verify
+    from overlay.verify.domains import Internet
+
+    hosts = None if args.offline else Internet(settings_of(args))
+    with progress_of("headers", "checked") as progress:
+        return verify.verify(
+            source, args.id, trusted=trusted, hosts=hosts, expected=expected, progress=progress,
+            completeness=completeness,
+        )  # fmt: skip
+
+
+def _show(report: VerificationReport) -> None:
+    say(f"{on_one_line(report.id)} on {on_one_line(report.chain)}")
     for step in report.steps:
         say(f"{step.step}: {step.outcome}")
-        say(f"    {one(step.detail)}")
+        say(f"    {on_one_line(step.detail)}")
     if report.not_proved_members:
-        say(f"members not proved: {', '.join(map(one, report.not_proved_members))}")
+        say(f"members not proved: {', '.join(map(on_one_line, report.not_proved_members))}")
     say(f"not proved: {', '.join(report.missing)}" if report.missing else "verified")

@@ -1,10 +1,9 @@
 """Cluster keys of texts: near-identical texts share at least one with high probability. Pure.
 
 MinHash (Broder, On the resemblance and containment of documents, 1997) of the set of words without digits, in eight
-bands of eight rows: texts of Jaccard similarity 0.95 share a band in 99.99 of 100 cases, of 0.9 in 99, of 0.8 in 77, of
-0.5 in 3. Texts that differ in numbers alone share all bands. A text of few words has no band: one word is too much of
-it.
-"""
+bands of eight rows: texts of Jaccard similarity 0.95 share a band with probability 0.9999, of 0.9 with 0.99, of 0.8
+with 0.77, of 0.5 with 0.03. Texts that differ in numbers only share all bands. A text of fewer than `FEWEST_WORDS`
+words has none."""
 
 from __future__ import annotations
 
@@ -23,17 +22,17 @@ _FACTORS = (_FACTORS * (2 * np.arange(1, _BANDS * _ROWS + 1, dtype=np.uint64) + 
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The different words of a text, without those that contain digits."""
+    """The distinct words of a text, without those that contain digits."""
     return frozenset(word for word in words(text) if not has_digit(word))
 
 
-def bands(said: Set[str]) -> list[bytes]:
+def bands(text_words: Set[str]) -> list[bytes]:
     """The cluster keys of a set of words, 64 bytes each; none below `FEWEST_WORDS`."""
-    if len(said) < FEWEST_WORDS:
+    if len(text_words) < FEWEST_WORDS:
         return []
-    hashes = np.frombuffer(b"".join(map(_hash, said)), "<u8").reshape(-1, 1)
+    hashes = np.frombuffer(b"".join(map(_hash, text_words)), "<u8").reshape(-1, 1)
     smallest = (hashes * _FACTORS).min(axis=0)
-    return [smallest[at : at + _ROWS].tobytes() for at in range(0, _BANDS * _ROWS, _ROWS)]
+    return [smallest[start : start + _ROWS].tobytes() for start in range(0, _BANDS * _ROWS, _ROWS)]
 
 
 @lru_cache(maxsize=16_384)

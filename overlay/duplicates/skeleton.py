@@ -1,7 +1,7 @@
-"""How names compare: without case, width, accents, spacing, punctuation, and with look-alike letters folded. Pure.
+"""Skeletons of names: no case, width, accents, spacing and punctuation, and look-alike letters folded. Pure.
 
-The table is the part of Unicode's confusables (UTS 39, version 15) that leads from one letter of another script, or a
-rare Latin one, to an ASCII letter or digit; compatibility folding does the rest (fullwidth and mathematical letters).
+The table is the part of Unicode's confusables (UTS 39, version 15) that maps one letter of another script, or a rare
+Latin one, to an ASCII letter or digit; compatibility folding maps the rest (fullwidth and mathematical letters).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ _TABLE = (
     "yɣʏγуүᶌỿꭚ zᴢꮓ"
 )
 _SMALL = {"κ": "k", "к": "k", "м": "m", "т": "t", "в": "b", "н": "h"}
-"""Small letters that look like small capitals, which Unicode does not name."""
+"""Small letters that look like small capitals, which are missing in Unicode's table."""
 _LETTERS = str.maketrans({other: group[0] for group in _TABLE.split() for other in group[1:]} | _SMALL)
 _SHAPES = str.maketrans({"I": "l", "1": "l", "0": "o", "|": "l"})
-"""ASCII characters that look like another one, in sight of case."""
+"""ASCII characters that look like another one."""
 
 
 def skeletons(name: str) -> set[str]:
-    """What a name is compared by: equal names, and such as look the same, have one in common."""
+    """The skeletons of a name: equal names, and names that look alike, share one."""
     latin = fold(name.translate(_LETTERS))
-    found = {_letters(latin), _letters(latin.translate(_SHAPES))} - {""}
-    return found or {" ".join(name.casefold().split())} - {""}
+    forms = {_letters(latin), _letters(latin.translate(_SHAPES))} - {""}
+    return forms or {" ".join(name.casefold().split())} - {""}
 
 
 def _letters(text: str) -> str:

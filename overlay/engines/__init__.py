@@ -1,8 +1,8 @@
-"""Where search plugs in: one module an engine, chosen by the scheme of `A2B_SEARCH`, imported only then.
+"""Search engines: one module per engine, chosen by the scheme of `A2B_SEARCH` and imported only then.
 
-An engine holds one index, in a folder or a cluster: it stores documents, finds those that a plan and filters ask for,
-and scores them by its own BM25. Planning, the second stage of ranking, suggestions and the promotion of a rebuilt index
-are the same for all (`overlay.index`).
+An engine is one index, in a folder or on a cluster: it stores documents, selects them by plan and filters, and scores
+them by its own BM25. Planning, re-ranking, suggestions and the promotion of a rebuilt index are common to all
+(`overlay.projection.search_index`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from indexer.settings import masked
 
 if TYPE_CHECKING:
-    from overlay.document import Document
-    from overlay.index_versions import Progress
-    from overlay.query import Query
+    from overlay.engines.index_versions import Progress
+    from overlay.search.document import Document
     from overlay.search.planner import QueryPlan
-    from overlay.search.records import LazyRecord, Record
-    from overlay.search.rerank import Scored
+    from overlay.search.query import Matches, Query
     from overlay.search.term_dictionary import TermDictionary
 
 
@@ -33,7 +31,7 @@ class BusyError(EngineError):
 
 
 class UnavailableError(EngineError):
-    """The index is on another machine that does not answer for now: worth another try later."""
+    """The index is on another machine that does not respond; retry later."""
 
 
 class UnknownEngineError(EngineError):
@@ -41,59 +39,36 @@ class UnknownEngineError(EngineError):
 
 
 class Cursor(NamedTuple):
-    """How far an index has read the store's changes: the outbox' epoch and the last sequence number applied."""
+    """How far an index has read the outbox: its epoch and the last sequence number applied."""
 
     epoch: str
     seq: int
 
 
 def is_further(one: Cursor | None, other: Cursor | None) -> bool:
-    """Whether an index has read more of the same changes than another."""
+    """Whether `one` is of the same epoch as `other` and has read more of it."""
     return one is not None and other is not None and one.epoch == other.epoch and one.seq > other.seq
 
 
-class Row(NamedTuple):
-    """A result: its place in the order, its score (0.0 in other orders than relevance), its record, and what stage two
-    computed for it (`rerank.Scored`)."""
-
-    key: tuple[Any, ...]
-    score: float
-    record: Record | LazyRecord
-    scored: Scored | None = None
-
-
-class Matches(NamedTuple):
-    """The results of a search: those between two places of the order, how many there are in all, how many of them hold
-    all words, and for each facet how many results have each value."""
-
-    rows: list[Row]
-    total: int
-    matched: int
-    facets: dict[str, dict[str, int]]
-
-
-NO_MATCHES = Matches([], 0, 0, {})
-
-
 class Engine(Protocol):
-    """One search index: a projection of the store, disposable, with its own cursor. One process writes; others may read
-    the same index and see each commit. Safe to call from several threads."""
+    """One search index: a disposable projection of the store with its own cursor. One process writes; others read the
+    same index and see each commit. Thread-safe."""
 
     def cursor(self) -> Cursor | None:
-        """How far this index has read; None when it is new, cleared or damaged (then it wants a rebuild)."""
+        """How far this index has read; None when it is new, cleared or damaged, and needs a rebuild."""
         ...
 
     def write(self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None) -> None:
-        """Remove all documents of `registrations` (None: of all), add `documents`, and store `cursor`: all or nothing,
-        durably. When it returns, searches see the new state. Raises BusyError and EngineError."""
+        """Remove all documents of `registrations` (None: of all), add `documents`, and store `cursor`, in one durable
+        commit, which searches see when it returns. Raises BusyError, EngineError."""
         ...
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
-        """Find what a plan and the filters of a query ask for, and read the results from place `start` to `stop`."""
+        """Run a plan with the filters of a query; the results from position `start` to `stop` are read."""
         ...
 
     def terms(self) -> TermDictionary:
-        """The words of the listings that a plain search finds."""
+        """The term dictionary of the listings that a plain search finds."""
         ...
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
@@ -106,48 +81,48 @@ class Engine(Protocol):
 
 
 class Versions(Protocol):
-    """The versions of one index: one answers, another may be built beside it. What names a version is the engine's own;
-    equal ones are the same."""
+    """The versions of one index: one is live, another may be built beside it. The type of a version is the engine's
+    own; versions compare by equality."""
 
     def live(self) -> Any:
-        """The one that answers; it may not have been made yet."""
+        """The live version; it may not exist yet."""
         ...
 
     def writing(self, version: Any) -> AbstractContextManager[None]:
-        """While something is committed to the one that answers. Raises BusyError while it is exchanged, or when it is
-        another one by now."""
+        """Hold the lock for a commit to the live version. Raises BusyError while another version is promoted, or when
+        `version` is no longer live."""
         ...
 
     def promoting(self) -> AbstractContextManager[None]:
-        """While nobody commits; waits for who does."""
+        """Exclude commits; waits for those in progress."""
         ...
 
     def rebuilding(self) -> AbstractContextManager[Any]:
-        """Another one, removed in the end if it does not answer. Raises BusyError while another process builds one."""
+        """A new version, removed at the end if it was not promoted. Raises BusyError while another process rebuilds."""
         ...
 
     def promote(self, version: Any) -> None:
-        """Let this one answer from now on, durably. Only while `promoting`."""
+        """Make a version live, durably. Only while `promoting`."""
         ...
 
     def report_progress(self, done: int, of: int) -> None:
-        """Say how far a rebuild has come; only while `rebuilding`."""
+        """Publish the progress of a rebuild; only while `rebuilding`."""
         ...
 
     def progress(self) -> Progress | None:
-        """How far the process has come that rebuilds; None where none does."""
+        """The progress of the process that rebuilds; None without one."""
         ...
 
     def cleanup(self) -> None:
-        """Remove what a killed process was building."""
+        """Remove versions that a killed process left."""
         ...
 
 
 class EngineModule(Protocol):
-    """A module of an engine."""
+    """The interface of an engine's module."""
 
     SLOW: bool
-    """Whether a search takes so long that it is answered in a thread."""
+    """Whether a search takes so long that it needs a thread."""
 
     def open_versions(self, place: str) -> Versions:
         """The versions of the index that a URL names after its scheme. Raises EngineError, OSError."""
@@ -164,7 +139,7 @@ ENGINES = {
     "whoosh": "overlay.engines.whoosh",
     "opensearch": "overlay.engines.opensearch",
 }
-"""The scheme of `A2B_SEARCH` and the module that serves it, imported only when it is chosen."""
+"""The module of each scheme of `A2B_SEARCH`."""
 
 IN_FILES = frozenset(("tantivy", "whoosh"))
 """The schemes whose URLs name a folder."""

@@ -1,10 +1,9 @@
-"""The analyser: text in any script to index terms, the same for listings and for questions.
+"""Text analysis: text in any script to index terms, the same for listings and for queries.
 
 Words are compared after Unicode compatibility folding (NFKD: full-width and ligatures), without accents, vowel points,
-tatweel and invisible characters, case folded. `web_search`, `node.js` and `getDexChart` give their parts and also the
-whole, written together. Han, kana and hangul, written without spaces, give single characters and pairs. The
-forms of an English word meet in a stem (Snowball's English stemmer, after Porter, Program 14(3), 1980), and so do a few
-short forms of the trade and what they stand for (`k8s`, `db`).
+tatweel and invisible characters, case folded. `web_search`, `node.js` and `getDexChart` yield their parts and also the
+joined whole. Han, kana and hangul, written without spaces, yield single characters and pairs. English words are stemmed
+(Snowball's English stemmer, after Porter, Program 14(3), 1980), and a few abbreviations are expanded (`k8s`, `db`).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import NamedTuple
 
 from Stemmer import Stemmer
 
-MAX_WORD = 64  # characters; longer words are cut, on both sides alike
+MAX_WORD = 64  # characters; longer words are truncated, in listings and queries alike
 MAX_PARTS = 8  # a compound of more parts is a sentence or an id, not a name
 
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3040-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e"
@@ -52,7 +51,7 @@ _SPECIAL = str.maketrans(
 
 
 class Compound(NamedTuple):
-    """A word of a question: as typed, its parts, and (if it has several) the whole written together, all folded."""
+    """A word of a query: as typed, its parts, and (if there are two or more) the parts joined, all folded."""
 
     written: str
     parts: tuple[str, ...]
@@ -60,9 +59,9 @@ class Compound(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """The index terms of a text. `terms` are in order, one a position: the stems of words, single CJK characters.
-    `pairs` (of neighbouring CJK characters) and `wholes` (compounds written together) have no position. `surfaces` are
-    all of them before stemming, as they are completed and corrected."""
+    """The index terms of a text. `terms` are in order, one per position: the stems of words, single CJK characters.
+    `pairs` (of neighbouring CJK characters) and `wholes` (joined compounds) have no position. `surfaces` are all of
+    them before stemming: the words that completions and corrections propose."""
 
     terms: tuple[str, ...]
     pairs: tuple[str, ...]
@@ -70,8 +69,8 @@ class Tokens(NamedTuple):
     surfaces: tuple[str, ...]
 
     def sequences(self) -> list[str]:
-        """The terms in order, separated by spaces, as phrases are compared; after it each compound written together.
-        Empty for a text without words."""
+        """The terms in order, separated by spaces, for phrase search; then each joined compound. Empty for a text
+        without words."""
         return [" ".join(self.terms), *self.wholes] if self.terms else []
 
     @property
@@ -89,11 +88,11 @@ def tokenize(text: str) -> Tokens:
     pairs: list[str] = []
     wholes: list[str] = []
     surfaces: list[str] = []
-    for each in compounds:
-        terms += each.terms
-        pairs += each.pairs
-        wholes += each.wholes
-        surfaces += each.surfaces
+    for tokens in compounds:
+        terms += tokens.terms
+        pairs += tokens.pairs
+        wholes += tokens.wholes
+        surfaces += tokens.surfaces
     return Tokens(tuple(terms), tuple(pairs), tuple(wholes), tuple(surfaces))
 
 
@@ -110,7 +109,7 @@ def _tokens_of(compound: str) -> Tokens:
         for part, is_cjk in _parts(segment):
             if is_cjk:
                 characters += part
-                pairs += (part[at : at + 2] for at in range(len(part) - 1))
+                pairs += (part[start : start + 2] for start in range(len(part) - 1))
                 terms += part
             else:
                 parts.append(part)
@@ -126,51 +125,51 @@ def words(text: str) -> Iterator[str]:
 
 def has_digit(word: str) -> bool:
     """Whether a word contains a digit of any script."""
-    return not word.isalpha() and bool(_DIGIT.search(word))
+    return not word.isalpha() and _DIGIT.search(word) is not None
 
 
 def sequences(text: str) -> list[str]:
-    """The terms of a text in order, separated by spaces, as phrases are compared; after it each compound written
-    together. Empty for a text without words."""
+    """The terms of a text in order, separated by spaces, for phrase search; then each joined compound. Empty for a text
+    without words."""
     return tokenize(text).sequences()
 
 
 def query_words(text: str) -> list[Compound]:
-    """The words of a question, in order, each once.
+    """The distinct words of a query, in order.
 
     A CJK run of up to four characters is one word whose parts are its pairs; every pair of a longer one is a word.
     """
-    found: dict[tuple[str, ...], Compound] = {}
+    by_parts: dict[tuple[str, ...], Compound] = {}
     for compound in _compounds(text):
         for word in _query_words_of(compound):
-            found.setdefault(word.parts, word)
-    return list(found.values())
+            by_parts.setdefault(word.parts, word)
+    return list(by_parts.values())
 
 
 @lru_cache(maxsize=16_384)
 def _query_words_of(compound: str) -> tuple[Compound, ...]:
     if compound.isascii() and compound.isalpha() and compound.islower():
         return (Compound(compound, (compound[:MAX_WORD],), None),)
-    found: list[Compound] = []
+    compounds: list[Compound] = []
     parts: list[str] = []
     segments = JOINER.split(compound)
     for segment in segments:
         for part, is_cjk in _parts(segment):
             if is_cjk:
-                found += (Compound("".join(grams), grams, None) for grams in _grams(part))
+                compounds += (Compound("".join(grams), grams, None) for grams in _grams(part))
             else:
                 parts.append(part)
     if len(parts) > MAX_PARTS:
-        found += (Compound(part, (part,), None) for part in parts)
+        compounds += (Compound(part, (part,), None) for part in parts)
     elif parts:
         whole = "".join(parts)[:MAX_WORD] if len(parts) > 1 else None
-        found.append(Compound(".".join(segments), tuple(parts), whole))
-    return tuple(found)
+        compounds.append(Compound(".".join(segments), tuple(parts), whole))
+    return tuple(compounds)
 
 
 def allowed_edits(written: str, word: str) -> int:
-    """How many typing errors are corrected in a word, given as typed and folded: 1 from five letters, 2 from nine; none
-    in an id or a ticker.
+    """The number of typing errors that are corrected in a word, which is passed as typed and folded: 1 from five
+    letters, 2 from nine; none in an id or a ticker.
 
     Ids and tickers are: up to six capitals, eight or more hexadecimal digits, more than 24 characters, and CJK. A name
     with fewer digits than letters (`things3`) is corrected by 1, in its letters alone.
@@ -191,7 +190,7 @@ def digits_of(word: str) -> str:
 
 
 def is_correctable(word: str) -> bool:
-    """Whether a typing error may be looked for in a word: it consists of letters of an alphabet, maybe with digits."""
+    """Whether typing errors are corrected in a word: it consists of letters of an alphabet, maybe with digits."""
     return is_spelt(word) or (word.isascii() and word.isalnum() and not word.isdigit())
 
 
@@ -202,39 +201,42 @@ def is_spelt(word: str) -> bool:
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """The form under which those of an English word meet (`integrate`, `integrations`); all others stand for
-    themselves, and so do those of up to three letters."""
-    known = _KNOWN.get(word)
-    if known is not None:
-        return known
+    """The stem of an English word (`integrate`, `integrations`: `integr`). Other words, and those of up to three
+    letters, are returned unchanged."""
+    fixed = _FIXED_STEMS.get(word)
+    if fixed is not None:
+        return fixed
     return _STEMMER.stemWord(word) if len(word) > 3 and word.isascii() and word.isalpha() else word
 
 
-_STEMMER = Stemmer("english", 0)  # its own cache is of no use beside ours
-_APART = ("businesses", "conversion", "conversions", "customer", "customers", "general", "generic", "organization",
-          "organizations", "production", "productivity", "transportation", "universal")  # fmt: skip
-"""Words that Snowball brings together with others that mean something else: busy, conversation, custom, generate."""
-_MEANT = {
+_STEMMER = Stemmer("english", 0)  # no cache of its own: ours is enough
+_OVERSTEMMED = ("businesses", "conversion", "conversions", "customer", "customers", "general", "generic",
+                "organization", "organizations", "production", "productivity", "transportation",
+                "universal")  # fmt: skip
+"""Words that Snowball conflates with words of another meaning: busy, conversation, custom, generate."""
+_ABBREVIATIONS = {
     "k8s": "kubernetes", "db": "database", "dbs": "database", "repo": "repository", "repos": "repository",
     "js": "javascript", "img": "image", "docs": "documents", "auth": "authentication", "config": "configuration",
     "configs": "configuration", "postgresql": "postgres", "analysis": "analyze", "analyses": "analyze",
 }  # fmt: skip
-_KNOWN = {word: word.removesuffix("es") if word.endswith("sses") else word.removesuffix("s") for word in _APART}
-_KNOWN["business"] = "business"
-_KNOWN |= {word: _STEMMER.stemWord(meant) for word, meant in _MEANT.items()}
+_FIXED_STEMS = {
+    word: word.removesuffix("es") if word.endswith("sses") else word.removesuffix("s") for word in _OVERSTEMMED
+}
+_FIXED_STEMS["business"] = "business"
+_FIXED_STEMS |= {word: _STEMMER.stemWord(word_in_full) for word, word_in_full in _ABBREVIATIONS.items()}
 
 
 def fold(text: str) -> str:
-    """Text without what does not tell words apart, apart from case, which still has to show the humps of camelCase."""
+    """Text without accents, invisible characters and apostrophes. Case is preserved: camelCase is split later."""
     if text.isascii():
         return text.replace("'", "")
     decomposed = unicodedata.normalize("NFKD", text.translate(_SPECIAL)).translate(_SPECIAL)
-    kept = "".join(filter(_told_apart, decomposed))
-    return unicodedata.normalize("NFC", kept).translate(_DIGITS)
+    letters = "".join(filter(_is_distinctive, decomposed))
+    return unicodedata.normalize("NFC", letters).translate(_DIGITS)
 
 
 @lru_cache(maxsize=8_192)
-def _told_apart(letter: str) -> bool:
+def _is_distinctive(letter: str) -> bool:
     """False for invisible format characters, and for accents and vowel points (by canonical combining class).
 
     Class 8 (kana voicing), 7 and 9 (nukta, virama) and those of Thai and Lao vowels stay: there they change the word.
@@ -246,12 +248,12 @@ def _told_apart(letter: str) -> bool:
 
 
 class _Digits(dict[int, int]):
-    """Decimal digits of every script to ASCII, looked up once each."""
+    """Decimal digits of every script to ASCII, memoised."""
 
     def __missing__(self, code: int) -> int:
         letter = chr(code)
-        self[code] = found = ord(str(unicodedata.decimal(letter))) if letter.isdecimal() else code
-        return found
+        self[code] = digit = ord(str(unicodedata.decimal(letter))) if letter.isdecimal() else code
+        return digit
 
 
 _DIGITS = _Digits()
@@ -263,7 +265,7 @@ def _compounds(text: str) -> list[str]:
 
 
 def compounds_of(folded: str) -> re.Pattern[str]:
-    """What finds the compounds of a folded text."""
+    """The pattern of compounds in a folded text."""
     return _ASCII_COMPOUND if folded.isascii() else _COMPOUND
 
 
@@ -274,7 +276,7 @@ def _parts(segment: str) -> Iterator[tuple[str, bool]]:
 
 
 def pieces(segment: str) -> Iterator[tuple[str, bool]]:
-    """A run of letters and digits cut into words as they stand, and whether each is a run of CJK."""
+    """A run of letters and digits split into words, case unchanged, and whether each is a run of CJK."""
     if not segment.isascii():
         for run in _RUN.split(segment):
             if run:
@@ -287,12 +289,12 @@ def pieces(segment: str) -> Iterator[tuple[str, bool]]:
 
 
 def _is_id(segment: str) -> bool:
-    """True for what only looks like camelCase: base58, base64, hexadecimal."""
+    """True for base58, base64 and hexadecimal, which only look like camelCase."""
     return len(segment) > _LONGEST_CAMEL or (len(segment) >= _SHORTEST_ID and any(map(str.isdigit, segment)))
 
 
 def _grams(run: str) -> list[tuple[str, ...]]:
-    pairs = [run[at : at + 2] for at in range(len(run) - 1)]
+    pairs = [run[start : start + 2] for start in range(len(run) - 1)]
     if not pairs:
         return [(run,)]
     return [tuple(pairs)] if len(pairs) <= 3 else [(pair,) for pair in pairs]

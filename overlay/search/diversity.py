@@ -15,22 +15,23 @@ MOST = 3
 """Results of one owner or domain that stand before others."""
 
 
-def diversified(sources: Sequence[Sequence[int]]) -> list[int]:
-    """The order of results, of each of which the owner and the domain are given as numbers, 0 for none."""
+def diversified(sources: Sequence[Sequence[int]], stop: int) -> list[int]:
+    """The order of results up to place `stop`. Of each the owner and the domain are given as numbers, 0 for none."""
     remaining = list(range(len(sources)))
     order: list[int] = []
-    while remaining:
-        counts: Counter[tuple[int, int]] = Counter()
+    while remaining and len(order) < stop:
+        owners, domains = Counter[int](), Counter[int]()
         first: list[int] = []
         rest: list[int] = []
-        for at in remaining:
-            own = [(kind, source) for kind, source in enumerate(sources[at]) if source]
-            if len(first) < PAGE and all(counts[each] < MOST for each in own):
-                first.append(at)
-                counts.update(own)
+        for index in remaining:
+            owner, domain = sources[index]
+            if len(first) < PAGE and owners[owner] < MOST and domains[domain] < MOST:
+                first.append(index)
+                owners[owner] += owner != 0
+                domains[domain] += domain != 0
             else:
-                rest.append(at)
+                rest.append(index)
         missing = PAGE - len(first)
         order += first + rest[:missing]
         remaining = rest[missing:]
-    return order
+    return order[:stop]

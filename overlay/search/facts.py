@@ -1,4 +1,4 @@
-"""Facts about a document that filters ask for, as exact strings, the same for every engine."""
+"""Filter terms of a document (facts): exact strings such as `chain:bsv`, the same for every engine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from overlay.document import Document
-    from overlay.query import Query
+    from overlay.search.document import Document
+    from overlay.search.query import Query
 
 LISTED = frozenset(("live", "pending"))
 HERE = "=here"
-"""As no chain is named: the view of a search for domains, in which only listings of the same domain and on the same
-chains are hidden as duplicates."""
+"""Not a chain name: the view of a search by domain, which hides as duplicates only listings of the same domain on the
+same chains."""
 FACET_FIELDS = {
     "type": "kind",
     "skillId": "skill",
@@ -23,20 +23,20 @@ FACET_FIELDS = {
     "chain": "chain",
     "status": "status",
 }
-"""The facets of a query and what they count."""
+"""The facets of a query and the fields they count."""
 MOST_VALUES = 50  # of a facet
 MAX_TRIED = 1_000  # values of a facet that an engine counts
-EXACT = 10_000  # the largest total that is told exactly
+EXACT = 10_000  # the largest exact total
 
 
 def is_listed(document: Document) -> bool:
-    """True for what a plain search finds: current, live or pending, and no duplicate of another one that is shown."""
+    """True for what a plain search finds: current, live or pending, and not hidden as a duplicate."""
     return document.until_height is None and document.status in LISTED and "" not in document.hidden_in
 
 
 def is_plain(query: Query) -> bool:
-    """True for a plain search: it asks for the current documents of listings that are live or pending, each of which
-    is found by it just when its duplicates would be."""
+    """True for a plain search: over the current documents of live and pending listings, with none of the filters that
+    turn off the hiding of duplicates."""
     return query.as_of is None and frozenset(query.statuses) == LISTED and collapsed(query) == (_FIRST,)
 
 
@@ -44,10 +44,11 @@ _FIRST, _FIRST_HERE = "first", "first=here"
 
 
 def collapsed(query: Query) -> tuple[str, ...]:
-    """Of duplicates only one is found, which has one of these facts; empty where all are. The one that is shown must
-    meet every filter that the others meet, so it depends on what is asked beside what the card says."""
+    """The facts of which the shown listing of each duplicate group has one; empty where duplicates are not hidden: a
+    filter on something that duplicates differ in must find each of them."""
     whole = (
         query.as_of is not None
+        or query.with_duplicates
         or query.group is not None
         or query.owners
         or query.verified is False
@@ -65,7 +66,7 @@ def collapsed(query: Query) -> tuple[str, ...]:
 
 
 def _first(document: Document) -> Iterator[str]:
-    """The views in which this one is shown."""
+    """The facts of the views in which a document is shown."""
     if "" not in document.hidden_in:
         yield _FIRST
     for chain in (document.chain, *document.also_on):
@@ -85,7 +86,7 @@ def tags(document: Document) -> Iterator[str]:
 
 
 def facets(document: Document) -> dict[str, tuple[str, ...]]:
-    """What is counted, each value once."""
+    """The distinct values of each facet field."""
     skills = [skill.id for skill in document.skills]
     for offer in document.offers:
         skills += offer.skill_ids or ()
@@ -98,17 +99,17 @@ def facets(document: Document) -> dict[str, tuple[str, ...]]:
         "interval": [offer.interval_key for offer in document.offers],
         "tag": [tag.casefold() for tag in tags(document)],
     }
-    return {name: tuple(dict.fromkeys(each)) for name, each in values.items()}
+    return {name: tuple(dict.fromkeys(entries)) for name, entries in values.items()}
 
 
 def facts(document: Document) -> Iterator[str]:
-    """Everything that is filtered by, but for ids, numbers and what offers say together."""
+    """All facts of a document but ids. Numbers, and conditions that one offer must meet together, are not facts."""
     for name, values in facets(document).items():
         for value in values:
             yield f"{name}:{value}"
     if document.caip2 != document.chain:
         yield f"chain:{document.caip2}"
-    # heights are of this chain alone, wherever else a listing is pointed at
+    # heights are of this chain only, even if pointers on other chains name the listing
     yield f"home:{document.chain}"
     if document.caip2 != document.chain:
         yield f"home:{document.caip2}"
@@ -116,6 +117,7 @@ def facts(document: Document) -> Iterator[str]:
     if document.domain:
         yield f"domain:{document.domain}"
     yield "verified" if document.verified else "unverified"
+    yield from document.more_facts
     if document.until_height is None:
         yield "current"
         yield from _first(document)
@@ -128,13 +130,13 @@ _filters = attrgetter("tags", "chains", "domains", "owners", "skills", "currenci
 
 
 def wanted(query: Query) -> Iterator[tuple[str, ...]]:
-    """The facts a query asks for; of each group one must hold. What is asked of offers holds of some offer each, which
-    need not be the same one."""
+    """The facts that a query requires: one of each group. Facts about offers may be met by different offers."""
     if query.kind is not None:
         yield (f"kind:{query.kind}",)
     for name, values in zip(_FILTERS, _filters(query), strict=True):
         if values:
             yield tuple(f"{name}:{value}" for value in values)
+    yield from query.more_facts
     if query.group is not None:
         yield (f"group:{query.group}",)
     if query.verified is not None:
@@ -144,7 +146,7 @@ def wanted(query: Query) -> Iterator[tuple[str, ...]]:
 
 
 def unwanted(query: Query) -> list[str]:
-    """The facts that no listing found may have."""
+    """The facts that a query excludes."""
     operators = query.operators
     if operators is None:
         return []
@@ -153,7 +155,7 @@ def unwanted(query: Query) -> list[str]:
 
 
 def selection(query: Query) -> Iterator[tuple[str, ...]]:
-    """As `wanted`: of what status a document is, and that it is the current one, or of the chain `as_of` is about."""
+    """As `wanted`: the statuses, and current documents only, or those of the chain of `as_of`."""
     yield ("current",) if query.as_of is None else (f"home:{query.height_chain}",)
     if query.statuses:
         yield tuple(f"status:{status}" for status in query.statuses)

@@ -1,32 +1,36 @@
-"""The forward index: what of a listing's text stage two of ranking looks at, as bytes that an index keeps with it.
+"""The forward index: the terms of a listing as the re-ranker reads them, packed into bytes and stored with the
+document.
 
-The terms of a listing lie in three fields (`FIELDS`), in order, as 32-bit numbers; behind them those without a position
-(`analysis.Tokens.extra`). Decoding the candidates of a question is a few numpy calls, however many they are.
+Terms are 32-bit numbers in three fields (`FIELDS`): those with a position in order, then those without one
+(`analysis.Tokens.extra`). All candidates of a query are decoded by a few numpy calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
-from indexer.fetching.domains import registrable
-from overlay.search.analysis import Tokens, tokenize
+from indexer.fetcher.budgets import registrable
+from overlay.search.analysis import Tokens, stem, tokenize
 
 if TYPE_CHECKING:
-    from overlay.document import Document
+    from overlay.search.document import Document
+    from parsers.cards import AgentCard, McpServer
+
+    Texts: TypeAlias = AgentCard | McpServer | Document
 
 FIELDS = ("name", "keywords", "description")
 MAX_TERMS = 4_096
-"""Terms of a field that stage two looks at."""
+"""Terms of a field that the re-ranker reads."""
 GAP = 2
-"""Positions between two texts of a field: their words are no neighbours."""
+"""Positions between two texts of a field, so that their words are not neighbours."""
 
 _HEAD = Struct("<6H???d2I")  # lengths with and without positions, name_is_compound, verified, signed, since, sources
 _HEADS = np.dtype([("sizes", "<u2", 6), ("flags", "?", 3), ("since", "<f8"), ("sources", "<u4", 2)])
@@ -40,47 +44,50 @@ Floats = npt.NDArray[np.float64]
 
 @lru_cache(maxsize=65_536)
 def number(term: str) -> int:
-    """A term as a number; two terms in four billion share one."""
+    """A term as a 32-bit number (CRC-32, never 0)."""
     return crc32(term.encode()) or 1
 
 
-def field_texts(document: Document) -> tuple[list[str], list[str], list[str]]:
-    """The texts of a listing by field."""
-    keywords = list(document.tags)
-    texts = [document.description]
-    for skill in document.skills:
-        keywords += dict.fromkeys((skill.name or skill.id, skill.id))
-        keywords += skill.tags
-        texts += (skill.description, *skill.examples)
-    return [document.name], keywords, [*texts, *document.words]
-
-
 class Analysed(NamedTuple):
-    """The terms of a listing: those of the texts of each field, and all words before stemming, each once."""
+    """The analysed texts of a listing by field, and the distinct words before stemming."""
 
     fields: tuple[list[Tokens], ...]
     surfaces: set[str]
 
     @classmethod
     def of(cls, document: Document) -> Analysed:
-        """Analyse the texts of a listing."""
-        fields = tuple([tokenize(text) for text in texts if text] for texts in field_texts(document))
-        return cls(fields, {surface for texts in fields for tokens in texts for surface in tokens.surfaces})
+        """The analysed texts of a document."""
+        return document.analysed or cls.read(document, document.words)
+
+    @classmethod
+    def read(cls, card: Texts, more: Iterable[str]) -> Analysed:
+        """Analyse the texts of a listing; `more` are texts besides name, description, tags and skills."""
+        keywords = list(card.tags)
+        texts = [card.description]
+        for skill in card.skills:
+            keywords += (skill.name, skill.id) if skill.name and skill.name != skill.id else (skill.id,)
+            keywords += skill.tags
+            texts += (skill.description, *skill.examples)
+        fields = tuple(list(map(tokenize, filter(None, group))) for group in ([card.name], keywords, [*texts, *more]))
+        return cls(fields, set().union(*[tokens.surfaces for texts in fields for tokens in texts]))
 
     def terms(self) -> set[str]:
-        """All index terms, each once."""
-        return {term for field in range(len(FIELDS)) for term in self.field_terms(field)}
+        """The distinct index terms."""
+        return set(map(stem, self.surfaces))
 
-    def field_terms(self, field: int) -> Iterator[str]:
+    def field_terms(self, field: int) -> list[str]:
         """The terms of a field in order, then those without a position."""
-        for tokens in self.fields[field]:
-            yield from tokens.terms
-        for tokens in self.fields[field]:
-            yield from tokens.extra
+        texts = self.fields[field]
+        terms = [term for tokens in texts for term in tokens.terms]
+        return terms + [term for tokens in texts for term in tokens.extra]
+
+    def sequences(self) -> list[str]:
+        """The term sequences of each text for phrase search (`analysis.Tokens.sequences`)."""
+        return [sequence for texts in self.fields for tokens in texts for sequence in tokens.sequences()]
 
 
 def encode(analysed: Analysed, document: Document) -> bytes:
-    """What stage two looks at: the terms, and what static rank is made of."""
+    """The forward index of a document: its terms, and the inputs of static rank and diversity."""
     positioned, extra = [], []
     for texts in analysed.fields:
         numbers: list[int] = []
@@ -89,35 +96,29 @@ def encode(analysed: Analysed, document: Document) -> bytes:
             numbers += map(number, tokens.terms)
         positioned.append(numbers[:MAX_TERMS])
         extra.append([number(term) for tokens in texts for term in tokens.extra][:MAX_TERMS])
-    since = document.said_since
+    since = document.text_since
     head = _HEAD.pack(
         *map(len, positioned), *map(len, extra), _is_compound(analysed.fields[0]), document.verified, document.signed,
         _UNCONFIRMED if since is None else float(since), *_sources(document),
     )  # fmt: skip
-    return head + np.array(list(chain.from_iterable((*positioned, *extra))), "<u4").tobytes()
+    return head + Struct(f"<{sum(map(len, positioned)) + sum(map(len, extra))}I").pack(*chain(*positioned, *extra))
 
 
 def _sources(document: Document) -> tuple[int, int]:
-    """The owner and the registrable domain of a listing as numbers, 0 for none; a domain that is verified is another
-    one than the same without."""
+    """The owner and the registrable domain of a listing as numbers, 0 for none. A verified domain differs from the same
+    domain unverified."""
     owner = number(document.owner) if document.owner else 0
     return owner, number(f"{registrable(document.domain)} {document.verified}") if document.domain else 0
 
 
-def sources(blob: bytes) -> tuple[int, int]:
-    """Who a listing is of (`diversity`)."""
-    owner, domain = _HEAD.unpack_from(blob)[-2:]
-    return owner, domain
-
-
 def _is_compound(name: Sequence[Tokens]) -> bool:
-    """Whether a name is one word with several parts (`Docs2Prompt`), which may be written together."""
+    """Whether a name is one compound (`Docs2Prompt`), which a query may write as one word."""
     return len(name) == 1 and len(name[0].wholes) == 1 and name[0].surfaces[-1] == "".join(name[0].surfaces[:-1])
 
 
-class Hits(NamedTuple):
-    """Where candidates hold terms of a question, a row each: the place of the term among those of the question, the
-    listing, its field, and the position there, -1 without one."""
+class Occurrences(NamedTuple):
+    """The occurrences of query terms in candidates, as columns: the index of the term in the query, the listing, the
+    field, and the position there (-1 without one)."""
 
     term: Ints
     listing: Ints
@@ -126,9 +127,10 @@ class Hits(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The forward indexes of some listings. The `terms` of all lie one after the other, in six sections each (fields
-    with positions, then without) that end at `ends`. The rest are columns by listing: `lengths` (of each field),
-    `name_is_compound`, `verified`, `signed`, `since` (seconds since 1970, negative: unconfirmed)."""
+    """The decoded forward indexes of candidates. `terms` holds all terms, in six sections per listing (fields with
+    positions, then without) that end at `ends`. The rest are columns by listing: `lengths` (of each field),
+    `name_is_compound`, `verified`, `signed`, `since` (seconds since 1970, negative: unconfirmed), `sources` (numbers of
+    owner and domain, for `diversity`)."""
 
     terms: npt.NDArray[np.uint32]
     ends: Ints
@@ -137,26 +139,36 @@ class Candidates(NamedTuple):
     verified: npt.NDArray[np.bool_]
     signed: npt.NDArray[np.bool_]
     since: Floats
+    sources: npt.NDArray[np.uint32]
 
     @classmethod
     def decode(cls, blobs: Sequence[bytes]) -> Candidates:
-        """From what `encode` packed."""
+        """Decode what `encode` returned."""
         heads = np.frombuffer(b"".join([blob[: _HEAD.size] for blob in blobs]), _HEADS)
         sizes = heads["sizes"].astype(np.int64)
         terms = np.frombuffer(b"".join([blob[_HEAD.size :] for blob in blobs]), "<u4")
         flags = heads["flags"]
         return cls(
-            terms, np.cumsum(sizes), sizes[:, : len(FIELDS)], flags[:, 0], flags[:, 1], flags[:, 2], heads["since"]
+            terms,
+            np.cumsum(sizes),
+            sizes[:, : len(FIELDS)],
+            flags[:, 0],
+            flags[:, 1],
+            flags[:, 2],
+            heads["since"],
+            heads["sources"],
         )
 
-    def find(self, numbers: npt.NDArray[np.uint32]) -> Hits:
-        """Where terms are, given in ascending order by their numbers."""
+    def find(self, numbers: npt.NDArray[np.uint32]) -> Occurrences:
+        """The occurrences of terms, which are passed as numbers in ascending order."""
         held = np.zeros(len(self.terms), np.bool_)
-        for each in numbers:  # a dozen comparisons cost less than one binary search in all terms
-            held |= self.terms == each
-        at = np.flatnonzero(held)
-        section = np.searchsorted(self.ends, at, "right")
+        for wanted in numbers:  # a dozen comparisons cost less than one binary search in all terms
+            held |= self.terms == wanted
+        offsets = np.flatnonzero(held)
+        section = np.searchsorted(self.ends, offsets, "right")
         starts = np.concatenate(([0], self.ends[:-1]))
         kind = section % _SECTIONS
-        position = np.where(kind < len(FIELDS), at - starts[section], -1)
-        return Hits(np.searchsorted(numbers, self.terms[at]), section // _SECTIONS, kind % len(FIELDS), position)
+        position = np.where(kind < len(FIELDS), offsets - starts[section], -1)
+        return Occurrences(
+            np.searchsorted(numbers, self.terms[offsets]), section // _SECTIONS, kind % len(FIELDS), position
+        )

@@ -1,9 +1,9 @@
-"""What is typed into the search field: words, and the few operators that people know from elsewhere.
+"""The query syntax: words, and the operators that other search engines have.
 
-`"web search"` must be said word for word; `-word` and `-"a phrase"` must not be; `tag:`, `owner:` and `skill:` with a
-word or a phrase are filters, and with a hyphen before them what a listing must not have. An operator begins a word:
-inside of one, marks, hyphens and colons mean nothing, and neither do two hyphens. A mark without a second one, a hyphen
-alone and a filter without a value say nothing. So every text is a question, and none is an error.
+`"web search"` requires a phrase; `-word` and `-"a phrase"` exclude one; `tag:`, `owner:` and `skill:` with a word or a
+phrase are filters, or exclusions after a hyphen. An operator is recognised only at the start of a word, so quotes,
+hyphens and colons inside a word, and double hyphens, are plain text. An unpaired quote, a lone hyphen and a filter
+without a value are ignored. Every text is a valid query.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from overlay.query import Operators
 from overlay.search.analysis import query_words, sequences, stem
+from overlay.search.query import Operators
 
 _MARKS = '"\u201c\u201d\u201e\u201f\uff02'
-_HINT = re.compile(f"[-:{_MARKS}]")  # without one of these there is no operator: most texts are done in a microsecond
+_HINT = re.compile(f"[-:{_MARKS}]")  # a text without one of these has no operator: the fast path for most texts
 _UNFINISHED = re.compile(rf"[-\s{_MARKS}]*")
 _OPERATOR = re.compile(rf"(?:^|\s)(?:-[^\W_]|-?[{_MARKS}]|-?(?ai:tag|owner|skill):)")
-# The second part of a phrase is looked for once at most where there is none, so all of it takes linear time.
+# A missing closing quote is searched for at most once, so matching takes linear time.
 _TOKEN = re.compile(
     rf"(?P<no>-(?=[^\W_]|[{_MARKS}]))?(?:(?P<field>(?ai:tag|owner|skill)):)?"
     rf"(?:[{_MARKS}](?P<phrase>[^{_MARKS}]*)[{_MARKS}]|(?P<word>\S*))"
@@ -27,8 +27,8 @@ _TOKEN = re.compile(
 
 
 class ParsedText(NamedTuple):
-    """A text as it is understood. `text` holds the words to rank by, those of `phrases` among them; the rest are texts
-    and values as typed, in order."""
+    """A parsed query text. `text` contains the words to rank by, those of `phrases` included; the other members are
+    texts and values as typed, in order."""
 
     text: str
     phrases: tuple[str, ...] = ()
@@ -42,60 +42,62 @@ class ParsedText(NamedTuple):
 
 
 def read(text: str) -> ParsedText:
-    """Understand a text; one without operators is all words, untouched. Takes linear time."""
+    """Parse a text; one without operators is returned unchanged as words. Takes linear time."""
     if not _HINT.search(text):
         return ParsedText(text=text)
-    if _UNFINISHED.fullmatch(text):  # as when a phrase is begun: nothing is asked for yet
+    if _UNFINISHED.fullmatch(text):  # as when the user starts typing a phrase
         return ParsedText(text="")
     if not _OPERATOR.search(text):
         return ParsedText(text=text)
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     words: list[str] = []
     for match in _TOKEN.finditer(text):
-        kind, said = _token(match)
-        if kind == "phrases" and not _UNFINISHED.fullmatch(said):
-            words.append(said)
-        if said and (match["phrase"] is not None or kind != "phrases"):
-            found.setdefault(kind, []).append(said)
-    return ParsedText(text=" ".join(filter(None, words)), **{kind: tuple(each) for kind, each in found.items()})
+        kind, value = _token(match)
+        if kind == "phrases" and not _UNFINISHED.fullmatch(value):
+            words.append(value)
+        if value and (match["phrase"] is not None or kind != "phrases"):
+            values.setdefault(kind, []).append(value)
+    return ParsedText(text=" ".join(filter(None, words)), **{kind: tuple(texts) for kind, texts in values.items()})
 
 
 def without(text: str, kind: str, value: str) -> str:
-    """A text without the filters that it holds of a kind, `tags` or `skills`, with a value; else as it is."""
+    """A text without its filters of a kind, `tags` or `skills`, that have a value."""
     if not _OPERATOR.search(text):
         return text
-    kept = [match[0] for match in _TOKEN.finditer(text) if not _asks_for(match, kind, value)]
-    return " ".join(filter(None, map(str.strip, kept)))
+    tokens = [match[0] for match in _TOKEN.finditer(text) if not _asks_for(match, kind, value)]
+    return " ".join(filter(None, map(str.strip, tokens)))
 
 
 def _asks_for(match: re.Match[str], kind: str, value: str) -> bool:
-    found, said = _token(match)
-    return found == kind and (said.casefold() == value.casefold() if kind == "tags" else said == value)
+    token_kind, token_value = _token(match)
+    return token_kind == kind and (
+        token_value.casefold() == value.casefold() if kind == "tags" else token_value == value
+    )
 
 
 def _token(match: re.Match[str]) -> tuple[str, str]:
-    """What kind of thing a token asks for, or that it is a word or a phrase, and what it says."""
-    said = (match["word"] if match["phrase"] is None else match["phrase"]).strip()
+    """The kind of a token (`phrases`, `excluded`, `tags`, `not_tags`, …) and its value."""
+    value = (match["word"] if match["phrase"] is None else match["phrase"]).strip()
     if match["field"] is None:
-        return ("excluded" if match["no"] else "phrases"), said
+        return ("excluded" if match["no"] else "phrases"), value
     kind = f"{match['field'].lower()}s"
-    return (f"not_{kind}" if match["no"] else kind), said.strip(_MARKS)
+    return (f"not_{kind}" if match["no"] else kind), value.strip(_MARKS)
 
 
 def operators(understood: ParsedText) -> Operators | None:
-    """What an engine is asked beside words and filters; None when that is nothing. Tags are case-folded here, owners
+    """The operators that an engine evaluates besides words and filters; None without any. Tags are case-folded, owners
     and skills are as typed."""
     more = understood.phrases, understood.excluded, understood.not_tags, understood.not_owners, understood.not_skills
     if not any(more):
         return None
-    found = Operators(
+    required = Operators(
         phrases=_once(sequence for text in understood.phrases for sequence in sequences(text)[:1]),
         excluded=_once(sequence for text in understood.excluded for sequence in _every_spelling(text)),
         not_tags=_once(tag.casefold() for tag in understood.not_tags),
         not_owners=_once(understood.not_owners),
         not_skills=_once(understood.not_skills),
     )
-    return None if found == _NONE else found
+    return None if required == _NONE else required
 
 
 _NONE = Operators()
@@ -106,8 +108,8 @@ def _once(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _every_spelling(text: str) -> list[str]:
-    """A text as a phrase; a single compound also written together, for it is found so, too."""
-    found, words = sequences(text)[:1], query_words(text)
+    """A text as a phrase; a single compound also as its joined whole, which is indexed too."""
+    spellings, words = sequences(text)[:1], query_words(text)
     if len(words) == 1 and words[0].whole:
-        found.append(stem(words[0].whole))
-    return found
+        spellings.append(stem(words[0].whole))
+    return spellings

@@ -1,15 +1,18 @@
-"""The orders that listings come in, the same in every engine: numbers and strings that put them so."""
+"""Sort keys: the orders of results, the same in every engine."""
 
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from overlay.search.analysis import fold
+from overlay.search.query import PRICE_SORTS
+from parsers.cards.intervals import per_day
 
 if TYPE_CHECKING:
-    from overlay.document import Document
-    from overlay.query import Query
+    from overlay.search.document import Document
+    from overlay.search.query import Query
 
 _HEIGHT_BITS = 30
 _HEIGHT_MOST = (1 << _HEIGHT_BITS) - 1
@@ -17,46 +20,64 @@ _TIME_MOST = 2**33 - 1
 _NAME = 100
 
 
-def newest(document: Document) -> int:
-    """Larger for later updates: by block time, at the same time by height; an unconfirmed one is the latest."""
+def updated_key(document: Document) -> int:
+    """Larger for later updates: by block time, then by height; an unconfirmed update is the latest. Below 2^63."""
     return _moment(document.updated_time, document.updated_height, document.id)
 
 
-def made(document: Document) -> int:
-    """Larger for later first records."""
+def created_key(document: Document) -> int:
+    """Larger for later first records, as `updated_key`."""
     return _moment(document.created_time, document.created_height, document.id)
 
 
 def _moment(time: int | None, height: int | None, id_: str) -> int:
-    """Less than 2^63. Without a time, ids that come first are larger, so that equal numbers stay rare."""
+    """Less than 2^63. Without a time the id decides, so that equal keys are rare."""
     if time is None:
         return _TIME_MOST << _HEIGHT_BITS | _by_id(id_)
     return min(max(time, 0), _TIME_MOST - 1) << _HEIGHT_BITS | min(height or 0, _HEIGHT_MOST)
 
 
 def _by_id(id_: str) -> int:
-    """Less than 2^30, and larger for ids that come first."""
+    """Less than 2^30, and larger for ids that sort first."""
     return _HEIGHT_MOST - (int.from_bytes(id_.encode()[:4].ljust(4, b"\0")) >> 2)
 
 
 def name_key(document: Document) -> str:
-    """Orders by name, without regard to case, accents and width, then by id."""
+    """The key of the order by name, ignoring case, accents and width, then by id."""
     return f"{fold(document.name).casefold()[:_NAME]}\0{document.id}".replace("\n", " ")
 
 
 def order(query: Query) -> str:
-    """The order that hits come in: without words all are equally relevant, and the latest come first."""
+    """The order of hits: without words all are equally relevant, and the latest come first."""
     return LATEST if query.sort == "relevance" and not query.text.strip() else query.sort
 
 
 def is_reversed(query: Query) -> bool:
-    """Whether hits are asked for the other way around."""
+    """Whether hits are requested against the natural direction of their order."""
     return query.descending is not None and query.descending != (query.sort in _DOWNWARD)
 
 
 def is_descending(query: Query) -> bool:
-    """The direction asked for: relevance, updated and created go down by themselves, price and name up."""
+    """The requested direction. The natural one is descending for relevance, updated and created, else ascending."""
     return is_reversed(query) != (query.sort in _DOWNWARD)
+
+
+def compares_per_day(query: Query) -> bool:
+    """Whether prices are compared per day (`parsers.cards.intervals.per_day`) instead of as amounts: in the order
+    `price_per_day`, and in `price` with a filter for an interval that has a length."""
+    if query.sort == "price":
+        return any(per_day(Decimal(1), interval) is not None for interval in query.intervals)
+    return query.sort == "price_per_day"
+
+
+PER_DAY, AMOUNT = "per-day", "amount"
+
+
+def price_comparison(query: Query) -> str | None:
+    """How a query compares prices: `PER_DAY` or `AMOUNT`; None where it does not. Bounds always apply to amounts."""
+    if query.sort not in PRICE_SORTS and query.min_price is None and query.max_price is None:
+        return None
+    return PER_DAY if compares_per_day(query) else AMOUNT
 
 
 LATEST = "latest"
@@ -66,14 +87,14 @@ _SHAPES: dict[str, tuple[tuple[type, ...], ...]] = {
     "updated": ((int, int, str),),
     "created": ((int, int, str),),
     "name": ((int, str),),
-    "price": ((int, int, str, str, str), (int, int, str)),
+    **dict.fromkeys(PRICE_SORTS, ((int, int, str, str, str), (int, int, str))),
 }
 _Key = tuple[Any, ...]
 
 
 def follows(query: Query, key: _Key, after: _Key) -> bool:
     """Whether a sort key comes after another one in the order of a query."""
-    first = 2 if query.sort == "price" else 1  # these go up in both directions
+    first = 2 if query.sort in PRICE_SORTS else 1  # these ascend in both directions
     if query.sort != "relevance" and key[:first] != after[:first]:
         return bool(key[:first] > after[:first])
     return bool(key < after if is_reversed(query) else key > after)
@@ -83,8 +104,10 @@ _AMOUNT = re.compile(r"[0-9]{4,120}")
 
 
 def is_key(sort: str, key: tuple[Any, ...]) -> bool:
-    """Whether a key, which comes back from a client, can be one of an order. Its first element is 0 for a listing that
-    holds all words, 1 for another one (by relevance: for one beyond the candidates of stage two)."""
+    """Whether a key that a client sent is a valid key of an order. Its first element is 0 for a listing that contains
+    all words, else 1 (by relevance: 1 for a listing beyond the re-ranked candidates)."""
     if tuple(map(type, key)) not in _SHAPES[sort] or key[0] not in (0, 1):
         return False
-    return sort != "price" or (key[1] == 1 if len(key) == 3 else key[1] == 0 and bool(_AMOUNT.fullmatch(key[3])))
+    return sort not in PRICE_SORTS or (
+        key[1] == 1 if len(key) == 3 else key[1] == 0 and bool(_AMOUNT.fullmatch(key[3]))
+    )

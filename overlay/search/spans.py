@@ -1,7 +1,7 @@
-"""Where the words of a text stand in it: the same words that `search.text` gives, with their places.
+"""The words of a text with their offsets: the words of `search.analysis.words`.
 
-Words are cut from the folded text, which may have other letters and another length, so every folded character remembers
-the stretch of the text that it comes from. Stretches are folded one by one: a letter with the marks that follow it.
+Words are taken from the folded text, which may differ in letters and length, so every folded character is mapped to the
+range of the text that it comes from. Ranges are folded one by one: a letter with its combining marks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from overlay.search.analysis import JOINER, MAX_PARTS, MAX_WORD, compounds_of, f
 
 
 class Span(NamedTuple):
-    """A word, as `text.words` gives it, and where it stands: from `start` until before `end`, in code points."""
+    """A word of `analysis.words` and its offsets in code points, `end` exclusive."""
 
     start: int
     end: int
@@ -24,40 +24,40 @@ class Span(NamedTuple):
 
 
 def spans(text: str) -> Iterator[Span]:
-    """Every word of a text, those within others after them."""
+    """Every word of a text, and the parts of compounds."""
     folded, starts, ends = _aligned(text)
     for match in compounds_of(folded).finditer(folded):
-        at = match.start()
+        offset = match.start()
         for start, end, word in _in_compound(match[0]):
             if starts is None or ends is None:
-                yield Span(at + start, at + end, word)
+                yield Span(offset + start, offset + end, word)
             else:
-                yield Span(starts[at + start], ends[at + end - 1], word)
+                yield Span(starts[offset + start], ends[offset + end - 1], word)
 
 
 @lru_cache(maxsize=16_384)
 def _in_compound(compound: str) -> tuple[Span, ...]:
-    found: list[Span] = []
+    cjk: list[Span] = []
     parts: list[Span] = []
-    at = 0
+    offset = 0
     for segment in JOINER.split(compound):
-        for piece, cjk in pieces(segment):
-            end = at + len(piece)
-            if cjk:
-                found += (Span(each, each + 1, compound[each]) for each in range(at, end))
-                found += (Span(each, each + 2, compound[each : each + 2]) for each in range(at, end - 1))
+        for piece, is_run in pieces(segment):
+            end = offset + len(piece)
+            if is_run:
+                cjk += (Span(index, index + 1, compound[index]) for index in range(offset, end))
+                cjk += (Span(index, index + 2, compound[index : index + 2]) for index in range(offset, end - 1))
             else:
-                parts.append(Span(at, end, piece.casefold()[:MAX_WORD]))
-            at = end
-        at += 1
+                parts.append(Span(offset, end, piece.casefold()[:MAX_WORD]))
+            offset = end
+        offset += 1
     if 1 < len(parts) <= MAX_PARTS:
         whole = "".join(part.word for part in parts)[:MAX_WORD]
         parts.append(Span(parts[0].start, parts[-1].end, whole))
-    return (*found, *parts)
+    return (*cjk, *parts)
 
 
 def _aligned(text: str) -> tuple[str, list[int] | None, list[int] | None]:
-    """The folded text, and where in the text each of its characters begins and ends; None: just where it stands."""
+    """The folded text, and the start and end of each of its characters in the text; None where they are the same."""
     folded = fold(text)
     if folded == text:
         return folded, None, None
@@ -67,9 +67,9 @@ def _aligned(text: str) -> tuple[str, list[int] | None, list[int] | None]:
             break
     else:
         stretches, parts = [text], [folded]
-    places = [0, *accumulate(map(len, stretches))]
-    starts = [places[at] for at, part in enumerate(parts) for _ in part]
-    ends = [places[at + 1] for at, part in enumerate(parts) for _ in part]
+    offsets = [0, *accumulate(map(len, stretches))]
+    starts = [offsets[index] for index, part in enumerate(parts) for _ in part]
+    ends = [offsets[index + 1] for index, part in enumerate(parts) for _ in part]
     return folded, starts, ends
 
 
@@ -77,27 +77,27 @@ _folded = lru_cache(maxsize=8_192)(fold)
 
 
 def _letters(text: str) -> list[str]:
-    """A text in letters, each with what follows and may be composed with it."""
-    found: list[str] = []
+    """A text split into letters, each with the characters that may compose with it."""
+    letters: list[str] = []
     for letter in text:
-        if found and not letter.isascii() and _joins(letter):
-            found[-1] += letter
+        if letters and not letter.isascii() and _joins(letter):
+            letters[-1] += letter
         else:
-            found.append(letter)
-    return found
+            letters.append(letter)
+    return letters
 
 
 def _joins(letter: str) -> bool:
-    """Whether a letter may become one with the one before: marks, and the vowels and finals of hangul in parts."""
+    """Whether a letter may compose with the one before: marks, and the vowel and final jamo of hangul."""
     return unicodedata.category(letter)[0] == "M" or "\u1160" <= letter <= "\u11ff" or "\uff9e" <= letter <= "\uff9f"
 
 
 def _runs(text: str) -> list[str]:
-    """A text in words between spaces and the spaces."""
-    found: list[str] = []
+    """A text split into runs of whitespace and of other characters."""
+    runs: list[str] = []
     for letter in text:
-        if found and letter.isspace() == found[-1][-1].isspace():
-            found[-1] += letter
+        if runs and letter.isspace() == runs[-1][-1].isspace():
+            runs[-1] += letter
         else:
-            found.append(letter)
-    return found
+            runs.append(letter)
+    return runs

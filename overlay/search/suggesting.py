@@ -1,44 +1,35 @@
-"""Completions while typing: names of listings, skills, tags and words that complete the last word of a text.
+"""Autocompletion: names of listings, skills, tags and words that complete the last word of a text.
 
-A completion after other words is one that is found together with them: the listings that hold all words, the last as a
-prefix, are looked up, and what completes the text is read from the best of them.
+After other words, completions are limited to what occurs with them: a search for the listings that contain all words,
+the last as a prefix, and the completions are read from the best of these.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any
 
-from overlay.query import Suggestion
 from overlay.search.analysis import query_words, stem, words
-from overlay.search.planner import Alternative, Group, QueryPlan
+from overlay.search.planner import Alternative, QueryPlan, TermGroup
+from overlay.search.query import EngineHit, Suggestion
 from overlay.search.term_dictionary import TermDictionary
+from overlay.text.compact_json import decode
 
 MAX_WORDS, MAX_COMPLETIONS = 8, 12
 MAX_LISTINGS = 60
-"""Listings that completions are read from."""
+"""Listings whose texts completions are taken from."""
 LONGEST = 100
 """Characters of a completion."""
 
-
-class Result(Protocol):
-    """A result of an engine (`overlay.engines.Row`)."""
-
-    @property
-    def record(self) -> Any:
-        """Its record (`search.records.Record`)."""
-        ...
-
-
-Find = Callable[[QueryPlan, int], Sequence[Result]]
-"""The best results of a plan, so many at most."""
+Find = Callable[[QueryPlan, int], Sequence[EngineHit]]
+"""Returns the best results of a plan, up to a limit."""
 
 
 def suggest(text: str, limit: int, terms: TermDictionary, find: Find) -> list[Suggestion]:
-    """At most `limit` completions: tags and skills, the commonest first, then names; of these, those that begin as the
-    text does come first. Half of the places are left to names, and what is left over goes to words."""
+    """At most `limit` completions: tags and skills by frequency, then names, with those that start with the text first.
+    Names get at least half of the limit; words fill what remains."""
     typed = [part for compound in query_words(text)[:MAX_WORDS] for part in compound.parts]
     if not typed or limit <= 0:
         return []
@@ -46,23 +37,25 @@ def suggest(text: str, limit: int, terms: TermDictionary, find: Find) -> list[Su
     completions = [prefix, *terms.completions(prefix, MAX_COMPLETIONS)]
     groups = [_group(word, [word]) for word in before] + [_group(prefix, completions)]
     rows = find(QueryPlan(tuple(groups), all_words=True), MAX_LISTINGS)
-    items = [(row.record.id, json.loads(row.record.item)) for row in rows]
+    items = [(row.record.id, decode(row.record.item)) for row in rows]
     names = [Suggestion(item["name"], "listing", id_) for id_, item in items if _completes(item["name"], typed)]
     labels = _commonest(items, typed)
     room = max(limit - len(names), (limit + 1) // 2)
     begun = " ".join(typed)
-    found = sorted((labels[:room] + names)[:limit], key=lambda each: not " ".join(words(each.text)).startswith(begun))
-    taken = {each.text.casefold() for each in found}
-    return [*found, *_words(items, before, completions, taken)][:limit]
+    suggestions = sorted(
+        (labels[:room] + names)[:limit], key=lambda suggestion: not " ".join(words(suggestion.text)).startswith(begun)
+    )
+    taken = {suggestion.text.casefold() for suggestion in suggestions}
+    return [*suggestions, *_words(rows, items, before, completions, taken)][:limit]
 
 
-def _group(word: str, surfaces: Sequence[str]) -> Group:
+def _group(word: str, surfaces: Sequence[str]) -> TermGroup:
     alternatives = tuple(Alternative(term, 1.0, 1.0, "exact") for term in dict.fromkeys(map(stem, surfaces)))
-    return Group(word, alternatives, 1.0, 1.0)
+    return TermGroup(word, alternatives, 1.0, 1.0)
 
 
 def _commonest(items: Sequence[tuple[str, Mapping[str, Any]]], typed: Sequence[str]) -> list[Suggestion]:
-    """Skills and tags that complete the text, those that most listings have first."""
+    """Skills and tags that complete the text, the most frequent first."""
     counts: Counter[tuple[str, str]] = Counter()
     shown: dict[tuple[str, str], str] = {}
     for _, item in items:
@@ -87,18 +80,29 @@ def _labels(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _completes(text: str, typed: Sequence[str]) -> bool:
-    """Whether a text holds words that begin as each of those typed."""
-    held = list(words(text))
-    return all(any(word.startswith(part) for word in held) for part in typed)
+    """Whether for each typed word a text contains a word with that prefix."""
+    joined = _joined_words(text)
+    return all(f" {part}" in joined for part in typed)
+
+
+@lru_cache(maxsize=8_192)  # tags and names of skills repeat across listings
+def _joined_words(text: str) -> str:
+    """The words of a text, with a space before each of them."""
+    return "".join(f" {word}" for word in words(text))
 
 
 def _words(
-    items: Sequence[tuple[str, Mapping[str, Any]]], before: Sequence[str], completions: Sequence[str], taken: set[str]
+    rows: Sequence[EngineHit],
+    items: Sequence[tuple[str, Mapping[str, Any]]],
+    before: Sequence[str],
+    completions: Sequence[str],
+    taken: set[str],
 ) -> list[Suggestion]:
-    """The text with its last word completed, where a listing holds that word, the commonest first."""
-    counts: Counter[str] = Counter()
-    wanted = set(completions[1:])
-    for _, item in items:
-        counts.update(wanted.intersection(words(" ".join((item["name"], item.get("description", ""))))))
-    found = [" ".join((*before, word)) for word in completions if counts[word]]
-    return [Suggestion(text, "word") for text in found if text not in taken]
+    """The text with its last word completed by each word that a name or description of these listings contains."""
+    missing, contained = set(completions[1:]), set[str]()
+    for row, (_, item) in zip(rows, items, strict=True):
+        if missing and not missing.isdisjoint(row.record.words):
+            contained |= missing.intersection(words(f"{item['name']} {item.get('description', '')}"))
+            missing -= contained
+    texts = [" ".join((*before, word)) for word in completions if word in contained]
+    return [Suggestion(text, "word") for text in texts if text not in taken]

@@ -19,6 +19,7 @@ BENCHES = (
     ("relevance", "whoosh", "--rows", "150"),
     ("bench_http", "tantivy"),
     ("bench_serve",),
+    ("bench_doors",),
     ("bench_costly",),
     ("bench_headers",),
     ("bench_excerpts",),
@@ -28,6 +29,8 @@ BENCHES = (
     ("bench_mempool",),
     ("bench_fetch",),
     ("bench_logs",),
+    ("bench_subscriptions",),
+    ("bench_rating",),
 )
 
 

@@ -23,13 +23,13 @@ from sqlalchemy import insert
 from sqlalchemy.dialects import sqlite
 
 from indexer.chains.files import create
-from indexer.facts import Reading
-from indexer.follow import Follower
+from indexer.model import BlockFacts
 from indexer.store import Store, Writer, connect
-from indexer.store.proofs import of as proof_rows
+from indexer.store.block_writer import _block_row, _changes
+from indexer.store.proofs import proof_rows
 from indexer.store.rows import event_row
-from indexer.store.tables import blocks, cards, changes, events, proofs
-from indexer.store.writes import _block_row, _changes
+from indexer.store.schema import blocks, cards, changes, events, proofs
+from indexer.sync.follower import Follower
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import body_of, inscription, p2pkh
 
@@ -90,10 +90,10 @@ def full_blocks(folder: Path) -> None:
 class Keeping(Writer):
     """A writer that keeps what it was given, and row by row too, when it has lists to keep it in."""
 
-    given: list[Sequence[Reading]] | None = None
+    given: list[Sequence[BlockFacts]] | None = None
     rows: list[list[list[tuple[Any, ...]]]] | None = None
 
-    def append(self, chain: str, readings: Sequence[Reading], *, sparse: bool = False) -> None:
+    def append(self, chain: str, readings: Sequence[BlockFacts], *, sparse: bool = False) -> None:
         """Append, and keep."""
         super().append(chain, readings, sparse=sparse)
         if self.given is not None and self.rows is not None:
@@ -120,7 +120,7 @@ def index(folder: Path, path: Path, *, keep: bool = False) -> tuple[float, Keepi
     return took, writer
 
 
-def append(path: Path, batches: Sequence[Sequence[Reading]]) -> float:
+def append(path: Path, batches: Sequence[Sequence[BlockFacts]]) -> float:
     """Seconds that `Writer.append` takes for these batches, with nothing else going on."""
     engine = connect(f"sqlite:///{path}")
     writer = Writer(engine)
@@ -151,7 +151,7 @@ def plain(path: Path, batches: Sequence[list[list[tuple[Any, ...]]]]) -> float:
 _seq = iter(range(1, 1 << 62))
 
 
-def _rows(batch: Sequence[Reading]) -> tuple[list[dict[str, Any]], ...]:
+def _rows(batch: Sequence[BlockFacts]) -> tuple[list[dict[str, Any]], ...]:
     return (
         [_block_row(reading.ref) for reading in batch],
         [{"sha256": digest, "body": body} for reading in batch for digest, body in reading.cards.items()],

@@ -18,7 +18,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WrapValidator
 from pydantic_core.core_schema import ValidationInfo, ValidatorFunctionWrapHandler
 
-from parsers import cards, strict_json
+from parsers import cards
+from parsers.cards import strict_json
 
 ROUNDS = 5
 

@@ -27,8 +27,8 @@ from statistics import median, quantiles
 
 import aiohttp
 
-from parsers.pointer import build
-from parsers.tx import Outpoint, TxInput, TxOutput, serialise
+from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise
+from parsers.pointers.pointer import build
 from tests.bench.bench_http import _free_port
 from tests.chainkit_scripts import inscription
 from tests.running import Running

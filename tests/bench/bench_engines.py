@@ -13,8 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 from overlay.engines import IN_FILES
-from overlay.index import open_index
-from overlay.query import Query
+from overlay.projection.search_index import SearchIndex
+from overlay.search.query import Query
 from tests.bench.bench_search import SHARED, Questions, build, row, timed
 from tests.bench.listings import listings, offers_of
 
@@ -36,7 +36,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in sorted(IN_FILES):
             url = f"{name}:{folder}/{name}"
-            with closing(open_index(url)) as engine:
+            with closing(SearchIndex(url)) as engine:
                 took = build(engine, documents)
             print(f"{name}: {offers:,} offers in {len(documents):,} listings")
             print(f"  built in {took:.1f} s, {size(url):.0f} MB")
@@ -46,7 +46,7 @@ def main() -> None:
 def measure(url: str, questions: Questions, share: float) -> None:
     """The table of one engine."""
     print(f"  {'milliseconds, by the wall clock':<44} {'p50':>9} {'p90':>9} {'p99':>9} {'most':>9}")
-    with closing(open_index(url)) as engine:
+    with closing(SearchIndex(url)) as engine:
         for _ in range(10):
             engine.search(Query(text=questions.misspelt()))
         for name, number, make in questions.kinds():

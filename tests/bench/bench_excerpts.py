@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 
-from indexer.batch import BATCH_BLOCKS
-from indexer.chains import Excerpt
-from indexer.facts import BlockRef
+from indexer.chains import PartialBlock
+from indexer.model import BlockRef
+from indexer.sync.batch import BATCH_BLOCKS
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 
@@ -37,9 +37,9 @@ class Silent(MemoryChain):
             self._best.append(BlockRef(self.name, height, digest, prev, 600 * height, (digest + prev + digest)[:80]))
             prev = digest
 
-    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, Excerpt]]:  # type: ignore[override]
+    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, PartialBlock]]:  # type: ignore[override]
         for ref in self._best[first : last + 1]:
-            yield ref, Excerpt()
+            yield ref, PartialBlock()
 
 
 def followed(folder: Path, chain: Silent) -> tuple[float, float]:

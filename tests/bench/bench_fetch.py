@@ -22,18 +22,17 @@ from tempfile import TemporaryDirectory
 import httpx
 import trustme
 
-from indexer.badges import Badger
-from indexer.facts import BlockRef, Event, EventKind, PointerAnchor, Reading
-from indexer.fetch import FetchLoop
-from indexer.fetching.cards import CardFetcher, State, Wanted
-from indexer.fetching.fetcher import Fetcher
-from indexer.fetching.network import tls_context
-from indexer.fetching.reasons import FetchError
-from indexer.fetching.resolving import SystemResolver
-from indexer.fetching.schedule import Job, Priority, Schedule
-from indexer.fetching.txt import TxtRecords
+from indexer.fetcher.card_fetcher import CardFetcher, CardRequest, CardState
+from indexer.fetcher.connections import tls_context
+from indexer.fetcher.dns import SystemResolver, TxtRecords
+from indexer.fetcher.domain_badges import DomainVerifier
+from indexer.fetcher.fetch_loop import FetchLoop
+from indexer.fetcher.http_fetcher import HttpFetcher
+from indexer.fetcher.reasons import FetchError
+from indexer.fetcher.schedule import Job, Priority, Schedule
+from indexer.model import BlockFacts, BlockRef, Event, EventKind, PointerAnchor
 from indexer.store import Store, Writer, connect
-from parsers.tx import Outpoint
+from parsers.bitcoin.tx import Outpoint
 from tests.hostile import Behave, Hostile, Net, answer, raw
 
 WORKERS = 64
@@ -74,12 +73,12 @@ async def cards(hosts: list[str], folder: Path) -> None:
         server.say(PATH, late(answer("200 OK", CARD)))
         server.say("/robots.txt", late(answer("404 Not Found")))
         table = {(host, 443): ("127.0.0.1", server.port) for host in hosts}
-        fetching = CardFetcher(Fetcher(SystemResolver(), tls_context(str(folder / "ca.pem")), table))
-        wanted = Wanted((sha256(CARD).digest(),))
+        fetching = CardFetcher(HttpFetcher(SystemResolver(), tls_context(str(folder / "ca.pem")), table))
+        wanted = CardRequest((sha256(CARD).digest(),))
 
         async def checked(host: str) -> None:
             found = await fetching.fetch_card(host, wanted)
-            assert found.state is State.MET, found.refusal
+            assert found.state is CardState.MET, found.refusal
 
         trusting = ssl.create_default_context(cafile=str(folder / "ca.pem"))
 
@@ -97,7 +96,7 @@ async def cards(hosts: list[str], folder: Path) -> None:
             print(f"{title:30} {len(hosts) / took:7.0f} cards/s, {WORKERS} at once, {LATENCY * 1000:.0f} ms late")
 
 
-def block(locators: list[str], digest: bytes) -> Reading:
+def block(locators: list[str], digest: bytes) -> BlockFacts:
     """A block of pointers to these."""
     said = [
         Event(
@@ -107,7 +106,7 @@ def block(locators: list[str], digest: bytes) -> Reading:
         )
         for number, locator in enumerate(locators)
     ]  # fmt: skip
-    return Reading(BlockRef("demo", 1, bytes(32), bytes(32), 0, bytes(80)), tuple(said), {})
+    return BlockFacts(BlockRef("demo", 1, bytes(32), bytes(32), 0, bytes(80)), tuple(said), {})
 
 
 async def loop(hosts: list[str], folder: Path) -> None:
@@ -120,12 +119,12 @@ async def loop(hosts: list[str], folder: Path) -> None:
         server.say(PATH, late(answer("200 OK", CARD)))
         server.say("/robots.txt", late(answer("404 Not Found")))
         table = {(host, 443): ("127.0.0.1", server.port) for host in hosts}
-        fetcher = Fetcher(SystemResolver(), tls_context(str(folder / "loop.pem")), table)
-        fetching = FetchLoop(store, writer, CardFetcher(fetcher), Badger(fetcher, TxtRecords()))
+        fetcher = HttpFetcher(SystemResolver(), tls_context(str(folder / "loop.pem")), table)
+        fetching = FetchLoop(store, writer, CardFetcher(fetcher), DomainVerifier(fetcher, TxtRecords()))
         writer.append("demo", [block(hosts, sha256(CARD).digest())])
         begun = time.perf_counter()
         running = asyncio.create_task(fetching.run())
-        while (met := store.fetch_counts()["met"]) < len(hosts):
+        while (met := store.fetches.counts()["met"]) < len(hosts):
             assert not running.done(), running.exception()
             await asyncio.sleep(0.1)
         took = time.perf_counter() - begun
@@ -143,9 +142,9 @@ async def flooded(folder: Path) -> None:
     for title, locator in (("pointers to one host", "https://victim.example/{}"), ("names", "name{}.test{}")):
         engine = connect(f"sqlite:///{folder}/{title[:5]}.db")
         store, writer = Store(engine), Writer(engine)
-        fetcher = Fetcher(SystemResolver(), tls_context())
+        fetcher = HttpFetcher(SystemResolver(), tls_context())
         writer.append("demo", [block([locator.format(number, number) for number in range(FLOOD)], bytes(32))])
-        fetching = FetchLoop(store, writer, CardFetcher(fetcher), Badger(fetcher, TxtRecords()))
+        fetching = FetchLoop(store, writer, CardFetcher(fetcher), DomainVerifier(fetcher, TxtRecords()))
         tracemalloc.start()
         begun, looks = time.perf_counter(), 0
         while len(fetching.schedule) < FLOOD and looks < 20:
@@ -183,7 +182,7 @@ async def crumbs() -> None:
     authority = trustme.CA()
     async with Hostile(authority) as server:
         server.say(PATH, raw(answer("200 OK", b"1\r\nx\r\n" * 5_000, "Transfer-Encoding: chunked", length=False)))
-        fetcher = Net(server, authority).fetcher(limits=Fetcher(SystemResolver(), tls_context()).limits)
+        fetcher = Net(server, authority).fetcher(limits=HttpFetcher(SystemResolver(), tls_context()).limits)
         begun = time.process_time()
         try:
             await fetcher.get(f"https://agent.example{PATH}")

@@ -23,14 +23,15 @@ from pathlib import Path
 import numpy as np
 
 from indexer.chains import Chain, create
-from indexer.follow import Follower
 from indexer.store import Store, Writer, connect
-from parsers import block, bump
-from parsers.tx import Outpoint, TxInput, TxOutput, serialise, sha256d, varint
+from indexer.sync.follower import Follower
+from parsers.bitcoin import block, bump
+from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d, varint
 from tests.bench.synthetic import Maker
 from tests.bench.synthetic import block as synthetic_block
 from tests.chainkit import ChainKit
 from tests.chainkit_blocks import frame
+from tests.parsers.writers import from_branch
 
 BLOCKS, PAYMENTS = 200, 3_000
 ROUNDS = 3
@@ -186,7 +187,7 @@ def paths() -> None:
     written = time.perf_counter() - start
     start = time.perf_counter()
     for index, txid, siblings in branches[:2_000]:
-        bump.from_branch(800_000, index, txid, siblings).to_bytes()
+        from_branch(800_000, index, txid, siblings).to_bytes()
     checked = (time.perf_counter() - start) * len(chosen) / 2_000
     print(
         f"\n{len(chosen):,} merkle paths of a block of 60,000 transactions: hashed in {hashing * 1e3:,.0f} ms, "

@@ -22,13 +22,12 @@ from typing import Any
 
 import bitcoinx
 
-from indexer import headers as module
-from indexer.checkpoints import Checkpoint
-from indexer.header_rules import scrypt
-from indexer.headers import HeaderChain
-from indexer.networks import network
+from indexer.headers import header_chain as module
+from indexer.headers.header_chain import HeaderChain
+from indexer.headers.networks import Checkpoint, network
+from indexer.headers.rules import scrypt
 from indexer.store import Writer, connect
-from parsers.tx import sha256d
+from parsers.bitcoin.tx import sha256d
 
 ROOT = Path(__file__).parents[2]
 VECTORS = Path(os.environ.get("A2B_TEST_SHARED", ROOT.parent / "shared")) / "vectors/bsv/blocks"

@@ -31,23 +31,24 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from indexer.facts import State, Status
+from indexer.model import RegistrationState, Status
 from indexer.settings import Quota
-from indexer.store.requests import Request
-from overlay import items
-from overlay.api.app import create_app
+from indexer.store.requests import TransactionRequest
 from overlay.api.server import create_runner
-from overlay.compact import encode
-from overlay.document import Document
+from overlay.api.services import AppServices
+from overlay.app.http_app import create_app
+from overlay.app.memory import tune_garbage_collection
 from overlay.engines import Cursor
-from overlay.index import SearchIndex
-from overlay.memory import rarely_collect
-from overlay.ports import Changes, Listing, Revision, Services
-from overlay.query import Cheapest, Hit, Hits, Query, Suggestion
+from overlay.listings import item_json
+from overlay.listings.records import FeedPage, HistoryEntry, Registration
+from overlay.projection.search_index import SearchIndex
 from overlay.search.analysis import stem
+from overlay.search.document import Document
 from overlay.search.forward import Analysed
+from overlay.search.query import Cheapest, Hit, Hits, Query, Suggestion
+from overlay.text.compact_json import encode
+from parsers.bitcoin.tx import Outpoint
 from parsers.cards import AgentCard, Kind
-from parsers.tx import Outpoint
 from tests.bench.listings import listings, offers_of
 
 CONNECTIONS = 16
@@ -67,16 +68,16 @@ def _full(document: Document) -> Document:
         name=document.name, description=document.description, protocol="0.3", version="1.0.0", skills=document.skills,
         url=f"https://{document.domain or 'a.example'}/a2a", tags=document.tags, offers=document.offers,
     )  # fmt: skip
-    state = State(
+    state = RegistrationState(
         id=document.id, kind=Kind.AGENT, status=Status.LIVE, outpoint=Outpoint(txid, 0), offset=0, satoshis=1,
         owner=document.owner, map={"app": "bench", "type": "a2b-agent"}, card=txid, winner=Outpoint(txid, 0),
         updated_height=document.updated_height or 0, created_height=document.created_height or 0,
     )  # fmt: skip
-    subject = items.Subject(
+    subject = item_json.Listing(
         state=state, card=card, chain="bsv", caip2="bsv:mainnet", updated_time=document.updated_time,
         created_time=document.created_time,
     )  # fmt: skip
-    return replace(document, item=encode(items.item(subject)))
+    return replace(document, item=encode(item_json.listing_json(subject)))
 
 
 SHARES = (0.000_1, 0.000_7, 0.004_7, 0.022, 0.077, 0.16, 0.4)
@@ -147,8 +148,8 @@ class Canned:
 class Unasked:
     """Requests of nobody."""
 
-    def ask(self, txid: bytes, client: str, now: int, /) -> Request:
-        return Request(txid=txid, client=client, asked_at=now, next_at=now)
+    def add(self, txid: bytes, client: str, now: int, /) -> TransactionRequest:
+        return TransactionRequest(txid=txid, client=client, asked_at=now, next_at=now)
 
     def counts(self) -> dict[str, int]:
         return {}
@@ -159,31 +160,27 @@ class Nothing:
 
     is_here = True
 
-    def listing(self, _id: str, /) -> Listing | None:
+    def listing(self, _id: str, /) -> Registration | None:
         return None
 
-    def history(self, _registration_id: str, /) -> list[Revision]:
+    def history(self, _registration_id: str, /) -> list[HistoryEntry]:
         return []
 
     def card(self, _sha256: bytes, /) -> bytes | None:
         return None
 
-    def changes(self, _since: int, _limit: int, /) -> Changes:
-        return Changes("epoch", (), 0)
+    def changes(self, _since: int, _limit: int, /) -> FeedPage:
+        return FeedPage("epoch", (), 0)
 
 
 def _engine(name: str, found: list[Document], folder: Path) -> Any:
     if name in ("canned", "limited"):
         return Canned(found)
-    from overlay import engines
 
-    making: SearchIndex = engines.open_index(f"{name}:{folder / name}")
+    making = SearchIndex(f"{name}:{folder / name}")
     making.replace([], found, Cursor("epoch", 1))
     making.close()
-    engine: SearchIndex = engines.open_index(f"{name}:{folder / name}")
-    if hold := getattr(engine, "hold", None):  # as a server does at its start
-        hold()
-    return engine
+    return SearchIndex(f"{name}:{folder / name}")
 
 
 def _application(name: str, offers: int, folder: Path) -> web.Application:
@@ -191,7 +188,7 @@ def _application(name: str, offers: int, folder: Path) -> web.Application:
     if name != "bare":
         chains, heights = {"bsv": "bsv:mainnet"}, {"bsv": 900_000}
         return create_app(
-            Services(
+            AppServices(
                 engine=_engine(name, found, folder), store=Nothing(), status=dict, diagnose=lambda _: {},
                 chains=lambda: chains, heights=lambda: heights, ready=lambda: None, version="bench",
                 requests=Unasked(), limits={"read": Quota(999_999, 1)} if name == "limited" else {},
@@ -212,7 +209,7 @@ async def _serve(name: str, offers: int, port: int) -> None:
         runner = create_runner(_application(name, offers, Path(folder)))
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()
-        rarely_collect()
+        tune_garbage_collection()
         await asyncio.Event().wait()
 
 

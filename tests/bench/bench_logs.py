@@ -17,12 +17,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from indexer.chains import Sequel, evm
-from indexer.chains.evm import EvmChain, LogReader, answers, erc8004
-from indexer.chains.evm.answers import Log
-from indexer.chains.evm.erc8004.reader import Entries
+from indexer.chains import DeferredEvents, evm
+from indexer.chains.evm import EvmChain, LogReader, erc8004, responses
+from indexer.chains.evm.erc8004 import Entries
 from indexer.chains.evm.pointers import Pointers
-from indexer.facts import BlockRef
+from indexer.chains.evm.responses import Log
+from indexer.model import BlockRef
 from tests import registry_kit
 from tests.evm_server import CONTRACT, EvmServer, says
 from tests.indexing import Indexing
@@ -81,13 +81,13 @@ def best(work: Callable[[], object]) -> float:
 
 def decode(body: bytes, reader: LogReader) -> list[Log]:
     """From the bytes of an answer to logs, in their order."""
-    return answers.logs(json.loads(body)["result"], ADDRESS, reader.topics, 0, LOGS)
+    return responses.logs(json.loads(body)["result"], ADDRESS, reader.topics, 0, LOGS)
 
 
 def events(body: bytes, reader: LogReader) -> None:
     """From the bytes of an answer to events."""
-    told = asyncio.run(reader.read("eip155:1", REF, decode(body, reader)))
-    said = told.say({}) if isinstance(told, Sequel) else told
+    told = reader.read("eip155:1", REF, decode(body, reader))
+    said = reader.resolve("eip155:1", told, {}) if isinstance(told, DeferredEvents) else told
     assert len(said.events) == LOGS
     assert all(event.valid for event in said.events)
 

@@ -17,14 +17,15 @@ from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
-from indexer.follow import Follower
 from indexer.settings import Settings
 from indexer.store import Store, Writer, connect
-from overlay.query import Query
-from overlay.runner import Runner
-from overlay.services import House, open_index, open_store
-from parsers import block
-from parsers.tx import sha256d
+from indexer.sync.follower import Follower
+from overlay.app.composition import AppContext
+from overlay.app.runner import Runner
+from overlay.app.storage import open_index, open_store
+from overlay.search.query import Query
+from parsers.bitcoin import block
+from parsers.bitcoin.tx import sha256d
 from tests.bench.synthetic import block as synthetic
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
@@ -56,7 +57,7 @@ async def looks(folder: Path) -> None:
         sha256(sha256(raw).digest()).digest()
     hashed = time.perf_counter() - began
     first = await _until_read(follower)
-    said = len(Store(engine).pending(chain.name))
+    said = len(Store(engine).pending.events(chain.name))
     print(f"{FIRST:,} transactions, {size / 1e6:.0f} MB, {said} events: first seen in {1000 * first:,.0f} ms")
     print(f"  hashing them with hashlib: {1000 * hashed:,.0f} ms")
     news, quiet = [], []
@@ -75,7 +76,7 @@ async def _until_read(follower: Follower) -> float:
     took = 0.0
     while not took or follower._mempool.unread:
         began = time.perf_counter()
-        await follower.look_at_mempool()
+        await follower.refresh_mempool()
         took += time.perf_counter() - began
     return took
 
@@ -85,15 +86,15 @@ async def found(folder: Path) -> None:
     settings = Settings.load({"data": str(folder / "data"), "port": 0, "chains": "live=files:/nowhere"})
     kit = ChainKit(funds=ANNOUNCED + 1)
     chain = MemoryChain(*kit.blocks, name="live")
-    store = open_store(settings, make=True)
-    house = House(
+    store = open_store(settings, create=True)
+    house = AppContext(
         settings=settings, store=store, chains=(chain,), writer=Writer(store.engine),
-        engine=open_index(settings, make=True),
+        engine=open_index(settings, create=True),
     )  # fmt: skip
     runner = Runner(house)
     task = asyncio.create_task(runner.run())
-    engine = runner.services().engine
-    while runner.standing.ready() is not None:  # noqa: ASYNC110 - nobody tells
+    engine = runner.context.services().engine
+    while runner.status.ready() is not None:  # noqa: ASYNC110 - nobody tells
         await asyncio.sleep(0.01)
     waits = []
     for number in range(ANNOUNCED):

@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 import aiohttp
 
-from indexer.chains.node.ahead import REQUESTS
-from parsers import block
-from parsers.tx import Outpoint, TxInput, TxOutput, serialise, sha256d, varint
+from indexer.chains.node.block_download import REQUESTS
+from parsers.bitcoin import block
+from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d, varint
 from tests.bench.bench_follow import fetch, follow, timed
 from tests.chainkit_scripts import pointer_script
 from tests.litecoind import Litecoind, binary

@@ -19,13 +19,13 @@ from hashlib import sha256
 from pathlib import Path
 from threading import Event, Thread
 
-from indexer.catchup import Catchup
-from indexer.chains import Rules
-from indexer.facts import BlockRef
-from indexer.progress import Progress
+from indexer.headers.networks import CoinRules
+from indexer.model import BlockRef
 from indexer.store import Store, Writer, connect
-from parsers import block, hashing
-from parsers.tx import Outpoint, TxInput, TxOutput, serialise, sha256d, varint
+from indexer.sync.catchup import Catchup
+from indexer.sync.progress import SyncProgress
+from parsers.bitcoin import batch_sha256, block
+from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d, varint
 from tests.bench.synthetic import COINBASE, MAP_PREFIX, envelope, push
 
 SIZES = (10, 50, 250)
@@ -75,7 +75,7 @@ class OneBlock:
     """A chain of one block in a mapped file."""
 
     name, caip2, network, first, complete, finality = "demo", "bip122:demo", "regtest", 1, True, None
-    rules = Rules("bsv", segwit=False, envelope="output")
+    rules = CoinRules("bsv", segwit=False, envelope="output")
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -104,9 +104,9 @@ def anonymous() -> int:
 def index(path: Path) -> None:
     """Read and store the block, and print what that took."""
     block.prepare()
-    hashing.prepare()
+    batch_sha256.prepare()
     engine = connect(f"sqlite:///{path}.db")
-    writer, progress, over = Writer(engine), Progress("demo"), Event()
+    writer, progress, over = Writer(engine), SyncProgress("demo"), Event()
     peak = before = anonymous()
 
     def watch() -> None:

@@ -11,9 +11,10 @@ from hashlib import sha256
 from statistics import median
 from time import perf_counter
 
-from parsers import beef, bump
-from parsers.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
+from parsers.bitcoin import beef, bump
+from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
 from tests.oracles import merkle
+from tests.parsers.writers import from_branch
 
 ROUNDS = 7
 
@@ -37,7 +38,7 @@ def paths(transactions: int, count: int) -> list[tuple[bytes, bytes, list[bytes 
         branch = [
             row[index >> level ^ 1] if index >> level ^ 1 < len(row) else None for level, row in enumerate(rows[:-1])
         ]
-        path = bump.from_branch(800_000, index, txids[index], branch)
+        path = from_branch(800_000, index, txids[index], branch)
         assert path.merkle_root == rows[-1][0]
         made.append((path.to_bytes(), txids[index], branch, index))
     return made
@@ -74,7 +75,7 @@ def bumps(transactions: int) -> None:
 
 def compound(transactions: int) -> None:
     txids = [sha256(b"%d" % number).digest() for number in range(transactions)]
-    raw = bump.MerklePath(1, (tuple(bump.Leaf(at, txid, True) for at, txid in enumerate(txids)),)).to_bytes()
+    raw = bump.MerklePath(1, (tuple(bump.PathLeaf(at, txid, True) for at, txid in enumerate(txids)),)).to_bytes()
     ours = rate(lambda: bump.read(raw), transactions)
     bare = rate(lambda: merkle.root(txids), transactions)
     print(
@@ -91,7 +92,7 @@ def diamonds(length: int) -> None:
         parent = sha256d(chain[-1])
         ins = tuple(TxInput(Outpoint(parent, vout), b"\x51" * 107, 0) for vout in (0, 1))
         chain.append(serialise(ins, (TxOutput(10**9 - step, b"\x51" * 25),) * 2))
-    path = bump.from_branch(1, 0, sha256d(first), [])
+    path = from_branch(1, 0, sha256d(first), [])
     raw = beef.write([(first, path), *((each, None) for each in chain[1:])])
     ours = rate(lambda: beef.verify(beef.read(raw), lambda *_: True), len(chain))
     bare = rate(lambda: [sha256d(each) for each in chain], len(chain))

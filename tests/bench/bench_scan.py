@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from parsers import block
-from parsers.tx import Outpoint, read, varint
+from parsers.bitcoin import block
+from parsers.bitcoin.tx import Outpoint, read, varint
 from tests.bench.synthetic import block as synthetic_block
 
 ROOT = Path(__file__).parents[2]
@@ -27,23 +27,23 @@ ROUNDS = 40
 
 FIRST_SCAN = """
 import time; start = time.perf_counter()
-from parsers import block
-from parsers.tx import Outpoint
+from parsers.bitcoin import block
+from parsers.bitcoin.tx import Outpoint
 coinbase = bytes.fromhex("01000000 01") + bytes(36) + bytes(5) + b"\\1" + bytes(8) + b"\\1\\x51" + bytes(4)
-block.worth_reading(bytes(80) + b"\\1" + coinbase, block.Watched([Outpoint(bytes(32), 0)]))
+block.worth_reading(bytes(80) + b"\\1" + coinbase, block.WatchedOutpoints([Outpoint(bytes(32), 0)]))
 print(time.perf_counter() - start)
 """
 
 LARGE_SCAN = """
 import mmap, sys, time
-from parsers import block
+from parsers.bitcoin import block
 def held():
     lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
     return int(lines["RssAnon"].split()[0]) / 1024
 with open(sys.argv[1], "rb") as file:
     data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     start = time.perf_counter()
-    found = block.worth_reading(data, block.Watched())
+    found = block.worth_reading(data, block.WatchedOutpoints())
     taken = time.perf_counter() - start
     print(f"{len(data) / 1e9:.2f} GB, {block.tx_count(data):,} transactions, {len(found):,} worth reading:")
     print(f"{taken:.2f} s, {len(data) / taken / 1e6:,.0f} MB/s from the page cache, {held():.0f} MB of own memory")
@@ -80,7 +80,7 @@ def contestants(data: bytes) -> dict[str, tuple[Callable[[], object], int]]:
     """What is measured, and how many times."""
     source = np.frombuffer(data, np.uint8)
     target = np.empty_like(source)
-    nobody, million = block.Watched(), block.Watched()
+    nobody, million = block.WatchedOutpoints(), block.WatchedOutpoints()
     million.add_packed(secrets.token_bytes(36 * 10**6))
     offsets, someone = block.tx_offsets(data), [Outpoint(bytes(32), 0)]
     return {
@@ -88,10 +88,10 @@ def contestants(data: bytes) -> dict[str, tuple[Callable[[], object], int]]:
         "worth_reading, nothing watched": (lambda: block.worth_reading(data, nobody), ROUNDS),
         "worth_reading, 10^6 watched": (lambda: block.worth_reading(data, million), ROUNDS),
         "spenders, 10^6 outpoints": (lambda: block.spenders(data, million), ROUNDS),
-        "spenders, sorted by the first use": (lambda: block.spenders(data, million).of(someone), ROUNDS),
+        "spenders, sorted by the first use": (lambda: block.spenders(data, million).spending(someone), ROUNDS),
         "tx_offsets": (lambda: block.tx_offsets(data), ROUNDS),
         "merkle_root": (lambda: block.merkle_root(data, offsets), 3),
-        "parsers.tx.read of all": (partial(own_reading, data, offsets.tolist()), 3),
+        "parsers.bitcoin.tx.read of all": (partial(own_reading, data, offsets.tolist()), 3),
         "bitcoinx.Tx of all": (partial(bitcoinx_reading, data, len(offsets) - 1, int(offsets[0])), 3),
     }
 
@@ -99,7 +99,7 @@ def contestants(data: bytes) -> dict[str, tuple[Callable[[], object], int]]:
 def table(data: bytes) -> None:
     """Print what each takes, and how it stands to memcpy and to bitcoinx."""
     taken = {name: best(action, rounds) for name, (action, rounds) in contestants(data).items()}
-    found = len(block.worth_reading(data, block.Watched()))
+    found = len(block.worth_reading(data, block.WatchedOutpoints()))
     print(f"{len(data) / 2**20:.1f} MiB, {block.tx_count(data):,} transactions, {found} worth reading\n")
     print(f"{'':32} {'ms':>9} {'MB/s':>8} {'x memcpy':>9} {'x bitcoinx':>10}")
     for name, seconds in taken.items():

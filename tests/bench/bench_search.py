@@ -18,12 +18,11 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
-from overlay.document import Document
 from overlay.engines import Cursor
-from overlay.index import SearchIndex, open_index
-from overlay.query import FACETS, Query
-from overlay.search.analysis import stem
+from overlay.projection.search_index import SearchIndex
+from overlay.search.document import Document
 from overlay.search.forward import Analysed
+from overlay.search.query import FACETS, Query
 from overlay.search.term_dictionary import TermChanges, TermDictionary
 from tests.bench.listings import listings, offers_of
 
@@ -74,7 +73,7 @@ class Questions:
         changes = TermChanges()
         for document in documents:
             surfaces = Analysed.of(document).surfaces
-            changes.count(surfaces, set(map(stem, surfaces)), 1)
+            changes.add(surfaces)
         self.vocabulary = TermDictionary()
         self.vocabulary.apply(changes.listings, changes.rows())
         self.vocabulary = self.vocabulary.merged()
@@ -165,14 +164,14 @@ def main() -> None:
 def bench(url: str, documents: list[Document], offers: int, share: float) -> None:
     """Build one index and measure it."""
     folder = Path(url.partition(":")[2])
-    engine = open_index(url)
+    engine = SearchIndex(url)
     took = build(engine, documents)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
     print(f"{engine.name}: {offers:,} offers in {len(documents):,} listings")
     print(f"  built in {took:.1f} s, {size:.0f} MB on disk")
     engine.close()
     before = rss()
-    engine = open_index(url)
+    engine = SearchIndex(url)
     questions = Questions(documents)
     print(f"  {len(questions.vocabulary.counts()):,} words; opening adds {rss() - before:.0f} MB of memory")
     measure(engine, questions, share)

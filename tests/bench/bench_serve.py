@@ -31,9 +31,9 @@ from urllib.request import urlopen
 
 from aiohttp import web
 
-from overlay.document import Document
+from overlay.app.workers import Workers
 from overlay.engines import ENGINES
-from overlay.workers import Workers
+from overlay.search.document import Document
 from tests.bench.bench_engines import size
 from tests.bench.bench_http import SHARED, _cpu, _free_port, questions
 from tests.bench.bench_up import OUTPUTS, mine

@@ -12,11 +12,11 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator
 
-from overlay.api.asked import from_pairs
-from overlay.api.extras import extras, helped
-from overlay.document import Document
-from overlay.index import SearchIndex, open_index
-from overlay.query import Query
+from overlay.api.search_answer import extras, helped
+from overlay.api.search_request import from_pairs
+from overlay.projection.search_index import SearchIndex
+from overlay.search.document import Document
+from overlay.search.query import Query
 from tests.bench.bench_search import SHARED, Questions, build, timed
 from tests.bench.listings import listings, offers_of
 
@@ -92,7 +92,7 @@ def main() -> None:
     given = parser.parse_args()
     documents = offers_of(listings(1, SHARED if SHARED.is_dir() else None), given.offers)
     with tempfile.TemporaryDirectory() as folder:
-        engine = open_index(f"tantivy:{folder}")
+        engine = SearchIndex(f"tantivy:{folder}")
         build(engine, documents)
         questions = Questions(documents)
         print(f"{engine.name}: {given.offers:,} offers in {len(documents):,} listings")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from overlay.document import Document
+from overlay.search.document import Document
 from tests.bench.listings import listings, offers_of
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import inscription

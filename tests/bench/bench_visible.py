@@ -20,12 +20,13 @@ from random import Random
 from statistics import quantiles
 from string import ascii_lowercase
 
-from indexer.facts import Reading
+from indexer.model import BlockFacts
 from indexer.settings import Settings
 from indexer.store import Writer
-from overlay.query import Query
-from overlay.runner import Runner
-from overlay.services import House, open_duplicates, open_index, open_store
+from overlay.app.composition import AppContext
+from overlay.app.runner import Runner
+from overlay.app.storage import open_duplicates, open_index, open_store
+from overlay.search.query import Query
 from tests.bench.bench_up import OUTPUTS, mine
 from tests.bench.listings import listings, offers_of
 from tests.chainkit import ChainKit, agent
@@ -40,7 +41,7 @@ class Timed(Writer):
 
     began = ended = 0.0
 
-    def append(self, chain: str, readings: Sequence[Reading], *, sparse: bool = False) -> None:
+    def append(self, chain: str, readings: Sequence[BlockFacts], *, sparse: bool = False) -> None:
         """As the writer's."""
         Timed.began = time.perf_counter()
         super().append(chain, readings, sparse=sparse)
@@ -58,18 +59,18 @@ def filled(offers: int) -> ChainKit:
 async def measure(folder: Path, kit: ChainKit) -> None:
     """Print the table."""
     told = Settings.load({"data": str(folder), "port": 0, "chains": "live=files:/nowhere"})
-    store, chain = open_store(told, make=True), MemoryChain(*kit.blocks, name="live")
-    house = House(
+    store, chain = open_store(told, create=True), MemoryChain(*kit.blocks, name="live")
+    house = AppContext(
         settings=told,
         store=store,
         chains=(chain,),
         writer=Timed(store.engine),
-        engine=open_index(told, make=True),
+        engine=open_index(told, create=True),
         duplicates=open_duplicates(told),
     )
     runner = Runner(house)
     task = asyncio.create_task(runner.run())
-    while runner.standing.ready() is not None:  # noqa: ASYNC110 - readiness has no event of its own
+    while runner.status.ready() is not None:  # noqa: ASYNC110 - readiness has no event of its own
         await asyncio.sleep(0.1)
     committed, found = [], []
     random = Random(6)
@@ -89,7 +90,7 @@ async def measure(folder: Path, kit: ChainKit) -> None:
         print(f"{title:<12}{cuts[49]:8.1f} ms p50 {cuts[98]:8.1f} ms p99")
 
 
-async def _until_found(house: House, text: str) -> None:
+async def _until_found(house: AppContext, text: str) -> None:
     assert house.engine
     while not house.engine.search(Query(text=text, limit=1)).total:  # noqa: ASYNC110 - being found has no event
         await asyncio.sleep(0.002)

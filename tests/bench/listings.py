@@ -16,9 +16,9 @@ from pathlib import Path
 
 import base58
 
-from overlay.document import Document
+from overlay.search.document import Document
 from parsers.cards import Skill
-from parsers.offers import Offer
+from parsers.cards.offers import Offer
 
 
 def _listed(text: str) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Callable
 
-from parsers.tx import Outpoint, TxInput, TxOutput, serialise, varint
+from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, varint
 
 MAP_PREFIX = b"1PuQa7K62MiKCtssSLKy1kh56WWU7MtUR5"
 COINBASE = serialise((TxInput(Outpoint(bytes(32), 0xFFFFFFFF), b"\x03\x01\x02\x03", 0),), (TxOutput(50, b"\x51"),))

@@ -23,8 +23,9 @@ def paths(world: World) -> list[str]:
     story = world.ids["story"]
     return [
         "/", "/?q=zzzzzz", "/?tag=security&type=agent&sort=price&priceCurrency=EUR", "/?maxPrice=cheap",
-        world.page("story"), world.page("tool"), "/listings/nobody", "/publish",
-        f"/publish?tx={story.txid[::-1].hex()}", "/status", "/docs",
+        world.page("story"), world.page("tool"), "/listings/nobody", "/publish", "/register",
+        f"/publish?tx={story.txid[::-1].hex()}", "/status",
+        "/docs", "/docs/api", "/docs/api/search", "/docs/publishing", "/docs/reason-codes",
     ]  # fmt: skip
 
 
@@ -39,7 +40,12 @@ async def test_axe_finds_nothing_to_object_to(world: World, tab: Open, axe: str)
     wide = {"width": 1280, "height": 800}
     for scheme, size, options, looked_at in (
         ("light", wide, everything, paths(world)),
-        ("light", PHONE, everything, ["/", world.page("story"), world.page("tool"), "/docs"]),
+        (
+            "light",
+            PHONE,
+            everything,
+            ["/", world.page("story"), world.page("tool"), "/docs/api/search", "/docs/search"],
+        ),
         ("dark", wide, colours, dark),
     ):
         opened = await tab(color_scheme=scheme, viewport=size, expected=REFUSED)
@@ -132,7 +138,7 @@ async def test_the_keyboard_alone_leads_to_a_listing_and_into_a_badge(world: Wor
 
 async def test_the_policy_keeps_scripts_of_others_out(world: World, tab: Open) -> None:
     opened = await tab(expected=("refused", "Content Security Policy", "TrustedHTML", "TrustedScript"))
-    page = await opened.go("/docs")
+    page = await opened.go("/docs/api")
     await page.evaluate(BREAK_IN)
     refused = await page.evaluate("() => { try { document.body.innerHTML = '<b>x'; } catch (e) { return e.name; } }")
     assert refused == "TypeError"

@@ -33,15 +33,15 @@ async def test_a_transaction_is_followed_until_it_is_listed(world: World, tab: O
     await page.fill("#what", txid)
     await page.locator(".verdict", has_text="Not seen yet").wait_for()
     assert page.url.endswith(f"?tx={txid}")
-    await page.get_by_role("button", name="Have it looked for").wait_for()
+    await page.get_by_role("button", name="Fetch it").wait_for()
     world.announce(new)
     await page.locator(".verdict", has_text="Listed as pending: Freshly mined").wait_for()
     assert "pending" in await page.locator("#outcome .card .badges").inner_text()
     world.mine(new)
     await page.locator(".verdict", has_text="Listed:").wait_for()
     assert "in block" in await page.locator(".steps li", has_text="Mined").inner_text()
-    await page.locator("#outcome .card .badge", has_text="proved").click()
-    assert await page.locator("#about-proved").is_visible()
+    await page.locator("#outcome .card .badge", has_text="on chain").click()
+    assert await page.locator("#about-on-chain").is_visible()
     await page.keyboard.press("Escape")
     await page.locator(".verdict a").click()
     assert await page.locator("h1").text_content() == "Freshly mined"
@@ -49,7 +49,7 @@ async def test_a_transaction_is_followed_until_it_is_listed(world: World, tab: O
 
 async def test_a_publisher_asks_for_a_transaction_to_be_looked_for(world: World, tab: Open) -> None:
     page = await (await tab()).go(f"/publish?tx={'cd' * 32}")
-    await page.get_by_role("button", name="Have it looked for").click()
+    await page.get_by_role("button", name="Fetch it").click()
     await page.locator(".steps li", has_text="Asked for").wait_for()
     assert page.url.endswith(f"?tx={'cd' * 32}")
 

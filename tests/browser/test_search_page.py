@@ -213,7 +213,7 @@ async def test_every_badge_of_a_result_explains_itself_on_request(world: World, 
     page = await (await tab()).go("/?q=storyteller")
     badges = page.locator(".card").first.locator(".badge")
     words = await badges.all_text_contents()
-    assert words == ["price changed", "inscribed", "proved"]
+    assert words == ["price changed", "inscribed", "on chain"]
     for number in range(len(words)):
         await badges.nth(number).click()
         shown = page.locator("[popover]:popover-open")
@@ -228,8 +228,8 @@ async def test_all_of_it_works_without_scripts(world: World, tab: Open) -> None:
     await page.fill("#q", "storyteller")
     await page.get_by_role("button", name="Search").click()
     assert asked(page.url)["q"] == ["storyteller"]
-    await page.locator(".card .badge", has_text="proved").first.click()
-    assert await page.locator("#about-proved").is_visible()
+    await page.locator(".card .badge", has_text="on chain").first.click()
+    assert await page.locator("#about-on-chain").is_visible()
     await page.keyboard.press("Escape")
     await page.locator(".card h2 a", has_text="Storyteller").first.click()
     assert urlsplit(page.url).path == world.page("story")
@@ -238,13 +238,13 @@ async def test_all_of_it_works_without_scripts(world: World, tab: Open) -> None:
     await page.locator("#convert select").select_option("EUR")
     await page.get_by_role("button", name="Convert").click()
     assert "0.225" in await page.locator("#prices").inner_text()
-    await page.get_by_role("link", name="Publish").click()
+    await page.get_by_role("link", name="Check & track").click()
     await page.fill("#what", '{"name": "New one", "skills": [{"id": "s"}], "url": "https://a.example"}')
-    await page.get_by_role("button", name="Look at it").click()
+    await page.get_by_role("button", name="Show").click()
     assert await page.locator(".verdict").text_content() == "It can be published."
     assert await page.locator(".card h2").text_content() == "New one"
     await page.fill("#what", str(world.ids["story"])[:64])
-    await page.get_by_role("button", name="Look at it").click()
+    await page.get_by_role("button", name="Show").click()
     assert asked(page.url) == {"tx": [str(world.ids["story"])[:64]]}
     assert "Mined" in await page.locator(".steps").inner_text()
 
@@ -262,8 +262,8 @@ async def test_filters_are_folded_away_on_a_phone_and_open_beside_results_elsewh
 async def test_a_logo_is_the_small_picture_that_is_kept_here(world: World, tab: Open) -> None:
     made = BytesIO()
     Image.radial_gradient("L").resize((88, 60)).save(made, "WEBP")
-    world.logos.want([LOGO], 1)
-    world.logos.keep(LOGO, made.getvalue(), 2)
+    world.logos.request([LOGO], 1)
+    world.logos.store(LOGO, made.getvalue(), 2)
     for path in ("/?q=storyteller", world.page("story")):
         page = await (await tab()).go(path)
         picture = page.locator("img.logo")

@@ -13,7 +13,7 @@ from typing import Any
 from aiohttp import ClientSession
 
 from indexer.store.logos import Logos
-from parsers.tx import Outpoint
+from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import ChainKit, agent
 from tests.conftest import SAMPLE
 from tests.fakes import MemoryChain
@@ -148,12 +148,12 @@ async def served(folder: Path) -> AsyncIterator[World]:
         world.logos = Logos(told.store.engine)
         assert told.writer is not None
         async with running(told) as (runner, task):
-            usable = runner.standing.exchange.usable
-            await until(lambda: task.done() or (runner.url and runner.standing.ready() is None and usable()))
+            usable = runner.status.exchange.usable
+            await until(lambda: task.done() or (runner.url and runner.status.ready() is None and usable()))
             assert not task.done(), task.exception()
             world.url = runner.url
             begun = int(time.time() * 1000)
-            await asyncio.to_thread(told.writer.note_fetched, POINTED, serves(begun, POINTED_CARD))
+            await asyncio.to_thread(told.writer.record_fetch, POINTED, serves(begun, POINTED_CARD))
             async with ClientSession(world.url) as session:
                 for name in ("Witness", "Pointed at"):
                     await until_told(session, f"/v1/search?q={name}", lambda page: page["items"])

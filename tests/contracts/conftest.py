@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from overlay.engines import ENGINES
-from overlay.index import SearchIndex, open_index
+from overlay.projection.search_index import SearchIndex
 from tests.databases import store, writer
 
 __all__ = ["store", "writer"]
@@ -26,6 +26,6 @@ def engine_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def engine(engine_url: str) -> Iterator[SearchIndex]:
     """A new index."""
-    opened = open_index(engine_url)
+    opened = SearchIndex(engine_url)
     yield opened
     opened.close()

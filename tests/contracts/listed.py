@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from overlay.document import Document
 from overlay.engines import Cursor
-from overlay.index import SearchIndex
-from overlay.query import Hits, Query
+from overlay.projection.search_index import SearchIndex
+from overlay.search.document import Document
+from overlay.search.query import Hits, Query
 from parsers.cards import Skill
-from parsers.offers import Offer, interval_key
+from parsers.cards.offers import Offer, interval_key
 
 EPOCH = "epoch"
 

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from indexer.chains import Chain
+from indexer.chains.failover import FailoverChain, Pace
 from indexer.chains.files import create as files
 from indexer.chains.node import create as node
-from indexer.chains.several import Pace, Several
+from indexer.chains.overlay import create as mirror
 from tests.chainkit import Block, ChainKit
 from tests.fakes import MemoryChain
 from tests.junglebus_server import JungleBus
 from tests.nodes import Node
+from tests.serving import house, serving
 
 PACE = Pace(grace=20, poll=0.005, first_pause=0.005, longest_pause=0.01)
 
@@ -23,7 +25,7 @@ PACE = Pace(grace=20, poll=0.005, first_pause=0.005, longest_pause=0.01)
 class Plug:
     """A source under test. `learn` makes it know more blocks, `announce` unconfirmed transactions; `fresh` makes
     another `Chain` of the same source. `whole`: it gives all bytes of blocks; `mempool`: it tells what is unconfirmed;
-    `values`: it can tell those of all outputs."""
+    `values`: it can tell those of all outputs; `strangers`: it has transactions that are none of the registry's."""
 
     fresh: Callable[[], Chain]
     learn: Callable[[Block], None]
@@ -31,6 +33,7 @@ class Plug:
     whole: bool = True
     mempool: bool = True
     values: bool = True
+    strangers: bool = True
 
 
 @asynccontextmanager
@@ -73,7 +76,7 @@ async def several(kit: ChainKit, path: Path) -> AsyncIterator[Plug]:
                 plug.learn(block)
 
         yield Plug(
-            lambda: Several("demo", [("gone", gone), *((str(plug), plug.fresh()) for plug in plugs)], PACE),
+            lambda: FailoverChain("demo", [("gone", gone), *((str(plug), plug.fresh()) for plug in plugs)], PACE),
             learn,
             plugs[0].announce,
         )
@@ -88,4 +91,27 @@ async def subscription(kit: ChainKit, _folder: Path) -> AsyncIterator[Plug]:
         )
 
 
-PLUGS = {"memory": memory, "files": folder, "http": http, "several": several, "junglebus": subscription}
+@asynccontextmanager
+async def overlay(kit: ChainKit, folder: Path) -> AsyncIterator[Plug]:
+    """Another overlay that follows the same blocks."""
+    chain = MemoryChain(*kit.blocks)
+    async with serving(house(folder / "overlay", chain, limits="off")) as client:
+
+        def fresh() -> Chain:
+            made = mirror("demo", f"overlay:{client._base_url}?network=regtest")
+            made.poll_seconds = 0
+            return made
+
+        yield Plug(
+            fresh, chain.arrive, lambda _txid, _raw: None, whole=False, mempool=False, values=False, strangers=False
+        )
+
+
+PLUGS = {
+    "memory": memory,
+    "files": folder,
+    "http": http,
+    "several": several,
+    "junglebus": subscription,
+    "overlay": overlay,
+}

@@ -10,7 +10,7 @@ from typing import Any
 from indexer.chains import Chain
 from indexer.chains.evm import EvmChain
 from indexer.chains.evm.erc8004 import create as entries
-from indexer.chains.several import Pace, SparseSeveral
+from indexer.chains.failover import FailoverChain, Pace
 from indexer.store import Writer
 from tests import registry_kit
 from tests.chainkit import agent
@@ -90,7 +90,7 @@ async def several() -> AsyncIterator[Plug]:
     async with EvmServer() as one, EvmServer() as other:
         yield _plug(
             [one, other],
-            lambda _: SparseSeveral("demo", [(server.base, server.chain()) for server in (one, other)], PACE),
+            lambda _: FailoverChain("demo", [(server.base, server.chain()) for server in (one, other)], PACE),
             _pointer,
         )
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from overlay.api.asked import from_pairs
-from overlay.feed import Feed
-from overlay.index import SearchIndex, open_index
-from overlay.query import Hits, Query
+from overlay.api.search_request import from_pairs
+from overlay.projection.projector import IndexProjector
+from overlay.projection.search_index import SearchIndex
+from overlay.search.query import Hits, Query
 from tests.chainkit import ChainKit, agent, tool
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
@@ -79,9 +79,9 @@ def test_any_history_of_forks_is_answered_as_each_height_stood(scheme: str, hist
     async def live() -> None:
         chain = MemoryChain()
         with tempfile.TemporaryDirectory() as folder:
-            engine = open_index(f"{scheme}:{folder}/index")
+            engine = SearchIndex(f"{scheme}:{folder}/index")
             with Indexing(f"sqlite:///{folder}/a2b.db", chain) as indexing:
-                feed = Feed(indexing.store, engine)
+                feed = IndexProjector(indexing.store, engine)
                 for start in range(0, len(history.arrivals), looks):
                     chain.arrive(*history.arrivals[start : start + looks])
                     await indexing.catch_up()
@@ -101,7 +101,7 @@ async def test_a_reorg_changes_what_a_height_was(engine: SearchIndex, tmp_path: 
     kit.mine(kit.update(listed, agent("Beta Router")))
     chain = MemoryChain(*kit.blocks)
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", chain) as indexing:
-        feed = Feed((await indexing.catch_up()).store, engine)
+        feed = IndexProjector((await indexing.catch_up()).store, engine)
         feed.run()
 
         def names(height: int | None, text: str = "") -> list[str]:
@@ -112,12 +112,12 @@ async def test_a_reorg_changes_what_a_height_was(engine: SearchIndex, tmp_path: 
         assert names(first) == ["Alpha Router", "clock"]
         assert names(first + 1) == ["Beta Router", "clock"]
         assert names(first, "beta") == names(first + 1, "alpha") == []
-        before = indexing.store.newest_seq()
+        before = indexing.store.outbox.newest_seq()
         kit.mine(kit.update(listed, agent("Gamma Router")), kit.inscribe(agent("Delta Router")), parent=kit["2"])
         kit.mine()
         chain.arrive(*kit.blocks)
         await indexing.catch_up()
-        assert [change.op for change in indexing.store.changes(before, 10)] == ["revert", "upsert", "upsert"]
+        assert [change.op for change in indexing.store.outbox.after(before, 10)] == ["revert", "upsert", "upsert"]
         feed.run()
         assert names(first) == ["Alpha Router", "clock"]
         assert names(first + 1) == names(first + 2) == ["Delta Router", "Gamma Router", "clock"]
@@ -132,7 +132,7 @@ async def test_heights_are_those_of_one_chain(engine: SearchIndex, tmp_path: Pat
         kit.mine(kit.inscribe(agent(f"{name} Router")))
     chains = [MemoryChain(*kit.blocks, name=name) for name, kit in kits.items()]
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", *chains) as indexing:
-        Feed((await indexing.catch_up()).store, engine).run()
+        IndexProjector((await indexing.catch_up()).store, engine).run()
     known = {"main": "bsv:regtest", "side": "bsv:regtest"}
 
     def names(*pairs: tuple[str, str]) -> list[str]:

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from overlay.api.asked import from_pairs
-from overlay.index import SearchIndex
-from overlay.query import Query
+from overlay.api.search_request import from_pairs
+from overlay.projection.search_index import SearchIndex
+from overlay.search.query import Query
 from tests.contracts.listed import listing, price, put
 from tests.overlay.test_exchange import exchange, table
 

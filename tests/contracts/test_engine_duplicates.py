@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from overlay.document import Document
-from overlay.index import SearchIndex
+from overlay.projection.search_index import SearchIndex
+from overlay.search.document import Document
 from overlay.search.facts import HERE
 from tests.contracts.listed import ask, count, found, ids, listing, price, put
 
@@ -52,6 +52,8 @@ def test_what_tells_them_apart_finds_the_others(engine: SearchIndex, text: str) 
         ({"owners": "bob"}, {"2"}),
         ({"verified": False}, {"1", "2", "3", "4"}),
         ({"updated_since": 1}, {"1", "2", "3", "4"}),
+        ({"with_duplicates": True}, {"1", "2", "3", "4"}),
+        ({"with_duplicates": True, "chains": "bsv"}, {"1", "2", "4"}),
         ({"height_chain": "bsv", "from_height": 102, "to_height": 102}, {"2"}),
         ({"statuses": ("pending",)}, set()),
     ]

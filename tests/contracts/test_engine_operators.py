@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from overlay.index import SearchIndex
-from overlay.query import Operators
+from overlay.projection.search_index import SearchIndex
 from overlay.search.analysis import sequences
+from overlay.search.query import Operators
 from parsers.cards import Skill
 from tests.contracts.listed import ask, found, listing, price, put
 

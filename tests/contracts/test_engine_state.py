@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from overlay.document import Document
 from overlay.engines import BusyError, Cursor
-from overlay.index import SearchIndex, open_index
-from overlay.query import Suggestion
+from overlay.projection.search_index import SearchIndex
+from overlay.search.document import Document
+from overlay.search.query import Suggestion
 from parsers.cards import Skill
 from tests.contracts.listed import EPOCH, ask, count, found, ids, listing, price, put
 
@@ -76,7 +76,7 @@ def test_clearing_forgets_everything(engine: SearchIndex, engine_url: str) -> No
     assert (found(engine), found(engine, "alpha"), found(engine, "omgea")) == ({"2"}, set(), {"2"})
     engine.clear()
     engine.close()
-    again = open_index(engine_url)
+    again = SearchIndex(engine_url)
     assert again.cursor() is None
     again.close()
 
@@ -99,7 +99,7 @@ def test_an_index_that_is_opened_again_answers_the_same(engine: SearchIndex, eng
     before = [ask(engine, text, **query) for text, query in questions]
     assert all(hits.hits for hits in before)
     engine.close()
-    again = open_index(engine_url)
+    again = SearchIndex(engine_url)
     assert again.cursor() == Cursor(EPOCH, 6)
     assert count(again) == 15
     assert [ask(again, text, **query) for text, query in questions] == before
@@ -143,7 +143,7 @@ def test_a_damaged_index_answers_as_before_or_wants_a_rebuild(
             (copy / path).unlink()
         else:
             os.truncate(copy / path, int(share * (copy / path).stat().st_size))
-        opened = open_index(f"{scheme}:{copy}")
+        opened = SearchIndex(f"{scheme}:{copy}")
         assert opened.cursor() is None or found(opened, "payment") == whole
         ask(opened, "payment", facets="type")
         opened.clear()
@@ -154,7 +154,7 @@ def test_a_damaged_index_answers_as_before_or_wants_a_rebuild(
 
 def test_while_one_writes_others_read_the_old_state_and_cannot_write(engine: SearchIndex, engine_url: str) -> None:
     put(engine, listing("1", "alpha"))
-    other = open_index(engine_url)
+    other = SearchIndex(engine_url)
 
     def watching() -> Iterator[Document]:
         yield listing("2", "alpha")
@@ -172,7 +172,7 @@ def test_while_one_writes_others_read_the_old_state_and_cannot_write(engine: Sea
 
 
 def test_other_processes_see_every_commit(engine: SearchIndex, engine_url: str) -> None:
-    reader = open_index(engine_url)
+    reader = SearchIndex(engine_url)
     assert reader.cursor() is None
     for seq in range(1, 30):
         put(engine, listing(f"{seq % 7}", f"alpha word{seq}"), seq=seq)
@@ -330,9 +330,9 @@ def test_long_ids_owners_and_currencies_are_told_apart(engine: SearchIndex) -> N
 WRITER = """
 import sys, time
 from overlay.engines import BusyError, Cursor
-from overlay.index import open_index
+from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import listing, price
-engine = open_index(sys.argv[1])
+engine = SearchIndex(sys.argv[1])
 while True:
     try:
         engine.replace([], [], engine.cursor() or Cursor("epoch", 0))
@@ -359,7 +359,7 @@ def test_killed_at_any_instant_an_index_holds_one_whole_state(engine_url: str) -
         told = max([told, *map(int, writer.stdout.read().split())])
         writer.stdout.close()
         writer.wait()
-        engine = open_index(engine_url)
+        engine = SearchIndex(engine_url)
         cursor = engine.cursor()
         assert cursor is not None
         assert cursor.seq in {told, told + 1}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 import pytest
 
-from overlay.document import Document
-from overlay.index import SearchIndex
+from overlay.projection.search_index import SearchIndex
+from overlay.search.document import Document
 from parsers.cards import Skill
 from tests.contracts.listed import ask, count, found, ids, listing, price, put
 
@@ -148,29 +149,6 @@ def test_a_mistyped_word_means_the_eight_nearest_of_them_the_commonest(engine: S
     put(engine, *(listing(f"far{at}", "transporttz") for at in range(5)), seq=2)
     assert found(engine, "transporz well") == {*"0123456", "9", "y"}
     assert found(engine, "transportzt well") == {f"far{at}" for at in range(5)}
-
-
-def test_of_more_words_listings_that_hold_more_come_first(engine: SearchIndex) -> None:
-    put(
-        engine,
-        listing("1", "Alpha alpha alpha"),
-        listing("2", "alpha beta gamma delta"),
-        listing("3", "alpha beta gamma epsilon"),
-        listing("4", "beta gamma"),
-        listing("5", "omega"),
-    )
-    assert ids(ask(engine, "alpha beta gamma delta")) == ["2", "3", "4", "1"]
-
-
-def test_a_name_says_more_than_a_tag_and_a_tag_more_than_a_description(engine: SearchIndex) -> None:
-    more = "word " * 60
-    put(
-        engine,
-        listing("1", "Other", description=f"a chess player {more}"),
-        listing("2", "Other", description=more, tags=("chess",)),
-        listing("3", "Chess", description=more),
-    )
-    assert ids(ask(engine, "chess")) == ["3", "2", "1"]
 
 
 def test_filters_hold_on_the_same_offer(engine: SearchIndex) -> None:
@@ -343,31 +321,6 @@ def test_prices_are_ordered_within_their_currency_and_the_unpriced_stand_last_ei
     assert ids(ask(engine, sort="price", currencies="USD", max_price="2", price_currency="USD")) == ["4", "1", "6"]
 
 
-SORTS = [(sort, way) for sort in ("relevance", "price", "updated", "created", "name") for way in (None, True, False)]
-
-
-@pytest.mark.parametrize(("sort", "descending"), SORTS)
-@pytest.mark.parametrize("text", ["", "alpha"])
-def test_pages_by_offset_and_by_key_lead_through_all_once(
-    engine: SearchIndex, sort: str, descending: bool | None, text: str
-) -> None:
-    put(
-        engine,
-        *(listing(f"{at:02}", "alpha beta" if at % 3 else "alpha", height=None if at % 7 == 6 else at // 5,
-                  offers=[price(str(at % 4), ("USD", "BSV")[at % 2])] if at % 5 else ()) for at in range(23)),
-    )  # fmt: skip
-    query = {"sort": sort, "descending": descending}
-    whole = ids(ask(engine, text, limit=100, **query))
-    assert len(set(whole)) == 23
-    by_offset = [id_ for start in range(0, 30, 4) for id_ in ids(ask(engine, text, limit=4, offset=start, **query))]
-    assert by_offset == whole
-    after, by_key = None, []
-    while hits := ask(engine, text, limit=4, after=after, **query).hits:
-        by_key += [hit.id for hit in hits]
-        after = hits[-1].sort_key
-    assert by_key == whole
-
-
 def test_a_limit_of_nothing_still_counts(engine: SearchIndex) -> None:
     put(engine, listing("1", "alpha"), listing("2", "alpha"))
     hits = ask(engine, "alpha", limit=0, facets="type")
@@ -414,3 +367,43 @@ def test_what_a_listing_asked_before_does_not_keep_it_from_a_long_bound(engine: 
     assert found(engine, "alpha", max_price=f"1.{'1' * 20}5") == {"1"}
     assert found(engine, max_price=f"1.{'1' * 20}5") == {"1"}
     assert found(engine, "alpha", max_price=f"1.{'1' * 20}0") == set()
+
+
+def test_prices_are_compared_per_day(engine: SearchIndex) -> None:
+    put(
+        engine,
+        listing("year", offers=[price("100", interval="year")]),  # 0.27 a day
+        listing("month", offers=[price("10", interval="month"), price("1", interval="day")]),  # 0.33 a day
+        listing("week", offers=[price("2", interval="P1W"), price("0.1")]),  # 0.29 a day, or a call
+        listing("call", offers=[price("0.01")]),
+        listing("endless", offers=[price("0.01", interval="P0D")]),
+        listing("free", offers=[price("0", interval="month")]),
+        listing("none"),
+    )
+    per_day, unpriced = ["free", "year", "week", "month"], ["call", "endless", "none"]
+    assert ids(ask(engine, sort="price_per_day")) == [*per_day, *unpriced]
+    assert ids(ask(engine, sort="price_per_day", descending=True)) == [*per_day[::-1], *unpriced[::-1]]
+    assert ids(ask(engine, sort="price")) == ["free", "call", "endless", "week", "month", "year", "none"]
+    asked = ("P1M", "P1Y", "P1W")
+    assert ids(ask(engine, sort="price", intervals=asked)) == per_day
+    assert ids(ask(engine, sort="price", intervals=(*asked, "none"))) == [*per_day, "call"]
+    assert ids(ask(engine, sort="price", intervals="none")) == ["call", "week"]
+    cheapest = {hit.id: hit.cheapest and hit.cheapest.offer_id for hit in ask(engine, sort="price_per_day").hits}
+    assert cheapest["week"] == "2 USD P1W", "the one that is compared"
+    assert cheapest["month"] == "10 USD month"
+    assert cheapest["call"] == "0.01 USD None"
+
+
+def test_prices_per_day_are_compared_by_currency_or_converted(engine: SearchIndex) -> None:
+    put(
+        engine,
+        listing("1", offers=[price("30", "USD", "month")]),
+        listing("2", offers=[price("1", "BSV", "day")]),
+        listing("3", offers=[price("9", "JPY", "day")]),
+        listing("4", offers=[price("1", "USD"), price("8", "BSV", "P1W")]),
+    )
+    assert ids(ask(engine, sort="price_per_day")) == ["2", "4", "3", "1"]
+    rates = {"BSV": Decimal(20)}
+    assert ids(ask(engine, sort="price_per_day", price_currency="USD", rates=rates)) == ["1", "2", "4", "3"]
+    (bound,) = ask(engine, sort="price_per_day", price_currency="USD", max_price="20", rates=rates).hits[:1]
+    assert bound.id == "2", "bounds are of amounts"

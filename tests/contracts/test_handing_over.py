@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from indexer.facts import Event
+from indexer.model import Event
 from indexer.store import Store, Writer, connect
-from overlay.duplicates.index import DuplicateIndex
+from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.engines import BusyError
-from overlay.feed import Feed
-from overlay.index import SearchIndex, open_index
+from overlay.projection.projector import IndexProjector
+from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import ask
 from tests.facts import born, burned, says
 from tests.pointing import card, digest
@@ -34,9 +34,9 @@ class Machine:
 
     def __init__(self, store: Store, url: str, folder: Path) -> None:
         self._ending = ExitStack()
-        self.engine: SearchIndex = self._ending.enter_context(closing(open_index(url)))
+        self.engine: SearchIndex = self._ending.enter_context(closing(SearchIndex(url)))
         self.duplicates = self._ending.enter_context(closing(DuplicateIndex(str(folder))))
-        self.feed = Feed(store, self.engine, self.duplicates)
+        self.feed = IndexProjector(store, self.engine, self.duplicates)
 
     def begin(self) -> None:
         """Feed the index, and go on having the right to."""
@@ -101,7 +101,7 @@ def test_who_takes_over_goes_on_where_the_other_one_was_killed(
             one.begin()
             assert two.feed.step() == 0
             writer.append("demo", [says("2", copy("c", height=2)), says("3", burned("a", "a", "ashes", height=3))])
-            monkeypatch.setattr(one.duplicates, "waiting", list)
+            monkeypatch.setattr(one.duplicates, "queued", list)
             one.feed.run()
             assert one.shown() == {}, "nobody is told yet that the first one is gone"
         assert two.feed.step() == 0, "nothing new"

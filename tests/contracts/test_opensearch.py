@@ -20,9 +20,9 @@ from indexer.settings import masked
 from overlay.engines import BusyError, Cursor, EngineError, UnavailableError, UnknownEngineError
 from overlay.engines.opensearch import cluster as clusters
 from overlay.engines.opensearch import state as states
-from overlay.engines.opensearch import versions, vocabulary
+from overlay.engines.opensearch import term_counts, versions
 from overlay.engines.opensearch.mapping import LAYOUT
-from overlay.index import SearchIndex, open_index
+from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import EPOCH, count, found, listing, put
 from tests.opensearch_server import Node, free_port
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequ
 @pytest.fixture
 def index(opensearch_url: str) -> Iterator[SearchIndex]:
     """An index of two listings."""
-    with closing(open_index(opensearch_url)) as opened:
+    with closing(SearchIndex(opensearch_url)) as opened:
         put(opened, listing("1", "alpha"), listing("2", "alpha"))
         yield opened
 
@@ -40,7 +40,7 @@ def index(opensearch_url: str) -> Iterator[SearchIndex]:
 @pytest.fixture
 def other(index: SearchIndex, opensearch_url: str) -> Iterator[SearchIndex]:
     """The same as another machine sees it."""
-    with closing(open_index(opensearch_url)) as opened:
+    with closing(SearchIndex(opensearch_url)) as opened:
         yield opened
 
 
@@ -110,7 +110,7 @@ def test_a_rebuilt_version_answers_everywhere_at_one_stroke(
         put(fresh, listing("3", "alpha"))
         index.report_progress(1, 2)
         assert other.progress() == (1, 2)
-        with pytest.raises(BusyError, match="another process builds"):
+        with pytest.raises(BusyError, match="another process rebuilds"):
             other.rebuilding().__enter__()
         other.cleanup()
         put(other, listing("5", "alpha"), seq=2)
@@ -152,12 +152,12 @@ def test_documents_that_no_search_sees_are_deleted(
 def test_words_are_the_same_after_their_base_was_written_anew(
     index: SearchIndex, other: SearchIndex, opensearch_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vocabulary, "_LEAST", 10)
-    monkeypatch.setattr(vocabulary, "PART", 3)
+    monkeypatch.setattr(term_counts, "_LEAST", 10)
+    monkeypatch.setattr(term_counts, "PART", 3)
     for seq in range(2, 9):
         put(index, *(listing(f"{at}", f"alpha word{seq} more{at}") for at in range(seq)), seq=seq)
         assert other.terms().counts() == index.terms().counts()
-    with closing(open_index(opensearch_url)) as later:
+    with closing(SearchIndex(opensearch_url)) as later:
         assert later.terms().counts() == index.terms().counts()
         assert later.terms().listings == index.terms().listings == 8
         assert (later.terms().frequency("word8"), later.terms().frequency("word7")) == (8, 0)
@@ -175,7 +175,7 @@ def test_an_index_that_somebody_deletes_wants_a_rebuild(
 def test_an_index_of_another_program_is_not_touched(opensearch: Node, opensearch_url: str) -> None:
     request(opensearch, "PUT", f"/{name_of(opensearch_url)}/_doc/state", {"mine": 1})
     with pytest.raises(EngineError, match="of another program"):
-        open_index(opensearch_url)
+        SearchIndex(opensearch_url)
 
 
 # -- servers that fail
@@ -248,7 +248,7 @@ def test_servers_that_are_of_no_use_are_named(
 ) -> None:
     monkeypatch.setattr(clusters, "RETRIES", 0)
     with lying(status, body) as address, pytest.raises(kind, match=words) as caught:
-        open_index(f"opensearch:http://user:hidden@{address}/index")
+        SearchIndex(f"opensearch:http://user:hidden@{address}/index")
     assert isinstance(caught.value, UnavailableError) == (kind is UnavailableError)
     assert "hidden" not in str(caught.value)
 
@@ -256,7 +256,7 @@ def test_servers_that_are_of_no_use_are_named(
 def test_a_server_that_is_away_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "RETRIES", 0)
     with pytest.raises(UnavailableError, match="does not answer") as caught:
-        open_index(f"opensearch:http://user:hidden@127.0.0.1:{free_port()}/index")
+        SearchIndex(f"opensearch:http://user:hidden@127.0.0.1:{free_port()}/index")
     assert "hidden" not in str(caught.value)
 
 
@@ -267,7 +267,7 @@ def test_a_server_that_is_away_is_named_without_its_password(monkeypatch: pytest
 )  # fmt: skip
 def test_urls_that_name_no_index_are_refused(place: str) -> None:
     with pytest.raises(UnknownEngineError, match="names no index"):
-        open_index(f"opensearch:{place}")
+        SearchIndex(f"opensearch:{place}")
 
 
 def test_passwords_in_urls_are_masked() -> None:
@@ -322,7 +322,7 @@ def test_certificates_are_verified_and_credentials_sent(
     name = opensearch_url.partition("?")[0].rpartition("/")[2]
     with tls_proxy(opensearch, authority) as (port, sent):
         url = f"opensearch:https://user:p%40ss@localhost:{port}/{name}?replicas=0&ca={tmp_path}"
-        with closing(open_index(f"{url}/ours")) as index:
+        with closing(SearchIndex(f"{url}/ours")) as index:
             put(index, listing("1", "alpha"))
             assert found(index, "alpha") == {"1"}
         assert set(sent) == {"Basic dXNlcjpwQHNz"}
@@ -330,7 +330,7 @@ def test_certificates_are_verified_and_credentials_sent(
         monkeypatch.setattr(clusters, "RETRIES", 0)
         for refused in (f"{url}/strange", url.partition("&ca=")[0], f"{url}/ours".replace("localhost", "127.0.0.1")):
             with pytest.raises(UnavailableError, match="certificate verify failed"):
-                open_index(refused)
+                SearchIndex(refused)
         assert not sent
 
 
@@ -339,4 +339,4 @@ def test_state_of_a_damaged_kind_is_refused(index: SearchIndex, opensearch: Node
     request(opensearch, "PUT", f"/{name_of(opensearch_url)}/_doc/state", body)
     with pytest.raises(EngineError, match="of another program"):
         index.cursor()
-    assert states.State().cursor is None
+    assert states.CommitState().cursor is None

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from urllib.request import urlopen
 
 from overlay.engines import BusyError, Cursor, UnavailableError
-from overlay.index import SearchIndex, open_index
+from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import EPOCH, ask, count, found, listing, put
 from tests.opensearch_server import Distribution, Node, free_port
 
@@ -44,7 +44,7 @@ def test_a_node_is_killed_while_writes_and_searches_go_on(opensearch_programs: D
     with three(opensearch_programs) as nodes:
         hosts = ",".join(node.address for node in nodes)
         url = f"opensearch:http://{hosts}/killed?shards=3&replicas=1&lease=2"
-        with closing(open_index(url)) as writer, closing(open_index(url)) as reader:
+        with closing(SearchIndex(url)) as writer, closing(SearchIndex(url)) as reader:
             put(writer, *(listing(str(at), "alpha word0") for at in range(LISTINGS)))
             nodes[0].wait("/_cluster/health?wait_for_status=green&timeout=10s")
             stop = threading.Event()

@@ -19,14 +19,14 @@ from pathlib import Path
 
 import pytest
 
-from indexer.facts import Event, Reading
+from indexer.model import BlockFacts, Event
 from indexer.store import Store, Writer, connect
-from overlay import feed as feeding
-from overlay.duplicates.index import DuplicateIndex
+from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.engines import BusyError, Cursor, EngineError
-from overlay.feed import Feed
-from overlay.index import SearchIndex, open_index
-from overlay.index_versions import Progress
+from overlay.engines.index_versions import Progress
+from overlay.projection import projector
+from overlay.projection.projector import IndexProjector
+from overlay.projection.search_index import SearchIndex
 from tests.conftest import ROOT
 from tests.contracts.listed import EPOCH, count, found, ids, listing, put
 from tests.contracts.listed import ask as asked
@@ -45,7 +45,7 @@ def index(engine: SearchIndex) -> SearchIndex:
 @pytest.fixture
 def other(index: SearchIndex, engine_url: str) -> Iterator[SearchIndex]:
     """The same index as another process sees it."""
-    with closing(open_index(engine_url)) as opened:
+    with closing(SearchIndex(engine_url)) as opened:
         yield opened
 
 
@@ -76,7 +76,7 @@ def test_the_old_index_answers_until_the_new_one_does(index: SearchIndex, other:
     put(index, listing("6", "alpha"), seq=3)
     assert found(other, "alpha") == {"3", "5", "6"}
     assert generations(engine_url) == 1
-    with closing(open_index(engine_url)) as later:
+    with closing(SearchIndex(engine_url)) as later:
         assert found(later, "alpha") == {"3", "5", "6"}
 
 
@@ -145,7 +145,7 @@ COUNT = 23
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeding, "BATCH", 5)
+    monkeypatch.setattr(projector, "BATCH", 5)
 
 
 MEANWHILE = 7
@@ -200,7 +200,7 @@ def inscribed(name: str, position: int = 0, height: int = 1) -> tuple[Event, dic
     return replace(event, card=digest, state=replace(event.state, card=digest)), {digest: body}
 
 
-def block(height: int, *names: str) -> Reading:
+def block(height: int, *names: str) -> BlockFacts:
     """A block of registrations."""
     made = [inscribed(name, position, height) for position, name in enumerate(names)]
     bodies = {digest: body for _, kept in made for digest, body in kept.items()}
@@ -234,8 +234,8 @@ def test_whoever_asks_while_an_index_is_made_anew_sees_all_there_is(
 ) -> None:
     store, writer = registry
     told: list[tuple[int, int]] = []
-    with closing(open_index(engine_url)) as other:
-        feed = Feed(store, engine, duplicates)
+    with closing(SearchIndex(engine_url)) as other:
+        feed = IndexProjector(store, engine, duplicates)
         feed.run()
         with asking(engine, other) as askers:
 
@@ -248,10 +248,15 @@ def test_whoever_asks_while_an_index_is_made_anew_sees_all_there_is(
             assert feed.rebuild(tell) == COUNT
             until_asked(askers, [each.looks for each in askers])
         assert [each.totals for each in askers] == [{COUNT}, {COUNT}]
-        assert told[0] == (2, COUNT), "of the first five the claims are read, which is half of it"
+        assert told[0] == (5, COUNT), "five make a batch"
         assert (COUNT, COUNT) in told
         assert engine.progress() is other.progress() is None
-        assert engine.cursor() == other.cursor() == duplicates.cursor() == Cursor(store.epoch, store.newest_seq())
+        assert (
+            engine.cursor()
+            == other.cursor()
+            == duplicates.cursor()
+            == Cursor(store.outbox.epoch, store.outbox.newest_seq())
+        )
         assert feed.step() == 0
         writer.append("demo", [block(2, "later")])
         until_it_is_not_busy(feed.run)
@@ -271,8 +276,8 @@ def test_what_happens_meanwhile_is_seen_and_never_unseen(
     registry: tuple[Store, Writer], duplicates: DuplicateIndex, engine: SearchIndex, engine_url: str
 ) -> None:
     store, writer = registry
-    with closing(open_index(engine_url)) as elsewhere:
-        feed = Feed(store, engine, duplicates)
+    with closing(SearchIndex(engine_url)) as elsewhere:
+        feed = IndexProjector(store, engine, duplicates)
         feed.run()
         totals: list[int] = []
         came = 0
@@ -286,12 +291,12 @@ def test_what_happens_meanwhile_is_seen_and_never_unseen(
             until_it_is_not_busy(feed_of(engine).run)
             totals.extend((count(engine), count(elsewhere)))
 
-        def feed_of(fed: SearchIndex) -> Feed:
+        def feed_of(fed: SearchIndex) -> IndexProjector:
             """Whoever feeds the one that answers, while another process makes it anew."""
-            return Feed(store, fed, duplicates)
+            return IndexProjector(store, fed, duplicates)
 
-        with closing(open_index(engine_url)) as maker:
-            Feed(store, maker, duplicates).rebuild(tell)
+        with closing(SearchIndex(engine_url)) as maker:
+            IndexProjector(store, maker, duplicates).rebuild(tell)
         until_it_is_not_busy(feed.run)
         totals.extend((count(engine), count(elsewhere)))
     assert came == MEANWHILE
@@ -304,14 +309,14 @@ def test_an_index_of_another_database_answers_until_there_is_one_of_this(
 ) -> None:
     store, _ = registry
     other_store, other_writer = filled(tmp_path / "other.db", 2 * COUNT)
-    with closing(open_index(engine_url)) as other, closing(other_writer), closing(other_store):
-        Feed(store, engine).run()
+    with closing(SearchIndex(engine_url)) as other, closing(other_writer), closing(other_store):
+        IndexProjector(store, engine).run()
         with asking(engine, other) as askers:
             until_asked(askers, [0, 0])
-            assert Feed(other_store, engine).step() == 2 * COUNT
+            assert IndexProjector(other_store, engine).step() == 2 * COUNT
             until_asked(askers, [each.looks for each in askers])
         assert [each.totals for each in askers] == [{COUNT, 2 * COUNT}] * 2
-        assert engine.cursor() == Cursor(other_store.epoch, other_store.newest_seq())
+        assert engine.cursor() == Cursor(other_store.outbox.epoch, other_store.outbox.newest_seq())
 
 
 def test_a_database_that_lost_changes_takes_its_index_back_with_it(
@@ -320,13 +325,13 @@ def test_a_database_that_lost_changes_takes_its_index_back_with_it(
     """One restored from a backup has the same epoch, and fewer rows than the index has read."""
     store, _ = registry
     put(engine, *(listing(f"{at}", "alpha") for at in range(9)))
-    engine.replace([], [], Cursor(store.epoch, 10 * COUNT))
-    with closing(open_index(engine_url)) as other, asking(engine, other) as askers:
+    engine.replace([], [], Cursor(store.outbox.epoch, 10 * COUNT))
+    with closing(SearchIndex(engine_url)) as other, asking(engine, other) as askers:
         until_asked(askers, [0, 0])
-        assert Feed(store, engine, duplicates).run() == COUNT
+        assert IndexProjector(store, engine, duplicates).run() == COUNT
         until_asked(askers, [each.looks for each in askers])
     assert [each.totals for each in askers] == [{9, COUNT}] * 2
-    assert engine.cursor() == Cursor(store.epoch, store.newest_seq())
+    assert engine.cursor() == Cursor(store.outbox.epoch, store.outbox.newest_seq())
 
 
 def test_an_index_that_was_lost_answers_nothing_or_all(
@@ -335,18 +340,18 @@ def test_an_index_that_was_lost_answers_nothing_or_all(
     caplog.set_level("INFO")
     store, _ = registry
     with asking(engine) as askers:
-        assert Feed(store, engine, duplicates).step(lambda _: until_asked(askers, [askers[0].looks])) == COUNT
+        assert IndexProjector(store, engine, duplicates).step(lambda _: until_asked(askers, [askers[0].looks])) == COUNT
         until_asked(askers, [askers[0].looks])
     assert askers[0].totals == {0, COUNT}
-    assert "index: it holds nothing, or nothing that can be read, so it is made anew" in caplog.text
-    assert f"index: made anew from the store, {COUNT} registrations" in caplog.text
+    assert "index: rebuilding, because it is empty or cannot be read" in caplog.text
+    assert f"index: rebuilt from the store, {COUNT} registrations" in caplog.text
 
 
 def test_broken_off_it_stays_as_it_was(
     registry: tuple[Store, Writer], duplicates: DuplicateIndex, engine: SearchIndex, engine_url: str
 ) -> None:
     store, _ = registry
-    feed = Feed(store, engine, duplicates)
+    feed = IndexProjector(store, engine, duplicates)
     feed.run()
     before = engine.cursor(), duplicates.cursor()
 
@@ -366,17 +371,17 @@ def test_a_database_that_is_exchanged_meanwhile_is_read_anew(
     store, _ = registry
     other_store, other_writer = filled(tmp_path / "other.db", 9)
     with closing(other_writer), closing(other_store):
-        feed = Feed(store, engine)
+        feed = IndexProjector(store, engine)
         feed.run()
         ours = store.engine
 
         def fail_over(done: int, _: int) -> None:
             if done == COUNT and store.engine is ours:
-                monkeypatch.setattr(store, "engine", other_store.engine)
-                monkeypatch.setattr(store, "home", other_store.engine)
+                for name, value in vars(other_store).items():
+                    monkeypatch.setattr(store, name, value)
 
         assert feed.rebuild(fail_over) == 9
-        assert engine.cursor() == Cursor(other_store.epoch, other_store.newest_seq())
+        assert engine.cursor() == Cursor(other_store.outbox.epoch, other_store.outbox.newest_seq())
         assert count(engine) == 9
 
 
@@ -385,7 +390,7 @@ def test_claims_that_were_not_exchanged_with_their_index_catch_up(
 ) -> None:
     """As a process leaves them that was killed between the one and the other."""
     store, writer = registry
-    feed = Feed(store, engine, duplicates)
+    feed = IndexProjector(store, engine, duplicates)
     feed.run()
     before = duplicates.cursor()
     (event, bodies) = inscribed("r001")
@@ -398,10 +403,10 @@ def test_claims_that_were_not_exchanged_with_their_index_catch_up(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(duplicates, "become", killed)
+        patched.setattr(duplicates, "copy_from", killed)
         with pytest.raises(KeyboardInterrupt):
             feed.rebuild()
-    assert (duplicates.cursor(), engine.cursor()) == (before, Cursor(store.epoch, store.newest_seq()))
+    assert (duplicates.cursor(), engine.cursor()) == (before, Cursor(store.outbox.epoch, store.outbox.newest_seq()))
     assert asked(engine, limit=100).total == COUNT, "of identical ones the first alone is found"
     feed.run()
     assert duplicates.cursor() == engine.cursor()
@@ -416,14 +421,14 @@ def test_claims_that_were_not_exchanged_with_their_index_catch_up(
 MAKER = """
 import sys
 from contextlib import closing
-from overlay import feed as feeding
-from overlay.duplicates.index import DuplicateIndex
-from overlay.index import open_index
-from overlay.feed import Feed
+from overlay.projection import projector
+from overlay.duplicates.duplicate_index import DuplicateIndex
+from overlay.projection.search_index import SearchIndex
+from overlay.projection.projector import IndexProjector
 from indexer.store import Store, connect
-feeding.BATCH = 5
-with closing(open_index(sys.argv[1])) as engine, closing(DuplicateIndex(sys.argv[3])) as duplicates:
-    feed = Feed(Store(connect(f"sqlite:///{sys.argv[2]}")), engine, duplicates)
+projector.BATCH = 5
+with closing(SearchIndex(sys.argv[1])) as engine, closing(DuplicateIndex(sys.argv[3])) as duplicates:
+    feed = IndexProjector(Store(connect(f"sqlite:///{sys.argv[2]}")), engine, duplicates)
     print("ready", flush=True)
     while True:
         print(feed.rebuild(), flush=True)
@@ -435,7 +440,7 @@ def test_killed_at_any_instant_the_one_or_the_other_answers(
     registry: tuple[Store, Writer], duplicates: DuplicateIndex, engine: SearchIndex, engine_url: str, tmp_path: Path
 ) -> None:
     store, _ = registry
-    Feed(store, engine, duplicates).run()
+    IndexProjector(store, engine, duplicates).run()
     chance = random.Random(engine_url.partition(":")[0])
     for _ in range(4):
         command = [sys.executable, "-c", MAKER, engine_url, f"{tmp_path}/a2b.db", f"{tmp_path}/claims"]
@@ -449,15 +454,15 @@ def test_killed_at_any_instant_the_one_or_the_other_answers(
             maker.wait()
             until_asked(askers, [askers[0].looks])
         assert askers[0].totals == {COUNT}
-        with closing(open_index(engine_url)) as later:
+        with closing(SearchIndex(engine_url)) as later:
             assert (count(later), len(found(later))) == (COUNT, COUNT)
-            assert later.cursor() == Cursor(store.epoch, store.newest_seq())
-            feed = Feed(store, later, duplicates)
+            assert later.cursor() == Cursor(store.outbox.epoch, store.outbox.newest_seq())
+            feed = IndexProjector(store, later, duplicates)
             until_it_is_not_busy(feed.run)
             until_tidy(later, engine_url)
             assert count(later) == COUNT
-    with closing(open_index(engine_url)) as later:
-        assert Feed(store, later, duplicates).rebuild() == COUNT
+    with closing(SearchIndex(engine_url)) as later:
+        assert IndexProjector(store, later, duplicates).rebuild() == COUNT
 
 
 def until_tidy(engine: SearchIndex, url: str) -> None:
@@ -473,7 +478,7 @@ def until_tidy(engine: SearchIndex, url: str) -> None:
 
 DYING = """
 import os, signal, sys
-from overlay import index_versions
+from overlay.engines import index_versions
 from tests.contracts import test_rebuilding as told
 def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 promote = index_versions.IndexVersions.promote
@@ -483,7 +488,7 @@ work = {
     "shown": (index_versions.IndexVersions, "promote", lambda *given: die(promote(*given))),
     "after": (index_versions.IndexVersions, "_sweep", die),
 }
-engine = told.open_index(sys.argv[1])
+engine = told.SearchIndex(sys.argv[1])
 with engine.rebuilding() as fresh:
     told.put(fresh, told.listing("3", "alpha"), seq=2)
     setattr(*work[sys.argv[2]])
@@ -501,7 +506,7 @@ def test_killed_at_each_step_of_the_exchange_one_whole_index_is_left(
     killed = subprocess.run([sys.executable, "-c", DYING, engine_url, when], cwd=ROOT, capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert generations(engine_url) == 2
-    with closing(open_index(engine_url)) as later:
+    with closing(SearchIndex(engine_url)) as later:
         assert found(later, "alpha") == meant
     for each in (index, other):
         assert found(each, "alpha") in (meant, {"1", "2"}), "nobody may have told those who have it open"
@@ -515,9 +520,9 @@ def test_killed_at_each_step_of_the_exchange_one_whole_index_is_left(
 
 WATCHER = """
 import sys
-from overlay.index import open_index
+from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import ask
-engine = open_index(sys.argv[1])
+engine = SearchIndex(sys.argv[1])
 seen = None
 while True:
     hits = ask(engine, "alpha", limit=50)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from overlay.engines import ENGINES
-from overlay.index import SearchIndex, open_index
+from overlay.projection.search_index import SearchIndex
 from tests.bench.relevance.lists import Entry, Question, entries, questions, short_questions
 from tests.contracts.listed import ask, ids, listing, put
 from tests.opensearch_server import index_url
@@ -46,7 +46,7 @@ def sample(shared: Path) -> Sample:
 def index(
     request: pytest.FixtureRequest, sample: Sample, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SearchIndex]:
-    opened = open_index(index_url(request, request.param, tmp_path_factory.mktemp("index")))
+    opened = SearchIndex(index_url(request, request.param, tmp_path_factory.mktemp("index")))
     put(
         opened,
         *(

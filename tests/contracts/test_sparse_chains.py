@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from indexer.chains import SPOKEN, Chain, SourceUnavailableError, Sparse
-from indexer.facts import BlockRef
+from indexer.chains import HTTP_CHAINS, Chain
+from indexer.errors import SourceUnavailableError
+from indexer.model import BlockRef
 from indexer.store import Revision
 from tests.contracts.sparse_sources import PLUGS, Plug
 from tests.indexing import Indexing
@@ -40,15 +41,15 @@ class World:
     async def look(self) -> list[Revision]:
         """Bring the store to the tip; all it holds then, in the order of the chain."""
         await self.indexing.catch_up()
-        return self.indexing.store._revisions()
+        return self.indexing.store.history.select()
 
     @property
     def stored(self) -> list[BlockRef]:
         """The blocks in the store, from the newest down."""
-        at, found = self.indexing.store.newest("demo"), []
+        at, found = self.indexing.store.blocks.newest("demo"), []
         while at is not None:
             found.append(at)
-            at = self.indexing.store.below("demo", at.height)
+            at = self.indexing.store.blocks.below("demo", at.height)
         return found
 
 
@@ -66,12 +67,12 @@ async def world(plug: Plug, tmp_path: Path) -> AsyncIterator[World]:
 
 
 def test_every_kind_of_such_a_source_is_put_to_the_contract() -> None:
-    assert {module.rpartition(".")[2] for module in SPOKEN.values()} <= set(PLUGS)
+    assert {module.rpartition(".")[2] for module in HTTP_CHAINS.values()} <= set(PLUGS)
 
 
 async def test_it_says_what_it_is_once_it_is_open(plug: Plug, world: World) -> None:
     await world.chain.open()
-    assert isinstance(world.chain, Sparse)
+    assert world.chain.sparse
     assert (world.chain.name, world.chain.caip2) == ("demo", plug.caip2)
     assert world.chain.network in ("mainnet", "testnet", "regtest")
     assert world.chain.rules.envelope is None
@@ -154,7 +155,7 @@ async def test_garbage_is_not_believed_and_following_goes_on_when_it_is_over(plu
     for _ in range(2):
         with pytest.raises(SourceUnavailableError):
             await world.look()
-    assert world.indexing.store._revisions() == before
+    assert world.indexing.store.history.select() == before
     plug.mend()
     assert len(await world.look()) == 2
 

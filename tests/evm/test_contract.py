@@ -13,9 +13,10 @@ from urllib.parse import quote
 import pytest
 from Cryptodome.Hash import keccak
 
-from indexer.chains import SourceError, create
+from indexer.chains import create
 from indexer.chains.evm import EvmChain
-from parsers.pointer import TOPIC
+from indexer.errors import SourceError
+from parsers.pointers.pointer import TOPIC
 from tests import hardhat, told
 from tests.hardhat import Hardhat
 from tests.indexing import Indexing
@@ -82,7 +83,7 @@ async def test_what_the_contract_says_is_followed(chain: Hardhat, indexing: Inde
     assert (bad["height"], bad["reason"]) == (start + 43, "the uri is neither https nor ipfs")
     (id_,) = indexing.live()
     assert id_ == f"eip155:31337:{chain.contract.lower()}/{carrying}:0"
-    (revision,) = indexing.store.history(id_)
+    (revision,) = indexing.store.history.of(id_)
     block = chain.block(start + 2)
     assert (revision.time, revision.hash[::-1].hex()) == (int(block["timestamp"], 16), block["hash"][2:])
 

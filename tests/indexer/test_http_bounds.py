@@ -14,21 +14,20 @@ from typing import Any
 import pytest
 
 from indexer import http_body
-from indexer.chains import SourceUnavailableError
 from indexer.chains.jsonrpc import JsonRpc
 from indexer.chains.junglebus.client import Client as JungleBus
-from indexer.chains.junglebus.lies import Lies
+from indexer.chains.junglebus.violations import Violations
 from indexer.chains.node.address import read as read_address
 from indexer.chains.node.client import Client as Node
-from indexer.fetching.fetcher import Fetcher
-from indexer.fetching.gateway import Gateway
-from indexer.fetching.limits import Limits
-from indexer.fetching.reasons import FetchError
-from indexer.fetching.resolving import SystemResolver
-from indexer.rate_feed import FeedClient, RatesRefusedError
-from indexer.rate_urls import RateFeed
-from overlay import remote
-from overlay.remote import Remote, RemoteError
+from indexer.errors import SourceUnavailableError
+from indexer.fetcher.dns import SystemResolver
+from indexer.fetcher.gateway import Gateway
+from indexer.fetcher.http_fetcher import HttpFetcher
+from indexer.fetcher.limits import Limits
+from indexer.fetcher.reasons import FetchError
+from indexer.rates.feed_client import FeedClient, RatesRefusedError
+from indexer.rates.feed_urls import RateFeed
+from overlay.client import ClientLimits, OverlayClient, RemoteError, calls
 
 LIMIT = 1 << 20
 """Bytes of an answer that each client is set to take."""
@@ -154,7 +153,7 @@ JSON = {
 
 async def node_call(server: Attacker) -> None:
     client = Node(read_address("bsv", server.url))
-    client._pauses, client.whole_seconds = (), SECONDS
+    client.pauses, client.whole_seconds = (), SECONDS
     try:
         await client.call("getblockcount", limit=LIMIT)
     finally:
@@ -163,7 +162,7 @@ async def node_call(server: Attacker) -> None:
 
 async def node_rest(server: Attacker) -> None:
     client = Node(read_address("bsv", server.url))
-    client._pauses, client.whole_seconds = (), SECONDS
+    client.pauses, client.whole_seconds = (), SECONDS
     try:
         await client.get("/rest/headers/1/00.bin", LIMIT)
     finally:
@@ -191,9 +190,8 @@ async def json_rpc(server: Attacker) -> None:
 
 
 async def junglebus(server: Attacker) -> None:
-    client = JungleBus("bsv", server.url, Lies("bsv"))
-    client.page_bytes, client.whole_seconds = LIMIT, SECONDS
-    client.open("")
+    client = JungleBus("bsv", server.url, Violations("bsv"))
+    client.pauses, client.page_bytes, client.whole_seconds = (), LIMIT, SECONDS
     try:
         await client.json("/v1/block_header/tip")
     finally:
@@ -213,13 +211,19 @@ async def rates(server: Attacker) -> None:
 
 
 async def command_line(server: Attacker) -> None:
-    await asyncio.to_thread(Remote(server.url, checks_shape=False).status)
+    await asyncio.to_thread(status_of, server.url)
+
+
+def status_of(url: str) -> Any:
+    limits = ClientLimits(answer_bytes=LIMIT, whole_seconds=SECONDS)
+    with OverlayClient(url, limits) as client:
+        return client.ask(calls.status(), is_checked=False)
 
 
 async def stranger(server: Attacker) -> None:
     table = {("agent.example", 80): ("127.0.0.1", server.port)}
     limits = Limits(total=SECONDS, body=LIMIT)
-    fetcher = Fetcher(SystemResolver(), ssl.create_default_context(), table, limits)
+    fetcher = HttpFetcher(SystemResolver(), ssl.create_default_context(), table, limits)
     await fetcher.get("http://agent.example/card.json")
 
 
@@ -235,12 +239,6 @@ CLIENTS: dict[Ask, Any] = {
     command_line: RemoteError,
     stranger: FetchError,
 }
-
-
-@pytest.fixture(autouse=True)
-def bounds_of_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "MAX_ANSWER", LIMIT)
-    monkeypatch.setattr(remote, "WHOLE_SECONDS", SECONDS)
 
 
 @pytest.fixture
@@ -278,14 +276,14 @@ async def test_a_redirect_is_followed_without_reading_its_body(server: Attacker,
     coded = gzip.compress(bomb())
     hops = iter([answer(coded, "Content-Encoding: gzip, gzip", "Location: /there", status="302 Found"), answer(b"{}")])
     server.attack = once(lambda: next(hops))
-    assert await asyncio.to_thread(Remote(server.url, checks_shape=False).status) == {}
+    assert await asyncio.to_thread(status_of, server.url) == {}
     assert memory() < PEAK
 
 
 async def test_redirects_without_end_are_given_up(server: Attacker) -> None:
     server.attack = once(lambda: answer(b"", "Location: /again", status="302 Found"))
     with pytest.raises(RemoteError, match="more than 5 redirects"):
-        await asyncio.to_thread(Remote(server.url, checks_shape=False).status)
+        await asyncio.to_thread(status_of, server.url)
 
 
 @pytest.mark.parametrize("ask", [json_rpc, junglebus, command_line], ids=lambda ask: ask.__name__)
@@ -299,7 +297,7 @@ async def test_one_gzip_coding_is_undone(ask: Ask, server: Attacker) -> None:
 
 
 def body_of(chunks: list[bytes], *headers: tuple[str, str], **bounds: Any) -> bytes:
-    body = http_body.Body(headers, http_body.Bounds(**{"size": 1000, **bounds}))
+    body = http_body.BoundedBody(headers, http_body.Bounds(**{"size": 1000, **bounds}))
     for chunk in chunks:
         body.add(chunk)
     return body.finish()

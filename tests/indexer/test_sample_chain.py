@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from indexer.diagnosis import Diagnoser, Network
-from parsers.block import tx_offsets
-from parsers.tx import sha256d
+from indexer.diagnosis.diagnoser import ChainRules, Diagnoser
+from parsers.bitcoin.block import tx_offsets
+from parsers.bitcoin.tx import sha256d
 from tests.fakes import RULES, MemoryChain
 from tests.indexing import Indexing
 from tests.oracles.wire import frames, read_block
@@ -41,7 +41,7 @@ async def indexed(arrived: list[bytes], tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def diagnoser(indexed: Indexing) -> Diagnoser:
-    return Diagnoser(indexed.store, lambda: {"demo": Network(RULES["bsv"], "regtest")})
+    return Diagnoser(indexed.store, lambda: {"demo": ChainRules(RULES["bsv"], "regtest")})
 
 
 def ids(records: list[Record]) -> list[str]:
@@ -70,7 +70,7 @@ def test_every_state_hash_is_met(indexed: Indexing, expected: Record) -> None:
 
 
 def test_the_tip_is_the_nodes(indexed: Indexing, expected: Record) -> None:
-    newest = indexed.store.newest("demo")
+    newest = indexed.store.blocks.newest("demo")
     assert newest is not None
     assert (newest.height, newest.hash[::-1].hex()) == (expected["height"], expected["hash"])
 

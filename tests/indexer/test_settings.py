@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from indexer.settings import (
     KEYS,
-    LATER,
     LIMITS,
-    Address,
     ChainUrl,
+    ListenAddress,
     Quota,
     Settings,
     SettingsError,
@@ -85,11 +84,15 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("127.0.0.1:9464", Address("127.0.0.1", 9464)), ("[::1]:0", Address("::1", 0)), (":9", Address("127.0.0.1", 9)),
-        ("prom.example:65535", Address("prom.example", 65_535)), ("off", None), ("", None),
+        ("127.0.0.1:9464", ListenAddress("127.0.0.1", 9464)),
+        ("[::1]:0", ListenAddress("::1", 0)),
+        (":9", ListenAddress("127.0.0.1", 9)),
+        ("prom.example:65535", ListenAddress("prom.example", 65_535)),
+        ("off", None),
+        ("", None),
     ],
 )  # fmt: skip
-def test_metrics_are_told_at_an_address_and_nowhere_by_default(text: str, meant: Address | None) -> None:
+def test_metrics_are_told_at_an_address_and_nowhere_by_default(text: str, meant: ListenAddress | None) -> None:
     found = Settings.load({}, {"A2B_METRICS": text}).metrics
     assert found == meant
     assert Settings.load({"metrics": str(found or "off")}).metrics == meant
@@ -106,8 +109,22 @@ def test_blank_values_count_as_not_given(tmp_path: Path) -> None:
     assert settings == Settings.load()
 
 
-@pytest.mark.parametrize("variable", ["A2B_TEST_SHARED", "A2B_REQUIRE_ALL"])
-def test_variables_of_the_test_suite_are_no_settings(variable: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "text", "hint"),
+    [
+        ("gasp_peers", "ftp://a.example", "write http"),
+        ("gasp_peers", "https://a.example peer", "write http"),
+        ("submit_broadcast", "yes", "write on or off"),
+        ("arc_callback_token", "x" * 15, "at least 16"),
+    ],
+)
+def test_settings_of_the_bsv_overlay_are_checked(key: str, text: str, hint: str) -> None:
+    with pytest.raises(SettingsError, match=hint):
+        Settings.load({key: text})
+
+
+@pytest.mark.parametrize("variable", ["A2B_KEY", "A2B_ARC_TOKEN", "A2B_TEST_SHARED", "A2B_REQUIRE_ALL"])
+def test_variables_of_commands_and_of_the_test_suite_are_no_settings(variable: str) -> None:
     assert Settings.load(environ={variable: "1"}) == Settings.load()
 
 
@@ -117,7 +134,8 @@ def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, 
     told |= {"from_height": "5", "change_blocks": "9", "ipfs_gateway": "http://[::1]:8080/x"}
     told |= {"fetch_resolve": "a.example:443=127.0.0.1:8443", "fetch_ca_file": certificate(tmp_path)}
     told |= {"rates": "bsv=https://a.example/spot", "rates_every": "7", "rates_max_age": "7", "log": "json requests"}
-    told |= {"metrics": "[::1]:7"}
+    told |= {"metrics": "[::1]:7", "public_url": "https://a.example", "doors": "off"}
+    told |= {"gasp_peers": "https://a.example", "submit_broadcast": "on", "arc_callback_token": "x" * 16}
     value = told.get(key, "a:b")
     from_file = Settings.load(file=toml(tmp_path, f'{key} = "{value}"'))
     assert Settings.load(environ={f"A2B_{key.upper()}": value}) == from_file != Settings.load()
@@ -138,14 +156,6 @@ def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, 
 )
 def test_unknown_variables_are_refused_by_name_with_a_suggestion(variable: str, hint: str) -> None:
     assert refused(environ={variable: "x"}) == f"{variable} is not a setting; {hint}"
-
-
-@pytest.mark.parametrize("key", sorted(LATER))
-def test_settings_of_abilities_that_are_not_there_are_refused_rather_than_ignored(key: str, tmp_path: Path) -> None:
-    assert (
-        refused(environ={f"A2B_{key.upper()}": "x"}) == f"A2B_{key.upper()} is not used by this version; leave it out"
-    )
-    assert "is not used by this version" in refused(file=toml(tmp_path, f'{key} = "x"'))
 
 
 @pytest.mark.parametrize(

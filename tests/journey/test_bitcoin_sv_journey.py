@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from parsers.tx import Outpoint
+from parsers.bitcoin.tx import Outpoint
 from tests.bitcoind import Bitcoind, installed
-from tests.indexer.test_node_litecoind import card
+from tests.indexer.chains.test_node_litecoind import card
 from tests.litecoind import free_port
 from tests.oracles.registry import Registry, read_chain
 from tests.running import Running, a2b, compiled

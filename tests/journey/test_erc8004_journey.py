@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import trustme
 
-from parsers.erc8004 import entry_id
+from parsers.pointers.erc8004 import entry_id
 from tests import registry_kit as kit
 from tests.evm_server import CONTRACT, EvmServer, says
 from tests.hostile import Hostile, answer, raw

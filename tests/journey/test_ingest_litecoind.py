@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from parsers.tx import read
+from parsers.bitcoin.tx import read
 from tests.litecoind import Litecoind, node
 from tests.running import LONG, Running, compiled
 

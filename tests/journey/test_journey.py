@@ -52,6 +52,13 @@ def expected(sample: Path) -> dict[str, Any]:
     return stated
 
 
+def until_hashed(running: Running, chain: str, height: int) -> dict[str, Any]:
+    """The state hashes of the status, once the block at this height has its own: until then an earlier one is shown."""
+    running.until(lambda: running.get("/v1/status")["stateHash"].get(chain, {}).get("height") == height)
+    hashes: dict[str, Any] = running.get("/v1/status")["stateHash"]
+    return hashes
+
+
 def test_up_says_what_it_does_and_how_to_follow_a_node(up: Running) -> None:
     assert "the packaged sample blocks" in up.out
     assert "A2B_CHAINS='bsv=http://USER:PASSWORD@127.0.0.1:8332' a2b up" in up.out
@@ -61,7 +68,8 @@ def test_up_says_what_it_does_and_how_to_follow_a_node(up: Running) -> None:
 
 
 def test_status_stands_at_the_tip_with_the_stated_hash(up: Running, expected: dict[str, Any]) -> None:
-    status = up.until(lambda: (found := up.get("/v1/status"))["stateHash"] and found)
+    until_hashed(up, "demo", 125)
+    status = up.get("/v1/status")
     meets(status, "Status")
     [chain] = status["chains"]
     assert (chain["name"], chain["chain"], chain["network"]) == ("demo", "bsv:regtest", "regtest")
@@ -207,8 +215,8 @@ async def test_search_follows_the_chain_through_updates_a_reorg_a_kill_and_a_res
     with node.up(tmp_path, compiled) as running:
         running.until_ready()
         assert names(running.get("/v1/search?q=router")) == ["Epsilon Router"]
-        told = running.until(lambda: running.get("/v1/status")["stateHash"])
-        assert told == {"live": {"height": kit.tip.height, "hash": await replayed(node, tmp_path)}}
+        hashes = until_hashed(running, "live", kit.tip.height)
+        assert hashes == {"live": {"height": kit.tip.height, "hash": await replayed(node, tmp_path)}}
         assert running.stop()[0] == 0
     with node.up(tmp_path, compiled) as running:
         running.until_ready()
@@ -232,7 +240,7 @@ async def test_two_processes_share_the_work(node: Node, tmp_path: Path, compiled
         node.kit.mine(node.kit.inscribe(agent("Beta Router")))
         node.write()
         serving.until(lambda: len(names(serving.get("/v1/search?q=router"))) == 2)
-        serving.until(lambda: serving.get("/v1/status")["stateHash"].get("live", {}).get("height") == 3)
+        until_hashed(serving, "live", 3)
         [chain] = serving.get("/v1/status")["chains"]
         assert (chain["state"], chain["height"], chain["tip"], chain["reorgs"]) == ("stored", 3, None, None)
         assert serving.get("/v1/status")["stateHash"]["live"]["hash"] == await replayed(node, tmp_path)
@@ -291,8 +299,8 @@ async def test_killed_at_any_moment_it_goes_on_to_the_same_state(long: Node, tmp
             running.stop(signal.SIGKILL)
     with long.up(tmp_path, compiled) as running:
         running.until_ready()
-        told = running.until(lambda: running.get("/v1/status")["stateHash"])
-        assert told["live"] == {"height": 91, "hash": await replayed(long, tmp_path)}
+        hashes = until_hashed(running, "live", 91)
+        assert hashes["live"] == {"height": 91, "hash": await replayed(long, tmp_path)}
         assert running.get("/v1/search?limit=1")["total"] == 9_000
 
 

@@ -15,21 +15,21 @@ import jsonschema
 import pytest
 from aiohttp import ClientSession
 
-from indexer.facts import Event, EventKind
+from indexer.model import Event, EventKind
 from indexer.settings import Settings
-from indexer.statehash import digest as state_digest
-from indexer.statehash import state_hash
+from indexer.state_hash import digest as state_digest
+from indexer.state_hash import state_hash
 from indexer.store import FetchState, Store, Writer, connect
 from indexer.store.requests import Requests
 from overlay.api.schemas import SCHEMAS
-from overlay.catalogue import Catalogue
-from overlay.duplicates.index import DuplicateIndex
+from overlay.api.services import AppServices
+from overlay.app.diagnosis import diagnose
+from overlay.app.status_service import StatusService
+from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.engines import ENGINES
-from overlay.feed import Feed
-from overlay.index import open_index
-from overlay.ports import Services
-from overlay.services import diagnose
-from overlay.standing import Standing
+from overlay.listings.repository import ListingRepository
+from overlay.projection.projector import IndexProjector
+from overlay.projection.search_index import SearchIndex
 from parsers.cards import Kind
 from tests.facts import CARD, born, name, says, state
 from tests.opensearch_server import index_url
@@ -52,12 +52,12 @@ class Registry:
         store: Store,
         writer: Writer,
         clock: Clock,
-        services: Services,
+        services: AppServices,
         client: ClientSession,
         duplicates: DuplicateIndex,
     ) -> None:
         self.store, self.writer, self.clock, self._client = store, writer, clock, client
-        self._feed = Feed(store, services.engine, duplicates)
+        self._feed = IndexProjector(store, services.engine, duplicates)
         self._prev: dict[str, str] = {}
 
     def block(self, label: str, *said: Event, chain: str = "demo", cards: dict[bytes, bytes] | None = None) -> None:
@@ -72,10 +72,10 @@ class Registry:
         self._prev[chain] = above
 
     def fetched(self, locator: str, *bodies: bytes, **more: Any) -> None:
-        self.writer.note_fetched(locator, serves(self.clock.tick(), *bodies, **more))
+        self.writer.record_fetch(locator, serves(self.clock.tick(), *bodies, **more))
 
     def failed(self, locator: str, reason: str, **more: Any) -> None:
-        self.writer.note_fetched(locator, fails(self.clock.tick(), reason, **more))
+        self.writer.record_fetch(locator, fails(self.clock.tick(), reason, **more))
 
     async def get(self, path: str, status: int = 200) -> Any:
         self._feed.run()
@@ -132,10 +132,10 @@ async def registry(
     request: pytest.FixtureRequest, tmp_path: Path, facts: tuple[Store, Writer], clock: Clock, serve: Serve
 ) -> AsyncIterator[Registry]:
     store, writer = facts
-    with closing(open_index(index_url(request, request.param, tmp_path / "index"))) as index:
-        services = Services(
+    with closing(SearchIndex(index_url(request, request.param, tmp_path / "index"))) as index:
+        services = AppServices(
             engine=index,
-            store=Catalogue(store),
+            store=ListingRepository(store),
             status=dict,
             diagnose=lambda what: diagnose(Settings(), store, what),
             chains=store.chains,
@@ -174,17 +174,17 @@ async def test_a_pointer_is_listed_once_its_card_is_fetched_and_its_hash_met(reg
 
 
 async def test_status_home_page_and_search_count_the_same(registry: Registry) -> None:
-    standing = Standing(Settings.load({"data": "nowhere"}), registry.store, None, "test")
+    service = StatusService(Settings.load({"data": "nowhere"}), registry.store, None, "test")
 
     async def totals() -> tuple[int, int, int]:
         """What status says is live, what the search finds, and what the home page shows."""
-        standing.look()
+        service.refresh()
         found = (await registry.get("/v1/search"))["total"]
         page, _ = await registry.body("/")
         shown = re.search(rb'id="count" role="status">(\d+ listings?|Nothing found)<', page)
         assert shown is not None
         number = 0 if shown[1] == b"Nothing found" else int(shown[1].split()[0])
-        return standing.status()["listings"]["live"], found, number
+        return service.status()["listings"]["live"], found, number
 
     assert await totals() == (0, 0, 0)
     registry.block(
@@ -204,7 +204,10 @@ async def test_status_home_page_and_search_count_the_same(registry: Registry) ->
     registry.fetched("c.example", card("Gamma"))
     registry.fetched("d.example", b'{"no": "card"}', state=FetchState.UNHASHED)
     assert await totals() == (4, 4, 4)
-    assert Standing(Settings.load({"data": "nowhere"}), registry.store, None, "test").status()["listings"]["live"] == 4
+    assert (
+        StatusService(Settings.load({"data": "nowhere"}), registry.store, None, "test").status()["listings"]["live"]
+        == 4
+    )
     registry.reorg("1")
     assert await totals() == (3, 3, 3)
 
@@ -306,7 +309,7 @@ async def test_an_ipfs_card_is_verified_by_its_cid_though_it_has_no_domain(regis
     locator = "ipfs://bafkreih0000"
     registry.block("1", points(locator, where="ipfs", domain=""))
     outcome = serves(registry.clock.tick(), ALPHA)
-    registry.writer.note_fetched(locator, replace(outcome, served=(outcome.served[0]._replace(by_cid=True),)))
+    registry.writer.record_fetch(locator, replace(outcome, served=(outcome.served[0]._replace(by_cid=True),)))
     item = await registry.listing(locator)
     assert (item["integrity"], item["domain"]) == (
         "hash-verified", {"host": "api.example", "verified": False, "checkedAt": None} | {

@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from overlay.catalogue import Catalogue
-from overlay.feed import Feed
-from overlay.index import open_index
-from overlay.query import Query
+from overlay.listings.repository import ListingRepository
+from overlay.projection.projector import IndexProjector
+from overlay.projection.search_index import SearchIndex
+from overlay.search.query import Query
 from tests.chainkit import agent, tool
 from tests.indexing import Indexing
 from tests.pointing import Clock, card, serves
@@ -65,8 +65,8 @@ async def test_a_card_that_an_account_points_at_is_listed_as_long_as_the_account
         async with SolanaServer() as server:
             chain = server.chain(indexing.writer)
             indexing.chains = (chain,)
-            engine = open_index(f"tantivy:{tmp_path / 'index'}")
-            feed = Feed(indexing.store, engine)
+            engine = SearchIndex(f"tantivy:{tmp_path / 'index'}")
+            feed = IndexProjector(indexing.store, engine)
 
             async def listed() -> list[str]:
                 clock.tick()
@@ -75,13 +75,13 @@ async def test_a_card_that_an_account_points_at_is_listed_as_long_as_the_account
                 return [hit.id for hit in engine.search(Query(text="")).hits]
 
             def fetched(domain: str) -> None:
-                indexing.writer.note_fetched(domain, serves(clock.tick(), body))
+                indexing.writer.record_fetch(domain, serves(clock.tick(), body))
 
             server.put("a", pointer("shop.example", body))
             assert await listed() == []
             fetched("shop.example")
             assert await listed() == ["shop.example"]
-            found = Catalogue(indexing.store).listing("shop.example")
+            found = ListingRepository(indexing.store).listing("shop.example")
             assert found is not None
             assert (found.card_body, found.caip2) == (body, server.caip2)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from indexer.chains.files import create
-from indexer.networks import network
-from parsers import pointer
-from parsers.tx import Transaction
+from indexer.headers.networks import network
+from parsers.bitcoin.tx import Transaction
 from tests.chainkit import COIN, ChainKit, agent
 from tests.chainkit_scripts import map_tape, p2pkh, pointer_script
 from tests.indexing import Indexing
+from tests.parsers.writers import build_split
 
 HASH = hashlib.sha256(b"a card").digest()
 SHORT = "agents.example"
@@ -50,7 +50,7 @@ async def anchors(kit: ChainKit, folder: Path) -> list[tuple[str, str, str | Non
     with Indexing(f"sqlite:///{folder}/a2b.db", chain) as indexing:
         await indexing.catch_up()
         assert indexing.store.chains() == {coin: f"{coin}:regtest"}
-        said = [past.event for past in indexing.store._revisions() if past.event.pointer]
+        said = [past.event for past in indexing.store.history.select() if past.event.pointer]
         found = []
         for event in said:
             assert event.pointer is not None
@@ -59,7 +59,7 @@ async def anchors(kit: ChainKit, folder: Path) -> list[tuple[str, str, str | Non
                 found.append((str(event.outpoint), event.pointer.id or "", digest, event.pointer.form))
                 assert event.pointer.id is not None
                 assert str(event.outpoint) in {
-                    str(past.event.outpoint) for past in indexing.store.anchors(event.pointer.id)
+                    str(past.event.outpoint) for past in indexing.store.history.of_pointer(event.pointer.id)
                 }
         await chain.close()
     return found
@@ -110,7 +110,7 @@ async def test_what_needs_more_room_than_80_bytes_is_recorded_where_it_is_mined(
 @pytest.mark.parametrize("coin", CAIP2)
 async def test_a_domain_too_long_for_one_output_is_split_over_several(coin: str, tmp_path: Path) -> None:
     kit = ChainKit(coin)
-    parts = pointer.build_split(LONG, HASH)
+    parts = build_split(LONG, HASH)
     assert (len(parts) > 1, fits("doge", *parts)) == (True, True)
     assert not fits("doge", pointer_script(LONG, HASH, false=False))
     made = mint(kit, *parts)

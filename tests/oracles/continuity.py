@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from indexer.facts import Event, EventKind, State, Status
+from indexer.model import Event, EventKind, RegistrationState, Status
 from parsers import cards
-from parsers.erc8004 import is_entry
+from parsers.cards import is_entry
 from parsers.errors import CardError
 
 _LOOSE = frozenset({EventKind.REJECTED, EventKind.POINTED})
@@ -26,7 +26,7 @@ class ContradictionError(Exception):
     """An event that cannot have followed on what was before it."""
 
 
-def check_event(event: Event, height: int, before: State | None, bodies: Mapping[bytes, bytes]) -> None:
+def check_event(event: Event, height: int, before: RegistrationState | None, bodies: Mapping[bytes, bytes]) -> None:
     """Check an event of the block at `height` against its registration's state `before` it (None: there was none).
 
     `bodies` are cards by SHA-256. Raises ContradictionError.
@@ -42,7 +42,7 @@ def check_event(event: Event, height: int, before: State | None, bodies: Mapping
     if event.kind is EventKind.INSCRIBED and before is not None and not _begins_anew(before):
         raise ContradictionError(f"{before.id} is inscribed a second time")
     expected = _newcomer(event, height) if event.kind is EventKind.INSCRIBED else _successor(event, height, before)
-    for name in State.__slots__:
+    for name in RegistrationState.__slots__:
         _expect(name, getattr(event.state, name), getattr(expected, name))
     _check_card(event, bodies)
 
@@ -62,12 +62,12 @@ def _of_entries(event: Event) -> frozenset[EventKind]:
     return frozenset({EventKind.POINTED}) if event.state and is_entry(event.state.id) else frozenset()
 
 
-def _begins_anew(before: State) -> bool:
+def _begins_anew(before: RegistrationState) -> bool:
     """An account of Solana that was closed may be opened again, and is then a new registration by the same name."""
     return before.status is Status.BURNED and before.id.startswith("solana:")
 
 
-def _newcomer(event: Event, height: int) -> State:
+def _newcomer(event: Event, height: int) -> RegistrationState:
     """The state that a first record must have; what only the transaction tells is taken from the event."""
     state, seat = event.state, event.outpoint
     if state is None or seat is None or event.card is None or not event.valid:
@@ -80,7 +80,7 @@ def _newcomer(event: Event, height: int) -> State:
     )  # fmt: skip
 
 
-def _successor(event: Event, height: int, before: State | None) -> State:
+def _successor(event: Event, height: int, before: RegistrationState | None) -> RegistrationState:
     """The state that must follow on `before`; the place of the satoshi and its MAP are taken from the event."""
     state = event.state
     if before is None or state is None:
@@ -105,7 +105,7 @@ def _successor(event: Event, height: int, before: State | None) -> State:
     return after
 
 
-def _merged(event: Event, state: State, before: State) -> dict[str, str]:
+def _merged(event: Event, state: RegistrationState, before: RegistrationState) -> dict[str, str]:
     """MAP as it must be: unchanged where nothing valid was said, else what was there with keys added or changed."""
     if event.kind not in (EventKind.REINSCRIBED, EventKind.MAP_ONLY):
         return before.map

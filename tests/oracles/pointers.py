@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from indexer.pointers import Anchor
+from indexer.model import Anchor
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from parsers.cards import Skill
-from parsers.matching import Filter
-from parsers.offers import Offer
+if TYPE_CHECKING:
+    from parsers.cards import Skill
+    from parsers.cards.offers import Offer
 
 _DATE = {"Y": (0, 12), "M": (0, 1), "W": (1, 7), "D": (1, 1)}
 _TIME = {"H": (2, 3600), "M": (2, 60), "S": (2, 1)}
@@ -31,10 +31,10 @@ def _iso(text: str) -> tuple[Fraction, ...] | None:
     totals = [Fraction(0)] * 3
     units, order, number, read = _DATE, "YMWD", "", 0
     fraction_seen = False
-    for at, character in enumerate(text[1:]):
+    for index, character in enumerate(text[1:]):
         if character == "T" and units is _DATE and not number:
             units, order = _TIME, "HMS"
-            if at == len(text) - 2:
+            if index == len(text) - 2:
                 return None
         elif character in "0123456789.,":
             number += character
@@ -49,6 +49,46 @@ def _iso(text: str) -> tuple[Fraction, ...] | None:
         else:
             return None
     return tuple(totals) if read and not number else None
+
+
+_MONTH = Fraction(3652425, 10000 * 12)
+"""Days of a mean month."""
+
+
+def per_day(amount: Fraction, interval: str | None) -> Fraction | None:
+    """What an amount for an interval comes to for one day, to 12 digits (half to even); None without a length, or
+    beyond 10^500 either way."""
+    meant = meaning(interval)
+    if not isinstance(meant, tuple):
+        return None
+    months, days, seconds = meant
+    length = months * _MONTH + days + Fraction(seconds) / 86_400
+    return _rounded(amount / length) if length else None
+
+
+def _rounded(value: Fraction) -> Fraction | None:
+    if not value:
+        return value
+    exponent = 0
+    while value >= 10 ** Fraction(exponent + 1):
+        exponent += 1
+    while value < Fraction(10) ** exponent:
+        exponent -= 1
+    unit = Fraction(10) ** (exponent - 11)
+    rounded = round(value / unit) * unit
+    return rounded if Fraction(10) ** -500 <= rounded < Fraction(10) ** 501 else None
+
+
+class PriceFilter(Protocol):
+    """What a price entry must meet; an empty collection or None is no filter."""
+
+    skills: Collection[str]
+    currencies: Collection[str]
+    intervals: Collection[str]
+    min_price: Decimal | None
+    max_price: Decimal | None
+    price_currency: str | None
+    rates: Mapping[str, Decimal]
 
 
 class Row(NamedTuple):
@@ -78,7 +118,7 @@ def rows(skills: Iterable[Skill], offers: Iterable[Offer]) -> Iterator[Row]:
             yield Row(skill, None, None, None, None)
 
 
-def row_meets(row: Row, wanted: Filter) -> bool:
+def row_meets(row: Row, wanted: PriceFilter) -> bool:
     """Whether one row satisfies every filter."""
     if wanted.skills and row.skill not in wanted.skills:
         return False
@@ -96,7 +136,7 @@ def row_meets(row: Row, wanted: Filter) -> bool:
     return Fraction(low) <= price <= Fraction(high)
 
 
-def row_price(row: Row, wanted: Filter) -> Fraction | None:
+def row_price(row: Row, wanted: PriceFilter) -> Fraction | None:
     """What a row costs in the currency that prices are asked for in; None where nobody can say."""
     if row.amount is None:
         return None

@@ -1,7 +1,8 @@
-"""A search that is slow and obvious: every listing is looked at, every filter tested one after the other.
+"""A search that is slow and obvious: each listing is tested against each filter, one after the other.
 
-The rules are written down again from the design (laws 13, 14 and 19), with flat price rows. Cutting text into words is
-the analyser's and what stands for a word is the planner's, since all engines must read a question alike.
+The rules are written down again from the design (laws 13, 14 and 19), with flat price rows. It knows plain words only:
+lower-case text between spaces, compared whole. What the product makes of other texts (stems, compounds, scripts without
+spaces, typing errors) is not repeated here; tests state which words a text means.
 """
 
 from __future__ import annotations
@@ -9,133 +10,101 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from overlay.document import Document
-from overlay.query import Operators, Query
-from overlay.search.analysis import fold, sequences, stem, words
-from overlay.search.planner import ALL, Group, QueryPlan
-from parsers.matching import Filter
-from parsers.offers import Offer
-from tests.oracles.prices import Row, row_meets, row_price, rows
+from tests.oracles.prices import Row, meaning, per_day, row_meets, row_price, rows
 
+if TYPE_CHECKING:
+    from overlay.search.document import Document
+    from overlay.search.query import Operators, Query
+    from parsers.cards.offers import Offer
 
-def distance(one: str, other: str) -> int:
-    """Insertions, deletions, substitutions and transpositions of neighbours, none of whose letters is edited again."""
-    table = {(row, 0): row for row in range(len(one) + 1)} | {(0, column): column for column in range(len(other) + 1)}
-    for row, left in enumerate(one, 1):
-        for column, right in enumerate(other, 1):
-            ways = [
-                table[row - 1, column] + 1,
-                table[row, column - 1] + 1,
-                table[row - 1, column - 1] + (left != right),
-            ]
-            if row > 1 and column > 1 and left == other[column - 2] and one[row - 2] == right:
-                ways.append(table[row - 2, column - 2] + 1)
-            table[row, column] = min(ways)
-    return table[len(one), len(other)]
+Words = Sequence[str]
+"""The words that a search text means, in lower case. None at all means every listing."""
 
 
-def text_of(document: Document) -> set[str]:
-    """Every word of a listing, as written (folded)."""
+def plain_words(text: str) -> list[str]:
+    """The words of a text without punctuation, each once, in order."""
+    return list(dict.fromkeys(text.lower().split()))
+
+
+def texts_of(document: Document) -> list[str]:
+    """Every searched text of a listing."""
     texts = [document.name, document.description, *document.tags, *document.words]
     for skill in document.skills:
         texts += [skill.id, skill.name, skill.description, *skill.tags, *skill.examples]
-    return {word for text in texts for word in words(text)}
+    return texts
 
 
-def is_shown(document: Document) -> bool:
-    """Whether a plain search may find a document; only such are counted, and proposed for mistyped words."""
-    return document.until_height is None and document.status in {"live", "pending"}
+def has_word(document: Document, words: Words) -> bool:
+    """Whether a listing contains at least one of the words."""
+    return not words or any(set(text.lower().split()) & set(words) for text in texts_of(document))
 
 
-def holds(document: Document, group: Group) -> bool:
-    """Whether a document holds an alternative for a word of a plan."""
-    terms = _terms(document)
-    return any(each.term in terms for each in group.alternatives)
+def has_all_words(document: Document, words: Words) -> bool:
+    """Whether a listing contains every word, in whichever of its texts."""
+    return all(has_word(document, [word]) for word in words)
 
 
-_known: dict[int, tuple[Document, set[str]]] = {}
+def has_phrase(document: Document, phrase: str) -> bool:
+    """Whether one text of a listing contains the words of a phrase one after the other."""
+    return any(f" {phrase} " in f" {' '.join(text.lower().split())} " for text in texts_of(document))
 
 
-def _terms(document: Document) -> set[str]:
-    """The terms of a document, which are compared often."""
-    if id(document) not in _known:
-        _known[id(document)] = document, {stem(word) for word in text_of(document)}
-    return _known[id(document)][1]
+def _tags(document: Document) -> set[str]:
+    tags = [*document.tags, *(tag for skill in document.skills for tag in skill.tags)]
+    return {tag.casefold() for tag in tags}
 
 
-def holds_all(document: Document, plan: QueryPlan) -> bool:
-    """Whether a document holds every word of a plan."""
-    return all(holds(document, group) for group in plan.groups)
+def _skills(document: Document) -> set[str]:
+    """The ids of its skills, and of those that its offers name."""
+    named = [id_ for offer in document.offers for id_ in offer.skill_ids or ()]
+    return {skill.id for skill in document.skills} | set(named)
 
 
-def _says(document: Document, sequence: str) -> bool:
-    """Whether one text of a document says index terms one after the other, or is cut into such words."""
-    texts = [document.name, document.description, *document.tags, *document.words]
-    for skill in document.skills:
-        texts += [skill.id if not skill.name else skill.name, skill.description, *skill.tags, *skill.examples]
-        texts += [skill.id]
-    asked_for = sequence.split()
-    for text in texts:
-        for said in map(str.split, sequences(text)):
-            if any(said[at : at + len(asked_for)] == asked_for for at in range(len(said))):
-                return True
-    return False
-
-
-def _meets_operators(document: Document, operators: Operators | None) -> bool:
-    if operators is None:
-        return True
-    tags = {tag.casefold() for tag in document.tags}
-    skills = {skill.id for skill in document.skills}
-    for skill in document.skills:
-        tags |= {tag.casefold() for tag in skill.tags}
-    for offer in document.offers:
-        skills |= set(offer.skill_ids or ())
-    return (
-        all(_says(document, phrase) for phrase in operators.phrases)
-        and not any(_says(document, phrase) for phrase in operators.excluded)
-        and tags.isdisjoint(operators.not_tags)
+def meets_operators(document: Document, operators: Operators | None) -> bool:
+    """Whether a listing meets the phrases and exclusions of a search text."""
+    return operators is None or (
+        all(has_phrase(document, phrase) for phrase in operators.phrases)
+        and not any(has_phrase(document, phrase) for phrase in operators.excluded)
+        and _tags(document).isdisjoint(operators.not_tags)
         and document.owner not in operators.not_owners
-        and skills.isdisjoint(operators.not_skills)
+        and _skills(document).isdisjoint(operators.not_skills)
     )
 
 
-def _is_admitted(document: Document, query: Query) -> bool:
-    """Every filter but the text, one after the other."""
+def meets_filters(document: Document, query: Query) -> bool:
+    """Whether a listing meets everything that is asked beside the words."""
     chain = {document.chain, document.caip2}
-    if query.as_of is None:
-        stands = document.until_height is None
-    else:
-        until = document.until_height
-        stands = (
-            query.height_chain in chain
-            and document.from_height is not None
-            and document.from_height <= query.as_of
-            and (until is None or query.as_of < until)
-        )
-    tags = {tag.casefold() for tag in document.tags}
-    for skill in document.skills:
-        tags |= {tag.casefold() for tag in skill.tags}
     return (
-        stands
+        _is_current(document, query)
         and (not query.statuses or document.status in query.statuses)
         and query.kind in {None, document.kind}
-        and (not query.tags or bool(tags & set(query.tags)))
-        and (not query.chains or bool(chain & set(query.chains)))
+        and (not query.tags or not _tags(document).isdisjoint(query.tags))
+        and (not query.chains or not chain.isdisjoint(query.chains))
         and (not query.domains or document.domain in query.domains)
         and (not query.owners or document.owner in query.owners)
         and query.verified in {None, document.verified}
         and _is_in_heights(document, query)
-        and (query.updated_since is None or _time(document) >= query.updated_since)
-        and any(row_meets(row, _filter(query)) for row in rows(document.skills, document.offers))
-        and _meets_operators(document, query.operators)
+        and _is_updated_since(document, query.updated_since)
+        and any(row_meets(row, query) for row in rows(document.skills, document.offers))
+        and meets_operators(document, query.operators)
     )
 
 
-def _time(document: Document) -> float:
-    return float("-inf") if document.updated_time is None else document.updated_time
+def _is_current(document: Document, query: Query) -> bool:
+    """Whether a document is the newest of its listing, or was after the block that is asked for."""
+    since, until = document.from_height, document.until_height
+    if query.as_of is None:
+        return until is None
+    if since is None or query.height_chain not in {document.chain, document.caip2}:
+        return False
+    return since <= query.as_of and (until is None or query.as_of < until)
+
+
+def _is_updated_since(document: Document, since: int | None) -> bool:
+    time = document.updated_time
+    return since is None or (time is not None and time >= since)
 
 
 def _is_in_heights(document: Document, query: Query) -> bool:
@@ -149,21 +118,38 @@ def _is_in_heights(document: Document, query: Query) -> bool:
     return low <= height <= high
 
 
-def _filter(query: Query) -> Filter:
-    prices = (query.min_price, query.max_price, query.price_currency, query.rates)
-    return Filter(query.skills, query.currencies, query.intervals, *prices)
+# -- prices
 
 
 def cheapest(document: Document, query: Query) -> Offer | None:
-    """The lowest of the offers that meet the query, reading the list from the top."""
+    """The lowest of the offers that meet the query, reading the list from the top; per day, where prices are compared
+    so and any can be."""
+    if is_per_day(query):
+        lowest = _lowest(document, query, lambda offer: daily_price_of(offer, query))
+        if lowest is not None:
+            return lowest
+    return _lowest(document, query, lambda offer: price_of(offer, query))
+
+
+def is_per_day(query: Query) -> bool:
+    """Whether prices are compared per day."""
+    lengths = [meaning(interval) for interval in query.intervals]
+    return query.sort == "price_per_day" or (
+        query.sort == "price" and any(isinstance(length, tuple) and any(length) for length in lengths)
+    )
+
+
+def _lowest(document: Document, query: Query, price_in: Callable[[Offer], Fraction | None]) -> Offer | None:
     best: Offer | None = None
     least: Fraction | None = None
     anchor: str | None = None
     for offer in document.offers:
         table = rows(document.skills, [offer])
-        if any(row.amount is not None and row_meets(row, _filter(query)) for row in table):
+        if any(row.amount is not None and row_meets(row, query) for row in table):
+            price = price_in(offer)
+            if is_per_day(query) and price is None:
+                continue
             anchor = anchor or offer.currency
-            price = price_of(offer, query)
             comparable = query.price_currency is not None or offer.currency == anchor
             if comparable and price is not None and (least is None or price < least):
                 best, least = offer, price
@@ -172,47 +158,41 @@ def cheapest(document: Document, query: Query) -> Offer | None:
 
 def price_of(offer: Offer, query: Query) -> Fraction | None:
     """What an offer costs in the currency asked for."""
-    return row_price(Row(None, None, None, offer.currency, offer.amount), _filter(query))
+    return row_price(Row(None, None, None, offer.currency, offer.amount), query)
 
 
-def _values(document: Document, facet: str) -> set[str]:
-    skills = {skill.id for skill in document.skills}
-    tags = set(document.tags)
-    for skill in document.skills:
-        tags |= set(skill.tags)
-    for offer in document.offers:
-        skills |= set(offer.skill_ids or ())
-    found: dict[str, set[str]] = {
-        "type": {document.kind},
-        "chain": {document.chain},
-        "status": {document.status},
-        "skillId": skills,
-        "acceptedCurrency": {currency for offer in document.offers for currency in offer.accepted},
-        "interval": {offer.interval_key for offer in document.offers},
-        "tag": {tag.casefold() for tag in tags},
-    }
-    return found[facet]
+def daily_price_of(offer: Offer, query: Query) -> Fraction | None:
+    """What an offer costs for one day in the currency asked for."""
+    daily, price = per_day(Fraction(offer.amount), offer.interval_key), price_of(offer, query)
+    if daily is None or price is None or not offer.amount:
+        return None if price is None else daily
+    return daily * (price / Fraction(offer.amount))
 
 
-def ordered(documents: Sequence[Document], query: Query, plan: QueryPlan) -> list[str]:
-    """The ids in the order of a field, those that hold all words first. Relevance without words is that of updates."""
-    first = [each for each in documents if holds_all(each, plan)]
-    others = [each for each in documents if not holds_all(each, plan)]
+# -- orders
+
+
+def ordered(documents: Sequence[Document], query: Query, words: Words) -> list[str]:
+    """The ids in the order of a field, those that contain all words first.
+
+    Relevance without words is the order of updates."""
+    first = [document for document in documents if has_all_words(document, words)]
+    others = [document for document in documents if not has_all_words(document, words)]
     return _ordered(first, query) + _ordered(others, query)
 
 
 def _ordered(documents: Sequence[Document], query: Query) -> list[str]:
     sort = "updated" if query.sort == "relevance" else query.sort
-    if sort == "price":
+    if sort in {"price", "price_per_day"}:
         return _by_price(documents, query)
     keys: dict[str, Callable[[Document], Any]] = {
-        "updated": lambda each: (*_latest(each.updated_time, each.updated_height), each.id),
-        "created": lambda each: (*_latest(each.created_time, each.created_height), each.id),
-        "name": lambda each: (fold(each.name).casefold()[:100].replace("\n", " "), each.id),
+        "updated": lambda document: (*_latest(document.updated_time, document.updated_height), document.id),
+        "created": lambda document: (*_latest(document.created_time, document.created_height), document.id),
+        "name": lambda document: (document.name.lower()[:100], document.id),
     }
     down = query.sort in {"relevance", "updated", "created"}
     reverse = query.descending is not None and query.descending != down
-    return [each.id for each in sorted(documents, key=keys[sort], reverse=reverse)]
+    return [document.id for document in sorted(documents, key=keys[sort], reverse=reverse)]
 
 
 def _latest(time: int | None, height: int | None) -> tuple[bool, int, int]:
@@ -223,15 +203,31 @@ def _latest(time: int | None, height: int | None) -> tuple[bool, int, int]:
 def _by_price(documents: Sequence[Document], query: Query) -> list[str]:
     priced: list[tuple[str, Fraction, str]] = []
     unpriced: list[str] = []
-    for each in documents:
-        offer = cheapest(each, query)
-        price = None if offer is None else price_of(offer, query)
+    price_in = daily_price_of if is_per_day(query) else price_of
+    for document in documents:
+        offer = cheapest(document, query)
+        price = None if offer is None else price_in(offer, query)
         if offer is None or price is None:
-            unpriced.append(each.id)
+            unpriced.append(document.id)
         else:
-            priced.append((query.price_currency or offer.currency, price, each.id))
+            priced.append((query.price_currency or offer.currency, price, document.id))
     reverse = bool(query.descending)
     return [id_ for *_, id_ in sorted(priced, reverse=reverse)] + sorted(unpriced, reverse=reverse)
+
+
+# -- facets
+
+
+def _values(document: Document, facet: str) -> set[str]:
+    return {
+        "type": {document.kind},
+        "chain": {document.chain},
+        "status": {document.status},
+        "skillId": _skills(document),
+        "acceptedCurrency": {currency for offer in document.offers for currency in offer.accepted},
+        "interval": {offer.interval_key for offer in document.offers},
+        "tag": _tags(document),
+    }[facet]
 
 
 def _without(query: Query, facet: str) -> Query:
@@ -246,11 +242,6 @@ def _without(query: Query, facet: str) -> Query:
         "chain": query._replace(chains=()),
         "status": query._replace(statuses=()) if asks_status else query,
     }[facet]
-
-
-def _unpriced(query: Query) -> Query:
-    """The query without bounds of prices, which may be in the currency that is chosen."""
-    return query._replace(min_price=None, max_price=None)
 
 
 def _choosing(query: Query, facet: str, value: str) -> Query:
@@ -275,30 +266,30 @@ class Oracle:
     documents: list[Document] = field(default_factory=list)
 
     def replace(self, registrations: Iterable[str], documents: Iterable[Document]) -> None:
-        """As an engine's."""
-        gone = set(registrations)
-        self.documents = [each for each in self.documents if each.registration not in gone] + list(documents)
+        """Remove all documents of `registrations`, and add `documents`."""
+        replaced = set(registrations)
+        self.documents = [document for document in self.documents if document.registration not in replaced]
+        self.documents += documents
 
-    def found(self, query: Query, plan: QueryPlan = ALL) -> list[Document]:
+    def results(self, query: Query, words: Words) -> list[Document]:
         """The documents that are the answer, in no special order."""
-        if plan.finds_nothing:
-            return []
-        admitted = [each for each in self.documents if _is_admitted(each, query)]
-        return [each for each in admitted if not plan.groups or any(holds(each, group) for group in plan.groups)]
+        return [document for document in self.documents if has_word(document, words) and meets_filters(document, query)]
 
-    def matched(self, query: Query, plan: QueryPlan) -> int:
-        """How many of these hold all words."""
-        return sum(holds_all(each, plan) for each in self.found(query, plan))
+    def matched(self, query: Query, words: Words) -> int:
+        """How many of these contain all words."""
+        return sum(has_all_words(document, words) for document in self.results(query, words))
 
-    def facets(self, query: Query, plan: QueryPlan) -> dict[str, tuple[tuple[str, int], ...]] | None:
-        """The fifty commonest values of each facet asked for, of equally common ones the first by value: what is found
-        once a value is chosen in place of all others of its facet."""
-        counts: dict[str, tuple[tuple[str, int], ...]] = {}
-        for name in query.facets:
-            wide = _without(query, name)
-            documents = self.found(_unpriced(wide), plan)
-            values = {value for each in documents for value in _values(each, name)}
-            chosen = {value: _choosing(wide, name, value) for value in values}
-            pairs = [(value, sum(_is_admitted(each, chosen[value]) for each in documents)) for value in values]
-            counts[name] = tuple(sorted((p for p in pairs if p[1]), key=lambda pair: (-pair[1], pair[0]))[:50])
-        return counts or None
+    def facets(self, query: Query, words: Words) -> dict[str, tuple[tuple[str, int], ...]] | None:
+        """The fifty commonest values of each facet asked for, of equally common ones the first by value: how many are
+        results once a value is chosen in place of all others of its facet."""
+        return {name: self._facet(_without(query, name), words, name) for name in query.facets} or None
+
+    def _facet(self, wide: Query, words: Words, name: str) -> tuple[tuple[str, int], ...]:
+        # without bounds of prices, which may be in the currency that is chosen
+        documents = self.results(wide._replace(min_price=None, max_price=None), words)
+        counts = {}
+        for value in {value for document in documents for value in _values(document, name)}:
+            chosen = _choosing(wide, name, value)
+            counts[value] = sum(meets_filters(document, chosen) for document in documents)
+        pairs = [pair for pair in counts.items() if pair[1]]
+        return tuple(sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:50])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parsers.tx import Outpoint
+from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import ChainKit, agent, tool
 from tests.chainkit_scripts import inscription, map_tape, p2pkh
 from tests.oracles.registry import Registry, read_chain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from parsers.tx import Outpoint
+from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import COIN, ChainKit, agent, tool
 from tests.chainkit_scripts import body_of, map_tape, p2pkh, tapscript
 from tests.oracles.witness import WitnessRegistry

@@ -9,13 +9,13 @@ from typing import Any
 from aiohttp import ClientResponse, ClientSession
 from yarl import URL
 
-from overlay.ports import Services
+from overlay.api.services import AppServices
 from tests.overlay.fakes import FakeEngine
 
 TOWER = "854803e9a3dfe70ec53f93824a07ed2696ffb1ad9c04054a7f0c2766abdf2897_0"
 
 
-def engine_of(services: Services) -> FakeEngine:
+def engine_of(services: AppServices) -> FakeEngine:
     assert isinstance(services.engine, FakeEngine)
     return services.engine
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession, DummyCookieJar, web
 
-from overlay.api.app import create_app
 from overlay.api.server import create_runner
-from overlay.ports import Services
+from overlay.api.services import AppServices
+from overlay.app.http_app import create_app
 from tests.overlay.fakes import sample_services
 
-Serve = Callable[[Services], Awaitable[ClientSession]]
+Serve = Callable[[AppServices], Awaitable[ClientSession]]
 
 
 @pytest.fixture
-def services(sample: Path) -> Services:
+def services(sample: Path) -> AppServices:
     return sample_services(sample)
 
 
@@ -27,7 +27,7 @@ async def serve() -> AsyncIterator[Serve]:
     """Serve an application on a free port of this machine and give a client that asks for no compression."""
     async with AsyncExitStack() as stack:
 
-        async def start(services: Services) -> ClientSession:
+        async def start(services: AppServices) -> ClientSession:
             runner = create_runner(create_app(services))
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
@@ -44,5 +44,5 @@ async def serve() -> AsyncIterator[Serve]:
 
 
 @pytest.fixture
-async def client(serve: Serve, services: Services) -> ClientSession:
+async def client(serve: Serve, services: AppServices) -> ClientSession:
     return await serve(services)

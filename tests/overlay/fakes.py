@@ -9,28 +9,28 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from indexer.facts import BlockRef, Event, EventKind, Proof, State, Status
-from indexer.pointers import Drift
-from indexer.pointing import Pointing
+from indexer.model import BlockRef, Drift, Event, EventKind, Proof, RegistrationState, Status
+from indexer.resolution.pointer_service import PointerListing
 from indexer.store.proofs import Proved
-from indexer.store.requests import Request
-from overlay import items
-from overlay.document import Document
+from indexer.store.requests import TransactionRequest
+from overlay.api.services import AppServices
 from overlay.engines import Cursor
-from overlay.ports import Change, Changes, Listing, Revision, Services
-from overlay.proofs import Evidence, Located, NoProofError
-from overlay.query import Cheapest, Hit, Hits, Query, Suggestion
-from overlay.search.analysis import stem
+from overlay.listings import item_json
+from overlay.listings.proofs import Evidence, Located, NoProofError
+from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, Registration
+from overlay.projection.documents import document
+from overlay.search.document import Document
 from overlay.search.forward import Analysed
 from overlay.search.planner import plan
+from overlay.search.query import Cheapest, Hit, Hits, Query, Suggestion
 from overlay.search.term_dictionary import TermChanges, TermDictionary
 from parsers import cards
-from parsers.beef import write
-from parsers.bump import from_branch
+from parsers.bitcoin.beef import write
+from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
 from parsers.cards import Kind
 from parsers.errors import ParseError
 from parsers.reasons import Reason
-from parsers.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
+from tests.parsers.writers import from_branch
 
 CHAIN, CAIP2 = "bsv-regtest", "bsv:regtest"
 
@@ -71,9 +71,9 @@ class FakeEngine:
 
     def terms(self) -> TermDictionary:
         changes, terms = TermChanges(), TermDictionary()
-        for document in self.documents:
-            surfaces = Analysed.of(document).surfaces
-            changes.count(surfaces, set(map(stem, surfaces)), 1)
+        for indexed in self.documents:
+            surfaces = Analysed.of(indexed).surfaces
+            changes.add(surfaces)
         terms.apply(changes.listings, changes.rows())
         return terms
 
@@ -90,7 +90,14 @@ class FakeEngine:
         pass
 
 
-_BEFORE_THE_ID = {"relevance": (0, 0), "updated": (0,), "created": (0,), "price": (1,), "name": ()}
+_BEFORE_THE_ID = {
+    "relevance": (0, 0),
+    "updated": (0,),
+    "created": (0,),
+    "price": (1,),
+    "price_per_day": (1,),
+    "name": (),
+}
 
 
 def _hit(document: Document, sort: str) -> Hit:
@@ -104,17 +111,17 @@ class FakeStore:
 
     is_here = True
 
-    def __init__(self, listings: Iterable[Listing], histories: dict[str, list[Revision]]) -> None:
+    def __init__(self, listings: Iterable[Registration], histories: dict[str, list[HistoryEntry]]) -> None:
         self.listings = {listing.state.id: listing for listing in listings}
         self.histories = histories
 
-    def listing(self, id: str, /) -> Listing | None:  # noqa: A002
+    def listing(self, id: str, /) -> Registration | None:  # noqa: A002
         return self.listings.get(id)
 
-    def pointing(self, _: str, /) -> Pointing | None:
+    def pointing(self, _: str, /) -> PointerListing | None:
         return None
 
-    def history(self, registration_id: str, /) -> list[Revision]:
+    def history(self, registration_id: str, /) -> list[HistoryEntry]:
         return self.histories.get(registration_id, [])
 
     def drifts(self, _: str, /) -> list[Drift]:
@@ -141,37 +148,45 @@ class FakeStore:
         """All of them."""
         return set(txids)
 
+    def mined(self, _chain: str, _txids: Iterable[bytes], _room: int, /) -> dict[bytes, Proof]:
+        """None: what `evidence` makes up is at other outpoints."""
+        return {}
+
+    def ids_at(self, outpoint: Outpoint, /) -> list[str]:
+        """The registrations that are at an outpoint now."""
+        return [id_ for id_, listing in self.listings.items() if listing.state.outpoint == outpoint]
+
     def headers(self, _chain: str, first: int, count: int, /) -> list[bytes]:
         """Thirty thousand headers that say their height."""
         return [height.to_bytes(80, "little") for height in range(first, min(first + count, 30_000))]
 
-    def changes(self, since: int, limit: int, /) -> Changes:
-        rows = [Change(seq, "upsert", id_, 100 + seq, "inscribed") for seq, id_ in enumerate(self.listings, 1)]
-        return Changes("epoch-1", tuple(row for row in rows if row.seq > since)[:limit], len(rows))
+    def changes(self, since: int, limit: int, /) -> FeedPage:
+        rows = [FeedChange(seq, "upsert", id_, 100 + seq, "inscribed") for seq, id_ in enumerate(self.listings, 1)]
+        return FeedPage("epoch-1", tuple(row for row in rows if row.seq > since)[:limit], len(rows))
 
 
 class FakeRequests:
     """Remembers what was asked for; nobody looks for it."""
 
     def __init__(self) -> None:
-        self.asked: dict[bytes, Request] = {}
+        self.asked: dict[bytes, TransactionRequest] = {}
 
-    def ask(self, txid: bytes, client: str, now: int, /) -> Request:
-        return self.asked.setdefault(txid, Request(txid=txid, client=client, asked_at=now, next_at=now))
+    def add(self, txid: bytes, client: str, now: int, /) -> TransactionRequest:
+        return self.asked.setdefault(txid, TransactionRequest(txid=txid, client=client, asked_at=now, next_at=now))
 
     def counts(self) -> dict[str, int]:
         return {"waiting": len(self.asked), "found": 0, "indexed": 0, "given-up": 0}
 
 
-def sample_listings(sample: Path) -> list[Listing]:
+def sample_listings(sample: Path) -> list[Registration]:
     """Every registration of the sample chain as the oracle says it stands."""
     oracle = json.loads((sample / "expected.json").read_text())
     return [_listing(entry) for entry in oracle["registrations"]]
 
 
-def _listing(entry: dict[str, Any]) -> Listing:
+def _listing(entry: dict[str, Any]) -> Registration:
     body = json.dumps(entry["card"], ensure_ascii=False).encode()
-    state = State(
+    state = RegistrationState(
         id=entry["id"],
         kind=Kind(entry["type"]),
         status=Status(entry["status"]),
@@ -185,12 +200,12 @@ def _listing(entry: dict[str, Any]) -> Listing:
         updated_height=entry["updatedHeight"],
         created_height=entry["revisions"][0]["height"],
     )
-    return Listing(
+    return Registration(
         state=state, chain=CHAIN, caip2=CAIP2, card_body=body, updated_time=1_700_000_000, created_time=1_600_000_000
     )
 
 
-def sample_histories(sample: Path) -> dict[str, list[Revision]]:
+def sample_histories(sample: Path) -> dict[str, list[HistoryEntry]]:
     """Every history of the sample chain, newest first."""
     oracle = json.loads((sample / "expected.json").read_text())
     return {
@@ -199,7 +214,7 @@ def sample_histories(sample: Path) -> dict[str, list[Revision]]:
     }
 
 
-def _revision(number: int, entry: dict[str, Any]) -> Revision:
+def _revision(number: int, entry: dict[str, Any]) -> HistoryEntry:
     event = Event(
         kind=EventKind(entry["kind"]),
         position=number,
@@ -212,7 +227,7 @@ def _revision(number: int, entry: dict[str, Any]) -> Revision:
         owner=entry["owner"],
         signer=entry["signer"],
     )
-    return Revision(event, entry["height"], bytes(31) + bytes([number]), 1_700_000_000 + number)
+    return HistoryEntry(event, entry["height"], bytes(31) + bytes([number]), 1_700_000_000 + number)
 
 
 def diagnose(what: str | bytes) -> dict[str, Any]:
@@ -236,16 +251,16 @@ def status() -> dict[str, Any]:
     }
 
 
-def sample_services(sample: Path) -> Services:
+def sample_services(sample: Path) -> AppServices:
     """Services over the sample chain; `replace` of dataclasses changes what a test wants otherwise."""
     listings = sample_listings(sample)
     documents = [
-        items.document(subject)
+        document(subject)
         for listing in listings
         if listing.card_body
-        for subject in items.subjects(listing, cards.read(listing.card_body, listing.state.kind))
+        for subject in item_json.listings_of(listing, cards.read(listing.card_body, listing.state.kind))
     ]
-    return Services(
+    return AppServices(
         engine=FakeEngine(documents),
         store=FakeStore(listings, sample_histories(sample)),
         status=status,
@@ -258,11 +273,11 @@ def sample_services(sample: Path) -> Services:
     )
 
 
-def with_listing(services: Services, listing: Listing) -> Services:
+def with_listing(services: AppServices, listing: Registration) -> AppServices:
     """The same services, whose store holds one more listing and whose engine only that."""
     store = services.store
     assert isinstance(store, FakeStore)
     assert listing.card_body is not None
-    subjects = items.subjects(listing, cards.read(listing.card_body, listing.state.kind))
+    subjects = item_json.listings_of(listing, cards.read(listing.card_body, listing.state.kind))
     more = FakeStore([*store.listings.values(), listing], store.histories)
-    return replace(services, store=more, engine=FakeEngine(map(items.document, subjects)))
+    return replace(services, store=more, engine=FakeEngine(map(document, subjects)))

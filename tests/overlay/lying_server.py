@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from overlay import verifying
-from overlay.catalogue import Catalogue
-from overlay.commands.verify import _Local
-from overlay.verifying import Report
-from parsers.tx import Outpoint, sha256d
+from overlay import verify
+from overlay.listings.repository import ListingRepository
+from overlay.verify import VerificationReport
+from overlay.verify.local_source import LocalSource
+from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
@@ -24,13 +24,13 @@ REGTEST = "bsv:regtest"
 UPDATED = "dc35745fe6bf0623a33a2d79bcfeaeb9d34808c5d37d772598ebe5fa93db9dd7_0"
 """A registration of the sample chain that was inscribed anew, and stays there."""
 
-Look = Callable[[ChainKit, str], _Local]
+Look = Callable[[ChainKit, str], LocalSource]
 
 
 class Server:
     """Answers that a test may change before they are given."""
 
-    def __init__(self, honest: _Local, *ids: str) -> None:
+    def __init__(self, honest: LocalSource, *ids: str) -> None:
         self.items = {id_: honest.listing(id_) for id_ in ids}
         self.cards = {id_: honest.card(id_) for id_ in ids}
         self.proofs = {id_: honest.proof(id_) for id_ in ids}
@@ -83,26 +83,26 @@ class Own:
         return self._values.get(outpoint)
 
 
-def check(server: Any, id_: str = UPDATED, **more: Any) -> Report:
+def check(server: Any, id_: str = UPDATED, **more: Any) -> VerificationReport:
     more.setdefault("expected", REGTEST)
-    return verifying.verify(server, id_, **more)
+    return verify.verify(server, id_, **more)
 
 
-def words(report: Report, step: str, outcome: str = verifying.NOT_PROVED) -> str:
+def words(report: VerificationReport, step: str, outcome: str = verify.NOT_PROVED) -> str:
     (found,) = [each for each in report.steps if each.step == step]
     assert found.outcome == outcome
     return found.detail
 
 
 @pytest.fixture
-def look(tmp_path: Path) -> Iterator[Callable[[ChainKit, str], _Local]]:
+def look(tmp_path: Path) -> Iterator[Callable[[ChainKit, str], LocalSource]]:
     """The answers of who followed a chain that a test mined."""
     with ExitStack() as stack:
 
-        def follow(kit: ChainKit, coin: str) -> _Local:
+        def follow(kit: ChainKit, coin: str) -> LocalSource:
             chain = MemoryChain(*kit.blocks, name="demo", coin=coin)
             indexing = stack.enter_context(Indexing(f"sqlite:///{tmp_path}/{coin}.db", chain))
             asyncio.run(indexing.catch_up())
-            return _Local(Catalogue(indexing.store))
+            return LocalSource(ListingRepository(indexing.store))
 
         yield follow

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from indexer.store import FetchState, Store, Writer, connect
-from overlay import items
-from overlay.aging import aged, aged_hits
-from overlay.api.listing_api import one
-from overlay.catalogue import Catalogue
-from overlay.query import Hit, Hits
-from parsers.price_changes import ADDRESS, PRICE
+from overlay.listings.lookup import listing
+from overlay.listings.recent_changes import aged, aged_hits
+from overlay.listings.repository import ListingRepository
+from overlay.projection.documents import DocumentReader
+from overlay.search.query import Hit, Hits
+from overlay.text.compact_json import encode
+from parsers.cards.price_changes import ADDRESS, PRICE
 from tests.chainkit import ChainKit, agent
 from tests.facts import says
 from tests.fakes import MemoryChain
@@ -57,13 +58,15 @@ async def test_an_inscribed_card_warns_of_what_its_last_revision_changed(
     for what in (first, cheap, dear):
         chain.arrive(kit.mine(what))
     await index.catch_up()
-    catalogue = Catalogue(index.store)
-    item = one(catalogue, str(first))
+    catalogue = ListingRepository(index.store)
+    item = listing(catalogue, str(first))
     assert codes(item) == {PRICE}
     assert [each["detail"] for each in aged(item, {}, 1)["warnings"] if each["code"] == PRICE] == [
         "price rose from 1 to 9 USD"
     ]
-    by_height = {each.from_height: codes(json.loads(each.item)) for each in catalogue.documents([str(first)])}
+    by_height = {
+        each.from_height: codes(json.loads(each.item)) for each in DocumentReader(index.store).documents([str(first)])
+    }
     assert list(by_height.values()) == [set(), set(), {PRICE}]
 
 
@@ -75,9 +78,9 @@ async def test_a_new_owner_who_redirects_payments_is_warned_of(
     sold = kit.move(first, "eve")
     chain.arrive(kit.mine(first), kit.mine(sold), kit.mine(kit.update(sold, priced(1, EVE), owner="eve")))
     await index.catch_up()
-    item = aged(one(Catalogue(index.store), str(first)), {}, 1)
+    item = aged(listing(ListingRepository(index.store), str(first)), {}, 1)
     [warning] = [each for each in item["warnings"] if each["code"] == ADDRESS]
-    assert warning["detail"] == f"payments go to {EVE}, and went to {ALICE}; the owner has changed, too"
+    assert warning["detail"] == f"the pay-to address changed from {ALICE} to {EVE}; the owner has changed, too"
 
 
 async def test_a_harmless_update_does_not_erase_the_warning_about_a_changed_price(
@@ -91,7 +94,7 @@ async def test_a_harmless_update_does_not_erase_the_warning_about_a_changed_pric
         seat = kit.update(seat, body)
         chain.arrive(kit.mine(seat))
     await index.catch_up()
-    item = one(Catalogue(index.store), str(first))
+    item = listing(ListingRepository(index.store), str(first))
     assert len(item["recentChanges"]) == 2
     height = item["updatedHeight"]
 
@@ -112,7 +115,7 @@ async def test_a_price_that_is_what_it_was_is_no_change(indexing: tuple[Indexing
     for seat in (first, dear, again):
         chain.arrive(kit.mine(seat))
     await index.catch_up()
-    item = one(Catalogue(index.store), str(first))
+    item = listing(ListingRepository(index.store), str(first))
     height = item["updatedHeight"]
     assert "changedHeight" not in aged(item, {"demo": height}, 2)
     assert aged(item, {"demo": height}, 1)["changedHeight"] == height
@@ -135,8 +138,8 @@ async def test_each_server_of_a_config_is_compared_with_itself(
     first = kit.inscribe(config(a=1, b=1), type="a2b-mcp")
     chain.arrive(kit.mine(first), kit.mine(kit.update(first, config(a=1, b=2, c=3))))
     await index.catch_up()
-    catalogue = Catalogue(index.store)
-    assert [codes(one(catalogue, f"{first}#{key}")) for key in "abc"] == [set(), {PRICE}, set()]
+    catalogue = ListingRepository(index.store)
+    assert [codes(listing(catalogue, f"{first}#{key}")) for key in "abc"] == [set(), {PRICE}, set()]
 
 
 def test_a_fetched_card_is_compared_with_the_one_that_was_met_before(tmp_path: Path) -> None:
@@ -149,11 +152,13 @@ def test_a_fetched_card_is_compared_with_the_one_that_was_met_before(tmp_path: P
     new = card("Alpha", **{"x-payment-config": [{**offer, "amount": 5, "address": EVE}]})
     for label, body in (("1", old), ("2", new)):
         writer.append("demo", [says(label, points("a.example", body, label))])
-        writer.note_fetched("a.example", serves(clock.tick(), body))
+        writer.record_fetch("a.example", serves(clock.tick(), body))
         clock.tick()
-    catalogue = Catalogue(store)
-    assert codes(one(catalogue, "a.example")) == {PRICE, ADDRESS}
-    assert [codes(json.loads(each.item)) for each in catalogue.documents(["a.example"])] == [{PRICE, ADDRESS}]
+    catalogue = ListingRepository(store)
+    assert codes(listing(catalogue, "a.example")) == {PRICE, ADDRESS}
+    assert [codes(json.loads(each.item)) for each in DocumentReader(store).documents(["a.example"])] == [
+        {PRICE, ADDRESS}
+    ]
     writer.close()
     engine.dispose()
 
@@ -167,25 +172,27 @@ def test_a_card_without_a_hash_is_compared_with_what_was_served_before(tmp_path:
     cards = [card("Alpha", **{"x-payment-config": [{**offer, "amount": amount}]}) for amount in (1, 5)]
 
     def item() -> dict[str, Any]:
-        found = one(Catalogue(store), "a.example")
-        assert [codes(json.loads(each.item)) for each in Catalogue(store).documents(["a.example"])] == [codes(found)]
+        found = listing(ListingRepository(store), "a.example")
+        assert [codes(json.loads(each.item)) for each in DocumentReader(store).documents(["a.example"])] == [
+            codes(found)
+        ]
         return found
 
     writer.append("demo", [says("1", points("a.example"))])
-    writer.note_fetched("a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))
+    writer.record_fetch("a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))
     assert "recentChanges" not in item()
     assert codes(item()) == set()
     writer.append("demo", [says(str(height)) for height in range(2, 60)])
     clock.now = 1_700_000_050_500  # block 50 was 0.5 s ago
-    writer.note_fetched("a.example", serves(clock.tick(), cards[1], state=FetchState.UNHASHED))
+    writer.record_fetch("a.example", serves(clock.tick(), cards[1], state=FetchState.UNHASHED))
     assert codes(item()) == {PRICE}
     assert (aged(item(), {}, 1)["changedHeight"], item()["updatedHeight"]) == (51, 1)
     assert "changedHeight" in aged(item(), {"demo": 60}, 10)
     assert "changedHeight" not in aged(item(), {"demo": 61}, 10)
-    writer.note_fetched("a.example", serves(clock.tick(60_000), cards[1], state=FetchState.UNHASHED))
+    writer.record_fetch("a.example", serves(clock.tick(60_000), cards[1], state=FetchState.UNHASHED))
     assert aged(item(), {}, 1)["changedHeight"] == 51  # served again, and still the same
     clock.tick()
-    writer.note_fetched("a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))
+    writer.record_fetch("a.example", serves(clock.tick(), cards[0], state=FetchState.UNHASHED))
     assert codes(item()) == {PRICE}  # and back again
     assert aged(item(), {}, 1)["changedHeight"] == 59
     writer.close()
@@ -217,7 +224,7 @@ def test_the_warning_ends_after_so_many_blocks(heights: dict[str, int], blocks: 
     answer = aged(ITEM, heights, blocks)
     assert len(answer["warnings"]) == left
     assert ("changedHeight" in answer, "recentChanges" in answer) == (left == 3, False)
-    hit = Hit("a", items.encode(ITEM), 1.0, None, ("a",))
+    hit = Hit("a", encode(ITEM), 1.0, None, ("a",))
     [shown] = aged_hits(Hits((hit,), 1), heights, blocks).hits
     assert json.loads(shown.item) == answer
     assert ITEM["warnings"] == [OTHER]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from indexer.progress import Progress
-from overlay import bars
-from overlay.bars import Bars
+from indexer.sync.progress import SyncProgress
+from overlay.app import progress_bars
+from overlay.app.progress_bars import ProgressBars
 from tests.clocks import Clock
 
 
@@ -18,20 +18,23 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     clock = Clock(100)
-    monkeypatch.setattr(bars, "monotonic", clock)
+    monkeypatch.setattr(progress_bars, "monotonic", clock)
     yield clock
     root.handlers[:] = before
     root.setLevel(level)
 
 
-def shown(bar: Bars) -> list[tuple[str, float, float | None, str]]:
+def shown(bar: ProgressBars) -> list[tuple[str, float, float | None, str]]:
     """Each bar: what it is of, where it is, where it ends, and how fast."""
     return [(task.description, task.completed, task.total, task.fields["speed"]) for task in bar._progress.tasks]
 
 
 def test_a_chain_that_catches_up_is_shown_with_height_and_speeds(clock: Clock) -> None:
-    ltc, bsv = Progress("ltc", state="following", height=9, tip=9), Progress("bsv", state="catching-up", tip=900_000)
-    bar = Bars({"ltc": ltc, "bsv": bsv})
+    ltc, bsv = (
+        SyncProgress("ltc", state="following", height=9, tip=9),
+        SyncProgress("bsv", state="catching-up", tip=900_000),
+    )
+    bar = ProgressBars({"ltc": ltc, "bsv": bsv})
     for each in (ltc, bsv):
         bar._draw(each)
     assert shown(bar) == [("bsv", 0, 900_000, "")]
@@ -53,8 +56,8 @@ def test_a_chain_that_catches_up_is_shown_with_height_and_speeds(clock: Clock) -
 def test_when_it_ends_a_line_says_where(
     state: str, height: int | None, error: str, said: str, clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bsv = Progress("bsv", state="catching-up", tip=900_000)
-    bar = Bars({"bsv": bsv})
+    bsv = SyncProgress("bsv", state="catching-up", tip=900_000)
+    bar = ProgressBars({"bsv": bsv})
     bar._draw(bsv)
     clock.now += 1
     bsv.state, bsv.height, bsv.error = state, height, error

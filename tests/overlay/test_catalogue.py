@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from indexer.facts import Status
+from indexer.model import Status
 from indexer.store import Store, Writer, connect
-from overlay.catalogue import Catalogue
+from overlay.listings.repository import ListingRepository
+from overlay.projection.documents import DocumentReader
 from tests.facts import CARD, at, born, burned, says
 from tests.pointing import card
 
@@ -18,7 +19,7 @@ def test_an_account_that_is_opened_again_was_made_then(tmp_path: Path) -> None:
     writer.name_chain("demo", "solana:x")
     bodies = {CARD: card("Alpha")}
     writer.append("demo", [says("1", born("a", height=1), cards=bodies), says("2", burned("a", "a", "gone"))])
-    catalogue = Catalogue(store)
+    catalogue = ListingRepository(store)
     first = catalogue.listing(str(at("a")))
     assert first is not None
     assert first.state.status is Status.BURNED
@@ -26,7 +27,7 @@ def test_an_account_that_is_opened_again_was_made_then(tmp_path: Path) -> None:
     again = catalogue.listing(str(at("a")))
     assert again is not None
     assert (again.state.created_height, again.created_time) == (4, 1_700_000_004)
-    [document] = [each for each in catalogue.documents([str(at("a"))]) if each.until_height is None]
+    [document] = [each for each in DocumentReader(store).documents([str(at("a"))]) if each.until_height is None]
     assert (document.created_height, document.created_time) == (4, 1_700_000_004)
     assert json.loads(document.item)["createdHeight"] == 4
     writer.close()

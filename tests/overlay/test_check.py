@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.check import check
+from overlay.listings.card_check import check
 
 AGENT: dict[str, Any] = {"name": "Tower", "url": "https://a.example", "skills": [{"id": "watch"}]}
 PRICE: dict[str, Any] = {"id": "p", "currency": "BSV", "amount": 0.5, "skillIds": ["anything"]}

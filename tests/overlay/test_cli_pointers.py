@@ -10,8 +10,8 @@ import pytest
 
 from indexer.settings import Settings
 from indexer.store import FetchState, Store, Writer, connect
-from overlay.catalogue import Catalogue
-from overlay.proofs import NoProofError
+from overlay.listings.proofs import NoProofError
+from overlay.listings.repository import ListingRepository
 from tests.chainkit import ChainKit
 from tests.facts import says
 from tests.fakes import MemoryChain
@@ -35,8 +35,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
     writer.name_chain("demo", "demo:regtest")
     strangers = [points("a.example", b"%d" % n, f"stranger {n}", n) for n in range(1, 41)]
     writer.append("demo", [says("1", points("a.example", ALPHA), *strangers), says("2", points("b.example"))])
-    writer.note_fetched("a.example", serves(clock.tick(), ALPHA))
-    writer.note_fetched("a.example", serves(clock.tick(), b"{}", state=FetchState.MISMATCH, reason="fetch-mismatch"))
+    writer.record_fetch("a.example", serves(clock.tick(), ALPHA))
+    writer.record_fetch("a.example", serves(clock.tick(), b"{}", state=FetchState.MISMATCH, reason="fetch-mismatch"))
     yield Store(engine)
     writer.close()
     engine.dispose()
@@ -47,7 +47,7 @@ def test_show_tells_what_a_pointed_at_card_was_held_to(store: Store, run: Run, t
     assert shown.code == 0
     lines = [line.strip() for line in shown.out.splitlines()]
     assert "integrity drifted" in lines
-    assert "domain    a.example (not verified, asked at 2023-11-14T22:13:22Z)" in lines
+    assert "domain    a.example (not verified, checked at 2023-11-14T22:13:22Z)" in lines
     assert f"drifted   serves {digest(b'{}').hex()} since 2023-11-14T22:13:22Z" in lines
     assert "fetched   https://a.example/.well-known/agent.json" in lines
     anchors = [line for line in lines if line.startswith("anchor")]
@@ -83,11 +83,11 @@ async def test_the_pointer_that_lists_a_card_is_proved(tmp_path: Path) -> None:
     kit.mine(made)
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
-        catalogue = Catalogue(indexing.store)
+        catalogue = ListingRepository(indexing.store)
         with pytest.raises(NoProofError, match="no block holds it yet"):
             catalogue.evidence("a.example")
-        (job,) = indexing.store.due_locators(10**15, 1)
-        indexing.writer.note_fetched("a.example", serves(job.next_at + 1, ALPHA))
+        (job,) = indexing.store.fetches.due(10**15, 1)
+        indexing.writer.record_fetch("a.example", serves(job.next_at + 1, ALPHA))
         found = catalogue.evidence("a.example")
         assert found.winner.outpoint == made
         assert found.winner.proved.proof.raw == kit.raw(made)

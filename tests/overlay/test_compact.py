@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.compact import encode
+from overlay.text.compact_json import decode, encode
 
 TEXTS = st.text(st.characters(), max_size=20)  # with lone surrogates
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
@@ -39,3 +39,8 @@ class Kept:
 def test_what_is_no_json_is_refused(value: Any) -> None:
     with pytest.raises(TypeError):
         encode({"a": value} if not isinstance(value, dict) else value)
+
+
+@pytest.mark.parametrize("value", [{"a": [1, None, "é"]}, {"name": "\ud800 lone"}, {}])
+def test_what_was_encoded_is_decoded(value: object) -> None:
+    assert decode(encode(value)) == value

@@ -10,41 +10,41 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from indexer.rate_urls import rate_feeds
-from indexer.rates import Heard
+from indexer.rates.feed_urls import rate_feeds
+from indexer.rates.loop import FeedStatus
 from indexer.store.rates import Quote
-from overlay.api.asked import Asked, from_pairs
 from overlay.api.openapi import document
-from overlay.api.page import page
-from overlay.api.params import pairs
+from overlay.api.parameters import pairs
 from overlay.api.problems import BadRequestError
-from overlay.api.routes import ROUTES
-from overlay.exchange import KEPT_SECONDS, MOST_KEPT, Exchange
-from overlay.metrics import exposition
-from overlay.ports import Services
-from overlay.query import Cheapest, Hit, Hits
-from parsers.rates import Rates
+from overlay.api.search_answer import page
+from overlay.api.search_request import SearchRequest, from_pairs
+from overlay.api.services import AppServices
+from overlay.app.http_app import ROUTES
+from overlay.app.metrics import exposition
+from overlay.pricing.exchange_rates import MAX_RETIRED, RETIRED_SECONDS, ExchangeRates
+from overlay.search.query import Cheapest, Hit, Hits
+from parsers.cards.rate_table import RateTable
 from tests.overlay.calls import get
 from tests.overlay.conftest import Serve
 
 NOW = 1_800_000_000
 
 
-def table(source: str, base: str, age: int = 10, **rates: str) -> Rates:
+def table(source: str, base: str, age: int = 10, **rates: str) -> RateTable:
     told = {base: Decimal(1), **{name: Decimal(rate) for name, rate in rates.items()}}
-    return Rates(base=base, rates=told, source=source, at=NOW - age, until=NOW - age + 3600)
+    return RateTable(base=base, rates=told, source=source, quoted_at=NOW - age, until=NOW - age + 3600)
 
 
-def exchange(*tables: Rates) -> Exchange:
+def exchange(*tables: RateTable) -> ExchangeRates:
     quotes = [Quote(feed=f"{rank}", rank=rank, since=0, table=each) for rank, each in enumerate(tables)]
-    found = Exchange(lambda: quotes, lambda: NOW)
-    found.look()
+    found = ExchangeRates(lambda: quotes, lambda: NOW)
+    found.refresh()
     return found
 
 
 def test_other_rates_of_the_same_moment_are_told_from_the_first() -> None:
     other = replace(FIRST, rates={**FIRST.rates, "EUR": Decimal(60)})
-    assert other.at == FIRST.at
+    assert other.quoted_at == FIRST.quoted_at
     assert exchange(other).stamp() != exchange(FIRST).stamp() == exchange(replace(FIRST)).stamp()
 
 
@@ -52,7 +52,7 @@ FIRST = table("https://a.example", "BSV", USD="50", EUR="40")
 SECOND = table("https://b.example", "USD", BSV="0.02", JPY="150")
 
 
-def ask(query: str, told: Exchange) -> Asked:
+def ask(query: str, told: ExchangeRates) -> SearchRequest:
     return from_pairs(pairs(query), {"bsv": "bsv:mainnet"}, told)
 
 
@@ -78,7 +78,7 @@ def test_the_first_table_that_quotes_the_currency_and_is_not_too_old_is_used() -
         ((FIRST, SECOND), "no-quote"),
     ],
 )
-def test_what_cannot_be_converted_is_said_to_be_so_and_why(tables: tuple[Rates, ...], code: str) -> None:
+def test_what_cannot_be_converted_is_said_to_be_so_and_why(tables: tuple[RateTable, ...], code: str) -> None:
     for query in ("priceCurrency=gbp&maxPrice=5", "priceCurrency=gbp&sort=-price", "acceptedCurrency=gbp&minPrice=1"):
         asked = ask(query, exchange(*tables))
         assert asked.unapplied == ["priceCurrency"]
@@ -88,17 +88,17 @@ def test_what_cannot_be_converted_is_said_to_be_so_and_why(tables: tuple[Rates, 
     assert ask("priceCurrency=gbp", exchange(*tables)).notes == ()
 
 
-def beside(believed: Rates, instead: Rates) -> Exchange:
+def beside(accepted_rates: RateTable, instead: RateTable) -> ExchangeRates:
     """Rates of a feed of which some are refused now, and what stands in for these."""
 
     def read() -> list[Quote]:
         """As from the database: each time other objects."""
-        own, last = replace(believed), replace(instead)
+        own, last = replace(accepted_rates), replace(instead)
         return [Quote(feed="a", rank=0, since=0, table=own), Quote(feed="a!refused", rank=1, since=0, table=last)]
 
-    found = Exchange(read, lambda: NOW)
-    found.look()
-    found.look()
+    found = ExchangeRates(read, lambda: NOW)
+    found.refresh()
+    found.refresh()
     return found
 
 
@@ -107,14 +107,14 @@ def test_the_last_good_quote_is_used_for_a_refused_one_and_the_answer_says_so() 
     told = beside(table("https://a.example", "BSV", EUR="41"), instead)
     asked = ask("priceCurrency=usd&maxPrice=5", told)
     assert asked.rates is not None
-    assert asked.rates.at == instead.at
+    assert asked.rates.quoted_at == instead.quoted_at
     assert asked.query.rates["BSV"] == 50
     assert "EUR" in asked.query.rates
     assert [note.code for note in asked.notes] == ["quoted-only", "refused-quote"]
     assert "are refused" in asked.notes[1].detail
     fresh = ask("priceCurrency=eur&maxPrice=5", told).rates
     assert fresh is not None
-    assert fresh.at > instead.at
+    assert fresh.quoted_at > instead.quoted_at
     status = told.status()
     assert status is not None
     assert len(status["feeds"]) == 1
@@ -143,7 +143,7 @@ def test_converted_prices_are_told_with_their_rate_and_per_day() -> None:
         Hit("b", b'{"id":"b"}', 1.0, Cheapest("o", "4", "USD", "none"), (1,)),
         Hit("c", b'{"id":"c"}', 1.0, None, (1,)),
     )
-    found = json.loads(page(asked, Hits(hits, 3), None, {}, told.told(asked.rates)))
+    found = json.loads(page(asked, Hits(hits, 3), None, {}, told.table_json(asked.rates)))
     assert [item["cheapest"] for item in found["items"]] == [
         {
             "offerId": "o", "amount": "0.1", "currency": "BSV", "interval": "P1W", "perDay": "0.0142857142857",
@@ -164,20 +164,20 @@ def test_converted_prices_are_told_with_their_rate_and_per_day() -> None:
 
 def test_the_same_quotes_again_are_the_same_tables() -> None:
     quotes = [Quote(feed="a", rank=0, since=0, table=FIRST)]
-    found = Exchange(lambda: quotes, lambda: NOW)
-    found.look()
+    found = ExchangeRates(lambda: quotes, lambda: NOW)
+    found.refresh()
     before = found.crosses(FIRST, "USD")
     quotes[:] = [Quote(feed="a", rank=0, since=0, table=replace(FIRST))]
-    found.look()
+    found.refresh()
     assert found.usable() == (FIRST,)
     assert found.crosses(FIRST, "USD") is before
-    quotes[:] = [Quote(feed="a", rank=0, since=0, table=replace(FIRST, at=NOW))]
-    found.look()
-    assert found.usable()[0].at == NOW
+    quotes[:] = [Quote(feed="a", rank=0, since=0, table=replace(FIRST, quoted_at=NOW))]
+    found.refresh()
+    assert found.usable()[0].quoted_at == NOW
 
 
 async def test_answers_about_prices_change_their_tag_with_the_rates_and_others_do_not(
-    serve: Serve, services: Services
+    serve: Serve, services: AppServices
 ) -> None:
     tags = []
     for told in (exchange(FIRST), exchange(table("https://a.example", "BSV", 5, USD="51"))):
@@ -195,7 +195,7 @@ async def test_answers_about_prices_change_their_tag_with_the_rates_and_others_d
 
 
 async def test_a_search_tells_the_rates_it_used_and_a_page_shows_what_is_worth(
-    serve: Serve, services: Services
+    serve: Serve, services: AppServices
 ) -> None:
     client = await serve(replace(services, exchange=exchange(FIRST)))
     found = await get(client, "/v1/search?maxPrice=1&priceCurrency=usd")
@@ -206,9 +206,9 @@ async def test_a_search_tells_the_rates_it_used_and_a_page_shows_what_is_worth(
         assert "No feed of exchange rates quotes" in await response.text()
 
 
-def heard(**more: Any) -> Heard:
+def heard(**more: Any) -> FeedStatus:
     (feed,) = rate_feeds("BSV=https://c.example/secret")
-    return Heard(feed=feed, **more)
+    return FeedStatus(feed=feed, **more)
 
 
 def test_status_tells_the_table_in_use_and_every_feed() -> None:
@@ -220,7 +220,10 @@ def test_status_tells_the_table_in_use_and_every_feed() -> None:
         ("https://a.example", 3600, False),
         ("https://b.example", 10, True),
     ]
-    reports = [heard(code="signature", error="sends no X-Signature"), heard(at=NOW - 5, until=NOW + 5, left_out=("X",))]
+    reports = [
+        heard(code="signature", error="sends no X-Signature"),
+        heard(quoted_at=NOW - 5, until=NOW + 5, left_out=("X",)),
+    ]
     asked = exchange(FIRST).status(reports)
     never = exchange().status([heard(code="unreachable", error="...")])
     assert asked is not None
@@ -237,8 +240,8 @@ def test_status_tells_the_table_in_use_and_every_feed() -> None:
         assert "secret" not in json.dumps(each)
 
 
-def test_metrics_tell_the_age_of_rates(services: Services) -> None:
-    def scraped(told: Exchange) -> str:
+def test_metrics_tell_the_age_of_rates(services: AppServices) -> None:
+    def scraped(told: ExchangeRates) -> str:
         status = {**services.status(), "rates": told.status()}
         return exposition(replace(services, status=lambda: status), [], "")[0].decode()
 
@@ -250,7 +253,7 @@ def test_metrics_tell_the_age_of_rates(services: Services) -> None:
     assert 'a2b_rates_feed_usable{base="BSV",feed="https://a.example"} 1.0' in text
 
 
-def next_page(query: str, told: Exchange) -> str:
+def next_page(query: str, told: ExchangeRates) -> str:
     """A question's cursor for its second page, as if one hit had been found."""
     asked = ask(query, told)
     hits = Hits((Hit("a", b'{"id":"a"}', 0.0, None, (0, 0, "USD", "50001", "a")),), 5)
@@ -261,21 +264,21 @@ def next_page(query: str, told: Exchange) -> str:
 def test_an_order_by_price_goes_on_in_the_rates_that_it_began_with() -> None:
     now = [float(NOW)]
     quotes = [Quote(feed="0", rank=0, since=0, table=FIRST)]
-    told = Exchange(lambda: list(quotes), lambda: now[0])
-    told.look()
+    told = ExchangeRates(lambda: list(quotes), lambda: now[0])
+    told.refresh()
     second = next_page("priceCurrency=usd&sort=price&limit=1", told)
     assert ask(second, told).rates is FIRST
-    later = replace(FIRST, at=NOW + 60, until=NOW + 3_660)
+    later = replace(FIRST, quoted_at=NOW + 60, until=NOW + 3_660)
     quotes[0] = replace(quotes[0], table=later)
-    told.look()
+    told.refresh()
     assert ask(second, told).rates is later, "the same rates at another time are the same rates"
     changed = replace(later, rates={**FIRST.rates, "USD": Decimal(51)})
     quotes[0] = replace(quotes[0], table=changed)
-    told.look()
+    told.refresh()
     kept = ask(second, told)
     assert (kept.rates, kept.query.rates["BSV"]) == (later, 50)
     assert ask("priceCurrency=usd&sort=price&limit=1", told).query.rates["BSV"] == 51
-    now[0] += KEPT_SECONDS
+    now[0] += RETIRED_SECONDS
     with pytest.raises(BadRequestError) as refused:
         ask(second, told)
     assert [(fault.code, fault.parameter) for fault in refused.value.faults] == [("rates-changed", "cursor")]
@@ -296,7 +299,7 @@ def test_what_is_kept_of_old_rates_is_bounded() -> None:
     def read() -> list[Quote]:
         return [Quote(feed="0", rank=0, since=0, table=table("https://a.example", "BSV", USD=f"{next(rates)}"))]
 
-    told = Exchange(read, lambda: NOW)
-    for _ in range(2 * MOST_KEPT):
-        told.look()
-    assert len(told._kept) == MOST_KEPT
+    told = ExchangeRates(read, lambda: NOW)
+    for _ in range(2 * MAX_RETIRED):
+        told.refresh()
+    assert len(told._retired) == MAX_RETIRED

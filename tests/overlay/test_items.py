@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from indexer.facts import Status
-from overlay import items
-from overlay.items import cheapest, document, item, subjects, timestamp, whole
-from overlay.ports import Listing, Pending
-from overlay.revisions import revision
+from indexer.model import Status
+from overlay.listings import item_json
+from overlay.listings.history_json import revision
+from overlay.listings.item_json import cheapest_json, listing_json, listings_of, registration_json, timestamp
+from overlay.listings.records import PendingRevision, Registration
+from overlay.projection.documents import document
 from parsers import cards
 from parsers.cards import AgentCard
-from parsers.hosts import url_host
+from parsers.pointers.locator import url_host
 from parsers.reasons import Reason
 from tests.overlay.fakes import CAIP2, CHAIN, sample_histories, sample_listings
 
@@ -31,24 +32,26 @@ def oracle(sample: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def listings(sample: Path) -> list[Listing]:
+def listings(sample: Path) -> list[Registration]:
     return sample_listings(sample)
 
 
-def shown(listing: Listing) -> list[dict[str, Any]]:
-    return [item(subject) for subject in _subjects(listing)]
+def shown(listing: Registration) -> list[dict[str, Any]]:
+    return [listing_json(subject) for subject in _subjects(listing)]
 
 
-def _subjects(listing: Listing) -> tuple[items.Subject, ...]:
+def _subjects(listing: Registration) -> tuple[item_json.Listing, ...]:
     assert listing.card_body is not None
-    return subjects(listing, cards.read(listing.card_body, listing.state.kind))
+    return listings_of(listing, cards.read(listing.card_body, listing.state.kind))
 
 
-def named(listings: list[Listing], name: str) -> Listing:
+def named(listings: list[Registration], name: str) -> Registration:
     return next(each for each in listings if name in (each.card_body or b"").decode())
 
 
-def test_every_registration_shows_where_it_stands(listings: list[Listing], oracle: dict[str, dict[str, Any]]) -> None:
+def test_every_registration_shows_where_it_stands(
+    listings: list[Registration], oracle: dict[str, dict[str, Any]]
+) -> None:
     for listing in listings:
         expected = oracle[listing.state.id]
         for found in shown(listing):
@@ -64,7 +67,7 @@ def test_every_registration_shows_where_it_stands(listings: list[Listing], oracl
             assert (found["chain"], found["caip2"]) == (CHAIN, CAIP2)
 
 
-def test_agents_show_what_their_cards_say(listings: list[Listing], oracle: dict[str, dict[str, Any]]) -> None:
+def test_agents_show_what_their_cards_say(listings: list[Registration], oracle: dict[str, dict[str, Any]]) -> None:
     agents = [listing for listing in listings if oracle[listing.state.id]["type"] == "agent"]
     assert len(agents) > 10
     for listing in agents:
@@ -78,7 +81,7 @@ def test_agents_show_what_their_cards_say(listings: list[Listing], oracle: dict[
         assert (found["command"], found["args"], found["env"]) == ("", [], {})
 
 
-def test_nothing_the_existing_client_reads_is_null_or_missing(listings: list[Listing]) -> None:
+def test_nothing_the_existing_client_reads_is_null_or_missing(listings: list[Registration]) -> None:
     for listing in listings:
         for found in shown(listing):
             assert all(isinstance(found[name], list) for name in ARRAYS)
@@ -88,7 +91,7 @@ def test_nothing_the_existing_client_reads_is_null_or_missing(listings: list[Lis
             assert found["timestamp"] == "2023-11-14T22:13:20Z"
 
 
-def test_amounts_are_decimal_strings_as_the_card_says(listings: list[Listing]) -> None:
+def test_amounts_are_decimal_strings_as_the_card_says(listings: list[Registration]) -> None:
     (found,) = shown(named(listings, "Tower‑Guard (Minimal)"))
     (offer,) = found["offers"]
     assert offer["amount"] == "0.00045"
@@ -97,7 +100,7 @@ def test_amounts_are_decimal_strings_as_the_card_says(listings: list[Listing]) -
     assert offer["interval"] is None
 
 
-def test_a_tool_of_one_server_has_the_plain_id_and_the_clients_members(listings: list[Listing]) -> None:
+def test_a_tool_of_one_server_has_the_plain_id_and_the_clients_members(listings: list[Registration]) -> None:
     (found,) = shown(named(listings, '"clock"'))
     assert found["id"] == found["origin"]
     assert found["serverName"] == "clock"
@@ -106,20 +109,20 @@ def test_a_tool_of_one_server_has_the_plain_id_and_the_clients_members(listings:
 
 
 def test_a_tool_of_several_servers_lists_each_under_its_key(
-    listings: list[Listing], oracle: dict[str, dict[str, Any]]
+    listings: list[Registration], oracle: dict[str, dict[str, Any]]
 ) -> None:
     listing = next(each for each in listings if len(oracle[each.state.id]["card"].get("mcpServers", {})) == 2)
     found = shown(listing)
     keys = list(oracle[listing.state.id]["card"]["mcpServers"])
     assert [each["serverName"] for each in found] == keys
     assert [each["id"] for each in found] == [f"{listing.state.id}#{key}" for key in keys]
-    plain = whole(_subjects(listing))
+    plain = registration_json(_subjects(listing))
     assert plain["servers"] == [each["id"] for each in found]
     assert plain["id"] == listing.state.id
     assert "command" not in plain
 
 
-def test_an_unconfirmed_newcomer_is_pending_and_has_no_height(listings: list[Listing]) -> None:
+def test_an_unconfirmed_newcomer_is_pending_and_has_no_height(listings: list[Registration]) -> None:
     newcomer = replace(listings[0], created_time=None, updated_time=None)
     (found,) = shown(newcomer)
     assert found["status"] == "pending"
@@ -129,7 +132,7 @@ def test_an_unconfirmed_newcomer_is_pending_and_has_no_height(listings: list[Lis
     assert (made.status, made.from_height, made.updated_height, made.created_height) == ("pending", None, None, None)
 
 
-def test_an_undecided_listing_says_so_but_burned_is_for_ever(listings: list[Listing]) -> None:
+def test_an_undecided_listing_says_so_but_burned_is_for_ever(listings: list[Registration]) -> None:
     why = Reason("values-unknown", "00" * 32 + "_1")
     (found,) = shown(replace(listings[0], undecided=why))
     assert (found["status"], found["warnings"][-1]["code"]) == ("undecided", "values-unknown")
@@ -138,20 +141,22 @@ def test_an_undecided_listing_says_so_but_burned_is_for_ever(listings: list[List
     assert "values-unknown" not in {each["code"] for each in shown(burned)[0]["warnings"]}
 
 
-def test_signer_and_pending_revision_are_shown_only_when_there_are_any(listings: list[Listing]) -> None:
+def test_signer_and_pending_revision_are_shown_only_when_there_are_any(listings: list[Registration]) -> None:
     (without,) = shown(listings[0])
     assert not {"signer", "pending"} & without.keys()
-    (found,) = shown(replace(listings[0], signer="1abc", pending=Pending(outpoint="00" * 32 + "_0", summary="New.")))
+    (found,) = shown(
+        replace(listings[0], signer="1abc", pending=PendingRevision(outpoint="00" * 32 + "_0", summary="New."))
+    )
     assert found["signer"] == "1abc"
     assert found["pending"] == {"outpoint": "00" * 32 + "_0", "summary": "New."}
 
 
-def test_the_document_of_an_engine_agrees_with_the_item(listings: list[Listing]) -> None:
+def test_the_document_of_an_engine_agrees_with_the_item(listings: list[Registration]) -> None:
     for listing in listings:
         for subject in _subjects(listing):
             made = document(subject, until_height=500)
             found = json.loads(made.item)
-            assert found == item(subject)
+            assert found == listing_json(subject)
             assert (made.id, made.kind, made.status) == (found["id"], found["type"], found["status"])
             assert (made.registration, made.owner) == (found["origin"], found["owner"] or "")
             assert (made.from_height, made.until_height) == (found["updatedHeight"], 500)
@@ -179,13 +184,13 @@ def test_the_cheapest_offer_is_the_lowest_in_the_first_offers_currency() -> None
         '{"id":"c","currency":"USD","amount":2,"interval":"month"},{"id":"d","currency":"USD","amount":2}]'
     )
     price = {"offerId": "c", "amount": "2", "currency": "USD", "interval": "P1M", "perDay": "0.0657097681677"}
-    assert cheapest(card.offers) == price
-    assert cheapest(()) is None
+    assert cheapest_json(card.offers) == price
+    assert cheapest_json(()) is None
 
 
 def test_warnings_carry_code_pointer_and_sentence() -> None:
     card = agent('[{"currency":"USD","amount":"five"}]')
-    (found,) = [each for each in items.shown(card)["warnings"] if each["code"] == "offer-amount"]
+    (found,) = [each for each in item_json.card_fields(card)["warnings"] if each["code"] == "offer-amount"]
     assert found["pointer"] == "/x-payment-config/0/amount"
     assert found["detail"] == Reason("offer-amount", "five").sentence
 

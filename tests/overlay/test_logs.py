@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.settings import Settings, SettingsError
-from overlay import logs
 from overlay.api import middleware
-from overlay.counters import Counters
-from overlay.logs import ERRORS, LONGEST, REQUEST, WARNINGS, JsonLines, TextLines
-from overlay.ports import Services
+from overlay.api.counters import Counters
+from overlay.api.request_id import REQUEST_ID
+from overlay.api.services import AppServices
+from overlay.app import logs
+from overlay.app.logs import ERRORS, LONGEST, WARNINGS, JsonLines, TextLines
 from tests.overlay.calls import problem
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import FakeEngine
@@ -43,7 +44,7 @@ def lines() -> Iterator[list[str]]:
     """What is logged as JSON while a test runs."""
     root = logging.getLogger()
     before, level, written = root.handlers[:], root.level, list[str]()
-    logs.log_lines(written.append, as_json=True)
+    logs.set_up_logging(written.append, as_json=True)
     yield written
     root.handlers[:] = before
     root.setLevel(level)
@@ -51,7 +52,7 @@ def lines() -> Iterator[list[str]]:
 
 
 def test_a_line_of_json_says_when_who_and_what() -> None:
-    told = json.loads(JsonLines().format(record("%d blocks", 3, told={"status": 200}, created=1_700_000_000.0625)))
+    told = json.loads(JsonLines().format(record("%d blocks", 3, members={"status": 200}, created=1_700_000_000.0625)))
     assert told == {
         "time": "2023-11-14T22:13:20.062Z", "level": "info", "logger": "overlay.test", "message": "3 blocks",
         "status": 200,
@@ -86,7 +87,7 @@ def test_a_line_is_bounded() -> None:
 
 def test_warnings_and_errors_are_counted(lines: list[str]) -> None:
     counters = Counters()
-    logs.count_lines(counters)
+    logs.count_warnings(counters)
     for level in (logging.INFO, logging.WARNING, logging.ERROR, logging.ERROR):
         log.log(level, "something")
     assert (counters.gauge(WARNINGS), counters.gauge(ERRORS)) == (1, 2)
@@ -106,7 +107,7 @@ class Telling(FakeEngine):
 
 
 async def test_every_line_of_a_request_carries_the_id_of_its_answer(
-    serve: Serve, services: Services, lines: list[str]
+    serve: Serve, services: AppServices, lines: list[str]
 ) -> None:
     assert isinstance(services.engine, FakeEngine)
     services.engine.__class__ = Telling
@@ -126,10 +127,10 @@ async def test_every_line_of_a_request_carries_the_id_of_its_answer(
     mine = [each for each in map(json.loads, lines) if each.get("request") == found["requestId"]]
     assert [each["level"] for each in mine] == ["info", "error"]
     assert "a mistake of ours" in mine[1]["exception"]
-    assert REQUEST.get() == "", "nothing is left outside of requests"
+    assert REQUEST_ID.get() == "", "nothing is left outside of requests"
 
 
-async def test_requests_are_told_where_that_is_asked_for(serve: Serve, services: Services, lines: list[str]) -> None:
+async def test_requests_are_told_where_that_is_asked_for(serve: Serve, services: AppServices, lines: list[str]) -> None:
     client = await serve(replace(services, log_requests=True))
     async with client.get("/v1/search?q=tower&token=hunter2") as response:
         request_id = response.headers["X-Request-Id"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from overlay import memory
-from overlay.memory import tidy_up, use_large_pages
+from overlay.app import memory
+from overlay.app.memory import release_memory, use_large_pages
 
 BLOCK = 2 * 1024 * 1024
 BYTES = 24 * BLOCK
@@ -62,7 +62,7 @@ def test_an_administrator_who_wants_no_large_pages_gets_none(monkeypatch: pytest
 
 def test_what_another_system_does_not_have_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: object())
-    tidy_up()
+    release_memory()
     assert use_large_pages() == 0
 
 

@@ -12,15 +12,16 @@ from aiohttp import ClientSession
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from indexer.facts import EventKind
-from indexer.progress import Progress
+from indexer.model import EventKind
 from indexer.settings import LIMITS, Quota
 from indexer.store import StoreUnavailableError
-from overlay.api.routes import ROUTES, STREAM
-from overlay.counters import BUCKETS, STATUSES, Counters
-from overlay.counters import ROUTES as MOST_ROUTES
-from overlay.logs import ERRORS, WARNINGS
-from overlay.ports import Services
+from indexer.sync.progress import SyncProgress
+from overlay.api.counters import BUCKETS, STATUSES, Counters
+from overlay.api.counters import ROUTES as MOST_ROUTES
+from overlay.api.routes import STREAM
+from overlay.api.services import AppServices
+from overlay.app.http_app import ROUTES
+from overlay.app.logs import ERRORS, WARNINGS
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import status
 
@@ -46,7 +47,7 @@ def value(samples: Samples, name: str, **labels: str) -> float | None:
     return samples.get((name, tuple(sorted(labels.items()))))
 
 
-async def test_chains_listings_and_the_index_are_told(serve: Serve, services: Services) -> None:
+async def test_chains_listings_and_the_index_are_told(serve: Serve, services: AppServices) -> None:
     def told() -> dict[str, Any]:
         known = status()
         row = known["chains"][0] | {"tip": 130, "lag": 5, "mempool": 12, "reorgs": 2}
@@ -71,7 +72,7 @@ async def test_chains_listings_and_the_index_are_told(serve: Serve, services: Se
     assert value(found, "a2b_info", version="0.1.0") == 1
 
 
-async def test_how_far_an_index_is_that_is_made_anew_is_told_while_it_is(serve: Serve, services: Services) -> None:
+async def test_how_far_an_index_is_that_is_made_anew_is_told_while_it_is(serve: Serve, services: AppServices) -> None:
     index = {"engine": "fake", "seq": 7, "behind": 3}
     told = {"index": index}
     client = await serve(replace(services, status=lambda: status() | told))
@@ -82,11 +83,11 @@ async def test_how_far_an_index_is_that_is_made_anew_is_told_while_it_is(serve: 
     found = await scrape(client)
     assert (value(found, done), value(found, of)) == (2_000, 5_001)
     async with client.get("/status") as response:
-        assert "made anew: 2,000 of 5,001 registrations" in await response.text()
+        assert "2,000 of 5,001 registrations" in await response.text()
 
 
 async def test_while_the_database_is_away_all_that_is_known_without_it_is_told(
-    serve: Serve, services: Services
+    serve: Serve, services: AppServices
 ) -> None:
     def away() -> dict[str, Any]:
         raise StoreUnavailableError("gone")
@@ -102,8 +103,8 @@ async def test_while_the_database_is_away_all_that_is_known_without_it_is_told(
     assert not [name for name, _ in found if name.startswith(("a2b_chain", "a2b_listings"))]
 
 
-async def test_what_was_read_and_fetched_is_told_by_what_came_of_it(serve: Serve, services: Services) -> None:
-    progress = Progress("bsv", blocks=7, bytes=900, said=Counter(inscribed=3, rejected=2))
+async def test_what_was_read_and_fetched_is_told_by_what_came_of_it(serve: Serve, services: AppServices) -> None:
+    progress = SyncProgress("bsv", blocks=7, bytes=900, event_counts=Counter(inscribed=3, rejected=2))
     told = replace(
         services, ingested=lambda: {"bsv": progress}, fetched=lambda: {"met": 5, "fetch-dns": 2},
         status=lambda: status() | {"pointers": {"met": 4, "waiting": 1}},
@@ -121,7 +122,7 @@ async def test_what_was_read_and_fetched_is_told_by_what_came_of_it(serve: Serve
     assert value(found, "a2b_locators", state="waiting") == 1
 
 
-async def test_errors_that_are_logged_are_counted(client: ClientSession, services: Services) -> None:
+async def test_errors_that_are_logged_are_counted(client: ClientSession, services: AppServices) -> None:
     services.counters.add(WARNINGS, 2)
     services.counters.add(ERRORS, 1)
     found = await scrape(client)
@@ -164,7 +165,7 @@ async def test_no_label_holds_what_a_stranger_wrote(client: ClientSession) -> No
     assert "evil" not in repr(await scrape(client)).lower()
 
 
-async def test_what_limits_refused_is_counted(serve: Serve, services: Services) -> None:
+async def test_what_limits_refused_is_counted(serve: Serve, services: AppServices) -> None:
     client = await serve(replace(services, limits={**dict.fromkeys(LIMITS), "costly": Quota(1, 1_000)}))
     for _ in range(3):
         async with client.post("/v1/check", data=b"{}"):

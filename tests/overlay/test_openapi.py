@@ -11,18 +11,17 @@ import pytest
 from aiohttp import ClientSession
 from jsonschema import Draft202012Validator
 
-from overlay.api.app import create_app
 from overlay.api.openapi import document
-from overlay.api.params import CHANGES, CHECK, PROOF, QUOTE, SEARCH, STREAM, SUGGEST
-from overlay.api.routes import ROUTES
+from overlay.api.parameters import CHANGES, CHECK, HEADERS, PROOF, QUOTE, SEARCH, STREAM, SUGGEST
 from overlay.api.schemas import SCHEMAS
-from overlay.ports import Services
+from overlay.api.services import AppServices
+from overlay.app.http_app import ROUTES, create_app
 from tests.overlay.calls import TOWER
 from tests.overlay.fakes import FakeEngine, FakeStore
 
 TABLES = {
     "/v1/search": SEARCH, "/v1/search/enhanced": SEARCH, "/": SEARCH, "/v1/suggest": SUGGEST, "/v1/changes": CHANGES,
-    "/v1/check": CHECK, "/v1/listings/{id}/proof": PROOF, "/v1/stream": STREAM,
+    "/v1/check": CHECK, "/v1/headers": HEADERS, "/v1/listings/{id}/proof": PROOF, "/v1/stream": STREAM,
     "/v1/quote": QUOTE,
 }  # fmt: skip
 
@@ -43,7 +42,7 @@ def references(value: Any) -> set[str]:
     return set().union(*map(references, value), set()) if isinstance(value, list) else set()
 
 
-async def test_every_route_is_documented_and_nothing_else(services: Services, api: dict[str, Any]) -> None:
+async def test_every_route_is_documented_and_nothing_else(services: AppServices, api: dict[str, Any]) -> None:
     served = {
         (route.method, re.sub(r"{(\w+):[^}]*}", r"{\1}", route.resource.canonical))
         for route in create_app(services).router.routes()
@@ -85,7 +84,7 @@ async def test_the_document_is_served(client: ClientSession, api: dict[str, Any]
         assert await response.json() == api
 
 
-def calls(services: Services) -> dict[str, list[str]]:
+def calls(services: AppServices) -> dict[str, list[str]]:
     """Real calls of every JSON route, by the path that documents them."""
     store, engine = services.store, services.engine
     assert isinstance(store, FakeStore)
@@ -103,11 +102,13 @@ def calls(services: Services) -> dict[str, list[str]]:
         "/v1/quote": [f"/v1/quote?id={TOWER}", f"/v1/quote?id={TOWER}&currency=USD"],
         "/v1/diagnose/{what}": ["/v1/diagnose/" + "ab" * 32],
         "/v1/changes": ["/v1/changes?limit=3", "/v1/changes?since=12345"],
+        "/v1/headers": ["/v1/headers?from=29990", "/v1/headers?from=29990&chain=bsv:regtest"],
         "/v1/status": ["/v1/status"],
         "/healthz": ["/healthz"],
         "/readyz": ["/readyz"],
         "/openapi.json": ["/openapi.json"],
         "/docs": ["/docs"],
+        "/docs/api": ["/docs/api"],
         "/": ["/?q=tower"],
         "/listings/{id}": [f"/listings/{id_}" for id_ in list(store.listings)[:3]],
         "/publish": ["/publish?tx=" + "ab" * 32],
@@ -115,7 +116,9 @@ def calls(services: Services) -> dict[str, list[str]]:
     }
 
 
-async def test_real_answers_fit_their_schemas(client: ClientSession, services: Services, api: dict[str, Any]) -> None:
+async def test_real_answers_fit_their_schemas(
+    client: ClientSession, services: AppServices, api: dict[str, Any]
+) -> None:
     made = calls(services)
     for route in ROUTES:
         if route.method != "GET" or route.answer is None:
@@ -126,7 +129,7 @@ async def test_real_answers_fit_their_schemas(client: ClientSession, services: S
                 validate(api, json.loads(await response.read()), route.answer)
 
 
-def test_a_chain_that_another_process_follows_fits_its_schema(services: Services, api: dict[str, Any]) -> None:
+def test_a_chain_that_another_process_follows_fits_its_schema(services: AppServices, api: dict[str, Any]) -> None:
     told = services.status()
     unknown = dict.fromkeys(("tip", "lag", "mempool", "reorgs"))
     validate(api, told | {"chains": [each | unknown for each in told["chains"]]}, "Status")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from overlay.periods import per
+from overlay.text.interval_words import per
 
 
 @pytest.mark.parametrize(

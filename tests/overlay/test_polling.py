@@ -14,11 +14,11 @@ from sqlalchemy import event
 
 from indexer.store import Store, connect
 from indexer.store.logos import Logos as StoredLogos
-from overlay import polling
-from overlay.logos import Logos
-from overlay.news import News
-from overlay.polling import Polling
-from overlay.standing import Standing
+from overlay.app import store_watcher
+from overlay.app.status_service import StatusService
+from overlay.app.store_watcher import StoreWatcher
+from overlay.listings.change_notifier import ChangeNotifier
+from overlay.listings.logos import LogoImages
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
@@ -31,7 +31,7 @@ ROUNDS = 20
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("POLL_SECONDS", "LOGOS_SECONDS", "RATES_SECONDS"):
-        monkeypatch.setattr(polling, name, 0.001)
+        monkeypatch.setattr(store_watcher, name, 0.001)
 
 
 class Asked:
@@ -79,18 +79,18 @@ def asked(mine: object, tmp_path: Path) -> Iterator[Asked]:
 
 
 @asynccontextmanager
-async def looking(asked: Asked, folder: Path) -> AsyncIterator[tuple[Standing, Logos, asyncio.Event]]:
+async def looking(asked: Asked, folder: Path) -> AsyncIterator[tuple[StatusService, LogoImages, asyncio.Event]]:
     """All loops, once each has looked."""
-    standing = Standing(settings(folder), asked.store, None, "test")
-    news, logos = News(), Logos(StoredLogos(asked.store.engine))
-    told = Polling(asked.store, standing, news, logos)
+    service = StatusService(settings(folder), asked.store, None, "test")
+    news, logos = ChangeNotifier(), LogoImages(StoredLogos(asked.store.engine))
+    told = StoreWatcher(asked.store, service, news, logos)
     with news.listen() as woken:
         loops = [asyncio.create_task(loop()) for loop in (told.changes, told.rates, told.logos)]
         try:
             await asyncio.wait_for(woken.wait(), 60)
             await quiet(asked)
             woken.clear()
-            yield standing, logos, woken
+            yield service, logos, woken
         finally:
             for loop in loops:
                 loop.cancel()
@@ -120,33 +120,33 @@ async def test_a_database_that_nobody_writes_to_is_asked_for_nothing(asked: Aske
 async def test_what_another_process_writes_is_news(
     asked: Asked, mine: Callable[[], Awaitable[object]], tmp_path: Path
 ) -> None:
-    async with looking(asked, tmp_path) as (standing, _, woken):
-        assert standing.reached() == {"live": 2}
+    async with looking(asked, tmp_path) as (service, _, woken):
+        assert service.stored_heights() == {"live": 2}
         await mine()
         await asyncio.wait_for(woken.wait(), 60)
-        await until(lambda: standing.reached() == {"live": 3})
+        await until(lambda: service.stored_heights() == {"live": 3})
 
 
 async def test_logos_that_were_looked_for_are_noted_though_nobody_else_writes(asked: Asked, tmp_path: Path) -> None:
     async with looking(asked, tmp_path) as (_, logos, _):
         logos.shown(["https://a.example/logo.png"])
-        assert logos.are_noted
-        await until(lambda: not logos.are_noted)
+        assert logos.has_requests
+        await until(lambda: not logos.has_requests)
         await quiet(asked)
         due = StoredLogos(asked.store.engine).due(int(time.time() * 1000) + 1_000, 10)
         assert [url for _, url in due] == ["https://a.example/logo.png"]
 
 
 async def test_a_look_that_failed_is_made_again(asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    standing = Standing(settings(tmp_path), asked.store, None, "test")
-    told = Polling(asked.store, standing, News(), Logos(StoredLogos(asked.store.engine)))
+    service = StatusService(settings(tmp_path), asked.store, None, "test")
+    told = StoreWatcher(asked.store, service, ChangeNotifier(), LogoImages(StoredLogos(asked.store.engine)))
     calls = []
 
     def fails() -> None:
         calls.append(1)
         raise ZeroDivisionError
 
-    monkeypatch.setattr(standing.exchange, "look", fails)
+    monkeypatch.setattr(service.exchange, "refresh", fails)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             await told.rates()

@@ -13,15 +13,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from overlay.compact import encode
-from overlay.exchange import Exchange
-from overlay.ports import Services
-from overlay.quoting import DECIMALS, NoQuoteError, due, told
+from overlay.api.services import AppServices
+from overlay.pricing.exchange_rates import ExchangeRates
+from overlay.pricing.payment_quotes import amount_due, amount_due_json
+from overlay.text.compact_json import encode
 from parsers import cards
 from parsers.cards import AgentCard, Kind
-from parsers.money import plain
-from parsers.offers import Offer
-from parsers.rates import Rates
+from parsers.cards.money import plain
+from parsers.cards.offers import Offer
+from parsers.cards.rate_table import RateTable
+from parsers.claims.amount_due import DECIMALS, PaymentRefusedError
 from tests.overlay.calls import TOWER, get, problem
 from tests.overlay.conftest import Serve
 from tests.overlay.fakes import FakeEngine
@@ -36,16 +37,16 @@ def offer(**config: Any) -> Offer:
     return found.offers[0]
 
 
-NONE = Exchange()
+NONE = ExchangeRates()
 
 
 def test_deposit_and_final_part_make_the_whole() -> None:
     price = offer(depositPct=0.2)
-    parts = {stage: due(price, stage, "BSV", NONE) for stage in ("deposit", "final", "full")}
-    assert {stage: found.amount for stage, found in parts.items()} == {
+    parts = {stage: amount_due(price, stage, "BSV", NONE) for stage in ("deposit", "final", "full")}
+    assert {stage: found.due.amount for stage, found in parts.items()} == {
         "deposit": Decimal("0.006"), "final": Decimal("0.024"), "full": Decimal("0.03"),
     }  # fmt: skip
-    assert told(parts["final"], "BSV", NONE) == {
+    assert amount_due_json(parts["final"], "BSV", NONE) == {
         "amount": "0.024", "least": "0.02376", "rate": "1", "slippagePct": "0.01", "validUntil": None,
         "neededSatoshis": 2_400_000, "leastSatoshis": 2_376_000,
     }  # fmt: skip
@@ -53,19 +54,19 @@ def test_deposit_and_final_part_make_the_whole() -> None:
 
 def test_another_currency_is_converted_and_the_quote_holds_until_the_rates_are_too_old() -> None:
     rates = exchange(FIRST)
-    found = told(due(offer(), "full", "USD", rates), "USD", rates)
+    found = amount_due_json(amount_due(offer(), "full", "USD", rates), "USD", rates)
     assert found == {
         "amount": "1.5", "least": "1.485", "rate": "50", "slippagePct": "0.01", "validUntil": "2027-01-15T08:59:50Z",
         "rates": {"source": "https://a.example", "at": "2027-01-15T07:59:50Z", "age": 10, "base": "BSV"},
     }  # fmt: skip
     dollars = offer(currency="USD", amount=1)
-    assert told(due(dollars, "full", "BSV", rates), "BSV", rates)["neededSatoshis"] == 2_000_000
-    assert due(dollars, "full", "BSV", exchange(SECOND)).amount == Decimal("0.02")
+    assert amount_due_json(amount_due(dollars, "full", "BSV", rates), "BSV", rates)["neededSatoshis"] == 2_000_000
+    assert amount_due(dollars, "full", "BSV", exchange(SECOND)).due.amount == Decimal("0.02")
 
 
 def test_the_price_may_name_its_own_slippage() -> None:
-    assert due(offer(slippagePct=0), "full", "BSV", NONE).least == Decimal("0.03")
-    assert due(offer(slippagePct=0.5), "full", "BSV", NONE).least == Decimal("0.015")
+    assert amount_due(offer(slippagePct=0), "full", "BSV", NONE).due.least == Decimal("0.03")
+    assert amount_due(offer(slippagePct=0.5), "full", "BSV", NONE).due.least == Decimal("0.015")
 
 
 @pytest.mark.parametrize(
@@ -80,8 +81,8 @@ def test_the_price_may_name_its_own_slippage() -> None:
 def test_what_cannot_be_paid_so_is_refused_with_the_code_of_the_protocol(
     config: dict[str, Any], stage: str, currency: str, code: int, name: str
 ) -> None:
-    with pytest.raises(NoQuoteError) as caught:
-        due(offer(**config), stage, currency, exchange(FIRST))
+    with pytest.raises(PaymentRefusedError) as caught:
+        amount_due(offer(**config), stage, currency, exchange(FIRST))
     assert (caught.value.code, caught.value.name) == (code, name)
 
 
@@ -95,17 +96,23 @@ def test_amounts_are_rounded_up_to_the_smallest_unit_and_the_least_is_within_sli
     amount: Decimal, deposit: Decimal, slippage: Decimal, rate: Decimal, currency: str
 ) -> None:
     price = replace(offer(), amount=amount, deposit_pct=deposit, slippage_pct=slippage)
-    table = Rates(base="BSV", rates={"BSV": Decimal(1), "USD": rate, "BTC": rate}, source="", at=0, until=10**12)
+    table = RateTable(
+        base="BSV", rates={"BSV": Decimal(1), "USD": rate, "BTC": rate}, source="", quoted_at=0, until=10**12
+    )
     rates = exchange(table)
-    parts = [due(price, stage, currency, rates) for stage in ("deposit", "final", "full")]
-    assert Fraction(parts[0].anchor) + Fraction(parts[1].anchor) == Fraction(parts[2].anchor) == Fraction(amount)
+    parts = [amount_due(price, stage, currency, rates) for stage in ("deposit", "final", "full")]
+    assert (
+        Fraction(parts[0].due.anchor) + Fraction(parts[1].due.anchor)
+        == Fraction(parts[2].due.anchor)
+        == Fraction(amount)
+    )
     for part in parts:
         unit = Fraction(1, 10 ** DECIMALS[currency]) if currency in DECIMALS else Fraction(0)
-        exact = Fraction(part.anchor) * Fraction(part.rate)
-        assert exact <= Fraction(part.amount) <= exact + unit
-        floor = Fraction(part.amount) * (1 - Fraction(slippage))
-        assert floor <= Fraction(part.least) <= floor + unit
-        assert part.least <= part.amount
+        exact = Fraction(part.due.anchor) * Fraction(part.due.rate)
+        assert exact <= Fraction(part.due.amount) <= exact + unit
+        floor = Fraction(part.due.amount) * (1 - Fraction(slippage))
+        assert floor <= Fraction(part.due.least) <= floor + unit
+        assert part.due.least <= part.due.amount
 
 
 def numeral(digits: int, exponent: int) -> str:
@@ -131,17 +138,17 @@ def test_whatever_a_card_holds_is_quoted(amount: str, deposit: str, slippage: st
         slippagePct=slippage,
         acceptedCurrencies=["USD", "BSV", "EUR"],
     )
-    table = Rates(base="USD", rates={"USD": Decimal(1), "BSV": Decimal(rate), "EUR": Decimal(rate)}, source="", at=0,
-                  until=10**11)  # fmt: skip
+    units = {"USD": Decimal(1), "BSV": Decimal(rate), "EUR": Decimal(rate)}
+    table = RateTable(base="USD", rates=units, source="", quoted_at=0, until=10**11)
     rates = exchange(table)
     stages = ("deposit", "final", "full") if price.deposit_pct is not None else ("full",)
-    parts = {stage: due(price, stage, currency, rates) for stage in stages}
+    parts = {stage: amount_due(price, stage, currency, rates) for stage in stages}
     for part in parts.values():
-        found = json.loads(encode(told(part, currency, rates)))
+        found = json.loads(encode(amount_due_json(part, currency, rates)))
         assert 0 <= Decimal(found["least"]) <= Decimal(found["amount"])
-        assert Decimal(plain(part.anchor)) == part.anchor <= price.amount
+        assert Decimal(plain(part.due.anchor)) == part.due.anchor <= price.amount
     if len(parts) > 1:
-        assert Fraction(parts["deposit"].anchor) + Fraction(parts["final"].anchor) >= Fraction(price.amount)
+        assert Fraction(parts["deposit"].due.anchor) + Fraction(parts["final"].due.anchor) >= Fraction(price.amount)
 
 
 def test_the_vectors_of_the_protocol_are_quoted_as_they_are_paid(shared: Path) -> None:
@@ -153,19 +160,19 @@ def test_the_vectors_of_the_protocol_are_quoted_as_they_are_paid(shared: Path) -
             continue
         price = offer(**row["config"])
         if expected.get("needed_satoshis") and not row["oracle"] and claim["currency"] == price.currency:
-            found = told(due(price, claim["stage"], claim["currency"], NONE), claim["currency"], NONE)
+            found = amount_due_json(amount_due(price, claim["stage"], claim["currency"], NONE), claim["currency"], NONE)
             assert found["neededSatoshis"] == expected["needed_satoshis"], row["name"]
             assert found["leastSatoshis"] <= expected["paid_satoshis"], row["name"]
             checked += 1
         if row["name"] in ("currency-not-accepted", "deposit-on-full-config", "fx-no-feed"):
-            with pytest.raises(NoQuoteError) as caught:
-                due(price, claim["stage"], claim["currency"], NONE)
+            with pytest.raises(PaymentRefusedError) as caught:
+                amount_due(price, claim["stage"], claim["currency"], NONE)
             assert (caught.value.code, caught.value.name) == (expected["code"], expected["name"])
             checked += 1
     assert checked >= 6
 
 
-async def test_a_quote_is_served_for_a_listings_price(serve: Serve, services: Services) -> None:
+async def test_a_quote_is_served_for_a_listings_price(serve: Serve, services: AppServices) -> None:
     client = await serve(replace(services, exchange=exchange(FIRST)))
     found = await get(client, f"/v1/quote?id={TOWER}&configId=wt-basic")
     assert found == {
@@ -181,12 +188,12 @@ async def test_a_quote_is_served_for_a_listings_price(serve: Serve, services: Se
     assert (staged["ok"], staged["code"], staged["stage"]) == (False, -32032, "deposit")
 
 
-async def test_a_quote_for_nothing_that_exists_is_a_problem(serve: Serve, services: Services) -> None:
+async def test_a_quote_for_nothing_that_exists_is_a_problem(serve: Serve, services: AppServices) -> None:
     client = await serve(services)
     assert isinstance(services.engine, FakeEngine)
     several = next(each.id for each in services.engine.documents if len(json.loads(each.item)["offers"]) > 1)
     for path, status, told_so in (
-        ("/v1/quote", 400, "id is needed"),
+        ("/v1/quote", 400, "id is missing"),
         (f"/v1/quote?id={TOWER}&stage=half", 400, "'half' is not one of"),
         (f"/v1/quote?id={TOWER}&foo=1", 400, "foo"),
         (f"/v1/quote?id={TOWER}&configId=other", 404, "names 'wt-basic'"),

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from indexer.heights import heights
+from indexer.sqlite_heights import heights
 from indexer.store import Store, StoreError
 from indexer.store.database import connect_read_only
-from overlay import read_only
+from overlay.app import read_only
 from tests.overlay.calls import TOWER
 from tests.overlay.test_cli import alone, data
 from tests.running import LONG, environment
@@ -97,7 +97,7 @@ def test_what_is_being_written_is_read_from_the_log_where_that_can_be(data: Path
         writer.execute("DELETE FROM blocks WHERE height > 100")
         writer.commit()
         engine = connect_read_only(file)
-        newest = Store(engine).newest("demo")
+        newest = Store(engine).blocks.newest("demo")
         assert newest is not None
         assert (newest.height, heights(file)) == (100, {"demo": 100})
         engine.dispose()

@@ -17,24 +17,17 @@ from typing import Any
 
 import pytest
 
-from indexer.chains import SourceError
-from indexer.progress import Progress
+from indexer.errors import SourceError
 from indexer.store import Store, StoreUnavailableError, connect
-from overlay import runner as running_loops
+from indexer.sync.progress import SyncProgress
+from overlay.app import runner as running_loops
+from overlay.app.compilation import CompiledLoops, compile_in_subprocess, is_compiled
+from overlay.app.runner import Runner
+from overlay.app.status_service import StatusService
+from overlay.app.storage import MissingError, in_configured_order, index_write_errors, open_index, open_store
+from overlay.app.workers import WorkerError, Workers, check_address_free
 from overlay.engines import BusyError, Cursor, EngineError
-from overlay.feed import Feed
-from overlay.runner import Runner, compile_aside
-from overlay.services import (
-    Loops,
-    MissingError,
-    compiled_before,
-    in_configured_order,
-    open_index,
-    open_store,
-    writing_index,
-)
-from overlay.standing import Standing
-from overlay.workers import WorkerError, Workers, refuse_taken
+from overlay.projection.projector import IndexProjector
 from tests.chainkit import ChainKit, agent
 from tests.contracts.listed import count
 from tests.fakes import MemoryChain
@@ -62,14 +55,14 @@ async def test_a_source_that_does_not_answer_at_first_is_asked_again(tmp_path: P
     chain.opened, chain.open = 0, refuse  # type: ignore[attr-defined, method-assign]
     chain.down = "no route to the node"
     async with running(house(tmp_path, chain)) as (runner, _):
-        progress = runner.standing.progress
+        progress = runner.status.progress
         await until(lambda: progress["live"].state == "unreachable")
-        assert runner.standing.ready() == "live is unreachable: no route to the node"
-        assert runner.standing.status()["chains"][0]["error"] == "no route to the node"
+        assert runner.status.ready() == "live is unreachable: no route to the node"
+        assert runner.status.status()["chains"][0]["error"] == "no route to the node"
         chain.down = ""
-        await until(lambda: runner.standing.ready() is None)
+        await until(lambda: runner.status.ready() is None)
         assert progress["live"].height == 2
-        assert "error" not in runner.standing.status()["chains"][0]
+        assert "error" not in runner.status.status()["chains"][0]
 
 
 class Unusable(MemoryChain):
@@ -84,18 +77,18 @@ async def test_a_chain_that_cannot_be_used_at_the_start_does_not_keep_others_fro
 ) -> None:
     chain = MemoryChain(*mined().blocks, name="live")
     async with running(house(tmp_path, Unusable(name="bad"), chain)) as (runner, task):
-        progress = runner.standing.progress
+        progress = runner.status.progress
         await until(lambda: progress["live"].height == 2 and progress["bad"].state == "stopped")
         assert progress["bad"].error == "bad: the login is wrong"
         assert not task.done()
-        assert runner.standing.ready() == "bad is stopped: the login is wrong"
+        assert runner.status.ready() == "bad is stopped: the login is wrong"
 
 
 async def test_when_no_chain_can_be_used_at_the_start_the_process_ends_and_says_why(tmp_path: Path) -> None:
     async with running(house(tmp_path, Unusable(name="bad"), Unusable(name="worse"))) as (runner, task):
         with pytest.raises(SourceError, match="the login is wrong"):
             await asyncio.wait_for(asyncio.shield(task), PATIENCE)
-        assert sorted(each.state for each in runner.standing.progress.values()) == ["starting", "stopped"]
+        assert sorted(each.state for each in runner.status.progress.values()) == ["starting", "stopped"]
 
 
 class SparseChain(MemoryChain):
@@ -108,7 +101,7 @@ async def test_a_thread_that_works_keeps_answers_waiting_for_less_than_usual(tmp
     usual = 0.005  # seconds: Python's own
     sys.setswitchinterval(usual)
     async with running(house(tmp_path, MemoryChain(*mined().blocks, name="live"))) as (runner, _):
-        await until(lambda: runner.standing.ready() is None)
+        await until(lambda: runner.status.ready() is None)
         assert sys.getswitchinterval() < usual / 5
 
 
@@ -118,12 +111,12 @@ async def test_loops_that_walk_blocks_are_compiled_where_there_are_blocks_to_wal
 ) -> None:
     compiled: list[str] = []
 
-    async def compile_aside(loops: Loops) -> None:
+    async def compile_in_subprocess(loops: CompiledLoops) -> None:
         compiled.append(loops.sources[0].stem)
 
-    monkeypatch.setattr("overlay.runner.compile_aside", compile_aside)
+    monkeypatch.setattr("overlay.app.chain_loops.compile_in_subprocess", compile_in_subprocess)
     async with running(house(tmp_path, kind(*mined().blocks, name="live"))) as (runner, _):
-        await until(lambda: runner.standing.ready() is None)
+        await until(lambda: runner.status.ready() is None)
     assert compiled.count("block_loop") == compiles
 
 
@@ -148,8 +141,8 @@ async def test_who_ends_while_loops_are_compiled_waits_for_the_compiler_to_end(
         return children[0]
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", observed)
-    endless = Loops((tmp_path / "loop.py",), "import time; time.sleep(1_000)")
-    compiling = asyncio.create_task(compile_aside(endless))
+    endless = CompiledLoops((tmp_path / "loop.py",), "import time; time.sleep(1_000)")
+    compiling = asyncio.create_task(compile_in_subprocess(endless))
     await until(lambda: children)
     compiling.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -161,13 +154,13 @@ def test_loops_were_compiled_before_where_an_index_of_them_is_not_where_importin
     tmp_path: Path,
 ) -> None:
     program = (
-        "from overlay.services import compiled_before\n"
-        "print(compiled_before())\n"
-        "from parsers.tx import Outpoint\n"
-        "from parsers.watched import Watched\n"
-        "print(compiled_before())\n"
-        "Watched([Outpoint(bytes(32), 1)])\n"
-        "print(compiled_before())\n"
+        "from overlay.app.compilation import is_compiled\n"
+        "print(is_compiled())\n"
+        "from parsers.bitcoin.tx import Outpoint\n"
+        "from parsers.bitcoin.watched_outpoints import WatchedOutpoints\n"
+        "print(is_compiled())\n"
+        "WatchedOutpoints([Outpoint(bytes(32), 1)])\n"
+        "print(is_compiled())\n"
     )
     assert said(program, tmp_path / "numba") == ["False", "False", "True"]
 
@@ -179,26 +172,26 @@ def test_loops_of_an_earlier_version_or_of_another_place_were_not_compiled_befor
     for folder in ("one", "other"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "loops.py").write_text("")
-    here, elsewhere = (Loops((tmp_path / folder / "loops.py",), "") for folder in ("one", "other"))
-    assert not compiled_before(here)
+    here, elsewhere = (CompiledLoops((tmp_path / folder / "loops.py",), "") for folder in ("one", "other"))
+    assert not is_compiled(here)
     digest = sha1(str(tmp_path / "one").encode(), usedforsecurity=False).hexdigest()
     kept = tmp_path / "numba" / f"one_{digest}" / "loops.best-1.py311.nbi"
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"")
-    assert compiled_before(here)
-    assert not compiled_before(elsewhere)
-    assert not compiled_before(Loops((*here.sources, *elsewhere.sources), ""))
+    assert is_compiled(here)
+    assert not is_compiled(elsewhere)
+    assert not is_compiled(CompiledLoops((*here.sources, *elsewhere.sources), ""))
     later = kept.stat().st_mtime + 1
     os.utime(here.sources[0], (later, later))
-    assert not compiled_before(here)
+    assert not is_compiled(here)
 
 
 def test_what_a_server_compiles_is_seen_where_it_is_kept(tmp_path: Path) -> None:
     program = (
-        "from overlay.services import BLOCKS, compiled_before\n"
-        "print(compiled_before(BLOCKS))\n"
-        "exec(BLOCKS.prepare)\n"
-        "print(compiled_before(BLOCKS))\n"
+        "from overlay.app.compilation import BLOCK_LOOPS, is_compiled\n"
+        "print(is_compiled(BLOCK_LOOPS))\n"
+        "exec(BLOCK_LOOPS.program)\n"
+        "print(is_compiled(BLOCK_LOOPS))\n"
     )
     assert said(program, tmp_path) == ["False", "True"]
 
@@ -207,19 +200,19 @@ async def test_a_network_without_a_name_is_called_by_its_reference(tmp_path: Pat
     chain = SparseChain(*mined().blocks, name="live")
     async with running(house(tmp_path, chain)) as (runner, _):
         for caip2, network in (("", None), ("bsv:mainnet", "mainnet"), ("eip155:8453", "8453")):
-            runner.standing.progress["live"].caip2 = caip2
-            assert runner.standing.status()["chains"][0]["network"] == network
+            runner.status.progress["live"].caip2 = caip2
+            assert runner.status.status()["chains"][0]["network"] == network
 
 
 async def test_a_source_that_fails_later_leaves_the_answers_standing(tmp_path: Path) -> None:
     chain = MemoryChain(*mined().blocks, name="live")
     async with running(house(tmp_path, chain)) as (runner, _):
-        await until(lambda: runner.standing.ready() is None)
+        await until(lambda: runner.status.ready() is None)
         chain.down = "gone"
         chain.arrive()
-        await until(lambda: runner.standing.progress["live"].state == "unreachable")
-        assert runner.standing.ready() is None
-        assert runner.standing.heights() == {"live": 2}
+        await until(lambda: runner.status.progress["live"].state == "unreachable")
+        assert runner.status.ready() is None
+        assert runner.status.heights() == {"live": 2}
 
 
 async def deep_reorg(chain: MemoryChain, kit: ChainKit) -> None:
@@ -233,18 +226,18 @@ async def test_a_chain_that_must_be_looked_at_stops_while_the_answers_go_on(tmp_
     kit = mined(3)
     chain = MemoryChain(*kit.blocks, name="live", finality=1)
     async with running(house(tmp_path, chain)) as (runner, task):
-        await until(lambda: runner.standing.ready() is None)
+        await until(lambda: runner.status.ready() is None)
         await deep_reorg(chain, kit)
-        await until(lambda: runner.standing.progress["live"].state == "stopped")
+        await until(lambda: runner.status.progress["live"].state == "stopped")
         assert not task.done()
-        assert "?finality=" in runner.standing.status()["chains"][0]["error"]
+        assert "?finality=" in runner.status.status()["chains"][0]["error"]
 
 
 async def test_without_anything_to_serve_a_chain_that_stops_ends_the_process(tmp_path: Path) -> None:
     kit = mined(3)
     chain = MemoryChain(*kit.blocks, name="live", finality=1)
     async with running(house(tmp_path, chain, serve=False)) as (runner, task):
-        await until(lambda: runner.standing.progress["live"].state == "following")
+        await until(lambda: runner.status.progress["live"].state == "following")
         await deep_reorg(chain, kit)
         with pytest.raises(SourceError, match="contradicts more than the last 1 stored blocks"):
             await task
@@ -254,7 +247,7 @@ async def test_after_a_restart_it_is_ready_only_when_it_has_caught_up_again(tmp_
     kit = mined()
     chain = MemoryChain(*kit.blocks, name="live")
     async with running(house(tmp_path, chain)) as (runner, _):
-        await until(lambda: runner.standing.ready() is None)
+        await until(lambda: runner.status.ready() is None)
     kit.mine(kit.inscribe(agent("Newer")))
     waiting, opened = asyncio.Event(), chain.open
 
@@ -265,23 +258,23 @@ async def test_after_a_restart_it_is_ready_only_when_it_has_caught_up_again(tmp_
     chain.open = slow  # type: ignore[method-assign]
     chain.arrive(*kit.blocks)
     async with running(house(tmp_path, chain)) as (runner, _):
-        await until(lambda: runner.standing.ready() == "live is starting: block 2 is indexed")
-        assert runner.standing.chains() == {"live": "bsv:regtest"}
-        assert runner.standing.heights() == {"live": 2}
+        await until(lambda: runner.status.ready() == "live is starting: block 2 is indexed")
+        assert runner.status.chains() == {"live": "bsv:regtest"}
+        assert runner.status.heights() == {"live": 2}
         waiting.set()
-        await until(lambda: runner.standing.ready() is None)
-        assert runner.standing.heights() == {"live": 3}
+        await until(lambda: runner.status.ready() is None)
+        assert runner.status.heights() == {"live": 3}
 
 
 async def test_state_hashes_follow_each_tip(tmp_path: Path) -> None:
     kit = mined()
     chain = MemoryChain(*kit.blocks, name="live")
     async with running(house(tmp_path, chain)) as (runner, _):
-        first = await until(lambda: runner.standing.status()["stateHash"])
+        first = await until(lambda: runner.status.status()["stateHash"])
         assert first["live"]["height"] == 2
         kit.mine(kit.inscribe(agent("Newer")))
         chain.arrive(*kit.blocks)
-        second = await until(lambda: (told := runner.standing.status()["stateHash"]) != first and told)
+        second = await until(lambda: (told := runner.status.status()["stateHash"]) != first and told)
         assert second["live"]["height"] == 3
         assert second["live"]["hash"] not in (None, first["live"]["hash"])
 
@@ -297,9 +290,10 @@ async def test_an_undecided_update_leaves_the_hash_unknown(tmp_path: Path) -> No
     kit.mine(stranger)
     chain.arrive(*kit.blocks)
     async with running(house(tmp_path, chain)) as (runner, _):
-        told = await until(lambda: runner.standing.status()["stateHash"])
-        assert told == {"live": {"height": 3, "hash": None}}
-        assert runner.standing.status()["listings"]["undecided"] == 1
+        # the hash of a block can be stored before its follower has noted the block, whose counts come with that
+        status = await until(lambda: (now := runner.status.status())["listings"]["undecided"] and now)
+        assert status["listings"]["undecided"] == 1
+        assert await until(lambda: runner.status.status()["stateHash"]) == {"live": {"height": 3, "hash": None}}
 
 
 async def test_only_one_of_two_processes_feeds_an_index_and_the_other_takes_over(tmp_path: Path) -> None:
@@ -308,15 +302,15 @@ async def test_only_one_of_two_processes_feeds_an_index_and_the_other_takes_over
     (tmp_path / "data").mkdir()
     with Indexing(told.database, chain) as source:
         await source.catch_up()
-        busy = open_index(told, make=True)
-        Feed(source.store, busy).run()
-        busy.replace([], [], Cursor(source.store.epoch, source.store.newest_seq()))
+        busy = open_index(told, create=True)
+        IndexProjector(source.store, busy).run()
+        busy.replace([], [], Cursor(source.store.outbox.epoch, source.store.outbox.newest_seq()))
         async with running(house(tmp_path, follow=False)) as (runner, task):
-            await until(lambda: runner.standing.ready() is None)
-            with closing(open_index(told, make=False)) as third:
+            await until(lambda: runner.status.ready() is None)
+            with closing(open_index(told, create=False)) as third:
                 with pytest.raises(BusyError):
-                    third.replace([], [], Cursor(source.store.epoch, 1))
-                assert Feed(source.store, third).rebuild() == 1, "it is made beside the one that is fed"
+                    third.replace([], [], Cursor(source.store.outbox.epoch, 1))
+                assert IndexProjector(source.store, third).rebuild() == 1, "it is made beside the one that is fed"
             assert not task.done()
 
 
@@ -324,20 +318,20 @@ async def test_status_tells_how_far_an_index_is_that_another_process_makes_anew(
     seen: list[dict[str, int] | None] = []
 
     def tell(*_: int) -> None:
-        seen.append(runner.standing.status()["index"].get("renewal"))
+        seen.append(runner.status.status()["index"].get("renewal"))
 
     async with running(house(tmp_path, MemoryChain(*mined(3).blocks, name="live"))) as (runner, _):
-        await until(lambda: runner.standing.ready() is None)
-        with closing(open_index(settings(tmp_path), make=False)) as elsewhere:
-            assert await asyncio.to_thread(Feed(runner._house.store, elsewhere).rebuild, tell) == 3
+        await until(lambda: runner.status.ready() is None)
+        with closing(open_index(settings(tmp_path), create=False)) as elsewhere:
+            assert await asyncio.to_thread(IndexProjector(runner.context.store, elsewhere).rebuild, tell) == 3
         assert {"done": 3, "of": 3} in seen
-        assert "renewal" not in runner.standing.status()["index"]
+        assert "renewal" not in runner.status.status()["index"]
 
 
 async def test_all_that_wait_for_a_database_say_so_once_and_go_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running_loops, "AWAY_SECONDS", 0.001)
+    monkeypatch.setattr(running_loops, "RETRY_SECONDS", 0.001)
     tried: list[str] = []
 
     def waits(name: str) -> Callable[[], Coroutine[Any, Any, None]]:
@@ -350,12 +344,12 @@ async def test_all_that_wait_for_a_database_say_so_once_and_go_on(
 
     with closing(house(tmp_path, follow=False)) as served:
         runner = Runner(served)
-        await asyncio.gather(*(runner._lasting(waits(name)) for name in "abc"))
+        await asyncio.gather(*(runner.restart_while_unavailable(waits(name)) for name in "abc"))
         assert sorted(tried) == sorted("abc" * 5)
         assert caplog.text.count("waiting for the database: gone") == 1
-        monkeypatch.setattr(running_loops, "AWAY_TOLD_SECONDS", 0.0)
+        monkeypatch.setattr(running_loops, "WARNING_SECONDS", 0.0)
         tried.clear()
-        await runner._lasting(waits("a"))
+        await runner.restart_while_unavailable(waits("a"))
         assert caplog.text.count("waiting for the database: gone") == 5, "and again after a while"
 
 
@@ -372,42 +366,42 @@ async def test_an_empty_registry_is_answered_for_from_the_first_request_on(tmp_p
     await until(lambda: seen)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert seen == [Cursor(served.store.epoch, 0)]
+    assert seen == [Cursor(served.store.outbox.epoch, 0)]
     served.close()
 
 
 async def test_who_was_ready_is_not_while_the_index_is_lost(tmp_path: Path) -> None:
     async with running(house(tmp_path, MemoryChain(*mined(3).blocks, name="live"))) as (runner, _):
-        await until(lambda: runner.standing.ready() is None)
-        engine = runner._house.engine
+        await until(lambda: runner.status.ready() is None)
+        engine = runner.context.engine
         assert engine is not None
         await asyncio.to_thread(engine.clear)
-        assert runner.standing.ready() == "the index was lost, and is being made anew"
-        runner._news.tell()
-        await until(lambda: runner.standing.ready() is None)
+        assert runner.status.ready() == "the index was lost, and is being rebuilt"
+        runner.context.notifier.notify()
+        await until(lambda: runner.status.ready() is None)
         assert count(engine) == 3
 
 
 def test_heights_are_told_only_once_the_index_has_them(tmp_path: Path) -> None:
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
-    standing = Standing(settings(tmp_path), Store(engine), None, "1")
-    progress = Progress("live", "bsv:regtest", "following", height=7, tip=9)
-    standing.follow(progress)
-    assert standing.heights() == {}
-    standing.publish({"live": 5})
-    assert standing.heights() == {"live": 5}
-    assert standing.status()["chains"][0]["lag"] == 2
+    service = StatusService(settings(tmp_path), Store(engine), None, "1")
+    progress = SyncProgress("live", "bsv:regtest", "following", height=7, tip=9)
+    service.follow(progress)
+    assert service.heights() == {}
+    service.publish({"live": 5})
+    assert service.heights() == {"live": 5}
+    assert service.status()["chains"][0]["lag"] == 2
     engine.dispose()
 
 
 def test_status_says_which_rules_of_headers_were_checked(tmp_path: Path) -> None:
     engine = connect(f"sqlite:///{tmp_path}/a2b.db")
-    standing = Standing(settings(tmp_path), Store(engine), None, "1")
-    progress = Progress("live", "bsv:regtest", "starting")
-    standing.follow(progress)
-    assert "checked" not in standing.status()["chains"][0], "not known before the source is open"
+    service = StatusService(settings(tmp_path), Store(engine), None, "1")
+    progress = SyncProgress("live", "bsv:regtest", "starting")
+    service.follow(progress)
+    assert "checked" not in service.status()["chains"][0], "not known before the source is open"
     progress.checked = "linkage, proof of work"
-    assert standing.status()["chains"][0]["checked"] == "linkage, proof of work"
+    assert service.status()["chains"][0]["checked"] == "linkage, proof of work"
     engine.dispose()
 
 
@@ -418,7 +412,7 @@ def test_chains_stand_in_configured_order_and_then_by_name(tmp_path: Path) -> No
 
 def test_what_a_disk_refuses_names_the_index_and_mistakes_stay_mistakes(tmp_path: Path) -> None:
     def failing(error: Exception) -> None:
-        with writing_index(settings(tmp_path)):
+        with index_write_errors(settings(tmp_path)):
             raise error
 
     with pytest.raises(EngineError, match=r"cannot write the index tantivy:.*: No space left on device"):
@@ -432,7 +426,7 @@ def test_what_a_disk_refuses_names_the_index_and_mistakes_stay_mistakes(tmp_path
 def test_asking_makes_nothing(tmp_path: Path) -> None:
     for ask in (open_store, open_index):
         with pytest.raises(MissingError):
-            ask(settings(tmp_path), make=False)
+            ask(settings(tmp_path), create=False)
     assert not list(tmp_path.iterdir())
 
 
@@ -461,13 +455,13 @@ def deaf() -> Iterator[Workers]:
 
 
 def test_a_worker_that_does_not_end_is_killed(deaf: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("overlay.workers.STOP_SECONDS", 0.5)
+    monkeypatch.setattr("overlay.app.workers.STOP_SECONDS", 0.5)
     deaf.stop()
     assert deaf.children == []
 
 
 def test_a_process_that_leaves_its_threads_behind_leaves_no_worker_behind(deaf: Workers) -> None:
-    deaf.tell()
+    deaf.terminate()
     leaving = threading.Thread(target=deaf.kill)
     leaving.start()
     leaving.join(PATIENCE)
@@ -497,18 +491,18 @@ async def test_others_are_told_of_a_signal_at_once_and_left_behind_by_nobody(
         timers.append(Timer(seconds, leave))
         return timers[-1]
 
-    monkeypatch.setattr("overlay.runner.threading.Timer", timer)
+    monkeypatch.setattr("overlay.app.runner.threading.Timer", timer)
     here = house(tmp_path, MemoryChain(*mined().blocks, name="live"))
-    runner = Runner(here, ending=lambda: told.append("ending"), leaving=lambda: told.append("leaving"))
+    runner = Runner(here, on_signal=lambda: told.append("ending"), on_exit=lambda: told.append("leaving"))
     task = asyncio.create_task(runner.run())
     try:
-        await until(lambda: runner.standing.ready() is None)
+        await until(lambda: runner.status.ready() is None)
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(task, PATIENCE)
     finally:
         here.close()
     assert told == ["ending"]
-    monkeypatch.setattr("overlay.runner.os._exit", lambda code: told.append(f"exit {code}"))
+    monkeypatch.setattr("overlay.app.runner.os._exit", lambda code: told.append(f"exit {code}"))
     timers[0].leave()
     assert told == ["ending", "leaving", "exit 0"]
 
@@ -522,14 +516,14 @@ def test_workers_do_not_join_those_of_somebody_else(host: str) -> None:
         port = taken.getsockname()[1]
         taken.listen()
         with pytest.raises(WorkerError, match=f"cannot serve on {host} port {port}: Address already in use"):
-            refuse_taken(host, port)
-    refuse_taken(host, port)
+            check_address_free(host, port)
+    check_address_free(host, port)
 
 
 async def test_a_worker_that_dies_ends_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
     group = Workers(1)
     group.children = [4242]
-    monkeypatch.setattr("overlay.workers.os.waitpid", lambda pid, _: (pid, 9))
+    monkeypatch.setattr("overlay.app.workers.os.waitpid", lambda pid, _: (pid, 9))
     with pytest.raises(WorkerError, match="a worker was ended by SIGKILL, so all of them end"):
         await group.watch()
     assert group.children == []
@@ -539,24 +533,24 @@ async def test_who_only_serves_tells_heights_once_its_index_has_them_and_of_bloc
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kit, held = mined(3), threading.Event()
-    step = Feed.step
+    step = IndexProjector.step
 
-    def waits(feed: Feed, progress: Callable[[int], None] = lambda _: None) -> int:
+    def waits(feed: IndexProjector, progress: Callable[[int], None] = lambda _: None) -> int:
         assert held.wait(PATIENCE)
         return step(feed, progress)
 
-    monkeypatch.setattr(Feed, "step", waits)
+    monkeypatch.setattr(IndexProjector, "step", waits)
     chain = MemoryChain(*kit.blocks, name="live")
     (tmp_path / "data").mkdir()
     with Indexing(settings(tmp_path).database, chain) as source:
         await source.catch_up()
         async with running(house(tmp_path, follow=False)) as (runner, _):
-            await until(lambda: runner.standing.chains() == {"live": "bsv:regtest"})
-            assert runner.standing.heights() == {}, "the index is empty yet"
-            assert runner.standing.ready() == "the index has not seen 3 changes"
+            await until(lambda: runner.status.chains() == {"live": "bsv:regtest"})
+            assert runner.status.heights() == {}, "the index is empty yet"
+            assert runner.status.ready() == "the index has not seen 3 changes"
             held.set()
-            await until(lambda: runner.standing.heights() == {"live": 4})
+            await until(lambda: runner.status.heights() == {"live": 4})
             kit.mine()
             chain.arrive(*kit.blocks)
             await source.catch_up()
-            await until(lambda: runner.standing.heights() == {"live": 5})
+            await until(lambda: runner.status.heights() == {"live": 5})

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from indexer.store import Store, connect
-from overlay.catalogue import Catalogue
-from overlay.feed import Feed
-from overlay.index import SearchIndex, open_index
-from overlay.query import Query
-from parsers.tx import Outpoint
+from overlay.listings.repository import ListingRepository
+from overlay.projection.documents import DocumentReader
+from overlay.projection.projector import IndexProjector
+from overlay.projection.search_index import SearchIndex
+from overlay.search.query import Query
+from parsers.bitcoin.tx import Outpoint
 from tests.chainkit import ChainKit, Minable, agent
 from tests.contracts.listed import count
 from tests.fakes import MemoryChain
@@ -34,9 +35,9 @@ class Town:
         self.kit = ChainKit()
         self.chain = MemoryChain(*self.kit.blocks)
         self.indexing = Indexing(f"sqlite:///{folder}/a2b.db", self.chain)
-        self.engine: SearchIndex = open_index(f"{scheme}:{folder}/index")
-        self.feed = Feed(self.indexing.store, self.engine)
-        self.catalogue = Catalogue(self.indexing.store)
+        self.engine: SearchIndex = SearchIndex(f"{scheme}:{folder}/index")
+        self.feed = IndexProjector(self.indexing.store, self.engine)
+        self.catalogue = ListingRepository(self.indexing.store)
 
     async def look(self) -> None:
         await self.indexing.refresh()
@@ -173,13 +174,14 @@ async def test_a_reader_never_misses_a_listing_while_it_is_mined(database_url: s
         echo: Outpoint = kit.inscribe(agent("Echo"))
         chain.unconfirmed[echo.txid] = kit.raw(echo)
         await indexing.refresh()
-        reader = Catalogue(Store(connect(database_url)))
+        store = Store(connect(database_url))
+        reader = ListingRepository(store)
         stop, looks = threading.Event(), dict[str, int]()
 
         def watch() -> None:
             while not stop.is_set():
                 found = reader.listing(str(echo))
-                documents = list(reader.documents([str(echo)]))
+                documents = list(DocumentReader(store).documents([str(echo)]))
                 card = reader.card(found.state.card) if found else None
                 whole = found is not None and found.card_body is not None and card is not None
                 seen = f"{whole} {sum(each.until_height is None for each in documents)}"
@@ -197,23 +199,23 @@ async def test_a_reader_never_misses_a_listing_while_it_is_mined(database_url: s
         await watching
         assert looks.keys() == {"True 1"}
         assert looks["True 1"] > 3
-        reader._store.engine.dispose()
+        store.close()
 
 
 async def test_announced_is_searchable_and_status_counts_it(tmp_path: Path) -> None:
     kit = ChainKit()
     chain = MemoryChain(*kit.blocks, name="live")
     async with running(house(tmp_path, chain)) as (runner, _):
-        await until(lambda: runner.standing.ready() is None)
-        engine = runner.services().engine
+        await until(lambda: runner.status.ready() is None)
+        engine = runner.context.services().engine
         echo = kit.inscribe(agent("Echo"))
         chain.unconfirmed |= {kit.pay().txid: b"", echo.txid: kit.raw(echo)}
         await until(lambda: engine.search(Query(text="echo")).total)
-        status = runner.standing.status()
+        status = runner.status.status()
         assert status["listings"]["pending"] == 1
         assert status["chains"][0]["mempool"] == 2
         chain.unconfirmed.clear()
         chain.arrive(kit.mine(echo))
-        await until(lambda: runner.standing.status()["listings"] | {"rejected": 0} == {
+        await until(lambda: runner.status.status()["listings"] | {"rejected": 0} == {
             "live": 1, "burned": 0, "pending": 0, "rejected": 0, "undecided": 0,
         })  # fmt: skip

@@ -67,7 +67,7 @@ def test_what_nobody_knows_ends_with_one_and_what_cannot_be_asked_with_three(run
 def test_a_running_overlay_is_not_trusted_with_the_network(run: Run, served: str) -> None:
     found = run("verify", TOWER, "--offline", "--url", served)
     assert found.code == 1
-    assert "say --chain bsv:regtest if you expect that" in found.out
+    assert "give --chain bsv:regtest to expect it" in found.out
     assert found.out.splitlines()[-1] == "not proved: chain"
     found = run("verify", TOWER, "--offline", "--url", served, "--chain", "bsv:regtest", "--json")
     assert found.code == 0
@@ -75,3 +75,26 @@ def test_a_running_overlay_is_not_trusted_with_the_network(run: Run, served: str
     missing = run("verify", f"{'00' * 32}_0", "--url", served)
     assert (missing.code, missing.out) == (1, "")
     assert "no listing has the id" in missing.err
+
+
+def test_two_overlays_are_compared_block_by_block(run: Run, data: Path, served: str) -> None:
+    expected = ("--offline", "--chain", "bsv:regtest", "--complete")
+    for more in (("--url", served, "--data", data), ("--data", data, "--against", served)):
+        done = run("verify", TOWER, *expected, *more)
+        assert done.code == 0, done.out
+        assert "complete: proved\n" in done.out
+        assert "leaves out, from block 1 to 125" in done.out
+        assert "none moves the satoshi" in done.out
+    both = run("verify", TOWER, *expected, "--url", served, "--against", served, "--json")
+    assert both.json["steps"][-1]["outcome"] == "proved"
+
+
+def test_a_comparison_needs_two_overlays(run: Run, data: Path, served: str) -> None:
+    alone = run("verify", TOWER, "--complete", "--data", data)
+    assert alone.code == 2
+    assert "--against URL" in alone.err
+    silent = run("verify", TOWER, "--complete", "--data", data, "--offline", "--against", "http://127.0.0.1:1")
+    assert silent.code == 3
+    other = run("verify", TOWER, "--complete", "--data", data, "--offline", "--against", f"{served}/nowhere")
+    assert other.code == 1
+    assert f"{served}/nowhere serves no anchors (BRC-136)" in other.out

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from indexer.chains import SourceError
 from indexer.chains.node import create
-from overlay import verifying
-from overlay.catalogue import Catalogue
-from overlay.commands.verify import _Local
-from overlay.verifying import Report
-from overlay.verifying.own import Node, OwnSource, open_source
-from parsers.tx import Outpoint, sha256d
+from indexer.errors import SourceError
+from overlay import verify
+from overlay.listings.repository import ListingRepository
+from overlay.verify import VerificationReport
+from overlay.verify.local_source import LocalSource
+from overlay.verify.trusted_source import Node, TrustedSource, open_source
+from parsers.bitcoin.tx import Outpoint, sha256d
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
@@ -36,11 +36,13 @@ def index(node: Litecoind, folder: Path) -> Indexing:
     return indexing
 
 
-def check(indexing: Indexing, id_: object, own: OwnSource | None = None) -> Report:
-    return verifying.verify(_Local(Catalogue(indexing.store)), str(id_), own=own, expected="ltc:regtest")
+def check(indexing: Indexing, id_: object, trusted: TrustedSource | None = None) -> VerificationReport:
+    return verify.verify(
+        LocalSource(ListingRepository(indexing.store)), str(id_), trusted=trusted, expected="ltc:regtest"
+    )
 
 
-def outcomes(report: Report) -> dict[str, str]:
+def outcomes(report: VerificationReport) -> dict[str, str]:
     return {each.step: each.outcome for each in report.steps}
 
 
@@ -52,23 +54,23 @@ def test_a_listing_is_proved_to_the_end_with_a_node_of_ones_own(node: Litecoind,
     node.mine()
     node.move_behind_a_coin(plain)
     node.mine(3)
-    own = open_source(node.cookie_url)
-    assert isinstance(own, Node)
+    trusted = open_source(node.cookie_url)
+    assert isinstance(trusted, Node)
     with index(node, tmp_path) as indexing:
         report = check(indexing, first)
         assert report.missing == [], report.steps
         assert outcomes(report)["newest"] == "not checked"
-        proved = check(indexing, first, own)
+        proved = check(indexing, first, trusted)
         assert outcomes(proved) | {"domain": "proved"} == dict.fromkeys(outcomes(proved), "proved")
 
         # where it went behind a coin only the coin's value tells, which is not in the answer but in the node
         assert check(indexing, plain).missing == ["lineage"]
-        assert outcomes(check(indexing, plain, own))["lineage"] == "proved"
+        assert outcomes(check(indexing, plain, trusted))["lineage"] == "proved"
 
         node.update(second, agent("Third"))
-        assert outcomes(check(indexing, first, own))["newest"] == "proved"  # it is in no block yet
+        assert outcomes(check(indexing, first, trusted))["newest"] == "proved"  # it is in no block yet
         node.mine()
-        stale = check(indexing, first, own)
+        stale = check(indexing, first, trusted)
         assert stale.missing == ["newest"]
         assert "is spent" in next(each.detail for each in stale.steps if each.step == "newest")
 
@@ -76,12 +78,12 @@ def test_a_listing_is_proved_to_the_end_with_a_node_of_ones_own(node: Litecoind,
 def test_a_block_that_the_node_left_is_not_in_its_chain(node: Litecoind, tmp_path: Path) -> None:
     first = node.inscribe(agent("First"))
     node.mine()
-    own = open_source(node.url)
+    trusted = open_source(node.url)
     with index(node, tmp_path) as indexing:
-        assert check(indexing, first, own).missing == []
+        assert check(indexing, first, trusted).missing == []
         node.undo(1)
         node.mine_empty(2)
-        report = check(indexing, first, own)
+        report = check(indexing, first, trusted)
         assert report.missing == ["chain"]
         assert "is not in its best chain" in next(each.detail for each in report.steps if each.step == "chain")
 
@@ -91,37 +93,37 @@ def test_a_node_on_another_chain_is_named_as_such(node: Litecoind, tmp_path: Pat
     kit = ChainKit("ltc")
     listed = kit.reveal(agent("Elsewhere"))
     kit.mine(listed)
-    own = open_source(node.url)
+    trusted = open_source(node.url)
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks, name="demo", coin="ltc")) as indexing:
         asyncio.run(indexing.catch_up())
-        report = check(indexing, listed, own)
+        report = check(indexing, listed, trusted)
         assert "chain" in report.missing
         detail = next(each.detail for each in report.steps if each.step == "chain")
-        assert f"the chain of your own source {own.name} does not link with what was served: at height" in detail
+        assert f"the chain of your own source {trusted.name} does not link with what was served: at height" in detail
         # a node on another chain knows no such outpoint, which is no word about it
         assert outcomes(report)["newest"] == "not checked"
 
 
 def test_a_node_says_what_it_does_not_know_and_who_may_not_ask(node: Litecoind) -> None:
-    own = open_source(node.url)
+    trusted = open_source(node.url)
     nowhere = Outpoint(b"\1" * 32, 0)
-    assert own.holds(b"\1" * 80, 5) is None
-    assert own.unspent(nowhere) is False
-    assert own.satoshis(nowhere) is None
+    assert trusted.holds(b"\1" * 80, 5) is None
+    assert trusted.unspent(nowhere) is False
+    assert trusted.satoshis(nowhere) is None
     header = bytes.fromhex(node.rpc("getblockheader", node.rpc("getblockhash", 7), False))
-    assert own.holds(header, 7) is True
-    assert own.holds(header, 8) is False
-    assert own.block_hash(7) == sha256d(header)
-    assert own.height() == node.rpc("getblockcount")
-    assert own.block_hash(node.rpc("getblockcount") + 1) is None
+    assert trusted.holds(header, 7) is True
+    assert trusted.holds(header, 8) is False
+    assert trusted.block_hash(7) == sha256d(header)
+    assert trusted.height() == node.rpc("getblockcount")
+    assert trusted.block_hash(node.rpc("getblockcount") + 1) is None
     coin = node.rpc("listunspent")[0]
     outpoint = Outpoint(bytes.fromhex(coin["txid"])[::-1], coin["vout"])
-    assert own.unspent(outpoint) is True
-    assert own.satoshis(outpoint) == round(coin["amount"] * 10**8)
-    assert own.satoshis(outpoint._replace(vout=99)) is None
-    assert own.name == f"http://127.0.0.1:{node.port}"
+    assert trusted.unspent(outpoint) is True
+    assert trusted.satoshis(outpoint) == round(coin["amount"] * 10**8)
+    assert trusted.satoshis(outpoint._replace(vout=99)) is None
+    assert trusted.name == f"http://127.0.0.1:{node.port}"
     with pytest.raises(SourceError):
         open_source(f"http://user:wrong@127.0.0.1:{node.port}").holds(header, 7)
     node.stop()
     with pytest.raises(SourceError):
-        own.holds(header, 7)
+        trusted.holds(header, 7)

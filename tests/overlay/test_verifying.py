@@ -12,18 +12,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from indexer.networks import network
-from overlay import verifying
-from overlay.catalogue import Catalogue
-from overlay.commands.verify import _Local
-from overlay.verifying import linking
-from overlay.verifying.claim import Block, NotProvedError
-from overlay.verifying.linking import HeaderLinks
-from overlay.verifying.own import HeaderFile
-from parsers import beef, bump
+from indexer.headers.networks import network
+from indexer.store.store import Store
+from overlay import verify
+from overlay.listings.repository import ListingRepository
+from overlay.verify import header_chain
+from overlay.verify.header_chain import HeaderLinks
+from overlay.verify.local_source import LocalSource
+from overlay.verify.server_claim import MinedBlock, NotProvedError
+from overlay.verify.trusted_source import HeaderFile
+from parsers.bitcoin import beef, bump
+from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
+from parsers.bitcoin.tx import read as read_tx
 from parsers.cards import Kind
-from parsers.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
-from parsers.tx import read as read_tx
 from tests.chainkit import COIN, ChainKit, agent
 from tests.chainkit_scripts import body_of, map_tape, p2pkh, tapscript
 from tests.fakes import MemoryChain
@@ -32,6 +33,7 @@ from tests.indexing import Indexing
 from tests.oracles.wire import frames, read_block
 from tests.overlay.calls import TOWER
 from tests.overlay.lying_server import REGTEST, UPDATED, Own, Server, check, look, words
+from tests.parsers.writers import from_branch
 
 __all__ = ["look"]
 
@@ -39,17 +41,22 @@ NEEDED = {"transaction", "card", "registration", "block", "work", "chain", "line
 
 
 @pytest.fixture(scope="module")
-def honest(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Local]:
+def store(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """The sample chain in a store of its own."""
     url = f"sqlite:///{tmp_path_factory.mktemp('verify')}/a2b.db"
     chain = MemoryChain(*frames((sample / "blk00000.dat").read_bytes()), name="demo")
     with Indexing(url, chain) as indexing:
         asyncio.run(indexing.catch_up())
-        yield _Local(Catalogue(indexing.store))
+        yield indexing.store
+
+
+@pytest.fixture(scope="module")
+def honest(store: Store) -> LocalSource:
+    return LocalSource(ListingRepository(store))
 
 
 @pytest.fixture
-def server(honest: _Local) -> Server:
+def server(honest: LocalSource) -> Server:
     return Server(honest, TOWER, UPDATED)
 
 
@@ -63,17 +70,19 @@ def test_an_honest_answer_is_proved_but_for_what_bytes_cannot_show(server: Serve
     assert outcomes == dict.fromkeys(NEEDED, "proved") | {"newest": "not checked", "domain": "not checked"}
     assert list(outcomes) == [*report.as_json()["steps"][0]["step"].split(), *list(outcomes)[1:]]
     assert report.as_json()["verified"] is True
-    assert "the server may leave one out" in words(report, "newest", verifying.NOT_CHECKED)
+    assert "the server may leave one out" in words(report, "newest", verify.NOT_CHECKED)
 
 
-def test_every_listing_is_proved_once_the_values_of_inputs_before_it_are_known(honest: _Local, sample: Path) -> None:
+def test_every_listing_is_proved_once_the_values_of_inputs_before_it_are_known(
+    honest: LocalSource, store: Store, sample: Path
+) -> None:
     values = {
         Outpoint(bytes.fromhex(tx.txid)[::-1], vout): out.satoshis
         for block in frames((sample / "blk00000.dat").read_bytes())
         for tx in read_block(block)
         for vout, out in enumerate(tx.outs)
     }
-    ids = sorted({id_ for _, id_ in honest._catalogue._store.ids(None, 1_000)})
+    ids = sorted({id_ for _, id_ in store.registrations.ids(None, 1_000)})
     assert len(ids) == 38
     alone = {id_: check(honest, id_) for id_ in ids}
     assert sum(not report.missing for report in alone.values()) == 34
@@ -81,14 +90,12 @@ def test_every_listing_is_proved_once_the_values_of_inputs_before_it_are_known(h
         if report.missing:
             assert set(report.missing) <= {"registration", "lineage"}
             assert "which is not in the answer" in words(report, "lineage")
-            assert check(honest, id_, own=Own(holds=True, values=values)).missing == []
+            assert check(honest, id_, trusted=Own(holds=True, values=values)).missing == []
 
 
-def test_a_server_of_several_is_proved_by_its_own_id(honest: _Local) -> None:
+def test_a_server_of_several_is_proved_by_its_own_id(honest: LocalSource, store: Store) -> None:
     several = next(
-        item["servers"]
-        for _, id_ in honest._catalogue._store.ids(None, 1_000)
-        if "servers" in (item := honest.listing(id_))
+        item["servers"] for _, id_ in store.registrations.ids(None, 1_000) if "servers" in (item := honest.listing(id_))
     )
     assert check(honest, several[0].partition("#")[0]).missing == []
     for id_ in several:
@@ -103,26 +110,26 @@ def test_a_server_of_several_is_proved_by_its_own_id(honest: _Local) -> None:
 
 
 def test_a_node_of_ones_own_proves_that_nothing_is_newer(server: Server) -> None:
-    report = check(server, own=Own(holds=True, unspent=True))
+    report = check(server, trusted=Own(holds=True, unspent=True))
     assert report.missing == []
     assert {each.step: each.outcome for each in report.steps}["newest"] == "proved"
     assert server.asked == []  # no headers are needed from the server
 
 
 def test_an_outpoint_that_a_node_of_ones_own_knows_to_be_spent_is_not_verified(server: Server) -> None:
-    report = check(server, own=Own(holds=True, unspent=False))
+    report = check(server, trusted=Own(holds=True, unspent=False))
     assert report.missing == ["newest"]
     assert report.as_json()["verified"] is False
     assert "is spent: there is something newer" in words(report, "newest")
     # a node that does not have the block says nothing about its outputs
-    report = check(server, own=Own(holds=None, unspent=False))
+    report = check(server, trusted=Own(holds=None, unspent=False))
     assert report.missing == []
-    assert "a node of your own that has the block" in words(report, "newest", verifying.NOT_CHECKED)
+    assert "a node of your own that has the block" in words(report, "newest", verify.NOT_CHECKED)
 
 
 def test_a_source_of_ones_own_that_does_not_know_the_block_leaves_it_to_the_headers(server: Server) -> None:
-    assert check(server, own=Own(holds=None)).missing == []
-    report = check(server, own=Own(holds=False))
+    assert check(server, trusted=Own(holds=None)).missing == []
+    report = check(server, trusted=Own(holds=False))
     assert report.missing == ["chain", "lineage"]
     assert "is not in its best chain" in words(report, "chain")
 
@@ -131,29 +138,29 @@ def test_a_source_of_ones_own_on_another_chain_is_named_as_such(server: Server) 
     """It does not know the block, and has another one there, or below it, or another genesis block."""
     for at in (server.proofs[UPDATED]["height"], 60, 0):
         other = [*server.headers[:at], mined(bytes(32), time=at + 1).hex()]
-        report = check(server, own=Own(holds=None, headers=other))
+        report = check(server, trusted=Own(holds=None, headers=other))
         assert report.missing == ["chain", "lineage"]
         assert f"the chain of your own source my node does not link with what was served: at height {at:,}" in words(
             report, "chain"
         )
     # one that has the block, and is another network's
     other = [mined(bytes(32), time=1).hex()]
-    assert check(server, own=Own(holds=True, headers=other)).missing == ["chain", "lineage"]
+    assert check(server, trusted=Own(holds=True, headers=other)).missing == ["chain", "lineage"]
     behind = Own(holds=None, headers=server.headers[:60])
-    assert check(server, own=behind).missing == []
+    assert check(server, trusted=behind).missing == []
 
 
 def test_a_file_of_headers_proves_no_height(server: Server, tmp_path: Path) -> None:
     (tmp_path / "headers").write_bytes(bytes.fromhex("".join(server.headers)))
-    own = HeaderFile(tmp_path / "headers")
+    trusted = HeaderFile(tmp_path / "headers")
     heights = {"updatedHeight", "blockHeight", "createdHeight"}
     assert heights.isdisjoint(check(server).not_proved_members)
-    report = check(server, own=own)
+    report = check(server, trusted=trusted)
     assert report.missing == []
     assert heights <= set(report.not_proved_members)
     assert server.asked == [0]  # by the first of the two
     server.items[UPDATED] |= {"updatedHeight": 7}
-    assert check(server, own=own).missing == ["listing"]
+    assert check(server, trusted=trusted).missing == ["listing"]
 
 
 def test_headers_are_asked_for_until_there_are_enough(server: Server) -> None:
@@ -220,7 +227,7 @@ def forged_block(server: Server) -> None:
     """A block of the liar's own with the transaction alone in it, on the real chain's."""
     proof = server.proofs[UPDATED]
     txid = bytes.fromhex(proof["txid"])[::-1]
-    path = bump.from_branch(proof["height"], 0, txid, [])
+    path = from_branch(proof["height"], 0, txid, [])
     prev = sha256d(bytes.fromhex(server.headers[proof["height"] - 1]))
     forged = mined(prev, root=int.from_bytes(txid, "little"))
     proof |= {"bump": path.to_bytes().hex(), "header": forged.hex(), "blockHash": sha256d(forged)[::-1].hex()}
@@ -258,9 +265,9 @@ def shown_otherwise(name: str, value: object) -> Lie:
 UNSPENT_PARENT = serialise((TxInput(Outpoint(b"\1" * 32, 0), b"", 0),), (TxOutput(1, b"\x51" * 5),)).hex()
 
 LIES: list[tuple[Lie, set[str], str]] = [
-    (other_price, {"listing"}, "otherwise than card and chain in: offers"),
+    (other_price, {"listing"}, "differs from card and chain in: offers"),
     *(
-        (shown_otherwise(name, value), {"listing"}, f"otherwise than card and chain in: {name}")
+        (shown_otherwise(name, value), {"listing"}, f"differs from card and chain in: {name}")
         for name, value in {
             "owner": "1BoatSLRHtKNngkdXEeobR76b53LETtpyT",
             "signer": "1BoatSLRHtKNngkdXEeobR76b53LETtpyT",
@@ -309,7 +316,7 @@ LIES: list[tuple[Lie, set[str], str]] = [
     (lied("height", 121), {"block", "chain"}, "the merkle path is for height"),
     (one_more_byte, {"answer"}, "is no transaction"),
     (lied("height", True), {"answer"}, "height is missing or cannot be read"),
-    (lied("chain", "eip155:1"), {"answer"}, "does not read"),
+    (lied("chain", "eip155:1"), {"answer"}, "does not support"),
     (lied("chain", "bsv:mainnet"), {"chain"}, "bsv:regtest is expected"),
     (lied("after", ["zz"]), {"answer"}, "after is missing or cannot be read"),
     (lied("before", [{}] * 2_001), {"answer"}, "before is missing or cannot be read"),
@@ -325,37 +332,38 @@ def test_every_lie_is_found_out_and_named(server: Server, lie: Lie, steps: set[s
     lie(server)
     report = check(server)
     assert set(report.missing) >= steps
-    assert any(why in each.detail for each in report.steps if each.outcome == verifying.NOT_PROVED), report.steps
+    assert any(why in each.detail for each in report.steps if each.outcome == verify.NOT_PROVED), report.steps
     assert report.as_json()["verified"] is False
 
 
-def test_a_hidden_update_is_not_found_out_by_bytes_but_by_a_node(server: Server, honest: _Local) -> None:
+def test_a_hidden_update_is_not_found_out_by_bytes_but_by_a_node(
+    server: Server, honest: LocalSource, store: Store
+) -> None:
     """All that the server says of the first revision was true once: only `newest` is not proved."""
-    history = honest._catalogue.history(UPDATED)
-    store = honest._catalogue._store
+    history = honest.repository.history(UPDATED)
     first = history[-1]
-    from indexer.store import proofs
 
-    kept = proofs.proof(store.engine, "demo", first.event.txid)
+    kept = store.proofs.get("demo", first.event.txid)
     assert kept is not None
-    card = store.cards([first.event.card])[first.event.card]
+    card = store.content.cards([first.event.card])[first.event.card]
     path = bump.read(kept.proof.bump)
     proof = server.proofs[UPDATED] | {
         "rawTx": kept.proof.raw.hex(), "bump": kept.proof.bump.hex(), "header": kept.ref.header.hex(),
         "height": kept.ref.height, "blockHash": kept.ref.hash[::-1].hex(), "before": [], "after": [],
         "outpoint": UPDATED, "txid": UPDATED[:64], "beef": beef.write([(kept.proof.raw, path)]).hex(),
     }  # fmt: skip
-    from overlay import items
+    from overlay.listings import item_json
     from parsers import cards
 
     server.proofs[UPDATED], server.cards[UPDATED] = proof, card
-    server.items[UPDATED] |= items.shown(cards.read(card, Kind.AGENT)) | {
+    server.items[UPDATED] |= item_json.card_fields(cards.read(card, Kind.AGENT)) | {
         "txid": UPDATED[:64], "outpoint": UPDATED, "cardSha256": sha256(card).hexdigest(),
-        "updatedHeight": kept.ref.height, "blockHeight": kept.ref.height, "timestamp": items.timestamp(kept.ref.time),
-        "owner": first.event.owner, "cheapest": items.cheapest(cards.read(card, Kind.AGENT).offers),
+        "updatedHeight": kept.ref.height, "blockHeight": kept.ref.height,
+        "timestamp": item_json.timestamp(kept.ref.time),
+        "owner": first.event.owner, "cheapest": item_json.cheapest_json(cards.read(card, Kind.AGENT).offers),
     }  # fmt: skip
     assert check(server).missing == []
-    report = check(server, own=Own(holds=True, unspent=False))
+    report = check(server, trusted=Own(holds=True, unspent=False))
     assert report.missing == ["newest"]
     assert "there is something newer" in words(report, "newest")
 
@@ -370,16 +378,16 @@ def test_an_answer_about_something_else_is_no_answer(server: Server) -> None:
 def test_a_network_where_blocks_cost_nothing_proves_nothing_unless_it_is_expected(server: Server) -> None:
     report = check(server, expected=None)
     assert report.missing == ["chain"]
-    assert "say --chain bsv:regtest" in words(report, "chain")
-    assert check(server, expected=None, own=Own(holds=None)).missing == ["chain"]
+    assert "give --chain bsv:regtest" in words(report, "chain")
+    assert check(server, expected=None, trusted=Own(holds=None)).missing == ["chain"]
 
 
 def test_a_network_where_blocks_cost_nothing_is_worth_what_the_user_s_own_source_says_of_it(server: Server) -> None:
-    assert check(server, expected=None, own=Own(holds=True)).missing == []
-    report = check(server, expected=None, own=Own(holds=False))
+    assert check(server, expected=None, trusted=Own(holds=True)).missing == []
+    report = check(server, expected=None, trusted=Own(holds=False))
     assert report.missing == ["chain", "lineage"]
     assert "says that the block is not in its best chain" in words(report, "chain")
-    assert check(server, expected="bsv:mainnet", own=Own(holds=True)).missing == ["chain"]
+    assert check(server, expected="bsv:mainnet", trusted=Own(holds=True)).missing == ["chain"]
 
 
 def test_a_transaction_of_64_bytes_proves_nothing(server: Server) -> None:
@@ -409,14 +417,14 @@ def test_whatever_is_answered_there_is_a_report(server: Server, data: st.DataObj
         for name in data.draw(st.sets(st.sampled_from(sorted(answer)), max_size=3)):
             answer[name] = data.draw(junk)
     server.headers = [*server.headers]
-    own = data.draw(st.sampled_from([Own(holds=True), Own(holds=True), None]))
-    if own is None:
+    trusted = data.draw(st.sampled_from([Own(holds=True), Own(holds=True), None]))
+    if trusted is None:
         server.headers[data.draw(st.integers(0, 125))] = data.draw(junk)
-    report = check(server, own=own)
+    report = check(server, trusted=trusted)
     assert report.as_json()["verified"] is not bool(report.missing)
 
 
-def test_an_inscription_in_a_witness_is_proved_where_its_place_can_be_told(look: Callable[..., _Local]) -> None:
+def test_an_inscription_in_a_witness_is_proved_where_its_place_can_be_told(look: Callable[..., LocalSource]) -> None:
     kit = ChainKit("ltc")
     first = kit.reveal(agent("First"))
     witness = (b"\x51" * 64, tapscript(body_of(agent("Second"))), b"\xc0" + b"\x52" * 32)
@@ -426,36 +434,36 @@ def test_an_inscription_in_a_witness_is_proved_where_its_place_can_be_told(look:
     moved = kit.move(first)
     kit.mine(moved)
     told = look(kit, "ltc")
-    own = Own(holds=True, unspent=True)
-    report = check(told, str(first), own=own, expected="ltc:regtest")
+    trusted = Own(holds=True, unspent=True)
+    report = check(told, str(first), trusted=trusted, expected="ltc:regtest")
     assert report.missing == []
-    report = check(told, str(second), own=own, expected="ltc:regtest")
+    report = check(told, str(second), trusted=trusted, expected="ltc:regtest")
     assert set(report.missing) == {"card", "registration", "lineage"}
-    assert "lands depends on the values of those before it" in words(report, "card")
+    assert "goes depends on the values of the inputs before it" in words(report, "card")
 
 
-def test_a_satoshi_that_was_burned_is_followed_to_its_end(look: Callable[..., _Local]) -> None:
+def test_a_satoshi_that_was_burned_is_followed_to_its_end(look: Callable[..., LocalSource]) -> None:
     kit = ChainKit()
     first = kit.inscribe(agent("First"))
     kit.mine(first)
     burned = kit.burn(first)
     kit.mine(burned)
     told = look(kit, "bsv")
-    own = Own(holds=True)
-    report = check(told, str(first), own=own)
+    trusted = Own(holds=True)
+    report = check(told, str(first), trusted=trusted)
     assert report.missing == []
     assert words(report, "newest", "proved") == "the satoshi is burned, which is final"
     server = Server(told, str(first))
     hop = server.proofs[str(first)]["after"][0] | {"rawTx": kit.raw(kit.fund()).hex()}
     server.proofs[str(first)]["after"].append(hop)
-    assert "is burned before transaction" in words(check(server, str(first), own=own), "lineage")
+    assert "is burned before transaction" in words(check(server, str(first), trusted=trusted), "lineage")
     server.proofs[str(first)]["after"] = [hop]
-    assert "does not spend" in words(check(server, str(first), own=own), "lineage")
+    assert "does not spend" in words(check(server, str(first), trusted=trusted), "lineage")
 
 
 def test_a_server_that_gives_header_by_header_is_given_up(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
     server.page = 1
-    monkeypatch.setattr(linking, "MAX_PAGES", 5)
+    monkeypatch.setattr(header_chain, "MAX_PAGES", 5)
     report = check(server)
     assert "5 answers held no more than 5 headers of" in words(report, "chain")
 
@@ -464,12 +472,12 @@ def test_a_server_that_gives_header_by_header_is_given_up(monkeypatch: pytest.Mo
 
 
 def link(
-    header: bytes, height: int, fetch: Callable[[int], list[bytes]], own: Own | None = None, coin: str = "bsv",
+    header: bytes, height: int, fetch: Callable[[int], list[bytes]], trusted: Own | None = None, coin: str = "bsv",
     name: str = "mainnet",
 ) -> str:  # fmt: skip
     """How one block is linked to its chain."""
-    block = Block(path=b"", hash=sha256d(header), height=height, header=header)
-    return HeaderLinks(network(coin, name), [block], fetch, own, quiet).sentence(block)
+    block = MinedBlock(path=b"", hash=sha256d(header), height=height, header=header)
+    return HeaderLinks(network(coin, name), [block], fetch, trusted, quiet).sentence(block)
 
 
 def pages(headers: list[bytes], first: int, size: int = 700) -> Callable[[int], list[bytes]]:
@@ -536,11 +544,11 @@ def test_where_required_bits_or_work_cannot_be_checked_a_source_of_ones_own_is_a
 
 def test_the_fewest_headers_are_asked_for() -> None:
     bsv = network("bsv", "mainnet")
-    assert linking.span(bsv, 887_990) == (887_990, 888_000, 888_000)
-    assert linking.span(bsv, 888_010) == (885_984, 888_010, 888_000)
-    assert linking.span(bsv, 774_000) == (771_024, 774_000, 773_040)
-    assert linking.span(bsv, 0) == (0, 0, 0)
-    assert linking.span(network("bsv", "regtest"), 5) == (0, 5, 0)
+    assert header_chain.span(bsv, 887_990) == (887_990, 888_000, 888_000)
+    assert header_chain.span(bsv, 888_010) == (885_984, 888_010, 888_000)
+    assert header_chain.span(bsv, 774_000) == (771_024, 774_000, 773_040)
+    assert header_chain.span(bsv, 0) == (0, 0, 0)
+    assert header_chain.span(network("bsv", "regtest"), 5) == (0, 5, 0)
 
 
 # -- a file of headers ------------------------------------------------------------------------------------------------

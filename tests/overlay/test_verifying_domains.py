@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from indexer.badges import Said
-from indexer.fetching.reasons import Refusal
+from indexer.fetcher.domain_badges import HostClaims
+from indexer.fetcher.reasons import Refusal
 from indexer.settings import Settings
 from indexer.store import FetchState
-from overlay.catalogue import Catalogue
-from overlay.commands.verify import _Local
-from overlay.verifying import NOT_CHECKED, PROVED, domains
-from parsers.pointer import build_split
+from overlay.listings.repository import ListingRepository
+from overlay.verify import NOT_CHECKED, PROVED, domains
+from overlay.verify.local_source import LocalSource
 from tests.chainkit import ChainKit, agent, tool
 from tests.chainkit_scripts import map_tape, p2pkh
 from tests.fakes import MemoryChain
@@ -27,6 +26,7 @@ from tests.indexing import Indexing
 from tests.overlay.asked_hosts import AskedHosts
 from tests.overlay.lying_server import REGTEST, Look, Own, Server, check, look, words
 from tests.overlay.test_cli import Run, alone, run
+from tests.parsers.writers import build_split
 from tests.pointing import Clock, card, digest, serves
 
 __all__ = ["alone", "look", "run"]
@@ -55,11 +55,11 @@ def body(server: Server, id_: str) -> bytes:
     return sha256(server.cards[id_]).digest()
 
 
-SAID: dict[str, Callable[[Server, str], Said]] = {
-    "name": lambda _, id_: Said(named=frozenset({id_, f"{'11' * 32}_0"})),
-    "dns": lambda _, id_: Said(in_dns=frozenset({id_})),
-    "hash": lambda server, id_: Said(served=frozenset({body(server, id_)})),
-    "": lambda _server, _id: Said(),
+SAID: dict[str, Callable[[Server, str], HostClaims]] = {
+    "name": lambda _, id_: HostClaims(named=frozenset({id_, f"{'11' * 32}_0"})),
+    "dns": lambda _, id_: HostClaims(in_dns=frozenset({id_})),
+    "hash": lambda server, id_: HostClaims(served=frozenset({body(server, id_)})),
+    "": lambda _server, _id: HostClaims(),
 }
 
 
@@ -79,43 +79,43 @@ def test_what_the_host_says_is_proved_where_the_answer_says_the_same(listed: tup
 @pytest.mark.parametrize(
     "said",
     [
-        Said(),
-        Said(named=frozenset({f"{'11' * 32}_0"})),
-        Said(served=frozenset({bytes(32)})),
-        Said(refusal=Refusal("fetch-missing", "404")),
+        HostClaims(),
+        HostClaims(named=frozenset({f"{'11' * 32}_0"})),
+        HostClaims(served=frozenset({bytes(32)})),
+        HostClaims(refusal=Refusal("fetch-missing", "404")),
     ],
 )
 @pytest.mark.parametrize("by", ["name", "dns", "hash"])
 def test_a_domain_that_does_not_speak_for_the_listing_is_found_out(
-    listed: tuple[Server, str], said: Said, by: str
+    listed: tuple[Server, str], said: HostClaims, by: str
 ) -> None:
     server, id_ = listed
     claims(server, id_, by)
     report = check(server, id_, hosts=AskedHosts(said))
     assert report.missing == ["domain"]
-    assert f"the answer says that {HOST} speaks for the listing, and {HOST} does not" in words(report, "domain")
+    assert f"the answer claims that {HOST} confirms the listing, and {HOST} does not" in words(report, "domain")
     assert "domain" in report.not_proved_members
 
 
 def test_naming_beats_hash(listed: tuple[Server, str]) -> None:
     server, id_ = listed
     claims(server, id_, "hash")
-    said = Said(served=frozenset({body(server, id_)}), named=frozenset({f"{'11' * 32}_0"}))
+    said = HostClaims(served=frozenset({body(server, id_)}), named=frozenset({f"{'11' * 32}_0"}))
     assert check(server, id_, hosts=AskedHosts(said)).missing == ["domain"]
 
 
 @pytest.mark.parametrize(
     "said",
-    [Said(refusal=Refusal("fetch-connect", "no")), Said(dns_refusal=Refusal("fetch-dns", "no"))],
+    [HostClaims(refusal=Refusal("fetch-connect", "no")), HostClaims(dns_refusal=Refusal("fetch-dns", "no"))],
 )
 def test_a_host_that_cannot_be_asked_proves_nothing_and_disproves_nothing(
-    listed: tuple[Server, str], said: Said
+    listed: tuple[Server, str], said: HostClaims
 ) -> None:
     server, id_ = listed
     claims(server, id_, "name")
     report = check(server, id_, hosts=AskedHosts(said))
     assert report.missing == []
-    assert "could not be asked" in words(report, "domain", NOT_CHECKED)
+    assert "could not be checked" in words(report, "domain", NOT_CHECKED)
     assert "domain" in report.not_proved_members
 
 
@@ -133,7 +133,7 @@ def test_offline_nobody_is_asked_and_another_host_is_found_out_all_the_same(list
     server, id_ = listed
     claims(server, id_, "name")
     report = check(server, id_)
-    assert words(report, "domain", NOT_CHECKED) == f"{HOST} is not asked"
+    assert words(report, "domain", NOT_CHECKED) == f"{HOST} is not checked"
     assert "domain" in report.not_proved_members
     server.items[id_]["domain"]["host"] = "bank.example"
     assert check(server, id_).missing == ["listing"]
@@ -165,11 +165,11 @@ def pointed(tmp_path: Path) -> Server:
     clock = Clock()
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks, name="demo")) as indexing:
         asyncio.run(indexing.catch_up())
-        for job in indexing.store.due_locators(10**15, 10):
+        for job in indexing.store.fetches.due(10**15, 10):
             clock.now = max(clock.now, job.next_at)
-        indexing.writer.note_fetched(POINTED, serves(clock.tick(), ALPHA))
-        indexing.writer.note_fetched("bare.example", serves(clock.tick(), ALPHA, state=FetchState.UNHASHED))
-        return Server(_Local(Catalogue(indexing.store)), POINTED, "bare.example")
+        indexing.writer.record_fetch(POINTED, serves(clock.tick(), ALPHA))
+        indexing.writer.record_fetch("bare.example", serves(clock.tick(), ALPHA, state=FetchState.UNHASHED))
+        return Server(LocalSource(ListingRepository(indexing.store)), POINTED, "bare.example")
 
 
 def test_a_card_whose_hash_is_on_chain_is_proved_and_its_domain_asked(pointed: Server) -> None:
@@ -193,11 +193,11 @@ def test_a_pointer_is_proved_on_every_chain_and_in_every_form(tmp_path: Path, co
         kit.mine(kit.spend([kit.fund()], [(10**6, p2pkh("alice")), *((0, script) for script in scripts)]))
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks, name="demo", coin=coin)) as indexing:
         asyncio.run(indexing.catch_up())
-        (job,) = indexing.store.due_locators(10**15, 10)
-        indexing.writer.note_fetched(id_, serves(job.next_at + 1, ALPHA))
-        local = _Local(Catalogue(indexing.store))
+        (job,) = indexing.store.fetches.due(10**15, 10)
+        indexing.writer.record_fetch(id_, serves(job.next_at + 1, ALPHA))
+        local = LocalSource(ListingRepository(indexing.store))
         report = check(
-            local, id_, hosts=AskedHosts(bodies={id_: ALPHA}), own=Own(holds=True), expected=f"{coin}:regtest"
+            local, id_, hosts=AskedHosts(bodies={id_: ALPHA}), trusted=Own(holds=True), expected=f"{coin}:regtest"
         )
     assert report.missing == [], report.steps
     assert "domain" not in report.not_proved_members
@@ -221,7 +221,7 @@ def test_a_card_that_is_not_served_any_more_is_drifted_or_a_lie(pointed: Server)
 def test_a_card_without_a_hash_is_never_verified(pointed: Server) -> None:
     report = check(pointed, "bare.example", hosts=AskedHosts(bodies={"bare.example": ALPHA}))
     assert report.missing == ["card"]
-    assert "names a place and no hash" in words(report, "card")
+    assert "names a locator and no hash" in words(report, "card")
     assert {"name", "offers", "cardSha256", "integrity"} <= set(report.not_proved_members)
     assert "txid" not in report.not_proved_members
 
@@ -260,10 +260,10 @@ def test_the_command_asks_the_domain_as_the_index_does(
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(domains, "TxtRecords", _NoRecords)
-        item = _Local(Catalogue(indexing.store)).listing(str(made))
+        item = LocalSource(ListingRepository(indexing.store)).listing(str(made))
         found = run("verify", made, "--data", tmp_path / "data", "--chain", REGTEST)
         assert found.code == 0
-        assert f"domain: proved\n    {HOST} says nothing of the listing, as the answer says" in found.out
+        assert f"domain: proved\n    {HOST} does not name the listing, as the answer says" in found.out
         assert (HOST, "/.well-known/agent.json") in server.asked
         server.bodies[HOST, "/.well-known/agent.json"] = json.dumps({"x-a2b-id": str(made)}).encode()
         found = run("verify", made, "--data", tmp_path / "data", "--chain", REGTEST, "--json")

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from indexer.badges import Said
-from overlay.catalogue import Catalogue
-from overlay.commands.verify import _Local
-from overlay.verifying import Report
-from overlay.verifying.members import UNPROVABLE, same
-from parsers import bump
+from indexer.fetcher.domain_badges import HostClaims
+from overlay.listings.repository import ListingRepository
+from overlay.verify import VerificationReport
+from overlay.verify.item_members import UNPROVABLE, same
+from overlay.verify.local_source import LocalSource
+from parsers.bitcoin import bump
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
@@ -54,9 +54,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
     chain = MemoryChain(*kit.blocks, name="demo")
     with Indexing(f"sqlite:///{tmp_path_factory.mktemp('members')}/a2b.db", chain) as indexing:
         asyncio.run(indexing.catch_up())
-        (job,) = indexing.store.due_locators(10**15, 1)
-        indexing.writer.note_fetched(POINTED, serves(job.next_at + 1, POINTED_CARD))
-        local = _Local(Catalogue(indexing.store))
+        (job,) = indexing.store.fetches.due(10**15, 1)
+        indexing.writer.record_fetch(POINTED, serves(job.next_at + 1, POINTED_CARD))
+        local = LocalSource(ListingRepository(indexing.store))
         ids = {
             "still": str(still), "moved": str(moved), "burned": str(burned), "several": str(several),
             "one of several": f"{several}#one", "pointed": POINTED,
@@ -68,7 +68,7 @@ NAMES = ("still", "moved", "burned", "several", "one of several", "pointed")
 
 
 def hosts(*, by_name: str = "") -> AskedHosts:
-    return AskedHosts(Said(named=frozenset({by_name} - {""})), {POINTED: POINTED_CARD})
+    return AskedHosts(HostClaims(named=frozenset({by_name} - {""})), {POINTED: POINTED_CARD})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -137,7 +137,7 @@ def meaning(value: Any, name: str = "") -> Any:
     return [path.height, path.merkle_root.hex(), lowest] if path else value
 
 
-def named(report: Report, part: str, name: str) -> bool:
+def named(report: VerificationReport, part: str, name: str) -> bool:
     """Whether a report names a member of the item or of the proof, or a member of that."""
     if part == "proof" and name in OTHERS:
         return name in report.not_proved_members

@@ -8,17 +8,19 @@ from typing import Any
 
 import pytest
 
-from overlay import items
-from overlay.commands.verify import _Local
-from overlay.verifying import Report
-from parsers import address, beef, bump, cards
+from overlay.listings import item_json
+from overlay.verify import VerificationReport
+from overlay.verify.local_source import LocalSource
+from parsers import cards
+from parsers.bitcoin import address, beef
+from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
+from parsers.bitcoin.tx import read as read_tx
 from parsers.cards import Kind
-from parsers.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
-from parsers.tx import read as read_tx
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import p2pkh, tapscript
 from tests.headers import header as mined
 from tests.overlay.lying_server import Look, Own, Server, check, look, words
+from tests.parsers.writers import from_branch
 
 __all__ = ["look"]
 
@@ -62,7 +64,7 @@ def invent(server: Server, id_: str, *outputs: TxOutput, **more: Any) -> dict[st
 
 def move_to_mallory(server: Server, id_: str, **more: Any) -> dict[str, Any]:
     hop = invent(server, id_, TxOutput(1, p2pkh("mallory")), **more)
-    server.items[id_]["owner"] = address.owner(p2pkh("mallory"), None, "bsv", "regtest")
+    server.items[id_]["owner"] = address.owner(p2pkh("mallory"), "bsv", "regtest")
     return hop
 
 
@@ -76,7 +78,7 @@ def mine(hop: dict[str, Any], height: int, prev: bytes = bytes(32)) -> dict[str,
     """A block of the liar's own with nothing but this transaction, at a height."""
     txid = bytes.fromhex(hop["txid"])[::-1]
     header = mined(prev, root=int.from_bytes(txid, "little"))
-    path = bump.from_branch(height, 0, txid, [])
+    path = from_branch(height, 0, txid, [])
     raw = bytes.fromhex(hop["rawTx"])
     return {
         "bump": path.to_bytes().hex(), "blockHash": sha256d(header)[::-1].hex(), "height": height,
@@ -104,7 +106,7 @@ def test_a_transfer_in_no_block_is_not_believed(server: Server, listed: Outpoint
     hop = invented(server, str(listed))
     check_refused(check(server, str(listed)), hop, "does not prove that it is in a block")
     # a node of one's own that has the winner's block changes nothing
-    check_refused(check(server, str(listed), own=Own(holds=True)), hop, "does not prove that it is in a block")
+    check_refused(check(server, str(listed), trusted=Own(holds=True)), hop, "does not prove that it is in a block")
 
 
 @pytest.mark.parametrize("invented", [move_to_mallory, burn])
@@ -127,7 +129,7 @@ def test_a_transfer_with_the_proof_of_another_transaction_is_not_believed(server
     check_refused(check(server, str(listed)), hop, "does not hold transaction")
 
 
-def check_refused(report: Report, hop: dict[str, Any], why: str) -> None:
+def check_refused(report: VerificationReport, hop: dict[str, Any], why: str) -> None:
     assert report.missing == ["lineage"]
     assert why in words(report, "lineage")
     assert hop["txid"] in words(report, "lineage")
@@ -197,7 +199,7 @@ def test_the_app_and_the_created_height_follow_from_the_way(kit: ChainKit, look:
     kit.mine_empty(2)
     named = kit.map_only(first, {"app": "renamed"})
     kit.mine(named)
-    local: _Local = look(kit, "bsv")
+    local: LocalSource = look(kit, "bsv")
     item = local.listing(str(first))
     assert (item["app"], item["createdHeight"]) == ("renamed", len(kit.branch()) - 4)
     server = Server(local, str(first))
@@ -217,17 +219,17 @@ def test_an_envelope_of_another_satoshi_in_the_same_output_is_no_revision(look: 
     both = kit.spend([first, kit.fund()], [(10**6, p2pkh("bob"))], witnesses=[(), stack])
     kit.mine(both)
     server = Server(look(kit, "ltc"), str(first))
-    own = Own(holds=True)
-    assert check(server, str(first), own=own, expected="ltc:regtest").missing == []
+    trusted = Own(holds=True)
+    assert check(server, str(first), trusted=trusted, expected="ltc:regtest").missing == []
     proof, item = server.proofs[str(first)], server.items[str(first)]
     (registered,) = [{name: proof[name] for name in proof["after"][0]}]
     server.proofs[str(first)] = proof | proof["current"] | {"before": [registered], "after": []}
     del server.proofs[str(first)]["current"]
-    server.items[str(first)] = item | items.shown(cards.read(card, Kind.AGENT)) | {
+    server.items[str(first)] = item | item_json.card_fields(cards.read(card, Kind.AGENT)) | {
         "txid": both.hex_id, "cardSha256": sha256(card).hexdigest(), "updatedHeight": proof["current"]["height"],
         "blockHeight": proof["current"]["height"], "cheapest": None,
     }  # fmt: skip
     server.cards[str(first)] = card
-    report = check(server, str(first), own=own, expected="ltc:regtest")
+    report = check(server, str(first), trusted=trusted, expected="ltc:regtest")
     assert set(report.missing) >= {"registration", "lineage"}
     assert "the last valid card on the way is at" in words(report, "registration")

@@ -11,11 +11,11 @@ import jsonschema
 import pytest
 
 from overlay.api.schemas import SCHEMAS
-from overlay.verifying import Report
-from overlay.verifying.claim import HOP_MEMBERS
-from parsers import beef, bump
-from parsers.tx import Outpoint, serialise
-from parsers.tx import read as read_tx
+from overlay.verify import VerificationReport
+from overlay.verify.server_claim import HOP_MEMBERS
+from parsers.bitcoin import beef, bump
+from parsers.bitcoin.tx import Outpoint, serialise
+from parsers.bitcoin.tx import read as read_tx
 from tests.chainkit import ChainKit, agent
 from tests.chainkit_scripts import body_of, p2pkh
 from tests.overlay import lying_server
@@ -48,7 +48,7 @@ def server(look: Look, kit: ChainKit, listed: Outpoint) -> Server:
     return Server(look(kit, kit.chain), str(listed))
 
 
-def check(server: Server, id_: object) -> Report:
+def check(server: Server, id_: object) -> VerificationReport:
     chain = server.proofs[str(id_)]["chain"]
     return lying_server.check(server, str(id_), expected=chain)
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from parsers import tx
-from parsers.tx import Transaction
+from parsers.bitcoin import tx
+from parsers.bitcoin.tx import Transaction
 
 MAGIC = bytes.fromhex("fabfb5da")
 

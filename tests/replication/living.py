@@ -12,12 +12,13 @@ from typing import Any
 from indexer.settings import Settings
 from indexer.store import Store, Writer, connect, unchecked
 from overlay.api.changes_api import feed
-from overlay.catalogue import Catalogue
+from overlay.app.composition import AppContext
+from overlay.app.runner import Runner
+from overlay.app.storage import open_duplicates
 from overlay.engines import EngineError
-from overlay.index import SearchIndex, open_index
-from overlay.query import Query
-from overlay.runner import Runner
-from overlay.services import House, open_duplicates
+from overlay.listings.repository import ListingRepository
+from overlay.projection.search_index import SearchIndex
+from overlay.search.query import Query
 from tests.chainkit import ChainKit, agent
 from tests.fakes import MemoryChain
 from tests.replication.servers import PATIENCE
@@ -64,7 +65,7 @@ class Reader:
         """All there is."""
         more = True
         while more:
-            found = feed(Catalogue(store), self.since, 100, self.epoch)
+            found = feed(ListingRepository(store), self.since, 100, self.epoch)
             if found["changes"] and found["changes"][0]["op"] == "reset":
                 self.resets += 1
                 self.ids, self.since, self.epoch = set(), 0, None
@@ -79,16 +80,16 @@ def settings(folder: Path, database: str, search: str, **more: Any) -> Settings:
     return Settings.load({**flags, **more})
 
 
-def house(told: Settings, *chains: MemoryChain) -> House:
+def house(told: Settings, *chains: MemoryChain) -> AppContext:
     """What follows these chains and serves, or serves only."""
     told.data.mkdir(parents=True, exist_ok=True)
     if told.database_read:
         store = Store(connect(told.database_read, replica=True), unchecked(told.database))
     else:
         store = Store(connect(told.database))
-    return House(
+    return AppContext(
         settings=told, store=store, chains=chains, writer=Writer(store.engine) if chains else None,
-        engine=open_index(told.search), duplicates=open_duplicates(told),
+        engine=SearchIndex(told.search), duplicates=open_duplicates(told),
     )  # fmt: skip
 
 
@@ -96,7 +97,7 @@ _RUNNING: list[asyncio.Task[None]] = []
 
 
 @asynccontextmanager
-async def running(told: House) -> AsyncIterator[Runner]:
+async def running(told: AppContext) -> AsyncIterator[Runner]:
     """The loops of a house; what ends them early fails the test."""
     runner = Runner(told)
     task = asyncio.create_task(runner.run())
@@ -150,5 +151,5 @@ class Parts:
             await until(lambda engine=each: shown(engine) == self._town.names)
 
 
-def _part(folder: Path, database: str, *chains: MemoryChain) -> House:
+def _part(folder: Path, database: str, *chains: MemoryChain) -> AppContext:
     return house(settings(folder, database, f"tantivy:{folder}/index"), *chains)

@@ -11,10 +11,10 @@ import pytest
 
 from indexer.store import Store, StoreError, StoreUnavailableError, connect, unchecked
 from overlay.api.changes_api import feed
-from overlay.catalogue import Catalogue
 from overlay.engines import Cursor
-from overlay.feed import Feed
-from overlay.index import SearchIndex, open_index
+from overlay.listings.repository import ListingRepository
+from overlay.projection.projector import IndexProjector
+from overlay.projection.search_index import SearchIndex
 from tests.contracts.listed import listing, put
 from tests.indexing import Indexing
 from tests.replication.conftest import Pair
@@ -33,7 +33,7 @@ def reading(pair: Pair) -> Iterator[Store]:
 
 @contextmanager
 def opened(url: str) -> Iterator[SearchIndex]:
-    engine = open_index(url)
+    engine = SearchIndex(url)
     yield engine
     engine.close()
 
@@ -56,7 +56,7 @@ async def test_a_replica_that_lags_tells_nobody_to_begin_anew(pair: Pair, tmp_pa
         caught_up(primary, standby)
         with reading(pair) as replica, opened(f"tantivy:{tmp_path}/own") as own:
             assert (replica.lag().seconds, replica.lag().changes) == (0, 0)
-            Feed(replica, own).run()
+            IndexProjector(replica, own).run()
             assert shown(own) == town.names
             hold(standby)
             before = town.names
@@ -65,20 +65,20 @@ async def test_a_replica_that_lags_tells_nobody_to_begin_anew(pair: Pair, tmp_pa
             # who has read all of the primary comes to a process that reads from the replica
             reader = Reader()
             reader.read(indexing.store)
-            assert (reader.since, replica.newest_seq()) == (5, 2)
+            assert (reader.since, replica.outbox.newest_seq()) == (5, 2)
             reader.read(replica)
             assert (reader.since, reader.resets) == (5, 0)
-            assert [row["seq"] for row in feed(Catalogue(replica), 0, 9, reader.epoch)["changes"]] == [1, 2]
+            assert [row["seq"] for row in feed(ListingRepository(replica), 0, 9, reader.epoch)["changes"]] == [1, 2]
             assert replica.lag().changes == 3
             # an index that knows more than the replica waits for it, and one that does not goes no further
             with opened(f"tantivy:{tmp_path}/ahead") as ahead:
-                Feed(indexing.store, ahead).run()
-                assert Feed(replica, ahead).step() == Feed(replica, ahead).behind() == 0
+                IndexProjector(indexing.store, ahead).run()
+                assert IndexProjector(replica, ahead).step() == IndexProjector(replica, ahead).pending_changes() == 0
                 assert shown(ahead) == town.names
-            assert Feed(replica, own).step() == 0
+            assert IndexProjector(replica, own).step() == 0
             assert shown(own) == before
             resume(primary, standby)
-            Feed(replica, own).run()
+            IndexProjector(replica, own).run()
             assert shown(own) == town.names
             assert replica.lag().changes == 0
 
@@ -91,19 +91,21 @@ async def test_what_a_lone_replica_cannot_know_it_does_not_say(pair: Pair, tmp_p
         caught_up(primary, standby)
     with reading(pair) as replica:
         primary.stop(signal.SIGINT)
-        epoch = replica.epoch
-        assert len(feed(Catalogue(replica), 0, 9, epoch)["changes"]) == 2
+        epoch = replica.outbox.epoch
+        assert len(feed(ListingRepository(replica), 0, 9, epoch)["changes"]) == 2
         for since, of in ((3, epoch), (1, "another")):
             with pytest.raises(StoreUnavailableError):
-                feed(Catalogue(replica), since, 9, of)
+                feed(ListingRepository(replica), since, 9, of)
         assert replica.lag().changes is None
         with opened(f"tantivy:{tmp_path}/index") as engine:
             put(engine, listing("1", "alpha"))
-            assert Feed(replica, engine).step() == 0, "the index may be of an epoch that the replica will hear of"
+            assert IndexProjector(replica, engine).step() == 0, (
+                "the index may be of an epoch that the replica will hear of"
+            )
             engine.replace([], [], Cursor(epoch, 9))
-            assert Feed(replica, engine).step() == 0
+            assert IndexProjector(replica, engine).step() == 0
             standby.promote()
-            assert Feed(replica, engine).run() == 2, "what was promoted knows all there is"
+            assert IndexProjector(replica, engine).run() == 2, "what was promoted knows all there is"
             assert shown(engine) == town.names
         with pytest.raises(StoreUnavailableError, match="cannot use the database"):
             connect(primary.url("registry"))

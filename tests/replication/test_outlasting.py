@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.statehash import state_hash
+from indexer.state_hash import state_hash
 from indexer.store import Store, connect
 from tests.indexing import Indexing
 from tests.replication.conftest import Pair
@@ -68,9 +68,9 @@ async def test_a_synchronous_failover_loses_nothing(pair: Pair, tmp_path: Path) 
         await parts.until_listed()
         await asyncio.to_thread(reader.read, parts.store)
         town.mine(30)
-        await until(lambda: (runner.standing.progress["live"].height or 0) > 5)
+        await until(lambda: (runner.status.progress["live"].height or 0) > 5)
         await asyncio.to_thread(primary.stop)
-        acknowledged = runner.standing.progress["live"].height or 0
+        acknowledged = runner.status.progress["live"].height or 0
         # nobody writes yet: what the standby holds is what was acknowledged, and no less
         held = standby.ask("SELECT max(height) FROM blocks", "registry")
         assert held >= acknowledged

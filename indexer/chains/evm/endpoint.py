@@ -1,4 +1,4 @@
-"""Questions to an endpoint of an EVM chain, and answers that are looked at before anybody believes them."""
+"""Requests to an endpoint of an EVM chain, whose responses are validated."""
 
 from __future__ import annotations
 
@@ -7,40 +7,41 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from indexer.chains import SourceError, SourceUnavailableError
-from indexer.chains.evm import answers
-from indexer.chains.evm.answers import AnswerError, Header, Log
-from indexer.chains.jsonrpc import NO_SUCH_METHOD, SMALL_BYTES, JsonRpc, RefusedError
+from indexer.chains.evm import responses
+from indexer.chains.evm.responses import AnswerError, EvmHeader, Log
+from indexer.chains.http_client import SMALL_BYTES
+from indexer.chains.jsonrpc import METHOD_NOT_FOUND, JsonRpc, RpcError
+from indexer.errors import SourceError, SourceUnavailableError
 
 log = logging.getLogger(__name__)
 
 RANGE_BYTES, BLOCK_BYTES = 16 << 20, 128 << 20
-"""What the logs of several blocks may take, or fewer are asked for; and those of one block, which has no parts: a byte
-of a log takes 8 gas and two letters, so a block of 500 million gas fits."""
+"""Limits of a response with the logs of several blocks, beyond which fewer are requested, and of one block: a byte of a
+log costs 8 gas and takes two characters, so a block of 500 million gas fits."""
 
-MANY = 500
-"""Logs from which on a thread takes them to pieces, so that nobody else waits."""
+THREAD_LOGS = 500
+"""Logs from which on they are parsed in a thread."""
 
 _T = TypeVar("_T")
 
 
 class Endpoint:
-    """Asks for the logs of one contract. `caught` counts answers that no node gives."""
+    """One endpoint, for the logs of one contract. `violations` counts invalid responses."""
 
     def __init__(self, rpc: JsonRpc, address: bytes, topics: Sequence[bytes]) -> None:
-        self.rpc, self.name, self.shown = rpc, rpc.name, rpc.shown
+        self.rpc, self.name, self.shown = rpc, rpc.name, rpc.label
         self.address, self.topics = address, tuple(topics)
-        self.caught = 0
+        self.violations = 0
 
     async def number(self) -> int:
-        """The network's number (EIP-155)."""
-        told = await self.rpc.call("eth_chainId", limit=SMALL_BYTES)
-        return self._looked_at("eth_chainId", lambda: answers.number(told, 1 << 64))
+        """The chain id (EIP-155)."""
+        answer = await self.rpc.call("eth_chainId", limit=SMALL_BYTES)
+        return self._validated("eth_chainId", lambda: responses.number(answer, 1 << 64))
 
     async def check_contract(self) -> None:
-        """Raise SourceError where the contract has no code, SourceUnavailableError while the node is still syncing."""
-        told = await self.rpc.call("eth_getCode", f"0x{self.address.hex()}", "latest", limit=SMALL_BYTES)
-        if self._looked_at("eth_getCode", lambda: answers.data(told)):
+        """Raise SourceError if the contract has no code, SourceUnavailableError while the node is still syncing."""
+        answer = await self.rpc.call("eth_getCode", f"0x{self.address.hex()}", "latest", limit=SMALL_BYTES)
+        if self._validated("eth_getCode", lambda: responses.data(answer)):
             return
         if await self.rpc.call("eth_syncing", limit=SMALL_BYTES):
             raise SourceUnavailableError(f"{self.name}: the node at {self.shown} is still syncing, and has no contract")
@@ -49,71 +50,103 @@ class Endpoint:
             "?contract=, or the endpoint's URL"
         )
 
-    async def made(self, tip: int) -> int | None:
-        """The block in which the contract got its code, of those up to `tip`, where it has some: found by halving. None
-        where the node does not tell the past: only archive nodes keep it, and others refuse or fail."""
+    async def deployment_block(self, tip: int) -> int | None:
+        """The block in which the contract was deployed, by binary search up to `tip`; None where the node has no
+        archive of old states."""
         without, with_code = -1, tip
         while with_code - without > 1:
             middle = (without + with_code) // 2
             try:
-                told = await self.rpc.call("eth_getCode", f"0x{self.address.hex()}", hex(middle), limit=SMALL_BYTES)
-                has_code = bool(answers.data(told))
-            except (RefusedError, SourceUnavailableError, AnswerError) as error:
+                answer = await self.rpc.call("eth_getCode", f"0x{self.address.hex()}", hex(middle), limit=SMALL_BYTES)
+                has_code = bool(responses.data(answer))
+            except (RpcError, SourceUnavailableError, AnswerError) as error:
                 log.debug("%s: no code of block %d: %s", self.name, middle, error)
                 return None
             without, with_code = (without, middle) if has_code else (middle, with_code)
         return with_code
 
-    async def header(self, block: int | str) -> Header | None:
-        """The block at a height, or of a tag (`latest`, `finalized`); None where there is none. Raises RefusedError."""
+    async def header(self, block: int | str) -> EvmHeader | None:
+        """The block at a height or of a tag (`latest`, `finalized`); None where there is none. Raises RpcError."""
         which = hex(block) if isinstance(block, int) else block
-        told = await self.rpc.call("eth_getBlockByNumber", which, False, limit=SMALL_BYTES)
-        if told is None:
+        answer = await self.rpc.call("eth_getBlockByNumber", which, False, limit=SMALL_BYTES)
+        if answer is None:
             return None
-        found = self._looked_at("eth_getBlockByNumber", lambda: answers.header(told))
-        if isinstance(block, int) and found.number != block:
-            raise self._lie("eth_getBlockByNumber", f"block {found.number:,} for block {block:,}")
-        return found
+        header = self._validated("eth_getBlockByNumber", lambda: responses.header(answer))
+        if isinstance(block, int) and header.number != block:
+            raise self._invalid("eth_getBlockByNumber", f"block {header.number:,} for block {block:,}")
+        return header
 
     async def logs(self, first: int, last: int) -> list[Log]:
         """The contract's logs in blocks `first` to `last`, in order.
 
-        Raises RefusedError, TooLargeError or SlowError, for which fewer blocks may be the cure, and SourceError.
+        Raises RpcError, TooLargeError or SlowError, after which fewer blocks may succeed, and SourceError.
         """
         return await self._logs({"fromBlock": hex(first), "toBlock": hex(last)}, first, last)
 
-    async def logs_of(self, block: Header) -> list[Log]:
-        """The contract's logs in one block of the chain or of a branch. Raises RefusedError where it is not known."""
-        found = await self._logs({"blockHash": f"0x{block.hash[::-1].hex()}"}, block.number, block.number)
-        if any(log.block_hash != block.hash for log in found):
-            raise self._lie("eth_getLogs", "logs of another block than was asked for")
-        return found
+    async def logs_of(self, block: EvmHeader) -> list[Log]:
+        """The contract's logs in one block of any branch. Raises RpcError where the node does not have it."""
+        logs = await self._logs({"blockHash": f"0x{block.hash[::-1].hex()}"}, block.number, block.number)
+        if any(log.block_hash != block.hash for log in logs):
+            raise self._invalid("eth_getLogs", "logs of another block than was asked for")
+        return logs
 
     async def _logs(self, where: dict[str, str], first: int, last: int) -> list[Log]:
-        asked = {"address": f"0x{self.address.hex()}", "topics": [[f"0x{topic.hex()}" for topic in self.topics]]}
+        filters = {"address": f"0x{self.address.hex()}", "topics": [[f"0x{topic.hex()}" for topic in self.topics]]}
         try:
             limit = BLOCK_BYTES if first == last else RANGE_BYTES
-            rows = await self.rpc.call("eth_getLogs", {**where, **asked}, limit=limit)
-        except RefusedError as error:
-            if error.code == NO_SUCH_METHOD:
+            rows = await self.rpc.call("eth_getLogs", {**where, **filters}, limit=limit)
+        except RpcError as error:
+            if error.code == METHOD_NOT_FOUND:
                 raise SourceError(
                     f"{self.name}: {self.shown} does not offer eth_getLogs; use an endpoint that does"
                 ) from error
             raise
 
         def read() -> list[Log]:
-            return answers.logs(rows, self.address, self.topics, first, last)
+            return responses.logs(rows, self.address, self.topics, first, last)
 
-        if isinstance(rows, list) and len(rows) >= MANY:
-            return await asyncio.to_thread(self._looked_at, "eth_getLogs", read)
-        return self._looked_at("eth_getLogs", read)
+        if isinstance(rows, list) and len(rows) >= THREAD_LOGS:
+            return await asyncio.to_thread(self._validated, "eth_getLogs", read)
+        return self._validated("eth_getLogs", read)
 
-    def _looked_at(self, method: str, read: Callable[[], _T]) -> _T:
+    def _validated(self, method: str, read: Callable[[], _T]) -> _T:
         try:
             return read()
         except AnswerError as error:
-            raise self._lie(method, str(error)) from None
+            raise self._invalid(method, str(error)) from None
 
-    def _lie(self, method: str, what: str) -> SourceUnavailableError:
-        self.caught += 1
-        return SourceUnavailableError(f"{self.name}: {self.shown} answers {method} as no node does: {what}")
+    def _invalid(self, method: str, what: str) -> SourceUnavailableError:
+        self.violations += 1
+        return SourceUnavailableError(f"{self.name}: {self.shown} sends an invalid answer to {method}: {what}")
+
+
+FIRST_WIDTH, MAX_WIDTH = 1_000, 50_000
+"""Blocks per request at first, and at most."""
+
+STEADY = 8
+"""Successful requests in a row after which a width that once failed is tried again."""
+
+PLENTY = 5_000
+"""Logs in one response from which on the next range is not widened: some endpoints allow 10,000."""
+
+
+class RangeWidth:
+    """The width of a range in blocks: halved after a failure, doubled after successes."""
+
+    def __init__(self) -> None:
+        self.width = FIRST_WIDTH
+        self._ceiling, self._successes = MAX_WIDTH, 0
+
+    def record_success(self, blocks: int, logs: int) -> None:
+        """A request for `blocks` blocks returned `logs` logs."""
+        self._successes += 1
+        if self._successes >= STEADY and self._ceiling < MAX_WIDTH:
+            self._ceiling, self._successes = min(self._ceiling * 2, MAX_WIDTH), 0
+        if blocks >= self.width and logs < PLENTY:
+            self.width = min(self.width * 2, self._ceiling)
+
+    def record_failure(self, blocks: int) -> bool:
+        """A request for `blocks` blocks failed; whether fewer can be requested."""
+        self._successes = 0
+        self.width = self._ceiling = max(1, blocks // 2)
+        return blocks > 1

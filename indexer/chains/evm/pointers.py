@@ -5,34 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
-from indexer.chains import Sayings
-from indexer.chains.evm.answers import Log
-from indexer.facts import BlockRef, Event, EventKind, PointerAnchor, State, Status
-from parsers import cards, pointer
+from indexer.chains import BlockEvents, DeferredEvents, NewestEvents
+from indexer.chains.evm.responses import Log
+from indexer.model import BlockRef, Event, EventKind, PointerAnchor, RegistrationState, Status
+from parsers import cards
+from parsers.bitcoin.tx import Outpoint
 from parsers.cards import Kind
-from parsers.pointer import TOPIC, Pointer
+from parsers.cards.strict_json import MAX_BYTES
+from parsers.pointers import pointer
+from parsers.pointers.pointer import TOPIC, Pointer
 from parsers.reasons import Reason
-from parsers.strict_json import MAX_BYTES
-from parsers.tx import Outpoint
 
 REASONS = 16
 """Reasons kept for one event."""
 
 
 class Pointers:
-    """Reads the logs of a contract that emits `A2BPointer`."""
+    """A `LogReader` of a contract that emits `A2BPointer`."""
 
     topics = (TOPIC,)
 
     def first(self, caip2: str, contract: bytes) -> int:  # noqa: ARG002
-        """0: anybody may have made the contract at any time."""
+        """0: unknown, as anybody may have deployed the contract at any time."""
         return 0
 
-    async def read(self, caip2: str, ref: BlockRef, logs: Sequence[Log]) -> Sayings:
-        """What the logs of one block say, in their order."""
+    def read(self, caip2: str, ref: BlockRef, logs: Sequence[Log]) -> BlockEvents:
+        """The events of one block's logs, in order."""
         bodies: dict[bytes, bytes] = {}
         events = tuple(_event(caip2, ref.height, position, log, bodies) for position, log in enumerate(logs))
-        return Sayings(events, bodies, sum(len(log.data) for log in logs))
+        return BlockEvents(events, bodies, sum(len(log.data) for log in logs))
+
+    def resolve(self, caip2: str, deferred: DeferredEvents, newest: NewestEvents) -> BlockEvents:  # noqa: ARG002
+        """Nothing is deferred: a pointer's meaning does not depend on earlier ones."""
+        raise AssertionError("pointers are never deferred")
 
 
 def place_id(caip2: str, log: Log) -> str:
@@ -42,48 +47,48 @@ def place_id(caip2: str, log: Log) -> str:
 
 def _event(caip2: str, height: int, position: int, log: Log, bodies: dict[bytes, bytes]) -> Event:
     if len(log.topics) != 1:
-        wrong = Reason("pointer-encoding", f"{len(log.topics)} topics: neither uri nor hash may be indexed")
-        return _said(EventKind.REJECTED, position, log, reasons=(wrong,))
-    found = pointer.read_evm_log(log.data)
-    if found.body is not None:
-        return _card(caip2, height, position, log, found, found.body, bodies)
-    if not found.uri:  # it cannot be decoded, or is a data: URI that carries nothing
-        return _said(EventKind.REJECTED, position, log, reasons=found.reasons)
-    anchor = PointerAnchor(id=found.id, domain=found.domain, digest=found.digest, uri=found.uri, form=found.form)
-    return _said(EventKind.POINTED, position, log, reasons=found.reasons, pointer=anchor)
+        fault = Reason("pointer-encoding", f"{len(log.topics)} topics: neither uri nor hash may be indexed")
+        return _log_event(EventKind.REJECTED, position, log, reasons=(fault,))
+    parsed = pointer.read_evm_log(log.data)
+    if parsed.body is not None:
+        return _card(caip2, height, position, log, parsed, parsed.body, bodies)
+    if not parsed.uri:  # it cannot be decoded, or is a data: URI that carries nothing
+        return _log_event(EventKind.REJECTED, position, log, reasons=parsed.reasons)
+    anchor = PointerAnchor(id=parsed.id, domain=parsed.domain, digest=parsed.digest, uri=parsed.uri, form=parsed.form)
+    return _log_event(EventKind.POINTED, position, log, reasons=parsed.reasons, pointer=anchor)
 
 
 def _card(
-    caip2: str, height: int, position: int, log: Log, found: Pointer, body: bytes, bodies: dict[bytes, bytes]
+    caip2: str, height: int, position: int, log: Log, parsed: Pointer, body: bytes, bodies: dict[bytes, bytes]
 ) -> Event:
-    """A card carried in full: a registration by the name of its place, or why it is none."""
+    """The event of a card in full: a registration with the id of its log, or a rejection."""
     digest = sha256(body).digest()
     if len(body) <= MAX_BYTES:
         bodies[digest] = body
-    reasons = (*found.reasons, *cards.faults(body))[:REASONS]
+    reasons = (*parsed.reasons, *cards.faults(body))[:REASONS]
     if reasons:
-        return _said(EventKind.REJECTED, position, log, reasons=reasons, card=digest)
-    seat = Outpoint(log.txid, log.log_index)
-    state = State(
+        return _log_event(EventKind.REJECTED, position, log, reasons=reasons, card=digest)
+    place = Outpoint(log.txid, log.log_index)
+    state = RegistrationState(
         id=place_id(caip2, log),
         kind=Kind.AGENT if cards.faults(body, Kind.TOOL) else Kind.TOOL,
         status=Status.LIVE,
-        outpoint=seat,
+        outpoint=place,
         offset=0,
         satoshis=0,
         owner=None,
         map={},
         card=digest,
-        winner=seat,
+        winner=place,
         updated_height=height,
         created_height=height,
     )
-    return _said(EventKind.INSCRIBED, position, log, card=digest, state=state)
+    return _log_event(EventKind.INSCRIBED, position, log, card=digest, state=state)
 
 
-def _said(
+def _log_event(
     kind: EventKind, position: int, log: Log, *, reasons: tuple[Reason, ...] = (), card: bytes | None = None,
-    state: State | None = None, pointer: PointerAnchor | None = None,
+    state: RegistrationState | None = None, pointer: PointerAnchor | None = None,
 ) -> Event:  # fmt: skip
     return Event(
         kind=kind,

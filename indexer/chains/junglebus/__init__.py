@@ -1,7 +1,7 @@
-"""`junglebus:` a subscription to a JungleBus server, for people without a node: matching transactions, each proved.
+"""`junglebus:` a subscription to a JungleBus server, for users without a node: matching transactions, each proved.
 
-`junglebus:SUBSCRIPTION_ID?url=https://…&from=HEIGHT&finality=N&network=mainnet`. The access token is the
-setting `A2B_JUNGLEBUS_TOKEN`, which settings add to the URL as `token`, where it is masked when shown.
+`junglebus:SUBSCRIPTION_ID?url=https://…&from=HEIGHT&finality=N&network=mainnet`. The access token is the setting
+`A2B_JUNGLEBUS_TOKEN`, which settings add to the URL as `token`; it is masked wherever the URL is shown.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-from indexer.chains import FoundRows, HeaderRows, SourceError
+from indexer.chains import ChainStore
 from indexer.chains.junglebus.chain import JungleBusChain
 from indexer.chains.options import read
-from indexer.networks import network
+from indexer.errors import SourceError
+from indexer.headers.networks import network
 from indexer.settings import masked
 
 SERVER = "https://junglebus.gorillapool.io/v1"
@@ -21,8 +22,8 @@ _OPTIONS = ("chain", "network", "from", "finality", "url", "token")
 _SUBSCRIPTION = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
-def create(name: str, url: str, rows: HeaderRows | None = None) -> JungleBusChain:
-    """The chain that a `junglebus:` URL describes, not connected yet. Raises SourceError saying what is wrong."""
+def create(name: str, url: str, store: ChainStore | None = None) -> JungleBusChain:
+    """The chain of a `junglebus:` URL, not connected yet. Raises SourceError for a wrong URL."""
     subscription, _, query = url.removeprefix("junglebus:").partition("?")
     if not _SUBSCRIPTION.fullmatch(subscription):
         raise SourceError(
@@ -31,19 +32,16 @@ def create(name: str, url: str, rows: HeaderRows | None = None) -> JungleBusChai
         )
     options = read(name, query, "junglebus", _OPTIONS)
     if options.get("chain", "bsv") != "bsv":
-        raise SourceError(f"{name}: chain={options['chain']!r} is not told by JungleBus, only bsv is")
-    known = network("bsv", options.get("network", "mainnet"))
-    given = options.get("finality")
-    found = rows if isinstance(rows, FoundRows) else None
-    chain = JungleBusChain(name, subscription, _server(name, options), known, rows, found)
-    chain.token = _token(name, options)
-    chain.first = int(options.get("from", known.first))
-    chain.finality = known.finality if given is None else int(given)
+        raise SourceError(f"{name}: chain={options['chain']!r} is not served by JungleBus, only bsv is")
+    bsv = network("bsv", options.get("network", "mainnet"))
+    chain = JungleBusChain(name, subscription, _server(name, options), bsv, store, _token(name, options))
+    chain.first = int(options.get("from", bsv.first))
+    chain.finality = int(options["finality"]) if "finality" in options else bsv.finality
     return chain
 
 
 def _server(name: str, options: dict[str, str]) -> str:
-    """The base of the server's routes, without a slash at its end."""
+    """The base URL of the server's routes, without a slash at its end."""
     server = options.get("url", SERVER).rstrip("/")
     try:
         parts = urlsplit(server)
@@ -58,8 +56,8 @@ def _server(name: str, options: dict[str, str]) -> str:
 
 
 def _token(name: str, options: dict[str, str]) -> str:
-    """What is sent as a header, which takes printable ASCII only."""
+    """The token, which is sent as a header: printable ASCII only."""
     token = options.get("token", "")
     if not (token.isascii() and token.isprintable()):
-        raise SourceError(f"{name}: the token holds letters that no token has; copy it anew into A2B_JUNGLEBUS_TOKEN")
+        raise SourceError(f"{name}: the token holds characters that no token has; copy it again to A2B_JUNGLEBUS_TOKEN")
     return token

@@ -1,4 +1,4 @@
-"""A subscription as a chain: our own headers, and of each block what matches and what was found to move it."""
+"""A subscription as a chain: our own headers, and partial blocks of matching and extra transactions."""
 
 from __future__ import annotations
 
@@ -8,70 +8,72 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing, suppress
 
-from indexer.chains import Excerpt, Follow, FoundRows, HeaderRows, SourceError, SourceUnavailableError, ancestors
+from indexer.chains import AncestorVisitor, Chain, ChainStore, PartialBlock
+from indexer.chains.concurrency import fetch_ancestors, gather
 from indexer.chains.junglebus.client import Client
-from indexer.chains.junglebus.doubts import Doubts
-from indexer.chains.junglebus.found import Found
-from indexer.chains.junglebus.headersync import HeaderSync
-from indexer.chains.junglebus.lies import LieError, Lies
-from indexer.chains.junglebus.pages import Pages
-from indexer.chains.junglebus.proving import Proven, Prover
+from indexer.chains.junglebus.header_sync import HeaderSync
+from indexer.chains.junglebus.proving import ExtraTransactions, Proven, Prover
+from indexer.chains.junglebus.retry_queue import RetryQueue
+from indexer.chains.junglebus.subscription import Subscription
 from indexer.chains.junglebus.tracing import Tracer
-from indexer.chains.together import together
-from indexer.facts import BlockRef
-from indexer.headers import HeaderChain
-from indexer.networks import Network
-from indexer.progress import PARTIAL
-from parsers import tx
-from parsers.tx import Outpoint
+from indexer.chains.junglebus.violations import ViolationError, Violations
+from indexer.errors import SourceError, SourceUnavailableError
+from indexer.headers.header_chain import HeaderChain
+from indexer.headers.networks import Network
+from indexer.model import PARTIAL, BlockRef
+from parsers.bitcoin import tx
+from parsers.bitcoin.tx import Outpoint
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 10.0
-"""Between looks at the server's tip, and at the newest blocks again."""
+"""Seconds between two requests of the server's tip, and of the newest blocks again."""
 
 OVERLAP = 6
-"""Newest blocks that are asked for again: a server may know a block before it knows what matches in it."""
+"""Newest blocks that are requested again: a server may have a block before it has matched its transactions."""
 
-TRIES = 16
-"""Transactions in doubt that are asked for at one look."""
+RETRIES = 16
+"""Unproved transactions that are tried again in one recheck."""
 
-MOST_PARENTS = 256
-"""Transactions fetched at once for the values of their outputs; the others are asked for the next time."""
+MAX_PARENTS = 256
+"""Transactions fetched at once for the values of their outputs; the others are fetched the next time."""
 
 
-class JungleBusChain:
-    """A chain read through a subscription: excerpts of its blocks, proved; nobody knows whether anything is missing.
+class JungleBusChain(Chain):
+    """A chain read through a subscription: partial blocks of proven transactions, of which some may be missing.
 
-    A transaction counts when its bytes hash to its txid and its merkle path leads to a header of ours. One that is told
-    and cannot be proved is left out and asked for again; proved later, its block is read again with it.
+    A transaction counts when its bytes hash to its txid and its merkle path leads to a header of ours. One without a
+    valid proof is left out and retried; when it is proved later, its block is read again with it.
     """
 
     complete = False
-    first: int
-    finality: int | None
-    token = ""
+    filtered = True
 
     def __init__(
-        self, name: str, subscription: str, server: str, known: Network, headers: HeaderRows | None,
-        found: FoundRows | None,
-    ) -> None:  # fmt: skip
-        self.name, self.network, self.caip2, self.rules = name, known.kind, known.caip2, known.rules
-        self.lies = Lies(name)
-        self._client = Client(name, server, self.lies)
-        self._headers = HeaderChain(name, known, headers)
-        self._prover = Prover(self._client, self._headers, self.lies)
-        self._pages = Pages(self._client, name, subscription, self.lies)
-        self._found = Found(name, self._prover, found)
-        self.doubts = Doubts(name)
-        self._tracer = Tracer(self._prover, self._found, self.doubts)
-        self._sync: HeaderSync | None = None
-        self._told: dict[int, frozenset[bytes]] = {}
-        self._unread: dict[bytes, int] = {}
-        self._raised: set[tuple[bytes, int]] = set()
-        self._asked_tip = self._looked = -POLL_SECONDS
-        self._refused: set[bytes] = set()
+        self,
+        name: str,
+        subscription: str,
+        server: str,
+        network: Network,
+        store: ChainStore | None,
+        token: str = "",
+    ) -> None:
+        self.name, self.network, self.caip2, self.rules = name, network.kind, network.caip2, network.rules
+        self.violations = Violations(name)
+        self.retries = RetryQueue(name)
         self.poll_seconds = POLL_SECONDS
+        self._client = Client(name, server, self.violations, token)
+        self._headers = HeaderChain(name, network, store)
+        self._prover = Prover(self._client, self._headers, self.violations)
+        self._subscription = Subscription(self._client, name, subscription, self.violations)
+        self._extra = ExtraTransactions(name, self._prover, store)
+        self._tracer = Tracer(self._prover, self._extra, self.retries)
+        self._sync: HeaderSync | None = None
+        self._delivered: dict[int, frozenset[bytes]] = {}
+        self._unread: dict[bytes, int] = {}
+        self._reread: set[tuple[bytes, int]] = set()
+        self._tip_time = self._recheck_time = -POLL_SECONDS
+        self._refused: set[bytes] = set()
 
     @property
     def checked(self) -> str:
@@ -79,37 +81,36 @@ class JungleBusChain:
         return f"{self._headers.checked}; of each transaction, its merkle path"
 
     @property
-    def note(self) -> str:
-        """What is to be known about such a source, for status."""
-        doubts = f"; {len(self.doubts):,} transactions wait for a proof" if len(self.doubts) else ""
-        return PARTIAL + doubts
+    def warning(self) -> str:
+        """What such a source cannot know, and how many transactions are unproved."""
+        unproved = f"; {len(self.retries):,} transactions wait for a proof" if len(self.retries) else ""
+        return PARTIAL + unproved
 
     @property
-    def caught(self) -> int:
-        """How many of the server's answers were refused as untrue; `lies` counts them by kind."""
-        return self.lies.total
+    def violation_count(self) -> int:
+        """How many of the server's responses were refused; `violations` counts them by kind."""
+        return self.violations.total
 
-    # -- the chain of headers
+    # -- headers
 
     async def open(self) -> None:
-        """Take up the headers kept, bring them to the server's tip, and check what was found before."""
-        self._client.open(self.token)
-        self._sync = HeaderSync(self._client, self._headers, self.lies, self.first)
+        """Load the stored headers, update them to the server's tip, and verify the stored transactions again."""
+        self._sync = HeaderSync(self._client, self._headers, self.violations, self.first)
         if self._headers.tip() is None:
             await asyncio.to_thread(self._headers.load)
         await self._refresh()
-        for txid in await asyncio.to_thread(self._found.load):
-            self.doubts.add(txid)
+        for txid in await asyncio.to_thread(self._extra.load):
+            self.retries.add(txid)
 
     async def _refresh(self) -> None:
         if self._sync is None:
             raise SourceError(f"{self.name}: not open")
         await self._sync.refresh()
-        self._asked_tip = time.monotonic()
+        self._tip_time = time.monotonic()
 
     async def tip(self) -> BlockRef | None:
-        """The newest block of our best chain, after a look at the server's headers."""
-        if time.monotonic() - self._asked_tip >= self.poll_seconds:
+        """The newest block of our best chain; the server's headers are fetched every `poll_seconds`."""
+        if time.monotonic() - self._tip_time >= self.poll_seconds:
             await self._refresh()
         return self._headers.tip()
 
@@ -117,127 +118,120 @@ class JungleBusChain:
         """The best chain's block at `height`."""
         return self._headers.ref(height)
 
-    # -- what the subscription tells of blocks
+    # -- blocks
 
-    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, Excerpt]]:
-        """Excerpts of the best chain's blocks. Where the server fails on the way, it ends early with what is sure."""
-        at = first
-        told: dict[int, dict[bytes, Proven]] = {}
+    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, PartialBlock]]:
+        """Partial blocks of the best chain; ends early, after the last complete block, when the server fails."""
+        height = first
+        proven_by_height: dict[int, dict[bytes, Proven]] = {}
         try:
-            async with aclosing(self._pages.between(first, last)) as pages:
+            async with aclosing(self._subscription.pages(first, last)) as pages:
                 async for page in pages:
                     for proven in await self._tracer.admit(page.matches):
-                        told.setdefault(proven.height, {})[proven.txid] = proven
-                    while at <= page.complete and (ref := self._headers.ref(at)) is not None:
-                        yield ref, self._excerpt(ref, told.pop(at, {}))
-                        at += 1
+                        proven_by_height.setdefault(proven.height, {})[proven.txid] = proven
+                    while height <= page.complete and (ref := self._headers.ref(height)) is not None:
+                        yield ref, self._partial_block(ref, proven_by_height.pop(height, {}))
+                        height += 1
         except SourceUnavailableError as error:
-            if at == first:
+            if height == first:
                 raise
-            log.warning("%s: stopped before block %d: %s", self.name, at, error)
+            log.warning("%s: stopped before block %d: %s", self.name, height, error)
 
-    def _excerpt(self, ref: BlockRef, told: dict[bytes, Proven]) -> Excerpt:
-        """What is told and what was found of a block, as far as it is still part of the best chain."""
-        found, fallen = self._found.at(ref.height)
-        here = told | {proven.txid: proven for proven in found}
-        for txid in [*fallen, *(txid for txid, proven in here.items() if not self._prover.stands(proven))]:
+    def _partial_block(self, ref: BlockRef, matching: dict[bytes, Proven]) -> PartialBlock:
+        """The matching and extra transactions of a block that are still part of the best chain."""
+        extra, removed = self._extra.of_block(ref.height)
+        here = matching | {proven.txid: proven for proven in extra}
+        for txid in [*removed, *(txid for txid, proven in here.items() if not self._prover.is_current(proven))]:
             here.pop(txid, None)
-            self.doubts.add(txid)
-        self._told[ref.height] = frozenset(here)
-        self._told.pop(ref.height - 2 * OVERLAP, None)
+            self.retries.add(txid)
+        self._delivered[ref.height] = frozenset(here)
+        self._delivered.pop(ref.height - 2 * OVERLAP, None)
         if ref.hash in self._refused or not here:
-            return Excerpt()
-        return Excerpt(tuple(sorted(proven.told for proven in here.values())))
+            return PartialBlock()
+        return PartialBlock(tuple(sorted(proven.transaction for proven in here.values())))
 
-    # -- what it tells late, and what it does not deliver
+    # -- transactions delivered late, or not at all
 
-    async def look(self, at: BlockRef) -> int | None:
-        """Ask for the newest blocks again and for what is in doubt; the lowest height to be read again."""
-        if time.monotonic() - self._looked >= self.poll_seconds:
-            self._looked = time.monotonic()
-            await self._look_again(at.height)
-        for txid in self.doubts.due(TRIES):
+    async def recheck(self, newest: BlockRef) -> int | None:
+        """Request the newest blocks again, and retry unproved transactions; the lowest height to read again."""
+        if time.monotonic() - self._recheck_time >= self.poll_seconds:
+            self._recheck_time = time.monotonic()
+            await self._recheck_newest(newest.height)
+        for txid in self.retries.due(RETRIES):
             proven = await self._tracer.prove(txid)
             if proven is not None:
-                await self._found.add(proven)
+                await self._extra.add(proven)
                 self._unread[txid] = proven.height
-        return self._lowest_unread(at.height)
+        return self._lowest_unread(newest.height)
 
     def _lowest_unread(self, stored: int) -> int | None:
-        """The lowest block stored that was read without a transaction of it; each makes a block be read again once."""
+        """The lowest stored block that was read without one of its transactions; each causes one reread."""
         unread, self._unread = self._unread, {}
         late = {
             (txid, height)
             for txid, height in unread.items()
-            if height <= stored and txid not in self._told.get(height, ())
-        } - self._raised
-        self._raised |= late
+            if height <= stored and txid not in self._delivered.get(height, ())
+        } - self._reread
+        self._reread |= late
         return min((height for _, height in late), default=None)
 
-    async def _look_again(self, height: int) -> None:
-        """The newest blocks once more: something may match in them that was not told before."""
-        async for page in self._pages.between(max(self.first, height - OVERLAP + 1), height):
-            fresh = [match for match in page.matches if match.txid not in self._told.get(match.height, ())]
+    async def _recheck_newest(self, height: int) -> None:
+        """Request the newest blocks again: there may be matches that were not delivered before."""
+        async for page in self._subscription.pages(max(self.first, height - OVERLAP + 1), height):
+            fresh = [match for match in page.matches if match.txid not in self._delivered.get(match.height, ())]
             self._unread |= {proven.txid: proven.height for proven in await self._tracer.admit(fresh)}
 
-    async def spent(self, outpoint: Outpoint) -> bool | None:
-        """Ask whether an output is spent; what spends it is told with its block from then on."""
-        answer = await self._tracer.spender(outpoint)
-        if isinstance(answer, Proven):
-            self._unread[answer.txid] = answer.height
+    async def is_spent(self, outpoint: Outpoint) -> bool | None:
+        """Whether an output is spent; the spending transaction is part of its block from then on."""
+        spender = await self._tracer.spender(outpoint)
+        if isinstance(spender, Proven):
+            self._unread[spender.txid] = spender.height
             return True
-        return answer
+        return spender
 
-    # -- transactions by name
+    # -- transactions by txid
 
     async def values(self, outpoints: Iterable[Outpoint], _before: BlockRef) -> dict[Outpoint, int]:
-        """Satoshis of outputs, from the transactions that made them: their txids commit to them."""
+        """Satoshis of outputs, from at most MAX_PARENTS transactions: their txids commit to them."""
         wanted = list(outpoints)
-        parents = list(dict.fromkeys(outpoint.txid for outpoint in wanted))[:MOST_PARENTS]
-        made = {txid: tx.read(raw).outputs for txid, raw in (await self.transactions(parents)).items()}
+        parents = list(dict.fromkeys(outpoint.txid for outpoint in wanted))[:MAX_PARENTS]
+        outputs = {txid: tx.read(raw).outputs for txid, raw in (await self.transactions(parents)).items()}
         return {
-            outpoint: made[outpoint.txid][outpoint.vout].satoshis
+            outpoint: outputs[outpoint.txid][outpoint.vout].satoshis
             for outpoint in wanted
-            if outpoint.txid in made and outpoint.vout < len(made[outpoint.txid])
+            if outpoint.txid in outputs and outpoint.vout < len(outputs[outpoint.txid])
         }
 
-    async def ancestors(self, _before: BlockRef, follow: Follow) -> None:
-        """Ancestors by txid, which commits to their bytes; no more than for values."""
-        left = MOST_PARENTS
+    async def ancestors(self, _before: BlockRef, visit: AncestorVisitor) -> None:
+        """Ancestors by txid, which commits to their bytes; at most MAX_PARENTS."""
+        left = MAX_PARENTS
 
-        async def some(txids: set[bytes]) -> dict[bytes, bytes]:
+        async def fetch(txids: set[bytes]) -> dict[bytes, bytes]:
             nonlocal left
             chosen = sorted(txids)[:left]
             left -= len(chosen)
             return await self.transactions(chosen)
 
-        await ancestors.fetch(some, follow)
+        await fetch_ancestors(fetch, visit)
 
     async def heights(self, txids: Iterable[bytes], _before: BlockRef) -> dict[bytes, int]:
-        """Heights of transactions of which a merkle path leads to one of our headers."""
-        proven = await together(self._proven(txid) for txid in txids)
-        return {each.txid: each.height for each in proven if each is not None}
+        """Heights of transactions with a merkle path to one of our headers."""
+        proven = await gather(self._prove_or_none(txid) for txid in txids)
+        return {result.txid: result.height for result in proven if result is not None}
 
-    async def _proven(self, txid: bytes) -> Proven | None:
-        with suppress(LieError):
+    async def _prove_or_none(self, txid: bytes) -> Proven | None:
+        with suppress(ViolationError):
             return await self._prover.prove(txid)
         return None
 
-    async def mempool(self) -> None:
-        """A subscription that is polled does not tell what is unconfirmed."""
-
     async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Raw transactions by txid, unconfirmed ones too, those that the server knows."""
+        """Raw transactions by txid, confirmed or not, as far as the server has them."""
         return await self._prover.raws(txids)
 
-    async def refuse(self, ref: BlockRef, why: str) -> None:
-        """Tell nothing of this block any more."""
-        log.error("%s: what was told of block %d is left out: %s", self.name, ref.height, why)
+    async def refuse(self, ref: BlockRef, reason: str) -> None:
+        """Deliver this block without transactions from now on."""
+        log.error("%s: the transactions of block %d are left out: %s", self.name, ref.height, reason)
         self._refused.add(ref.hash)
-
-    async def wait(self, seconds: float) -> None:
-        """Return after `seconds`: a server that is polled has no news of its own."""
-        await asyncio.sleep(seconds)
 
     async def close(self) -> None:
         """Close the connections."""

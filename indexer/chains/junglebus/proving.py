@@ -1,50 +1,51 @@
-"""Transactions from a server, each proved by its bytes and a merkle path that leads to one of our own headers."""
+"""Transactions of a server, each proved by its bytes and a merkle path that leads to one of our own headers."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from indexer.chains import Told
-from indexer.chains.junglebus.answers import Match
+from indexer.chains import ChainStore, ProvenTransaction
+from indexer.chains.concurrency import gather
 from indexer.chains.junglebus.client import SMALL_BYTES, Client
-from indexer.chains.junglebus.lies import LieError, Lies
-from indexer.chains.together import together
-from indexer.headers import HeaderChain
-from parsers import bump, tx
+from indexer.chains.junglebus.responses import DeliveredTransaction
+from indexer.chains.junglebus.violations import ViolationError, Violations
+from indexer.headers.header_chain import HeaderChain
+from parsers.bitcoin import bump, tx
+from parsers.bitcoin.tx import Outpoint, Transaction, sha256d
 from parsers.errors import ParseError
-from parsers.tx import Outpoint, Transaction, sha256d
 
 NODE_BYTES = 64
-"""Transactions of this size could be two nodes of a merkle tree (CVE-2017-12842), and are not believed."""
+"""Transactions of this size could be two nodes of a merkle tree (CVE-2017-12842), and are refused."""
 
-AHEAD = 6
-"""Blocks that a server may know before we do; a proof of a later one is none."""
+BLOCKS_AHEAD = 6
+"""Blocks that a server may know before we do; a proof of a higher block is refused."""
 
-KEPT_BYTES = 64 << 20
-"""Proved transactions kept in memory, so that blocks read again need not be asked for again."""
+CACHE_BYTES = 64 << 20
+"""Proven transactions kept in memory, so that blocks read again are not fetched again."""
 
 
 class Proven(NamedTuple):
-    """A transaction that is in the block of that height whose merkle root is `root` (internal byte order)."""
+    """A transaction in the block at `height`, whose merkle root is `root`; hashes are in internal byte order."""
 
     txid: bytes
     height: int
     root: bytes
-    told: Told
+    transaction: ProvenTransaction
 
 
 class Prover:
-    """Asks one server for transactions and their proofs, and believes only hashes."""
+    """Fetches transactions and their proofs from one server, and verifies both."""
 
-    def __init__(self, client: Client, headers: HeaderChain, lies: Lies) -> None:
-        self._client, self._headers, self._lies = client, headers, lies
-        self._kept: OrderedDict[bytes, Proven] = OrderedDict()
-        self._size = 0
+    def __init__(self, client: Client, headers: HeaderChain, violations: Violations) -> None:
+        self._client, self._headers, self._violations = client, headers, violations
+        self._cache: OrderedDict[bytes, Proven] = OrderedDict()
+        self._cached_bytes = 0
 
     async def raw(self, txid: bytes) -> bytes | None:
-        """A transaction's bytes, None where the server does not know it. Raises LieError for other bytes."""
+        """A transaction's bytes, None where the server does not know it. Raises ViolationError for other bytes."""
         raw = await self._client.fetch(f"/transaction/get/{txid[::-1].hex()}/bin")
         if not raw:
             return None
@@ -52,45 +53,45 @@ class Prover:
         return raw
 
     def is_raw(self, txid: bytes, raw: bytes) -> bool:
-        """Whether bytes hash to the txid they were told for; other bytes are a lie, and counted."""
+        """Whether bytes hash to a txid; other bytes are counted as a violation."""
         if sha256d(raw) == txid:
             return True
-        self._lies.caught("txid", f"the bytes told of {txid[::-1].hex()} hash to something else")
+        self._violations.record("txid", f"the bytes of {txid[::-1].hex()} hash to something else")
         return False
 
     def check_raw(self, txid: bytes, raw: bytes) -> Transaction:
-        """The transaction that these bytes are. Raises LieError unless they are that transaction."""
+        """The parsed transaction. Raises ViolationError unless the bytes are that transaction."""
         if sha256d(raw) != txid:
-            raise self._lies.caught("txid", f"the bytes told of {txid[::-1].hex()} hash to something else")
+            raise self._violations.record("txid", f"the bytes of {txid[::-1].hex()} hash to something else")
         try:
-            found = tx.read(raw)
+            transaction = tx.read(raw)
         except ParseError as error:
-            raise self._lies.caught("txid", f"{txid[::-1].hex()} is no transaction: {error}") from None
-        if found.size != len(raw) or len(raw) == NODE_BYTES:
-            raise self._lies.caught("txid", f"{txid[::-1].hex()}, of {len(raw):,} bytes, need not be a transaction")
-        return found
+            raise self._violations.record("txid", f"{txid[::-1].hex()} is no transaction: {error}") from None
+        if transaction.size != len(raw) or len(raw) == NODE_BYTES:
+            raise self._violations.record("txid", f"{txid[::-1].hex()} ({len(raw):,} bytes) may be no transaction")
+        return transaction
 
     async def raws(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        """The bytes of several transactions; those unknown or lied about are left out."""
-        wanted = list(dict.fromkeys(txids))
-        found = await together(self._raw_or_none(txid) for txid in wanted)
-        return {txid: raw for txid, raw in zip(wanted, found, strict=True) if raw is not None}
+        """The bytes of several transactions, without unknown and refused ones."""
+        unique = list(dict.fromkeys(txids))
+        raws = await gather(self._raw_or_none(txid) for txid in unique)
+        return {txid: raw for txid, raw in zip(unique, raws, strict=True) if raw is not None}
 
     async def _raw_or_none(self, txid: bytes) -> bytes | None:
         try:
             return await self.raw(txid)
-        except LieError:
+        except ViolationError:
             return None
 
     async def prove(self, txid: bytes, raw: bytes | None = None) -> Proven | None:
         """A transaction in its block of our best chain, None where the server has no proof (yet).
 
-        `raw` are its bytes where they were told already. Raises LieError for bytes or a proof that do not fit.
+        `raw` are its bytes if they were delivered already. Raises ViolationError for wrong bytes or a wrong proof.
         """
-        known = self._kept.get(txid)
-        if known is not None and self.stands(known):
-            self._kept.move_to_end(txid)
-            return known
+        cached = self._cache.get(txid)
+        if cached is not None and self.is_current(cached):
+            self._cache.move_to_end(txid)
+            return cached
         if raw is None:
             raw = await self.raw(txid)
         if raw is None:
@@ -99,65 +100,119 @@ class Prover:
         path = await self._client.fetch(f"/transaction/proof/{txid[::-1].hex()}/bin", SMALL_BYTES)
         if not path:
             return None
-        proven = self.check(txid, raw, path)
+        proven = self.verify(txid, raw, path)
         if proven is not None:
-            self._keep(proven)
+            self._add_to_cache(proven)
         return proven
 
-    def check(self, txid: bytes, raw: bytes, path: bytes) -> Proven | None:
-        """Check a merkle path (BRC-74) of a transaction against our best chain; None where it leads to a block that may
-        just have been found, or that is below all headers. Raises LieError."""
+    def verify(self, txid: bytes, raw: bytes, path: bytes) -> Proven | None:
+        """Verify a merkle path (BUMP, BRC-74) against our best chain; None where it leads to a block that may just have
+        been mined, or that is below our headers. Raises ViolationError."""
         shown = txid[::-1].hex()
         try:
-            read = bump.read(path)
-            root = read.root(txid)
+            proof = bump.read(path)
+            root = proof.root(txid)
         except ParseError as error:
-            raise self._lies.caught("proof", f"the proof of {shown}: {error}") from None
-        tip, ref = self._headers.tip(), self._headers.ref(read.height)
-        if tip is not None and tip.height < read.height <= tip.height + AHEAD:
+            raise self._violations.record("proof", f"the proof of {shown}: {error}") from None
+        tip, ref = self._headers.tip(), self._headers.ref(proof.height)
+        if tip is not None and tip.height < proof.height <= tip.height + BLOCKS_AHEAD:
             return None
-        if read.height < (self._headers.first or 0):
+        if proof.height < (self._headers.first or 0):
             return None
         if ref is None or ref.header[36:68] != root:
-            where = "which is not known" if ref is None else f"which has the merkle root {ref.header[67:35:-1].hex()}"
-            raise self._lies.caught(
-                "proof", f"the proof of {shown} leads to {root[::-1].hex()} in block {read.height:,}, {where}"
+            block = "which is not known" if ref is None else f"which has the merkle root {ref.header[67:35:-1].hex()}"
+            raise self._violations.record(
+                "proof", f"the proof of {shown} leads to {root[::-1].hex()} in block {proof.height:,}, {block}"
             )
-        index = next(leaf.offset for leaf in read.levels[0] if leaf.hash == txid)
-        return Proven(txid, read.height, root, Told(index, raw, path))
+        index = next(leaf.offset for leaf in proof.levels[0] if leaf.hash == txid)
+        return Proven(txid, proof.height, root, ProvenTransaction(index, raw, path))
 
-    def misplaced(self, match: Match, proven: Proven) -> LieError:
-        """A transaction is told of another block than the one that it is proved to be in."""
-        return self._lies.caught(
-            "block", f"{match.txid[::-1].hex()} is told of block {match.height:,}, and is in {proven.height:,}"
-        )
+    def record_wrong_block(self, match: DeliveredTransaction, proven: Proven) -> None:
+        """Count a transaction delivered with another block than the one it is proved to be in."""
+        message = f"{match.txid[::-1].hex()} is delivered with block {match.height:,}, and is in {proven.height:,}"
+        self._violations.record("block", message)
 
-    def stands(self, proven: Proven) -> bool:
-        """Whether what was proved is still part of the best chain."""
+    def is_current(self, proven: Proven) -> bool:
+        """Whether its block is still part of the best chain."""
         ref = self._headers.ref(proven.height)
         return ref is not None and ref.header[36:68] == proven.root
 
-    def _keep(self, proven: Proven) -> None:
-        former = self._kept.pop(proven.txid, None)
-        self._kept[proven.txid] = proven
-        self._size += len(proven.told.raw) - (len(former.told.raw) if former else 0)
-        while self._size > KEPT_BYTES:
-            _, oldest = self._kept.popitem(last=False)
-            self._size -= len(oldest.told.raw)
+    def _add_to_cache(self, proven: Proven) -> None:
+        replaced = self._cache.pop(proven.txid, None)
+        self._cache[proven.txid] = proven
+        self._cached_bytes += len(proven.transaction.raw) - (len(replaced.transaction.raw) if replaced else 0)
+        while self._cached_bytes > CACHE_BYTES:
+            _, oldest = self._cache.popitem(last=False)
+            self._cached_bytes -= len(oldest.transaction.raw)
 
     async def spender(self, outpoint: Outpoint) -> bytes | None:
-        """The txid of what spends an output, as the server says: empty where it says that nothing does, None where it
-        does not know the output. Raises LieError."""
-        said = await self._client.fetch(f"/txo/spend/{outpoint}", SMALL_BYTES)
-        if not said:
-            return said
-        if len(said) != len(outpoint.txid):
-            raise self._lies.caught("spend", f"{outpoint} is spent by {len(said):,} bytes that are no txid")
-        return said[::-1]
+        """The txid of the transaction that spends an output, by the server's word: empty for an unspent output, None
+        for an unknown one. Raises ViolationError."""
+        answer = await self._client.fetch(f"/txo/spend/{outpoint}", SMALL_BYTES)
+        if not answer:
+            return answer
+        if len(answer) != len(outpoint.txid):
+            raise self._violations.record("spend", f"{outpoint} is spent by {len(answer):,} bytes that are no txid")
+        return answer[::-1]
 
     def check_spends(self, raw: bytes, outpoint: Outpoint) -> None:
-        """Raises LieError unless the transaction of these bytes spends that output."""
+        """Raise ViolationError unless a transaction spends that output."""
         if all(spent.prevout != outpoint for spent in tx.read(raw).inputs):
-            raise self._lies.caught(
-                "spend", f"{outpoint} is said to be spent by {sha256d(raw)[::-1].hex()}, and is not"
-            )
+            message = f"{outpoint} is not spent by {sha256d(raw)[::-1].hex()}, as the server claims"
+            raise self._violations.record("spend", message)
+
+
+class ExtraTransactions:
+    """Proven transactions that the subscription does not deliver, because they only move a registration, by height.
+
+    They survive a restart if there is a `store`.
+    """
+
+    def __init__(self, name: str, prover: Prover, store: ChainStore | None) -> None:
+        self._name, self._prover, self._store = name, prover, store
+        self._by_height: dict[int, dict[bytes, Proven]] = {}
+        self._heights: dict[bytes, int] = {}
+
+    def __contains__(self, proven: Proven) -> bool:
+        return self._heights.get(proven.txid) == proven.height
+
+    def load(self) -> list[bytes]:
+        """Load the stored transactions and verify them again; the txids of those that are deleted as invalid."""
+        invalid = []
+        for _, raw, path in list(self._store.load_extra_transactions(self._name)) if self._store else ():
+            txid = sha256d(raw)
+            try:
+                proven = self._prover.verify(txid, raw, path)
+            except ViolationError:
+                proven = None
+            if proven is None:
+                invalid.append(txid)
+            else:
+                self._put(proven)
+        for txid in invalid:
+            if self._store is not None:
+                self._store.delete_extra_transaction(self._name, txid)
+        return invalid
+
+    async def add(self, proven: Proven) -> None:
+        """Make it part of its block from now on. Raises StoreError when it cannot be stored."""
+        if self._store is not None:
+            _, raw, path = proven.transaction
+            await asyncio.to_thread(self._store.store_extra_transaction, self._name, proven.height, raw, path)
+        self._put(proven)
+
+    def _put(self, proven: Proven) -> None:
+        previous = self._heights.get(proven.txid)
+        if previous is not None:
+            del self._by_height[previous][proven.txid]
+        self._heights[proven.txid] = proven.height
+        self._by_height.setdefault(proven.height, {})[proven.txid] = proven
+
+    def of_block(self, height: int) -> tuple[list[Proven], list[bytes]]:
+        """The transactions of our best chain's block at a height, and the txids of those that were in another branch's
+        block: removed here, and from the store when they are proved again or at the next start."""
+        here = self._by_height.get(height, {})
+        removed = [txid for txid, proven in here.items() if not self._prover.is_current(proven)]
+        for txid in removed:
+            del here[txid], self._heights[txid]
+        return list(here.values()), removed

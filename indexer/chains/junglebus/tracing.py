@@ -1,4 +1,4 @@
-"""From what a server tells to what is ours: sift, prove, and follow satoshis that the subscription does not follow."""
+"""Selects and proves what a subscription delivers, and follows satoshis that the subscription does not follow."""
 
 from __future__ import annotations
 
@@ -7,136 +7,139 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from indexer.chains.junglebus.answers import Match
-from indexer.chains.junglebus.doubts import Doubts
-from indexer.chains.junglebus.found import Found
-from indexer.chains.junglebus.lies import LieError
-from indexer.chains.junglebus.proving import Proven, Prover
-from indexer.chains.together import together
-from parsers import block, tx
+from indexer.chains.concurrency import gather
+from indexer.chains.junglebus.proving import ExtraTransactions, Proven, Prover
+from indexer.chains.junglebus.responses import DeliveredTransaction
+from indexer.chains.junglebus.retry_queue import RetryQueue
+from indexer.chains.junglebus.violations import ViolationError
+from parsers.bitcoin import block, tx
+from parsers.bitcoin.tx import Outpoint
 from parsers.errors import ParseError
-from parsers.tx import Outpoint
 
 OUTPUTS = 16
-"""Outputs of one satoshi of a transaction that are followed at once; where registrations really are is asked anyway."""
+"""One-satoshi outputs of a transaction that are followed at once; the outpoints of registrations are checked anyway."""
 
 STEPS = 1_000
-"""Moves followed at once from one transaction on."""
+"""Spending transactions followed at once from one transaction on."""
 
 FRESH_SECONDS = 600.0
-"""An output that was unspent so recently is not asked for again while blocks are read."""
+"""An output that was unspent so recently is not checked again while blocks are read."""
 
-REMEMBERED = 100_000
+UNSPENT_CACHE = 100_000
+"""Outputs whose last check is remembered."""
 
 
 class Tracer:
-    """Decides which told transactions count. `prover` believes only hashes, `doubts` takes what it cannot prove."""
+    """Decides which delivered transactions count. What `prover` cannot verify goes into `retries`."""
 
-    def __init__(self, prover: Prover, found: Found, doubts: Doubts) -> None:
-        self._prover, self._found, self._doubts = prover, found, doubts
+    def __init__(self, prover: Prover, extra: ExtraTransactions, retries: RetryQueue) -> None:
+        self._prover, self._extra, self._retries = prover, extra, retries
         self._unspent: OrderedDict[Outpoint, float] = OrderedDict()
-        self._followed = block.Watched()
+        self._followed = block.WatchedOutpoints()
 
-    async def admit(self, matches: Sequence[Match]) -> list[Proven]:
-        """Those of the transactions told that are worth reading, proved; their satoshis are followed at once.
+    async def admit(self, matches: Sequence[DeliveredTransaction]) -> list[Proven]:
+        """Those of the delivered transactions that are worth reading, proved; their satoshis are followed at once.
 
-        Raises SourceUnavailableError where the server does not answer; what it lies about is in doubt.
+        Raises SourceUnavailableError where the server does not answer; what it cannot prove is retried later.
         """
-        ours, lacking = await asyncio.to_thread(self._sift, matches)
-        fetched = await self._prover.raws(lacking)
-        for txid in lacking.keys() - fetched.keys():
-            self._doubts.add(txid)
-        whole = [match._replace(raw=fetched[txid]) for txid, match in lacking.items() if txid in fetched]
-        ours += (await asyncio.to_thread(self._sift, whole))[0]
-        proven = [each for each in await together(map(self._prove_told, ours)) if each is not None]
-        for each in proven:
-            await self._follow(each)
+        selected, missing = await asyncio.to_thread(self._select, matches)
+        fetched = await self._prover.raws(missing)
+        for txid in missing.keys() - fetched.keys():
+            self._retries.add(txid)
+        completed = [match._replace(raw=fetched[txid]) for txid, match in missing.items() if txid in fetched]
+        selected += (await asyncio.to_thread(self._select, completed))[0]
+        proven = [result for result in await gather(map(self._prove_match, selected)) if result is not None]
+        for transaction in proven:
+            await self._follow(transaction)
         return proven
 
-    def _sift(self, matches: Sequence[Match]) -> tuple[list[Match], dict[bytes, Match]]:
-        """The transactions worth reading: those that may speak of A2B, or spend an output that is followed; and, by
-        txid, those whose bytes were left out, or are others'."""
-        ours, lacking = [], {}
+    def _select(
+        self, matches: Sequence[DeliveredTransaction]
+    ) -> tuple[list[DeliveredTransaction], dict[bytes, DeliveredTransaction]]:
+        """The transactions worth reading: those with A2B data, or that spend a followed output; and, by txid, those
+        without bytes or with wrong ones."""
+        selected, missing = [], {}
         for match in matches:
             if match.raw is None or not self._prover.is_raw(match.txid, match.raw):
-                lacking[match.txid] = match
-            elif self._speaks(match.raw):
-                ours.append(match)
-        return ours, lacking
+                missing[match.txid] = match
+            elif self._is_worth_reading(match.raw):
+                selected.append(match)
+        return selected, missing
 
-    def _speaks(self, raw: bytes) -> bool:
+    def _is_worth_reading(self, raw: bytes) -> bool:
         try:
             return len(block.worth_reading(bytes(block.HEADER) + b"\1" + raw, self._followed)) > 0
         except ParseError:
             return False
 
-    async def _prove_told(self, match: Match) -> Proven | None:
-        """Prove a transaction to be where it was told to be; else it is in doubt."""
+    async def _prove_match(self, match: DeliveredTransaction) -> Proven | None:
+        """Prove that a transaction is in the block it was delivered with; else it is retried later."""
         proven = await self.prove(match.txid, match.raw)
         if proven is not None and proven.height != match.height:
-            self._prover.misplaced(match, proven)
-            self._doubts.add(match.txid)
+            self._prover.record_wrong_block(match, proven)
+            self._retries.add(match.txid)
             return None
         return proven
 
     async def prove(self, txid: bytes, raw: bytes | None = None) -> Proven | None:
-        """A proved transaction; None, and in doubt from now on, where the server cannot prove it or lies about it."""
+        """A proven transaction; None, and retried later, where the server has no valid proof."""
         try:
             proven = await self._prover.prove(txid, raw)
-        except LieError:
+        except ViolationError:
             proven = None
         if proven is None:
-            self._doubts.add(txid)
+            self._retries.add(txid)
         else:
-            self._doubts.settle(txid)
+            self._retries.remove(txid)
         return proven
 
-    # -- where satoshis went
+    # -- following satoshis
 
     async def spender(self, outpoint: Outpoint) -> Proven | bool | None:
-        """What spends an output, proved, and part of its block from now on; False where the server says that nothing
-        does, None where it lies or cannot prove it."""
+        """The proven transaction that spends an output, which is part of its block from now on; False for an unspent
+        output by the server's word, None without a valid proof."""
         try:
             txid = await self._prover.spender(outpoint)
             if not txid:
-                return self._unspent_or_unknown(outpoint, txid)
+                return self._record_unspent(outpoint, txid)
             raw = await self._prover.raw(txid)
             if raw is not None:
                 self._prover.check_spends(raw, outpoint)
-        except LieError:
+        except ViolationError:
             return None
         proven = await self.prove(txid, raw) if raw is not None else None
-        if proven is not None and not self._found.holds(proven):
-            await self._found.add(proven)
+        if proven is not None and proven not in self._extra:
+            await self._extra.add(proven)
         return proven
 
-    def _unspent_or_unknown(self, outpoint: Outpoint, said: bytes | None) -> bool | None:
-        if said is None:
+    def _record_unspent(self, outpoint: Outpoint, answer: bytes | None) -> bool | None:
+        if answer is None:
             return None
         self._unspent[outpoint] = time.monotonic()
         self._unspent.move_to_end(outpoint)
-        if len(self._unspent) > REMEMBERED:
+        if len(self._unspent) > UNSPENT_CACHE:
             self._unspent.popitem(last=False)
         return False
 
     async def _follow(self, first: Proven) -> None:
-        """Follow the satoshis of a transaction through those that spend them: most moves are found before their block
-        is read, and need no second reading."""
-        waiting = [first]
+        """Follow the satoshis of a transaction through those that spend them, so that most moves are in their block
+        before it is read."""
+        pending = [first]
         for _ in range(STEPS):
-            if not waiting:
+            if not pending:
                 return
-            single = self._single(waiting.pop())
-            self._followed.add(single)
-            for outpoint in single:
-                asked = self._unspent.get(outpoint)
-                if asked is None or time.monotonic() - asked >= FRESH_SECONDS:
-                    answer = await self.spender(outpoint)
-                    if isinstance(answer, Proven):
-                        waiting.append(answer)
+            outpoints = self._one_satoshi_outputs(pending.pop())
+            self._followed.add(outpoints)
+            for outpoint in outpoints:
+                checked = self._unspent.get(outpoint)
+                if checked is None or time.monotonic() - checked >= FRESH_SECONDS:
+                    spender = await self.spender(outpoint)
+                    if isinstance(spender, Proven):
+                        pending.append(spender)
 
     @staticmethod
-    def _single(proven: Proven) -> list[Outpoint]:
-        """The first outputs of one satoshi: where a registration can be."""
-        made = tx.read(proven.told.raw)
-        return [made.outpoint(vout) for vout, each in enumerate(made.outputs) if each.satoshis == 1][:OUTPUTS]
+    def _one_satoshi_outputs(proven: Proven) -> list[Outpoint]:
+        """The first outputs of one satoshi: only there can registrations be."""
+        transaction = tx.read(proven.transaction.raw)
+        outputs = enumerate(transaction.outputs)
+        return [transaction.outpoint(vout) for vout, output in outputs if output.satoshis == 1][:OUTPUTS]

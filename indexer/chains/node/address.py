@@ -1,4 +1,4 @@
-"""Where a node is asked and as whom, read from `http://user:password@host:port/path`."""
+"""A node's address and login, parsed from `http://user:password@host:port/path`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from indexer.chains import SourceError, SourceUnavailableError
+from indexer.errors import SourceError, SourceUnavailableError
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A node's address. `base` has no login and no slash at its end; `login` is user and password, `cookie` the file
-    in which the node writes them at each start."""
+    """A node's address. `base` has neither login nor trailing slash; `login` is (user, password), `cookie` the file to
+    which the node writes them at each start."""
 
     name: str
     base: str
@@ -20,7 +20,7 @@ class Address:
     cookie: Path | None
 
     def read_login(self) -> tuple[str, str] | None:
-        """User and password as they are now. Raises SourceUnavailableError when the cookie file cannot be read."""
+        """The current user and password. Raises SourceUnavailableError when the cookie file cannot be read."""
         if self.cookie is None:
             return self.login
         try:

@@ -1,4 +1,4 @@
-"""A node's REST side, on the same port as JSON-RPC: binary blocks and headers, where the node has it switched on."""
+"""A node's REST interface, on the port of JSON-RPC: binary blocks and headers, if it is enabled (`-rest=1`)."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 
-from indexer.chains import SourceUnavailableError
-from indexer.chains.node.client import PIECE, Client
+from indexer.chains.http_client import SMALL_BYTES
+from indexer.chains.node.client import Client
+from indexer.errors import SourceUnavailableError
 
 log = logging.getLogger(__name__)
 
 HEADERS = 2_000
-"""Headers that a node gives at once."""
+"""Headers per request, the limit of a node."""
 
 OFF_SECONDS = 600.0
-"""How long a node that answered no REST request is not asked for any."""
+"""How long no REST request is sent to a node that did not answer one."""
 
-_SAID = 4_096
+_MESSAGE_BYTES = 4_096
 
 
 class RestOffError(Exception):
-    """This node does not answer REST requests, so it has to be asked by JSON-RPC."""
+    """The node does not answer REST requests: use JSON-RPC."""
 
 
-class NotThereError(Exception):
-    """The node knows of no such block, or does not keep it: the message is its own words."""
+class NoBlockError(Exception):
+    """The node has no such block, or has pruned it: the message is its own."""
 
 
 class Rest:
-    """Whether REST is on is found out by asking, and again after a while, as a node may be restarted with it."""
+    """REST is tried first, and tried again OFF_SECONDS after it was found disabled."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -40,13 +41,13 @@ class Rest:
 
     @property
     def is_off(self) -> bool:
-        """Whether the node is known not to answer."""
+        """Whether REST was found disabled lately."""
         return time.monotonic() < self._off_until
 
     async def headers(self, digest: bytes) -> bytes:
-        """Headers from that block (hash in internal order) upwards, joined; none where it is not in the best chain.
+        """Headers from a block (hash in internal byte order) upwards, joined; none where it is not in the best chain.
 
-        Raises RestOffError, NotThereError, SourceError.
+        Raises RestOffError, NoBlockError, SourceError.
         """
         self._check_on()
         hex_id = digest[::-1].hex()
@@ -57,38 +58,38 @@ class Rest:
 
     @asynccontextmanager
     async def block(self, digest: bytes) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer whose body is that block. Raises RestOffError, NotThereError, SourceError."""
+        """The response whose body is a block. Raises RestOffError, NoBlockError, SourceError."""
         self._check_on()
         hex_id = digest[::-1].hex()
         async with self._client.stream("GET", f"/rest/block/{hex_id}.bin") as response:
             if response.status != 200:
-                self._refuse(response.status, await self._said(response), hex_id)
+                self._refuse(response.status, await self._read_message(response), hex_id)
             yield response
 
-    async def _said(self, response: aiohttp.ClientResponse) -> bytes:
-        said = b""
-        async for piece in self._client.pieces(response, PIECE):
-            said += piece
-            if len(said) > _SAID:
+    async def _read_message(self, response: aiohttp.ClientResponse) -> bytes:
+        message = b""
+        async for piece in self._client.pieces(response, SMALL_BYTES):
+            message += piece
+            if len(message) > _MESSAGE_BYTES:
                 break
-        return said[:_SAID]
+        return message[:_MESSAGE_BYTES]
 
     def _check_on(self) -> None:
         if self.is_off:
             raise RestOffError
 
     def _refuse(self, status: int, body: bytes, hex_id: str) -> None:
-        """Tell by an answer's words whether the node has no such block, no time, or no REST at all."""
-        said = body[:200].decode(errors="replace").strip()
-        if hex_id.encode() in body[:_SAID]:
-            raise NotThereError(said)
+        """Raise the error of a response: no such block, busy, or REST disabled."""
+        message = body[:200].decode(errors="replace").strip()
+        if hex_id.encode() in body[:_MESSAGE_BYTES]:
+            raise NoBlockError(message)
         if status in (429, 500, 502, 503, 504):
             raise SourceUnavailableError(
-                f"{self._client.name}: the node at {self._client.address.base} is busy or starting ({status}): {said}"
+                f"{self._client.name}: {self._client.label} is busy or starting ({status}): {message}"
             )
         self._off_until = time.monotonic() + OFF_SECONDS
         log.info(
-            "%s: the node answers no REST requests (%d); blocks come as hex, which is slower: start it with -rest=1",
+            "%s: REST is disabled at the node (%d); blocks come as hex, which is slower: start it with -rest=1",
             self._client.name, status,
         )  # fmt: skip
         raise RestOffError

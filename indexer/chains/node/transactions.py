@@ -1,4 +1,4 @@
-"""Transactions by txid: those announced or asked for lately are kept; the node is asked for others, many at once."""
+"""Transactions by txid, with a cache of those announced or requested lately; others are requested in batches."""
 
 from __future__ import annotations
 
@@ -6,107 +6,109 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from indexer.chains.node.client import Client, RpcError, TooLargeError
-from indexer.chains.node.habits import Habits
-from parsers import tx
+from indexer.chains.node.coin_parameters import CoinParameters
+from parsers.bitcoin import tx
+from parsers.bitcoin.tx import Outpoint, Transaction, sha256d
 from parsers.errors import ParseError
-from parsers.tx import Outpoint, Transaction, sha256d
 
-KEPT_BYTES = 32 << 20
-"""What is kept of transactions; the one used longest ago goes first."""
+CACHE_BYTES = 32 << 20
+"""The size of the cache; the least recently used transaction is dropped first."""
 
 LARGEST = 16 << 20
-"""A larger transaction is not kept."""
+"""A larger transaction is not cached."""
 
 BATCH, ANSWER_BYTES = 64, 64 << 20
-"""Transactions asked for at once, and what the answer may hold: beyond it they are asked for in halves."""
+"""Transactions per batch, and the limit of its response: beyond it they are requested in halves."""
 
 ALONE_BYTES = 1 << 30
-"""What the answer about a single transaction may hold."""
+"""The limit of the response for a single transaction."""
 
 
 class Transactions:
-    """The transactions that one node knows of."""
+    """The transactions of one node."""
 
-    def __init__(self, client: Client, habits: Habits) -> None:
-        self._client, self._segwit = client, habits.segwit
-        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
-        self._size = 0
+    def __init__(self, client: Client, parameters: CoinParameters) -> None:
+        self._client, self._segwit = client, parameters.segwit
+        self._cache: OrderedDict[bytes, bytes] = OrderedDict()
+        self._cached_bytes = 0
 
     def announce(self, raw: bytes) -> bytes | None:
-        """Keep a transaction that the node published; its txid, None for what cannot be read, which is left."""
+        """Cache a transaction that the node published; its txid, None for one that cannot be parsed."""
         txid = self._txid(raw)
         if txid is not None:
-            self._keep(txid, raw)
+            self._add_to_cache(txid, raw)
         return txid
 
     async def get(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Raw transactions by txid, unconfirmed ones too, of those that the node has. Raises SourceError."""
+        """Raw transactions by txid, confirmed or not, as far as the node has them. Raises SourceError."""
         wanted = list(dict.fromkeys(txids))
-        found = {txid: raw for txid in wanted if (raw := self._kept.get(txid)) is not None}
-        for txid in found:
-            self._kept.move_to_end(txid)
-        missing = [txid for txid in wanted if txid not in found]
+        results = {txid: raw for txid in wanted if (raw := self._cache.get(txid)) is not None}
+        for txid in results:
+            self._cache.move_to_end(txid)
+        missing = [txid for txid in wanted if txid not in results]
         for start in range(0, len(missing), BATCH):
-            found |= await self._ask(missing[start : start + BATCH])
-        return found
+            results |= await self._fetch(missing[start : start + BATCH])
+        return results
 
     async def values(self, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
-        """Satoshis of outputs, of those whose transaction the node finds; the txid proves them. Raises SourceError."""
+        """Satoshis of outputs whose transaction the node has; the txid commits to them. Raises SourceError."""
         wanted: dict[bytes, list[Outpoint]] = {}
         for outpoint in outpoints:
             wanted.setdefault(outpoint.txid, []).append(outpoint)
-        found: dict[Outpoint, int] = {}
+        results: dict[Outpoint, int] = {}
         for txid, raw in (await self.get(wanted)).items():
             try:
-                made = self._read(raw).outputs
+                outputs = self._read(raw).outputs
             except ParseError:
-                continue  # bytes of that hash, and no transaction: what nobody can spend from
-            found |= {each: made[each.vout].satoshis for each in wanted[txid] if each.vout < len(made)}
-        return found
+                continue  # bytes of that hash that are no transaction have no outputs
+            results |= {
+                outpoint: outputs[outpoint.vout].satoshis for outpoint in wanted[txid] if outpoint.vout < len(outputs)
+            }
+        return results
 
     async def blocks(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Hashes (internal byte order) of the blocks that hold these transactions, by txid, as far as the node says so.
+        """Hashes (internal byte order) of the blocks that hold these transactions, by txid, as far as the node knows.
 
         Raises SourceError.
         """
         wanted = list(txids)
         calls = [("getrawtransaction", (txid[::-1].hex(), 1)) for txid in wanted]
-        found = {}
+        results = {}
         for txid, answer in zip(wanted, await self._client.batch(calls, ALONE_BYTES), strict=True):
             digest = _bytes(str(answer.get("blockhash"))) if isinstance(answer, dict) else None
             if digest is not None and len(digest) == 32:
-                found[txid] = digest[::-1]
-        return found
+                results[txid] = digest[::-1]
+        return results
 
-    async def _ask(self, txids: list[bytes]) -> dict[bytes, bytes]:
+    async def _fetch(self, txids: list[bytes]) -> dict[bytes, bytes]:
         calls = [("getrawtransaction", (txid[::-1].hex(),)) for txid in txids]
         try:
-            told = await self._client.batch(calls, ANSWER_BYTES if len(txids) > 1 else ALONE_BYTES)
+            answers = await self._client.batch(calls, ANSWER_BYTES if len(txids) > 1 else ALONE_BYTES)
         except TooLargeError:
             if len(txids) == 1:
                 return {}
             half = len(txids) // 2
-            return await self._ask(txids[:half]) | await self._ask(txids[half:])
-        found = {}
-        for txid, answer in zip(txids, told, strict=True):
+            return await self._fetch(txids[:half]) | await self._fetch(txids[half:])
+        results = {}
+        for txid, answer in zip(txids, answers, strict=True):
             if isinstance(answer, RpcError) or not isinstance(answer, str):
                 continue
             raw = _bytes(answer)
             if raw is not None and self._txid(raw) == txid:
-                found[txid] = raw
-                self._keep(txid, raw)
-        return found
+                results[txid] = raw
+                self._add_to_cache(txid, raw)
+        return results
 
-    def _keep(self, txid: bytes, raw: bytes) -> None:
-        if len(raw) > LARGEST or txid in self._kept:
+    def _add_to_cache(self, txid: bytes, raw: bytes) -> None:
+        if len(raw) > LARGEST or txid in self._cache:
             return
-        self._kept[txid] = raw
-        self._size += len(raw)
-        while self._size > KEPT_BYTES:
-            self._size -= len(self._kept.popitem(last=False)[1])
+        self._cache[txid] = raw
+        self._cached_bytes += len(raw)
+        while self._cached_bytes > CACHE_BYTES:
+            self._cached_bytes -= len(self._cache.popitem(last=False)[1])
 
     def _txid(self, raw: bytes) -> bytes | None:
-        """The txid of a raw transaction; None for what is none, as one whose parts only Litecoin's MWEB can read."""
+        """The txid of a raw transaction; None for what cannot be parsed, such as one with Litecoin's MWEB parts."""
         if not self._segwit:
             return sha256d(raw)
         try:

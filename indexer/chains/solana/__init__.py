@@ -1,9 +1,9 @@
-"""`http:` and `https:` an endpoint of Solana, asked by JSON-RPC for the accounts of one program that begin `a2b`, 0x00.
+"""`http:` and `https:` an endpoint of Solana (JSON-RPC), for the accounts of one program that begin `a2b`, 0x00.
 
 `https://host/path?program=BASE58&chain=solana&poll=SECONDS&from=SLOT`: known by `program`, or by the name `sol` or
 `solana`. Several programs are several names; a name repeated is several endpoints of one cluster. An option whose name
-tells a key (`api-key`, `token`, …) goes to the endpoint as it is. Every poll is a snapshot at a finalized slot; what
-differs from the one before is said there (law 8).
+indicates a key (`api-key`, `token`, …) is passed to the endpoint. Every poll is a snapshot at a finalized slot; what
+differs from the previous one is an event at that slot (law 8).
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import re
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, quote
 
-from indexer.chains import AccountRows, HeaderRows, SourceError, options
+from indexer.chains import ChainStore, options
 from indexer.chains.jsonrpc import JsonRpc
-from indexer.chains.solana.accounts import key
+from indexer.chains.solana.accounts import address_bytes
 from indexer.chains.solana.chain import POLL_SECONDS, SolanaChain
 from indexer.chains.solana.endpoint import Endpoint
+from indexer.errors import SourceError
 
 _OURS = ("program", "poll", "from")
 _OPTIONS = ("chain", *_OURS)
@@ -24,21 +25,21 @@ _SECRET = re.compile(r"token|key|secret|passw|auth", re.IGNORECASE)
 _POLLS = range(1, 86_401)
 
 
-def create(name: str, url: str, rows: HeaderRows | None = None) -> SolanaChain:
-    """The chain of the endpoint at a URL, not asked anything yet. Raises SourceError saying what is wrong with it."""
-    return join(name, [url], rows)
+def create(name: str, url: str, store: ChainStore | None = None) -> SolanaChain:
+    """The chain of the endpoint at a URL, not passed anything yet. Raises SourceError for a wrong URL."""
+    return join(name, [url], store)
 
 
-def join(name: str, urls: Sequence[str], rows: HeaderRows | None = None) -> SolanaChain:
-    """The chain of several endpoints: the first that answers is asked. Raises SourceError."""
+def join(name: str, urls: Sequence[str], store: ChainStore | None = None) -> SolanaChain:
+    """The chain of several endpoints: the first that answers is passed. Raises SourceError."""
     sources = [_read(name, url) for url in urls]
-    given = sources[0][1]
-    if any(other.get(word) != given.get(word) for word in _OURS for _, other in sources):
+    options_read = sources[0][1]
+    if any(other.get(word) != options_read.get(word) for word in _OURS for _, other in sources):
         raise SourceError(f"{name}: its sources differ in program, poll or from; give all of them the same")
-    endpoint = Endpoint([rpc for rpc, _ in sources], _program(name, given))
-    chain = SolanaChain(name, endpoint, rows if isinstance(rows, AccountRows) else None)
-    chain.poll_seconds = _poll(name, given.get("poll"))
-    chain.first = int(given.get("from", 0))
+    endpoint = Endpoint([rpc for rpc, _ in sources], _program(name, options_read))
+    chain = SolanaChain(name, endpoint, store)
+    chain.poll_seconds = _poll(name, options_read.get("poll"))
+    chain.first = int(options_read.get("from", 0))
     return chain
 
 
@@ -48,14 +49,14 @@ def _read(name: str, url: str) -> tuple[JsonRpc, dict[str, str]]:
     pairs = parse_qsl(query, keep_blank_values=True)
     theirs = [pair for pair in pairs if pair[0] not in _OPTIONS and _SECRET.search(pair[0])]
     ours = "&".join(f"{quote(word)}={quote(value)}" for word, value in pairs if (word, value) not in theirs)
-    given = options.read(name, ours, base.partition(":")[0], _OPTIONS, ("solana",))
-    asked = "&".join(f"{quote(word)}={quote(value)}" for word, value in theirs)
-    return JsonRpc(name, f"{base}?{asked}" if asked else base), given
+    options_read = options.read(name, ours, base.partition(":")[0], _OPTIONS, ("solana",))
+    passed = "&".join(f"{quote(word)}={quote(value)}" for word, value in theirs)
+    return JsonRpc(name, f"{base}?{passed}" if passed else base), options_read
 
 
-def _program(name: str, given: dict[str, str]) -> str:
-    program = given.get("program", "")
-    if key(program) is None:
+def _program(name: str, options_read: dict[str, str]) -> str:
+    program = options_read.get("program", "")
+    if address_bytes(program) is None:
         raise SourceError(
             f"{name}: program={program[:100]!a} is no address of a program; write ?program= and its 32 bytes in base58"
         )

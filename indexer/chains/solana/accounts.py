@@ -1,4 +1,4 @@
-"""What `getProgramAccounts` answers, read: the accounts of a program that carry the mark, at one finalized slot. Pure.
+"""Parses `getProgramAccounts`: the accounts of a program that begin with the mark, at one finalized slot. Pure.
 
 Shapes: Solana's RPC documentation, `getProgramAccounts` with `withContext` and encoding `base64`.
 """
@@ -13,11 +13,11 @@ from typing import Any
 
 import base58
 
-from indexer.facts import UNCONFIRMED
-from parsers.pointer import SOLANA_MARK
+from indexer.model import UNCONFIRMED
+from parsers.pointers.pointer import SOLANA_MARK
 
 ACCOUNT_BYTES = 10 * 1024 * 1024
-"""What an account of Solana can hold."""
+"""The largest size of an account on Solana."""
 
 MOST_ACCOUNTS = 1_000_000
 
@@ -27,19 +27,19 @@ _BASE64_CHARACTERS = -(-ACCOUNT_BYTES // 3) * 4
 
 
 class AnswerError(ValueError):
-    """An answer that no honest endpoint gives: the message says what is wrong with it."""
+    """A response that no correct endpoint sends: the message says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The accounts of a program at a slot: the data after the mark, without the zero bytes at its end (the account's
-    unused room), by the account's address (32 bytes)."""
+    """The accounts of a program at a slot, by address (32 bytes): the data after the mark, without the zero bytes at
+    its end, which are unused space."""
 
     slot: int
     accounts: Mapping[bytes, bytes]
 
 
-def key(text: object) -> bytes | None:
+def address_bytes(text: object) -> bytes | None:
     """The 32 bytes of an address in base58, None for anything else."""
     if not isinstance(text, str) or not 32 <= len(text) <= _KEY_CHARACTERS or not text.isascii():
         return None
@@ -50,74 +50,74 @@ def key(text: object) -> bytes | None:
     return raw if len(raw) == _KEY_BYTES else None
 
 
-def shown(raw: bytes) -> str:
+def base58_address(raw: bytes) -> str:
     """An address in base58."""
     return base58.b58encode(raw).decode()
 
 
 def slot(value: object) -> int:
-    """A slot number. Raises AnswerError for what is none, or above all heights that can be stored."""
+    """A slot number. Raises AnswerError for anything else, and above the heights that can be stored."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < UNCONFIRMED:
         raise AnswerError(f"{str(value)[:60]!a} is no slot")
     return value
 
 
-def read(answer: Any, program: str) -> Snapshot:
-    """Read the result of `getProgramAccounts` for a program. Accounts that do not begin with the mark are left out.
+def parse_snapshot(answer: Any, program: str) -> Snapshot:
+    """Parse the result of `getProgramAccounts` for a program (base58). Accounts without the mark are left out.
 
-    Raises AnswerError for accounts that are another program's, told twice, larger than can be, or cannot be decoded.
+    Raises AnswerError for accounts that are another program's, repeated, too large, or that cannot be decoded.
     """
     if not isinstance(answer, dict) or not isinstance(answer.get("context"), dict):
-        raise AnswerError("the answer has no context: the slot is not told")
-    at, rows = slot(answer["context"].get("slot")), answer.get("value")
+        raise AnswerError("the answer has no context with a slot")
+    number, rows = slot(answer["context"].get("slot")), answer.get("value")
     if not isinstance(rows, list):
         raise AnswerError("the answer holds no list of accounts")
     if len(rows) > MOST_ACCOUNTS:
-        raise AnswerError(f"{len(rows):,} accounts are told, where at most {MOST_ACCOUNTS:,} are read")
+        raise AnswerError(f"the answer has {len(rows):,} accounts, where at most {MOST_ACCOUNTS:,} are read")
     accounts: dict[bytes, bytes] = {}
     seen: set[bytes] = set()
     for row in rows:
-        name, data = _account(row, program)
-        if name in seen:
-            raise AnswerError(f"the account {shown(name)} is told twice")
-        seen.add(name)
+        address, data = _account(row, program)
+        if address in seen:
+            raise AnswerError(f"the account {base58_address(address)} is repeated")
+        seen.add(address)
         if data.startswith(SOLANA_MARK):
-            accounts[name] = data[len(SOLANA_MARK) :].rstrip(b"\0")
-    return Snapshot(at, accounts)
+            accounts[address] = data[len(SOLANA_MARK) :].rstrip(b"\0")
+    return Snapshot(number, accounts)
 
 
-def carrying(answer: Any, count: int, program: str) -> list[bool]:
-    """Of `count` accounts that `getMultipleAccounts` was asked for: whether each is the program's and carries the mark.
+def marked_accounts(answer: Any, count: int, program: str) -> list[bool]:
+    """For each of `count` accounts requested by `getMultipleAccounts`: whether it is the program's and has the mark.
 
     Raises AnswerError.
     """
     rows = answer.get("value") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or len(rows) != count:
-        raise AnswerError(f"not {count:,} accounts are told, which were asked for")
-    return [isinstance(row, dict) and row.get("owner") == program and _begins(row.get("data")) for row in rows]
+        raise AnswerError(f"the answer does not have the {count:,} accounts that were requested")
+    return [isinstance(row, dict) and row.get("owner") == program and _has_mark(row.get("data")) for row in rows]
 
 
-def _begins(told: Any) -> bool:
-    return _data(b"", told).startswith(SOLANA_MARK)
+def _has_mark(value: Any) -> bool:
+    return _data(b"", value).startswith(SOLANA_MARK)
 
 
 def _account(row: Any, program: str) -> tuple[bytes, bytes]:
     """Address and data of an account."""
-    told = row.get("account") if isinstance(row, dict) else None
-    name = key(row.get("pubkey")) if isinstance(row, dict) else None
-    if name is None or not isinstance(told, dict):
-        raise AnswerError("an account without an address, or without what it holds")
-    if told.get("owner") != program:
-        raise AnswerError(f"the account {shown(name)} is told to be of {str(told.get('owner'))[:60]!a}")
-    return name, _data(name, told.get("data"))
+    account = row.get("account") if isinstance(row, dict) else None
+    address = address_bytes(row.get("pubkey")) if isinstance(row, dict) else None
+    if address is None or not isinstance(account, dict):
+        raise AnswerError("an account without an address, or without its content")
+    if account.get("owner") != program:
+        raise AnswerError(f"the account {base58_address(address)} belongs to {str(account.get('owner'))[:60]!a}")
+    return address, _data(address, account.get("data"))
 
 
-def _data(name: bytes, told: Any) -> bytes:
-    if not (isinstance(told, list) and len(told) == 2 and isinstance(told[0], str) and told[1] == "base64"):
-        raise AnswerError(f"the data of the account {shown(name)} are not told in base64")
-    if len(told[0]) > _BASE64_CHARACTERS:
-        raise AnswerError(f"the account {shown(name)} is told to hold more than {ACCOUNT_BYTES:,} bytes")
+def _data(address: bytes, value: Any) -> bytes:
+    if not (isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and value[1] == "base64"):
+        raise AnswerError(f"the data of the account {base58_address(address)} are not in base64")
+    if len(value[0]) > _BASE64_CHARACTERS:
+        raise AnswerError(f"the account {base58_address(address)} holds more than {ACCOUNT_BYTES:,} bytes")
     try:
-        return b64decode(told[0], validate=True)
+        return b64decode(value[0], validate=True)
     except (binascii.Error, ValueError):
-        raise AnswerError(f"the data of the account {shown(name)} are not base64") from None
+        raise AnswerError(f"the data of the account {base58_address(address)} are not base64") from None

@@ -1,4 +1,4 @@
-"""What an endpoint of Solana is asked: its genesis, a program's accounts, and the block of a slot.
+"""Requests to endpoints of Solana: the genesis hash, a program's accounts, and the block of a slot.
 
 Source: Solana's RPC documentation; the codes of errors are those of `rpc_custom_error.rs` of the validator.
 """
@@ -6,32 +6,33 @@ Source: Solana's RPC documentation; the codes of errors are those of `rpc_custom
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import base58
 
-from indexer.chains import SourceError, SourceUnavailableError
-from indexer.chains.jsonrpc import NO_SUCH_METHOD, JsonRpc, RefusedError, TooLargeError
+from indexer.chains.http_client import TooLargeError
+from indexer.chains.jsonrpc import METHOD_NOT_FOUND, JsonRpc, RpcError
 from indexer.chains.solana import accounts
 from indexer.chains.solana.accounts import AnswerError, Snapshot
-from indexer.chains.solana.failover import Failover
-from parsers.pointer import SOLANA_MARK
+from indexer.errors import SourceError, SourceUnavailableError
+from parsers.pointers.pointer import SOLANA_MARK
 
 ANSWER_BYTES = 128 << 20
-"""What all accounts of a program may take in one answer: 96 MB of data, for which 670 SOL must be deposited."""
+"""The limit of a response with all accounts of a program: 96 MB of data, which need a deposit of 670 SOL."""
 
 SMALL_BYTES = 1 << 20
 WHOLE_SECONDS = 300.0
-"""A node may look through all accounts of a program before it answers."""
+"""A node may scan all accounts of a program before it answers."""
 
-CHECKED, AT_ONCE = 1_000, 100
-"""Accounts that are asked for by name before they count as closed, and how many the method takes at once."""
+MISSING_CHECKED, ACCOUNTS_PER_CALL = 1_000, 100
+"""Missing accounts that are requested by address before all count as closed, and the limit of one call."""
 
 INVALID_PARAMS, EXCLUDED = -32602, -32010
 _FINAL = {
-    NO_SUCH_METHOD: "it does not serve this method; use an endpoint that does",
+    METHOD_NOT_FOUND: "it does not serve this method; use an endpoint that does",
     INVALID_PARAMS: "it does not take this program; correct ?program=",
     EXCLUDED: "it keeps no index of this program; use an endpoint that does",
 }
@@ -40,14 +41,14 @@ _T = TypeVar("_T")
 
 
 class Slot(NamedTuple):
-    """What is told of a slot: the hash of its block (32 bytes) and its time (seconds since 1970), where known."""
+    """The hash of a slot's block (32 bytes) and its time (seconds since 1970), None where unknown."""
 
     hash: bytes | None
     time: int | None
 
 
 class Endpoint:
-    """Asks one or several endpoints about one program (base58)."""
+    """One or several endpoints of one cluster, for the accounts of one program (base58)."""
 
     def __init__(self, rpcs: Sequence[JsonRpc], program: str) -> None:
         self.rpc, self.program = Failover(rpcs), program
@@ -56,110 +57,146 @@ class Endpoint:
             rpc.whole_seconds = WHOLE_SECONDS
 
     @property
-    def asked(self) -> JsonRpc:
-        """The endpoint that is asked now: the one that answered last."""
+    def current(self) -> JsonRpc:
+        """The endpoint in use: the one that answered last."""
         return self.rpc.current
 
     async def close(self) -> None:
-        """Give up all connections."""
+        """Close all connections."""
         await self.rpc.close()
 
     async def genesis(self) -> str:
         """The genesis hash in base58. Raises SourceError."""
-        told = await self._ask("getGenesisHash", limit=SMALL_BYTES)
-        if not isinstance(told, str) or not _HASH.match(told):
-            raise self._mad(f"its genesis hash is {str(told)[:60]!a}")
-        return told
+        answer = await self._ask("getGenesisHash", limit=SMALL_BYTES)
+        if not isinstance(answer, str) or not _HASH.match(answer):
+            raise self._invalid(f"its genesis hash is {str(answer)[:60]!a}")
+        return answer
 
     async def accounts(self, least: int) -> Snapshot:
-        """The program's accounts that carry the mark, at a finalized slot from `least` on. Raises SourceError."""
-        asked = {
+        """The program's accounts that has_mark the mark, at a finalized slot from `least` on. Raises SourceError."""
+        config = {
             "commitment": "finalized", "encoding": "base64", "withContext": True, "minContextSlot": least,
             "filters": [{"memcmp": {"offset": 0, "bytes": base58.b58encode(SOLANA_MARK).decode()}}],
         }  # fmt: skip
         try:
-            told = await self._ask("getProgramAccounts", self.program, asked, limit=self.answer_bytes)
+            answer = await self._ask("getProgramAccounts", self.program, config, limit=self.answer_bytes)
         except TooLargeError as error:
             raise SourceUnavailableError(
                 f"{error}: the accounts of the program take more than can be read at once, so none is read; "
                 "follow a program whose accounts take less"
             ) from error
-        seen = await self._read(accounts.read, told, self.program)
-        if seen.slot < least:
-            raise self._moved_on(
-                f"{self.asked.name}: {self.asked.shown} is at slot {seen.slot:,}, and slot {least:,} was read before: "
-                "finalized slots do not go back, so it lags behind, or is of another chain; nothing of it is read"
+        snapshot = await self._read(accounts.parse_snapshot, answer, self.program)
+        if snapshot.slot < least:
+            raise self._unused(
+                f"{self.current.name}: {self.current.label} is at slot {snapshot.slot:,}, and slot {least:,} was read "
+                "before: finalized slots do not go back, so it lags, or is of another chain; nothing is read"
             )
-        return seen
+        return snapshot
 
-    async def still_there(self, keys: Sequence[bytes], least: int) -> bytes | None:
-        """One of these accounts that carries the mark all the same, at a finalized slot from `least` on; None where
-        none does. At most CHECKED of them are asked for, evenly. Raises SourceError."""
-        chosen = keys[:: -(-len(keys) // CHECKED)] if keys else keys
-        asked = {
+    async def hidden_account(self, keys: Sequence[bytes], least: int) -> bytes | None:
+        """One of these missing accounts that has the mark all the same, at a finalized slot from `least` on; None where
+        none has. At most MISSING_CHECKED of them are requested, evenly spread. Raises SourceError."""
+        chosen = keys[:: -(-len(keys) // MISSING_CHECKED)] if keys else keys
+        config = {
             "commitment": "finalized", "encoding": "base64", "minContextSlot": least,
             "dataSlice": {"offset": 0, "length": len(SOLANA_MARK)},
         }  # fmt: skip
-        for at in range(0, len(chosen), AT_ONCE):
-            some = chosen[at : at + AT_ONCE]
-            names = [accounts.shown(each) for each in some]
-            told = await self._ask("getMultipleAccounts", names, asked, limit=SMALL_BYTES)
+        for start in range(0, len(chosen), ACCOUNTS_PER_CALL):
+            some = chosen[start : start + ACCOUNTS_PER_CALL]
+            names = [accounts.base58_address(key) for key in some]
+            answer = await self._ask("getMultipleAccounts", names, config, limit=SMALL_BYTES)
             try:
-                carry = accounts.carrying(told, len(some), self.program)
+                has_mark = accounts.marked_accounts(answer, len(some), self.program)
             except AnswerError as error:
-                raise self._mad(str(error)) from error
-            if any(carry):
-                return some[carry.index(True)]
+                raise self._invalid(str(error)) from error
+            if any(has_mark):
+                return some[has_mark.index(True)]
         return None
 
     async def slot(self, number: int) -> Slot:
-        """The block at a slot; what the endpoint cannot tell of it is None. Raises SourceError."""
-        wanted = {
+        """The block at a slot. Raises SourceError."""
+        config = {
             "commitment": "finalized", "encoding": "base64", "transactionDetails": "none", "rewards": False,
             "maxSupportedTransactionVersion": 0,
         }  # fmt: skip
-        block = await self._maybe("getBlock", number, wanted)
-        told = block if isinstance(block, dict) else {}
-        time = _time(told.get("blockTime"))
+        block = await self._call_or_none("getBlock", number, config)
+        answer = block if isinstance(block, dict) else {}
+        time = _time(answer.get("blockTime"))
         if time is None:
-            time = _time(await self._maybe("getBlockTime", number))
-        return Slot(accounts.key(told.get("blockhash")), time)
+            time = _time(await self._call_or_none("getBlockTime", number))
+        return Slot(accounts.address_bytes(answer.get("blockhash")), time)
 
-    async def _maybe(self, method: str, *params: Any) -> Any:
-        """The result of a call that many endpoints refuse, for old slots or altogether; None then."""
+    async def _call_or_none(self, method: str, *params: Any) -> Any:
+        """The result of a call, None where the endpoint refuses it, as many do for old slots or always."""
         try:
             return await self.rpc.call(method, *params, limit=SMALL_BYTES)
-        except (RefusedError, TooLargeError):
+        except (RpcError, TooLargeError):
             return None
 
     async def _ask(self, method: str, *params: Any, limit: int) -> Any:
         try:
             return await self.rpc.call(method, *params, limit=limit)
-        except RefusedError as error:
+        except RpcError as error:
             if error.code in _FINAL:
                 raise SourceError(f"{error}: {_FINAL[error.code]}") from error
             raise
 
-    async def _read(self, read: Callable[[Any, str], _T], told: Any, program: str) -> _T:
+    async def _read(self, read: Callable[[Any, str], _T], answer: Any, program: str) -> _T:
         try:
-            return await asyncio.to_thread(read, told, program)
+            return await asyncio.to_thread(read, answer, program)
         except AnswerError as error:
-            raise self._mad(str(error)) from error
+            raise self._invalid(str(error)) from error
 
-    def leaves_out(self, account: bytes) -> SourceUnavailableError:
-        """The error to raise where an account that is there is missing among those of the program."""
-        return self._mad(f"it leaves out the account {accounts.shown(account)}, which is there when asked for")
+    def incomplete(self, account: bytes) -> SourceUnavailableError:
+        """The error for an account that exists and is missing among those of the program."""
+        return self._invalid(
+            f"it leaves out the account {accounts.base58_address(account)}, which is there when asked for"
+        )
 
-    def _mad(self, why: str) -> SourceUnavailableError:
-        return self._moved_on(f"{self.asked.name}: {self.asked.shown} answers what no endpoint does: {why}")
+    def _invalid(self, reason: str) -> SourceUnavailableError:
+        return self._unused(f"{self.current.name}: {self.current.label} sends an invalid answer: {reason}")
 
-    def _moved_on(self, why: str) -> SourceUnavailableError:
-        """The error to raise for an answer that is not read; another endpoint is asked the next time."""
-        error = SourceUnavailableError(why)
+    def _unused(self, reason: str) -> SourceUnavailableError:
+        """The error for a response that is not used; another endpoint is used the next time."""
+        error = SourceUnavailableError(reason)
         self.rpc.move_on(error)
         return error
 
 
-def _time(told: Any) -> int | None:
-    """A time in seconds since 1970 that can be one."""
-    return told if isinstance(told, int) and not isinstance(told, bool) and 0 < told < 1 << 33 else None
+def _time(answer: Any) -> int | None:
+    """A plausible time in seconds since 1970, None for anything else."""
+    return answer if isinstance(answer, int) and not isinstance(answer, bool) and 0 < answer < 1 << 33 else None
+
+
+log = logging.getLogger(__name__)
+
+
+class Failover:
+    """Calls the current one of `all` (at least one); when that fails, key of the others once."""
+
+    def __init__(self, rpcs: Sequence[JsonRpc]) -> None:
+        self.all = tuple(rpcs)
+        self.current = self.all[0]
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for rpc in self.all:
+            await rpc.close()
+
+    async def call(self, method: str, *params: Any, limit: int) -> Any:
+        """The result of a call. Raises the first SourceUnavailableError of the endpoints, else the first error."""
+        failures: list[SourceError] = []
+        for _ in self.all:
+            try:
+                return await self.current.call(method, *params, limit=limit)
+            except SourceError as error:
+                failures.append(error)
+                self.move_on(error)
+        passing = (error for error in failures if isinstance(error, SourceUnavailableError))
+        raise next(passing, failures[0])
+
+    def move_on(self, reason: SourceError) -> None:
+        """Use the next one from now on."""
+        if len(self.all) > 1:
+            self.current = self.all[(self.all.index(self.current) + 1) % len(self.all)]
+            log.warning("%s; switching to %s", reason, self.current.label)

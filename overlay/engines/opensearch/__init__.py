@@ -1,7 +1,7 @@
-"""The OpenSearch engine, for registries that outgrow one machine: shards, replicas and failover are its business.
+"""The OpenSearch engine, for registries that outgrow one machine: OpenSearch does sharding, replication and failover.
 
-Many processes read and any may write, one at a time: whoever writes holds a lease in the state of the index, and its
-commit replaces that state on condition that nobody else did (`state`).
+Many processes read, and one at a time writes: the writer holds a lease in the state of the index, and its commit is a
+conditional write of that state (`state`).
 """
 
 from __future__ import annotations
@@ -16,27 +16,26 @@ from uuid import uuid4
 
 from opensearchpy.exceptions import NotFoundError
 
-from overlay.engines import NO_MATCHES, Cursor, EngineError, Matches, UnavailableError
+from overlay.engines import Cursor, EngineError, UnavailableError
 from overlay.engines.opensearch import state as states
 from overlay.engines.opensearch.mapping import LAYOUT, record_of, source
 from overlay.engines.opensearch.searching import Searcher
-from overlay.engines.opensearch.state import State, Versioned
-from overlay.engines.opensearch.versions import ClusterVersions, Version, make_index
-from overlay.engines.opensearch.vocabulary import Vocabulary
-from overlay.query import Query
-from overlay.search.analysis import stem
+from overlay.engines.opensearch.state import CommitState, StoredState
+from overlay.engines.opensearch.term_counts import StoredTermCounts
+from overlay.engines.opensearch.versions import ClusterVersion, ClusterVersions, make_index
 from overlay.search.planner import QueryPlan
+from overlay.search.query import NO_MATCHES, Matches, Query
 from overlay.search.term_dictionary import TermChanges, TermDictionary
 
 if TYPE_CHECKING:
-    from overlay.document import Document
+    from overlay.search.document import Document
 
 __all__ = ["LAYOUT", "SLOW", "open_engine", "open_versions"]
 
 SLOW = True
 
 _GRACE = 10.0
-"""Seconds that removed documents stay for the searches that are under way."""
+"""Seconds that removed documents stay for running searches."""
 _AT_ONCE = 5_000
 _REGISTRATIONS = 1_000
 
@@ -46,17 +45,17 @@ Json = dict[str, Any]
 class OpenSearchEngine:
     """See `overlay.engines.Engine`."""
 
-    def __init__(self, version: Version) -> None:
+    def __init__(self, version: ClusterVersion) -> None:
         self._cluster, self._index = version
-        self._vocabulary = Vocabulary(self._cluster, self._index)
+        self._term_counts = StoredTermCounts(self._cluster, self._index)
         self._writing = threading.Lock()
         self._me = uuid4().hex
         self._swept = monotonic()
         self._sweepable = 0  # the commit as of then
 
-    def _state(self) -> State:
-        found = states.read(self._cluster, self._index)
-        return found.state if found else State()
+    def _state(self) -> CommitState:
+        stored = states.read(self._cluster, self._index)
+        return stored.state if stored else CommitState()
 
     def _missing(self) -> UnavailableError:
         return UnavailableError(f"{self._cluster.shown}: the index was removed meanwhile")
@@ -66,7 +65,7 @@ class OpenSearchEngine:
         return self._state().cursor
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
-        """Find what a plan and the filters of a query ask for."""
+        """Run a plan with the filters of a query."""
         state = self._state()
         if not state.commit:
             return NO_MATCHES
@@ -76,15 +75,15 @@ class OpenSearchEngine:
             raise self._missing() from error
 
     def terms(self) -> TermDictionary:
-        """The words in use."""
+        """The term dictionary."""
         try:
-            return self._vocabulary.at(self._state())
+            return self._term_counts.as_of(self._state())
         except NotFoundError as error:
             raise self._missing() from error
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
         """The stored item of a current listing."""
-        facts: list[Json] = [{"term": {"fact": each}} for each in (f"id:{id}", "current")]
+        facts: list[Json] = [{"term": {"fact": fact}} for fact in (f"id:{id}", "current")]
         body = {"query": _every(self._state().visible(), *facts), "_source": False, "stored_fields": ["record"]}
         try:
             hits = self._cluster.search(self._index, body)["hits"]["hits"]
@@ -93,12 +92,12 @@ class OpenSearchEngine:
         return record_of(hits[0]).item if hits else None
 
     def close(self) -> None:
-        """The connection is shared with the versions of the index."""
+        """Nothing to release: the connection is shared with the versions of the index."""
 
     # -- writing
 
     def write(self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None) -> None:
-        """Replace documents. Whatever fails on the way leaves what was committed before."""
+        """Replace documents. A failure leaves the previous commit."""
         with self._writing:
             before = self._begin()
             try:
@@ -110,30 +109,36 @@ class OpenSearchEngine:
                     states.write(self._cluster, before.state.released(), before)
                 raise
 
-    def _begin(self) -> Versioned:
-        """Take the lease and a number. Raises BusyError."""
-        found = states.read(self._cluster, self._index)
-        if found is None:
+    def _begin(self) -> StoredState:
+        """Take the lease and the next commit number. Raises BusyError."""
+        stored = states.read(self._cluster, self._index)
+        if stored is None:
             make_index(self._cluster, self._index)
-            found = states.read(self._cluster, self._index)
-        if found is None:
+            stored = states.read(self._cluster, self._index)
+        if stored is None:
             raise self._missing()
-        taken = states.write(self._cluster, found.state.taking(self._me, self._cluster.lease), found)
-        if found.state.taken > found.state.commit:  # marks of who gave up are seen, and may be replaced
+        taken = states.write(self._cluster, stored.state.taking(self._me, self._cluster.lease), stored)
+        if (
+            stored.state.taken > stored.state.commit
+        ):  # makes the removal marks of an abandoned commit visible, so that they can be replaced
             self._cluster.refresh(self._index)
         return taken
 
     def _written(
-        self, state: State, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None
-    ) -> State:
-        """Write what the commit consists of; the state that makes it visible."""
+        self,
+        state: CommitState,
+        registrations: Sequence[str] | None,
+        documents: Iterable[Document],
+        cursor: Cursor | None,
+    ) -> CommitState:
+        """Write the documents of a commit; returns the state that makes it visible."""
         changes = TermChanges()
         if registrations is None:
             state = replace(state, floor=state.commit, base=state.taken)
         self._sweep(state)
         self._cluster.bulk(self._index, self._removals(state, registrations or (), changes))
         self._cluster.bulk(self._index, self._additions(state.taken, documents, changes))
-        rows, state = self._vocabulary.changed(state, changes)
+        rows, state = self._term_counts.changed(state, changes)
         self._cluster.bulk(self._index, _indexed(state.taken, "terms", rows))
         seq, epoch = (None, "") if cursor is None else (cursor.seq, cursor.epoch)
         return replace(state, epoch=epoch, seq=seq, commit=state.taken, writer="", until=0.0)
@@ -141,16 +146,17 @@ class OpenSearchEngine:
     def _additions(self, commit: int, documents: Iterable[Document], changes: TermChanges) -> Iterator[Sequence[Json]]:
         return _indexed(commit, "listing", (source(document, commit, changes) for document in documents))
 
-    def _removals(self, state: State, registrations: Sequence[str], changes: TermChanges) -> Iterator[Sequence[Json]]:
-        """Mark the documents of registrations, each on condition that it was not written since."""
+    def _removals(
+        self, state: CommitState, registrations: Sequence[str], changes: TermChanges
+    ) -> Iterator[Sequence[Json]]:
+        """Mark the documents of registrations as removed, by conditional writes."""
         for start in range(0, len(registrations), _REGISTRATIONS):
             some = list(dict.fromkeys(registrations[start : start + _REGISTRATIONS]))
             part = _every(state.visible(), {"terms": {"registration": some}})
             for hit in self._hits(part):
                 record = record_of(hit)
                 if record.is_listed:
-                    surfaces = record.words.decode().split()
-                    changes.count(surfaces, set(map(stem, surfaces)), -1)
+                    changes.remove(record.words)
                 yield _update(hit, state.taken)
 
     def _hits(self, part: Json) -> Iterator[Json]:
@@ -166,8 +172,8 @@ class OpenSearchEngine:
             yield from hits
             body["search_after"] = hits[-1]["sort"]
 
-    def _sweep(self, state: State) -> None:
-        """Delete what no search sees any more, some at a time, and marks of removal that are void."""
+    def _sweep(self, state: CommitState) -> None:
+        """Delete a batch of invisible documents, and void marks of removal."""
         if monotonic() - self._swept < _GRACE:
             return
         gone: list[Json] = [
@@ -185,8 +191,8 @@ class OpenSearchEngine:
 
     def _some(self, part: Json) -> list[Json]:
         body = {"query": part, "_source": False, "size": _AT_ONCE, "seq_no_primary_term": True}
-        found: list[Json] = self._cluster.search(self._index, body)["hits"]["hits"]
-        return found
+        hits: list[Json] = self._cluster.search(self._index, body)["hits"]["hits"]
+        return hits
 
 
 def _every(filters: list[Json], *more: Json) -> Json:
@@ -194,9 +200,9 @@ def _every(filters: list[Json], *more: Json) -> Json:
 
 
 def _indexed(commit: int, kind: str, sources: Iterable[Json]) -> Iterator[Sequence[Json]]:
-    """Actions that add documents; repeated, they add nothing."""
-    for number, each in enumerate(sources):
-        yield {"index": {"_id": f"{kind}-{commit}-{number}"}}, each
+    """Actions that add documents; idempotent."""
+    for number, document in enumerate(sources):
+        yield {"index": {"_id": f"{kind}-{commit}-{number}"}}, document
 
 
 def _update(hit: Json, removed: int | None) -> Sequence[Json]:
@@ -209,7 +215,7 @@ def open_versions(place: str) -> ClusterVersions:
     return ClusterVersions(place)
 
 
-def open_engine(version: Version, *, make: bool) -> OpenSearchEngine:
+def open_engine(version: ClusterVersion, *, make: bool) -> OpenSearchEngine:
     """Open a version; with `make`, a new one where there is none."""
     if make and states.read(*version) is None:
         make_index(*version)

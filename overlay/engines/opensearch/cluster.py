@@ -1,9 +1,9 @@
-"""The connection to an OpenSearch cluster: its URL, its errors in our terms, and bulk requests that succeed entirely.
+"""The connection to an OpenSearch cluster: its URL, its errors as EngineError, and all-or-error bulk requests.
 
     opensearch:https://user:password@host:9200/NAME?shards=3&replicas=1
 
-Several hosts are separated by commas. Certificates are verified against the system's authorities, or those in the file
-that `ca=PATH` names. Plain `http:` is for a machine's own loopback and private networks.
+Hosts are separated by commas. Certificates are verified against the system's authorities, or those in the file
+`ca=PATH`. Plain `http:` is for loopback and private networks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from overlay.engines import BusyError, EngineError, UnavailableError, UnknownEng
 TIMEOUT = 20
 """Seconds that a request may take."""
 RETRIES = 3
-"""Requests repeated at most, on another host where there is one; all of them are idempotent or conditional."""
+"""Retries of a request, on another host if there is one; all requests are idempotent or conditional."""
 BULK_BYTES = 4 << 20
 _MAJORS = ("2", "3")
 _OPTIONS = {"shards": "1", "replicas": "1", "ca": "", "lease": "30"}
@@ -35,17 +35,17 @@ _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 
 Json = dict[str, Any]
 
-logging.getLogger("opensearch").setLevel(logging.CRITICAL)  # what fails is raised here, and a 404 is no failure
+logging.getLogger("opensearch").setLevel(logging.CRITICAL)  # failures are raised here; a 404 is no failure
 
 
 class ConflictError(BusyError):
-    """A conditional write lost: another process has written the document meanwhile."""
+    """A conditional write failed: another process has written the document since it was read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cluster:
-    """A cluster, and the name under which it holds our index. `lease` is how long a writer may be silent, in seconds,
-    before another one takes over."""
+    """A cluster, and the name of our index on it. `lease` is the time in seconds after which another writer may take
+    over from one that does not finish."""
 
     client: OpenSearch
     name: str
@@ -56,8 +56,8 @@ class Cluster:
 
     @classmethod
     def connect(cls, place: str) -> Cluster:
-        """The cluster that a URL names, without its scheme `opensearch:`. Raises UnknownEngineError; EngineError or
-        UnavailableError when it cannot be used."""
+        """Connect to the cluster of a URL, passed without its scheme `opensearch:`. Raises UnknownEngineError,
+        EngineError, UnavailableError."""
         shown = masked(f"opensearch:{place}")
         try:
             cluster = _configured(place, shown)
@@ -70,7 +70,7 @@ class Cluster:
         return cluster
 
     def check_version(self) -> None:
-        """Raises EngineError when it is no OpenSearch that we know."""
+        """Raises EngineError when it is no supported version of OpenSearch."""
         version = self.request("GET", "/").get("version") or {}
         distribution, number = version.get("distribution"), str(version.get("number", "unknown"))
         if distribution != "opensearch" or number.split(".", maxsplit=1)[0] not in _MAJORS:
@@ -82,10 +82,10 @@ class Cluster:
         """Make a request; the JSON object of the answer. Raises NotFoundError of the library, ConflictError,
         UnavailableError, EngineError."""
         with self._translated():
-            found = self.client.transport.perform_request(method, path, params=params or None, body=body)
-        if not isinstance(found, dict):
+            answer = self.client.transport.perform_request(method, path, params=params or None, body=body)
+        if not isinstance(answer, dict):
             raise UnavailableError(f"{self.shown} answers {method} {path} with no JSON object")
-        return cast("Json", found)
+        return cast("Json", answer)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -101,27 +101,27 @@ class Cluster:
             raise UnavailableError(f"{self.shown} answers with no JSON: {str(error)[:100]}") from error
 
     def error(self, status: int | str, kind: str, info: Any) -> EngineError:
-        """What an answer with an error status means."""
-        said = f"{kind} {_reason(info)}"[:300]
+        """The exception for an error status."""
+        reason = f"{kind} {_reason(info)}"[:300]
         if status == 409:
             return ConflictError(f"{self.shown} was written by another process meanwhile")
-        if "cluster_block" in said:
-            return UnavailableError(f"{self.shown} is read-only: {said}")
+        if "cluster_block" in reason:
+            return UnavailableError(f"{self.shown} is read-only: {reason}")
         if status == 429:
-            return UnavailableError(f"{self.shown} is overloaded (429): {said}")
+            return UnavailableError(f"{self.shown} is overloaded (429): {reason}")
         if status in _TRANSIENT:
-            return UnavailableError(f"{self.shown} cannot answer now ({status}): {said}")
+            return UnavailableError(f"{self.shown} cannot answer now ({status}): {reason}")
         if status in (401, 403):
-            return EngineError(f"{self.shown} refuses these credentials ({status}): {said}")
-        return EngineError(f"{self.shown} refuses a request ({status}): {said}")
+            return EngineError(f"{self.shown} refuses these credentials ({status}): {reason}")
+        return EngineError(f"{self.shown} refuses a request ({status}): {reason}")
 
     def search(self, index: str, body: Json) -> Json:
-        """Search an index; never a part of its shards alone."""
+        """Search all shards of an index."""
         return self.request("POST", f"/{index}/_search", body, allow_partial_search_results="false")
 
     def bulk(self, index: str, actions: Iterable[Sequence[Json]]) -> None:
-        """Carry out all actions, each an action line and its source, in requests of bounded size. Raises what the first
-        one that failed means; which of the others succeeded is then not known."""
+        """Run all actions, each an action line and its source, in requests of bounded size. Raises the exception of the
+        first failed action; the others may or may not have succeeded."""
         lines: list[str] = []
         size = 0
         for action in actions:
@@ -138,18 +138,18 @@ class Cluster:
         for attempt in range(RETRIES + 1):
             items = self.request("POST", f"/{index}/_bulk", "".join(lines))["items"]
             results = [next(iter(item.values())) for item in items]
-            failed = [at for at, result in enumerate(results) if "error" in result]
+            failed = [position for position, result in enumerate(results) if "error" in result]
             if not failed:
                 return
             first = results[failed[0]]
             refused = self.error(first["status"], first["error"].get("type", ""), first)
-            if attempt == RETRIES or any(results[at]["status"] != 429 for at in failed):
+            if attempt == RETRIES or any(results[position]["status"] != 429 for position in failed):
                 raise refused
-            lines = [lines[at] for at in failed]
+            lines = [lines[position] for position in failed]
             sleep(0.2 * 2**attempt)
 
     def refresh(self, index: str) -> None:
-        """Let searches see all that was written."""
+        """Make all writes visible to searches."""
         shards = self.request("POST", f"/{index}/_refresh")["_shards"]
         if shards["failed"]:
             raise UnavailableError(f"{self.shown}: {shards['failed']} of {shards['total']} shards cannot be read now")
@@ -157,18 +157,23 @@ class Cluster:
 
 def _configured(place: str, shown: str) -> Cluster:
     parts = urlsplit(place)
-    given = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
-    if parts.scheme not in ("http", "https") or not parts.netloc or parts.fragment or not given.keys() <= set(_OPTIONS):
+    parameters = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.netloc
+        or parts.fragment
+        or not parameters.keys() <= set(_OPTIONS)
+    ):
         raise ValueError(f"the options are {', '.join(_OPTIONS)}")
-    options = _OPTIONS | given
+    options = _OPTIONS | parameters
     name = parts.path.strip("/")
     if not name or name != name.lower() or not name.replace("-", "a").replace("_", "a").isalnum() or len(name) > 200:
         raise ValueError("NAME consists of lower-case letters, digits, - and _")
-    user, _, places = parts.netloc.rpartition("@")
+    user, _, hosts = parts.netloc.rpartition("@")
     if options["ca"]:
-        ssl.create_default_context(cafile=options["ca"])  # named when it cannot be read
+        ssl.create_default_context(cafile=options["ca"])  # raises an OSError that names an unreadable file
     client = OpenSearch(
-        [_host(parts.scheme, each) for each in places.split(",")],
+        [_host(parts.scheme, host) for host in hosts.split(",")],
         http_auth=tuple(map(unquote, user.partition(":")[::2])) if user else None,
         connection_class=Urllib3HttpConnection,
         verify_certs=True,

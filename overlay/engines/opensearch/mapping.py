@@ -1,7 +1,7 @@
-"""What is stored of a document, and as what.
+"""The OpenSearch mapping, and documents as its fields.
 
-Text is analysed here and not there: the fields hold index terms, separated by spaces. Offers are nested documents, so
-that one of them must meet several filters. `record` is what stage two of ranking and results are made of.
+Text is analysed here, not by OpenSearch: text fields contain index terms separated by spaces. Offers are nested
+documents, so that one offer must meet all filters. `record` is the record for re-ranking and results.
 """
 
 from __future__ import annotations
@@ -9,20 +9,19 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
-from overlay.search.analysis import sequences, stem
-from overlay.search.facts import facets, facts, is_listed
-from overlay.search.forward import FIELDS, Analysed, encode, field_texts
-from overlay.search.prices import pack
-from overlay.search.records import Record
-from overlay.search.sorting import made, name_key, newest
+from overlay.search.facts import facets, facts
+from overlay.search.forward import FIELDS, Analysed
+from overlay.search.record_file import IndexRecord, pack_document
+from overlay.search.sorting import created_key, name_key, updated_key
 from overlay.search.term_dictionary import TermChanges
-from parsers.money import decimal_key
+from parsers.cards.intervals import per_day
+from parsers.cards.money import decimal_key
 
 if TYPE_CHECKING:
-    from overlay.document import Document
     from overlay.engines.opensearch.cluster import Cluster
+    from overlay.search.document import Document
 
-LAYOUT = "a2b2"
+LAYOUT = "a2b4"
 
 Json = dict[str, Any]
 
@@ -35,7 +34,13 @@ _NOWHERE: Json = {"type": "object", "enabled": False}
 _OFFERS: Json = {
     "type": "nested",
     "dynamic": "strict",
-    "properties": {"currency": _VALUE, "accepts": _TERM, "interval": _TERM, "skills": _TERM, "key": _VALUE},
+    "properties": {
+        "currency": _VALUE,
+        "accepts": _TERM,
+        "interval": _TERM,
+        "skills": _TERM,
+        **dict.fromkeys(("key", "day"), _VALUE),
+    },
 }
 
 MAPPINGS: Json = {
@@ -43,7 +48,7 @@ MAPPINGS: Json = {
     "_meta": {"layout": LAYOUT},
     "properties": {
         **dict.fromkeys(FIELDS, _TEXT),
-        "term": _TERM,  # all index terms, without a score
+        "term": _TERM,  # all index terms, not scored
         "text": _TEXT | {"index_options": "positions", "norms": False},
         **dict.fromkeys(("fact", "registration"), _TERM),
         **dict.fromkeys(("id", "name_order"), _VALUE),
@@ -53,7 +58,7 @@ MAPPINGS: Json = {
         "record": {"type": "binary", "store": True},
         # the commits that a document was added and removed by
         **dict.fromkeys(("added", "removed"), _LONG),
-        # counts of words that a commit changed (`vocabulary`), and the state of the index (`state`)
+        # word counts that a commit changed (`term_counts`), and the state of the index (`state`)
         **dict.fromkeys(("batch", "part"), _LONG),
         "is_base": {"type": "boolean"},
         **dict.fromkeys(("body", "state"), _NOWHERE),
@@ -62,7 +67,7 @@ MAPPINGS: Json = {
 
 
 def settings(cluster: Cluster) -> Json:
-    """Settings of a new index; it is refreshed by each commit."""
+    """Settings of a new index; commits refresh it."""
     return {
         "number_of_shards": cluster.shards,
         "number_of_replicas": cluster.replicas,
@@ -71,15 +76,8 @@ def settings(cluster: Cluster) -> Json:
 
 
 def source(document: Document, commit: int, changes: TermChanges) -> Json:
-    """What is stored of a document that `commit` adds; its words are counted."""
+    """The source of a document that `commit` adds; its words are counted in `changes`."""
     analysed = Analysed.of(document)
-    words = ""
-    if is_listed(document):
-        changes.count(analysed.surfaces, set(map(stem, analysed.surfaces)), 1)
-        words = " ".join(sorted(analysed.surfaces))
-    record = Record(
-        document.id, encode(analysed, document), pack(document), document.item, is_listed(document), words.encode()
-    )
     numbers = {
         "height": document.updated_height,
         "time": document.updated_time,
@@ -90,22 +88,23 @@ def source(document: Document, commit: int, changes: TermChanges) -> Json:
         "added": commit,
         "id": document.id,
         "registration": document.registration,
-        **{name: " ".join(analysed.field_terms(at)) for at, name in enumerate(FIELDS)},
+        **{name: " ".join(analysed.field_terms(field)) for field, name in enumerate(FIELDS)},
         "term": sorted(analysed.terms()),
-        "text": [line for texts in field_texts(document) for text in texts for line in sequences(text)],
+        "text": analysed.sequences(),
         "fact": [*facts(document), f"id:{document.id}"],
         **facets(document),
-        "newest": newest(document),
-        "made": made(document),
+        "newest": updated_key(document),
+        "made": created_key(document),
         "name_order": name_key(document),
         **{name: value for name, value in numbers.items() if value is not None},
         "offers": _offers(document),
-        "record": b64encode(record.pack()).decode(),
+        "record": b64encode(pack_document(document, analysed, changes)).decode(),
     }
 
 
 def _offers(document: Document) -> list[Json]:
-    """The offers as nested documents; of one for all skills, the skills of the card."""
+    """The offers as nested documents; an offer for all skills has the skills of the card. `key` orders by amount, `day`
+    by price per day."""
     own = list(dict.fromkeys(skill.id for skill in document.skills))
     return [
         {
@@ -114,11 +113,13 @@ def _offers(document: Document) -> list[Json]:
             "interval": offer.interval_key,
             "skills": own if offer.skill_ids is None else list(offer.skill_ids),
             "key": decimal_key(offer.amount),
+            **({} if daily is None else {"day": decimal_key(daily)}),
         }
         for offer in document.offers
+        for daily in (per_day(offer.amount, offer.interval_key),)
     ]
 
 
-def record_of(hit: Json) -> Record:
+def record_of(hit: Json) -> IndexRecord:
     """The record of a hit."""
-    return Record.unpack(b64decode(hit["fields"]["record"][0]))
+    return IndexRecord(b64decode(hit["fields"]["record"][0]))

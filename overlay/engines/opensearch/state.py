@@ -1,8 +1,8 @@
-"""What an index knows of itself: one document, which every commit replaces on condition that nobody else did.
+"""The state of an index: one document, which every commit replaces by a conditional write.
 
-Documents name the commit that added them and the one that removed them, so that all of a commit becomes visible when
-this document does, and nothing of a writer that was killed. Each attempt to write takes a number of its own; a number
-that was taken and never committed is void: whatever such a writer still writes, however late, no search sees.
+Documents have the numbers of the commits that added and removed them, so that a commit becomes visible when this
+document is replaced, and nothing of a killed writer does. Each attempt to write takes a new number; a number that was
+taken and not committed is void: searches ignore whatever such a writer writes, however late.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _MOST_VOID = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """`commit` is the newest; what commits up to `floor` added is gone. `base` is the commit that wrote the counts of
-    all `words`, and `changed` how many rows of changes came after. `taken` is the newest number that a writer took,
-    which is `writer`'s until it commits, or is silent beyond `until` (seconds since 1970)."""
+class CommitState:
+    """`commit` is the newest commit; what commits up to `floor` added is deleted. `base` is the commit that wrote the
+    counts of all `words`, and `changed` the number of rows of changes since. `taken` is the newest number taken, by
+    `writer`, whose lease ends at `until` (seconds since 1970). `void` are numbers taken and not committed."""
 
     epoch: str = ""
     seq: int | None = None
@@ -39,11 +39,11 @@ class State:
 
     @property
     def cursor(self) -> Cursor | None:
-        """How far the store's changes have been read."""
+        """How far the outbox has been read."""
         return None if self.seq is None else Cursor(self.epoch, self.seq)
 
     def visible(self) -> list[dict[str, Any]]:
-        """Filters for what searches see."""
+        """Filters for the visible documents."""
         gone: list[dict[str, Any]] = [
             {"bool": {"filter": [{"range": {"removed": {"lte": self.commit}}}], "must_not": self._void("removed")}},
             *self._void("added"),
@@ -53,55 +53,55 @@ class State:
     def _void(self, field: str) -> list[dict[str, Any]]:
         return [{"terms": {field: list(self.void)}}] if self.void else []
 
-    def taking(self, writer: str, lease: float) -> State:
-        """The state while a writer works under the next number. Raises BusyError while another one does."""
+    def taking(self, writer: str, lease: float) -> CommitState:
+        """The state with the next number taken by a writer. Raises BusyError while another writer holds the lease."""
         if self.writer not in ("", writer) and self.until > time():
             raise BusyError("another process writes to the index")
         void = self.released().void
         return replace(self, taken=self.taken + 1, writer=writer, until=time() + lease, void=void)
 
-    def released(self) -> State:
-        """The state after a writer gave up: its number is void."""
+    def released(self) -> CommitState:
+        """The state after a writer gave up: without a lease, its number void."""
         void = (*self.void, self.taken)[-_MOST_VOID:] if self.taken > self.commit else self.void
         return replace(self, writer="", until=0.0, void=tuple(dict.fromkeys(void)))
 
 
-class Versioned(NamedTuple):
-    """A state as it was read, and what a write is conditional on."""
+class StoredState(NamedTuple):
+    """A state as it was read, and the version that a conditional write names."""
 
-    state: State
+    state: CommitState
     name: str
     number: int
     term: int
 
 
-def read(cluster: Cluster, index: str) -> Versioned | None:
-    """The state of an index or of the one that an alias names; None when there is none. Raises EngineError when it is
-    not one of ours."""
+def read(cluster: Cluster, index: str) -> StoredState | None:
+    """The state of an index or alias; None when it is missing. Raises EngineError when the index is of another
+    program."""
     try:
-        found = cluster.request("GET", f"/{index}/_doc/state")
+        document = cluster.request("GET", f"/{index}/_doc/state")
     except NotFoundError:
         return None
     try:
-        held = found["_source"]["state"]
-        state = State(**held | {"void": tuple(held["void"])})
+        members = document["_source"]["state"]
+        state = CommitState(**members | {"void": tuple(members["void"])})
     except (KeyError, TypeError) as error:
         raise EngineError(f"{cluster.shown} holds an index {index} of another program: choose another name") from error
-    return Versioned(state, found["_index"], found["_seq_no"], found["_primary_term"])
+    return StoredState(state, document["_index"], document["_seq_no"], document["_primary_term"])
 
 
-def write(cluster: Cluster, state: State, before: Versioned) -> Versioned:
-    """Replace the state. Raises ConflictError when it is not the one that was read."""
-    found = cluster.request(
+def write(cluster: Cluster, state: CommitState, before: StoredState) -> StoredState:
+    """Replace the state. Raises ConflictError when it has changed since it was read."""
+    answer = cluster.request(
         "PUT", f"/{before.name}/_doc/state", {"state": asdict(state)}, if_seq_no=before.number,
         if_primary_term=before.term,
     )  # fmt: skip
-    return Versioned(state, before.name, found["_seq_no"], found["_primary_term"])
+    return StoredState(state, before.name, answer["_seq_no"], answer["_primary_term"])
 
 
 def create(cluster: Cluster, index: str) -> None:
-    """Write the state of a new index, unless there is one."""
+    """Write the state of a new index, unless it has one."""
     try:
-        cluster.request("PUT", f"/{index}/_create/state", {"state": asdict(State())})
+        cluster.request("PUT", f"/{index}/_create/state", {"state": asdict(CommitState())})
     except BusyError:
         return

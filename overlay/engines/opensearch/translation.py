@@ -1,4 +1,4 @@
-"""A query and its plan as queries of OpenSearch: which documents the filters admit, and how words score."""
+"""Translation of plans and filters to OpenSearch queries."""
 
 from __future__ import annotations
 
@@ -6,36 +6,35 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
-from overlay.query import Query
 from overlay.search.facts import selection, unwanted, wanted
 from overlay.search.forward import FIELDS
-from overlay.search.planner import Group, QueryPlan
-from overlay.search.prices import asks_offer, asks_price, each_currency
-from parsers.money import decimal_key
+from overlay.search.planner import QueryPlan, TermGroup
+from overlay.search.prices import asks_offer, asks_price, by_currency
+from overlay.search.query import Query
+from parsers.cards.money import decimal_key
 
 Json = dict[str, Any]
 InUse = Callable[[str], bool]
 
-NAME_BOOST = 2.0
 MOST_SCORED = 250
-"""Alternatives that are scored in all fields: servers refuse more than 1,024 clauses. Others only find."""
+"""Alternatives that are scored in all fields: OpenSearch allows 1,024 clauses. Further ones match with a low score."""
 
 
 def filters(query: Query, in_use: InUse) -> list[Json]:
-    """What every result meets beside the words."""
-    found: list[Json] = [{"terms": {"fact": list(group)}} for group in (*selection(query), *wanted(query))]
-    found += _numbers(query)
+    """The filters of a query."""
+    clauses: list[Json] = [{"terms": {"fact": list(group)}} for group in (*selection(query), *wanted(query))]
+    clauses += _numbers(query)
     if asks_offer(query):
-        found.append(nested(offer(query, in_use)))
+        clauses.append(nested(offer(query, in_use)))
     operators = query.operators
     if operators is not None:
-        found += map(_phrase, operators.phrases)
+        clauses += map(_phrase, operators.phrases)
         excluded = [*map(_phrase, operators.excluded)]
         if unwanted(query):
             excluded.append({"terms": {"fact": unwanted(query)}})
         if excluded:
-            found.append({"bool": {"must_not": excluded}})
-    return found
+            clauses.append({"bool": {"must_not": excluded}})
+    return clauses
 
 
 def _numbers(query: Query) -> Iterator[Json]:
@@ -58,25 +57,25 @@ def _phrase(sequence: str) -> Json:
 
 
 def nested(conditions: list[Json]) -> Json:
-    """Documents of which one offer meets all conditions."""
+    """Documents with one offer that meets all conditions."""
     return {"nested": {"path": "offers", "query": {"bool": {"filter": conditions}}}}
 
 
 def offer(query: Query, in_use: InUse) -> list[Json]:
-    """What one offer must meet (laws 14 and 15): bounds in another currency are one range for each currency."""
-    asked = (("accepts", query.currencies), ("interval", query.intervals), ("skills", query.skills))
-    found: list[Json] = [{"terms": {f"offers.{name}": list(values)}} for name, values in asked if values]
+    """The conditions on one offer (laws 14 and 15); price bounds become one range per currency."""
+    terms = (("accepts", query.currencies), ("interval", query.intervals), ("skills", query.skills))
+    clauses: list[Json] = [{"terms": {f"offers.{name}": list(values)}} for name, values in terms if values]
     if asks_price(query):
-        ranges = [_price(each) for each in each_currency(query, in_use)]
-        found.append({"bool": {"should": ranges, "minimum_should_match": 1}})
-    return found
+        ranges = [_price(query_in_currency) for query_in_currency in by_currency(query, in_use)]
+        clauses.append({"bool": {"should": ranges, "minimum_should_match": 1}})
+    return clauses
 
 
 def _price(query: Query) -> Json:
-    found: list[Json] = [{"range": {"offers.key": _bounds(_key(query.min_price), _key(query.max_price))}}]
+    clauses: list[Json] = [{"range": {"offers.key": _bounds(_key(query.min_price), _key(query.max_price))}}]
     if query.price_currency is not None:
-        found.append(anchored(query.price_currency))
-    return {"bool": {"filter": found}}
+        clauses.append(anchored(query.price_currency))
+    return {"bool": {"filter": clauses}}
 
 
 def anchored(currency: str) -> Json:
@@ -89,9 +88,9 @@ def _key(amount: Decimal | None) -> str | None:
 
 
 def words(plan: QueryPlan) -> tuple[Json, Json]:
-    """Documents that hold any word, scored; and those that hold all."""
+    """Documents that contain any word, scored; and those that contain all."""
     scored = _scored(plan)
-    every = [{"terms": {"term": [each.term for each in group.alternatives]}} for group in plan.groups]
+    every = [{"terms": {"term": [alternative.term for alternative in group.alternatives]}} for group in plan.groups]
     all_words: Json = {"bool": {"filter": every}}
     parts = [_group(group, scored) for group in plan.groups]
     any_word: Json = {"bool": {"should": parts, "minimum_should_match": 1}}
@@ -99,23 +98,23 @@ def words(plan: QueryPlan) -> tuple[Json, Json]:
 
 
 def _scored(plan: QueryPlan) -> float:
-    """The least weight of the alternatives that are scored."""
-    weights = sorted((each.weight for group in plan.groups for each in group.alternatives), reverse=True)
+    """The least weight of scored alternatives."""
+    weights = sorted((alternative.weight for group in plan.groups for alternative in group.alternatives), reverse=True)
     return weights[MOST_SCORED] + 1e-9 if len(weights) > MOST_SCORED else 0.0
 
 
-def _group(group: Group, least: float) -> Json:
-    """The best of the alternatives for a word."""
+def _group(group: TermGroup, least: float) -> Json:
+    """The best alternative of a word."""
     best: list[Json] = [
-        {"bool": {"should": [_term(name, each.term, each.weight * group.boost) for name in FIELDS]}}
-        for each in group.alternatives
-        if each.weight >= least
+        {"bool": {"should": [_term(name, alternative.term, alternative.weight * group.boost) for name in FIELDS]}}
+        for alternative in group.alternatives
+        if alternative.weight >= least
     ]
-    rest = [each.term for each in group.alternatives if each.weight < least]
+    rest = [alternative.term for alternative in group.alternatives if alternative.weight < least]
     if rest:
         best.append({"constant_score": {"filter": {"terms": {"term": rest}}, "boost": group.boost * 0.1}})
     return {"dis_max": {"queries": best}}
 
 
 def _term(field: str, term: str, weight: float) -> Json:
-    return {"term": {field: {"value": term, "boost": weight * (NAME_BOOST if field == "name" else 1.0)}}}
+    return {"term": {field: {"value": term, "boost": weight}}}

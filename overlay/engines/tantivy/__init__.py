@@ -13,33 +13,30 @@ from uuid import uuid4
 
 import tantivy
 
-from overlay.engines import BusyError, Cursor, EngineError, Matches
+from overlay.engines import BusyError, Cursor, EngineError
+from overlay.engines.index_versions import IndexVersions
 from overlay.engines.tantivy.schema import schema, to_fields
 from overlay.engines.tantivy.searching import search
-from overlay.engines.tantivy.state import State, read_changes, read_state, read_words, write_change, write_state
+from overlay.engines.tantivy.state import CommitState, read_changes, read_state, read_words, write_change, write_state
 from overlay.engines.tantivy.view import View
-from overlay.index_versions import IndexVersions
-from overlay.query import Query
-from overlay.search.analysis import stem
-from overlay.search.facts import is_listed
-from overlay.search.forward import Analysed, encode
+from overlay.search.forward import Analysed
 from overlay.search.planner import QueryPlan
-from overlay.search.prices import pack
-from overlay.search.records import Record, Records
+from overlay.search.query import Matches, Query
+from overlay.search.record_file import RecordFile, pack_document
 from overlay.search.term_dictionary import TermChanges, TermDictionary
 
 if TYPE_CHECKING:
-    from overlay.document import Document
+    from overlay.search.document import Document
 
-LAYOUT = "tantivy-16"
+LAYOUT = "tantivy-18"
 SLOW = False
 
 _META = "meta.json"
-"""What every commit replaces."""
+"""The file that every commit replaces."""
 _HEAP = 24_000_000
-_LARGE_BATCH = 64  # registrations: a rebuild, or catching up
+_LARGE_BATCH = 64  # registrations of a batch of a rebuild or catch-up
 _UNMERGED = 4_000  # words outside the table
-_UNSAVED, _UNSAVED_IN_LARGE = 20_000, 400_000  # changed counts since the last file of words
+_UNSAVED, _UNSAVED_IN_LARGE = 20_000, 400_000  # changed counts since the last term file
 _ATTEMPTS = 3
 
 log = logging.getLogger(__name__)
@@ -51,9 +48,9 @@ class TantivyEngine:
     def __init__(self, folder: Path, *, make: bool) -> None:
         """Open the index in a folder. Raises OSError or ValueError."""
         self._folder, self._meta = folder, folder / _META
-        self._index = _made(folder) if make else _opened(folder)
+        self._index = _created(folder) if make else _opened(folder)
         self._writer: tantivy.IndexWriter | None = None
-        self._appending: tuple[str, Records] | None = None
+        self._appending: tuple[str, RecordFile] | None = None
         self._committing = threading.Lock()
         self._unsaved = 0
         self._stamp = (0, 0)
@@ -65,7 +62,7 @@ class TantivyEngine:
         return View(self._index.schema, self._index.searcher(), None, TermDictionary(), None)
 
     def _current(self) -> View:
-        """The newest view; a commit of another process is noticed by the file it replaced."""
+        """The newest view; commits of other processes are detected by the replaced file."""
         if self._seen() != self._stamp and self._committing.acquire(blocking=False):
             try:
                 self._refresh()
@@ -74,7 +71,7 @@ class TantivyEngine:
         return self._view
 
     def _seen(self) -> tuple[int, int]:
-        """Differs after each commit."""
+        """Identifies the newest commit."""
         try:
             stat = self._meta.stat()
         except FileNotFoundError:
@@ -82,7 +79,7 @@ class TantivyEngine:
         return stat.st_mtime_ns, stat.st_ino
 
     def _refresh(self) -> None:
-        """Show the newest commit; a damaged one has no state, and wants a rebuild. Only while `_committing`."""
+        """Read the newest commit; a damaged one has no state, and needs a rebuild. Only while `_committing`."""
         for _ in range(_ATTEMPTS):
             stamp = self._seen()
             try:
@@ -102,13 +99,13 @@ class TantivyEngine:
         if before.state and before.state.records == state.records:
             records = before.records
         else:
-            records = Records(self._folder / state.records, write=False)
+            records = RecordFile(self._folder / state.records, write=False)
             if records.size() < state.size:
                 raise ValueError(f"{state.records} holds {records.size():,} of {state.size:,} bytes")
         return View(fields, searcher, state, self._terms(before, state, searcher), records)
 
-    def _terms(self, before: View, state: State, searcher: tantivy.Searcher) -> TermDictionary:
-        """The dictionary of a commit: the one before, brought up to date, unless it was written anew since."""
+    def _terms(self, before: View, state: CommitState, searcher: tantivy.Searcher) -> TermDictionary:
+        """The term dictionary of a commit: the former one with the changes since, unless its file was replaced."""
         if before.state and before.state.words == state.words and before.state.records == state.records:
             terms = before.terms
             for listings, rows in read_changes(self._index.schema, searcher, before.state.generation):
@@ -123,11 +120,11 @@ class TantivyEngine:
         return state.cursor if state else None
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
-        """Find what a plan and the filters of a query ask for."""
+        """Run a plan with the filters of a query."""
         return search(self._current(), query, plan, start, stop)
 
     def terms(self) -> TermDictionary:
-        """The words in use."""
+        """The term dictionary."""
         view = self._current()
         if view.terms.unmerged > _UNMERGED and self._committing.acquire(blocking=False):
             try:
@@ -158,9 +155,9 @@ class TantivyEngine:
                     self._clear()
                 if cursor is not None:
                     self._replace(registrations or (), documents, cursor)
-                    self._tidy(is_large=registrations is None or len(registrations) >= _LARGE_BATCH)
+                    self._save_when_large(is_large=registrations is None or len(registrations) >= _LARGE_BATCH)
             except BaseException:
-                self._writer = None  # what was not committed is dropped with it
+                self._writer = None  # drops uncommitted changes
                 raise
 
     def _clear(self) -> None:
@@ -187,15 +184,15 @@ class TantivyEngine:
         self._unsaved += unsaved
         self._show(state, view.terms, records)
 
-    def _next(self, view: View, cursor: Cursor) -> tuple[State, Records]:
-        """The state to commit, and the file that its records go to."""
+    def _next(self, view: View, cursor: Cursor) -> tuple[CommitState, RecordFile]:
+        """The state to commit, and the file for its records."""
         before = view.state
         if before is None:
-            state = State(epoch=cursor.epoch, seq=cursor.seq, generation=1, records=f"records-{uuid4().hex[:12]}")
+            state = CommitState(epoch=cursor.epoch, seq=cursor.seq, generation=1, records=f"records-{uuid4().hex[:12]}")
         else:
             state = replace(before, epoch=cursor.epoch, seq=cursor.seq, generation=before.generation + 1)
         if self._appending is None or self._appending[0] != state.records:
-            self._appending = state.records, Records(self._folder / state.records, write=True)
+            self._appending = state.records, RecordFile(self._folder / state.records, write=True)
         return state, self._appending[1]
 
     def _commit(self, writer: tantivy.IndexWriter) -> None:
@@ -214,13 +211,13 @@ class TantivyEngine:
                 ) from error
         return self._writer
 
-    def _tidy(self, *, is_large: bool) -> None:
-        """Bound what lies outside files, more tightly between small batches than during a rebuild."""
+    def _save_when_large(self, *, is_large: bool) -> None:
+        """Save the terms when many changed, sooner between small batches than during a rebuild."""
         if self._unsaved > (_UNSAVED_IN_LARGE if is_large else _UNSAVED):
             self._save_terms()
 
     def _save_terms(self) -> None:
-        """Write the words to a file, so that the changes since the last one need not be read one by one."""
+        """Write the term dictionary to a file, so that opening the index need not apply all changes since the last."""
         before = self._view.state
         if before is None or not self._unsaved:
             return
@@ -236,14 +233,14 @@ class TantivyEngine:
         self._unsaved = 0
         self._sweep({name, before.words, state.records})
 
-    def _show(self, state: State, terms: TermDictionary, records: Records | None) -> None:
-        """Let searches see what was committed."""
+    def _show(self, state: CommitState, terms: TermDictionary, records: RecordFile | None) -> None:
+        """Make the commit visible to searches."""
         self._index.reload()
         self._stamp = self._seen()
         self._view = View(self._index.schema, self._index.searcher(), state, terms, records)
 
     def _sweep(self, used: set[str]) -> None:
-        """Remove files of words and records that no commit names any more; open ones stay readable."""
+        """Remove unreferenced term and record files; open ones stay readable."""
         for pattern in ("words-*", "records-*"):
             for path in self._folder.glob(pattern):
                 if path.name not in used:
@@ -260,9 +257,8 @@ def open_engine(version: Path, *, make: bool) -> TantivyEngine:
     return TantivyEngine(version, make=make)
 
 
-def _made(folder: Path) -> tantivy.Index:
-    """The index in a folder, made when there is none; an unreadable one is replaced, for it can be rebuilt. Raises
-    OSError."""
+def _created(folder: Path) -> tantivy.Index:
+    """The index in a folder, created if missing; an unreadable one is replaced and will be rebuilt. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / _META).exists():
         try:
@@ -274,7 +270,7 @@ def _made(folder: Path) -> tantivy.Index:
 
 
 def _opened(folder: Path) -> tantivy.Index:
-    """The index in a folder. Raises ValueError when there is none, or it cannot be read."""
+    """The index in a folder. Raises ValueError when it is missing or unreadable."""
     return _prepared(tantivy.Index.open(str(folder)))
 
 
@@ -285,25 +281,24 @@ def _prepared(index: tantivy.Index) -> tantivy.Index:
 
 
 def _forget(view: View, writer: tantivy.IndexWriter, registration: str, changes: TermChanges) -> dict[bytes, int]:
-    """Delete all documents of a registration. Their packed records and places, since most are written unchanged."""
-    places: dict[bytes, int] = {}
-    for place, record in view.of_registration(registration):
-        places[record.pack()] = place
+    """Delete all documents of a registration; the addresses of their records, most of which are written unchanged."""
+    addresses: dict[bytes, int] = {}
+    for address, record in view.of_registration(registration):
+        addresses[record.packed] = address
         if record.is_listed:
-            surfaces = record.words.decode().split()
-            changes.count(surfaces, set(map(stem, surfaces)), -1)
+            changes.remove(record.words)
     writer.delete_documents_by_term("fact", f"registration:{registration}")
-    return places
+    return addresses
 
 
 def _add(
-    writer: tantivy.IndexWriter, records: Records, document: Document, unchanged: dict[bytes, int], changes: TermChanges
+    writer: tantivy.IndexWriter,
+    records: RecordFile,
+    document: Document,
+    unchanged: dict[bytes, int],
+    changes: TermChanges,
 ) -> None:
-    analysed, listed = Analysed.of(document), is_listed(document)
-    if listed:
-        changes.count(analysed.surfaces, set(map(stem, analysed.surfaces)), 1)
-    words = " ".join(sorted(analysed.surfaces)).encode() if listed else b""
-    forward = encode(analysed, document)
-    data = Record(document.id, forward, pack(document), document.item, listed, words).pack()
-    place = unchanged.get(data)
-    writer.add_document(to_fields(document, analysed, records.append(data) if place is None else place))
+    analysed = Analysed.of(document)
+    record = pack_document(document, analysed, changes)
+    address = unchanged.get(record)
+    writer.add_document(to_fields(document, analysed, records.append(record) if address is None else address))

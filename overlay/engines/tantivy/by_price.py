@@ -1,7 +1,7 @@
-"""Results by price: amounts are walked in order through Tantivy's dictionary, some hundred listings at a time.
+"""Results by price: a walk in order over the amounts, or prices per day, in Tantivy's term dictionary.
 
-A listing comes where the cheapest of its offers that meet the query does. It is read when the walk first meets any
-offer of it, and waits until the walk has come as far as its cheapest.
+A listing is ordered by the cheapest of its offers that meet the query. It is read when the walk reaches any of its
+offers, and queued until the walk reaches its cheapest.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
-from overlay.engines.tantivy.offers import OfferTerms
+from overlay.engines.tantivy.offers import PER_DAY, OfferTerms, under
 from overlay.engines.tantivy.translation import Part, every
 from overlay.engines.tantivy.view import View
-from overlay.query import Query
 from overlay.search.prices import cheapest, price_key
-from overlay.search.records import Record
-from overlay.search.sorting import is_reversed
-from parsers.money import amount_of_key, decimal_key
-from parsers.rates import converted
+from overlay.search.query import Query
+from overlay.search.record_file import IndexRecord
+from overlay.search.sorting import compares_per_day, is_reversed
+from parsers.cards.money import amount_of_key, decimal_key
+from parsers.cards.rate_table import convert
 
 Key = tuple[Any, ...]
-Keyed = tuple[Key, Record]
+Keyed = tuple[Key, IndexRecord]
 
 FIRST_STEP, GROWTH = 64, 4
-"""Listings of the first step of the walk, and how much larger each next one is."""
+"""Listings of the first step of the walk, and the growth factor of the next steps."""
 
 
 class _Amount(NamedTuple):
-    """An amount that offers have: where it comes in the order, its term, and how many listings have it."""
+    """An amount of offers: its position in the order, its term, and its document frequency."""
 
     place: Key
     term: str
@@ -36,28 +36,29 @@ class _Amount(NamedTuple):
 
 
 def by_price(view: View, query: Query, part: Part, total: int) -> Iterator[Keyed]:
-    """All results by currency, amount and id; those without a price in question last, by id, in either direction."""
+    """All results by currency, amount and id; those without a compared price last, by id, in both directions."""
     reverse = is_reversed(query)
     seen: set[str] = set()
     for key, record in _priced(view, query, part, total, reverse=reverse):
         seen.add(record.id)
         yield key, record
     if len(seen) < total:
-        rest = [((1, each.id), each) for each in view.first(part, total) if each.id not in seen]
+        rest = [((1, record.id), record) for record in view.first(part, total) if record.id not in seen]
         yield from sorted(rest, key=lambda row: row[0], reverse=reverse)
 
 
 def _priced(view: View, query: Query, part: Part, total: int, *, reverse: bool) -> Iterator[Keyed]:
-    waiting: list[_Waiting] = []
+    waiting: list[_Queued] = []
     read: set[int] = set()
     for step in _steps(_amounts(view.offers, query), reverse=reverse):
-        found = view.addresses(every([part, view.offers.any_of([each.term for each in step])]), total)
-        places = [place for place in view.places(found) if place not in read]
-        read.update(places)
-        for record in view.records.read(places) if view.records else ():
+        addresses = view.addresses(every([part, view.offers.any_of([amount.term for amount in step])]), total)
+        unread = [record_address for record_address in view.record_addresses(addresses) if record_address not in read]
+        read.update(unread)
+        for record in view.records.read(unread) if view.records else ():
             offer = cheapest(record.offers, query)
-            if offer is not None:
-                heappush(waiting, _Waiting(price_key(offer, record.id), record, reverse))
+            key = price_key(offer, record.id, query)
+            if key[0] == 0:
+                heappush(waiting, _Queued(key, record, reverse))
         last = step[-1].place
         while waiting and (waiting[0].key[:3] >= last if reverse else waiting[0].key[:3] <= last):
             yield waiting[0].key, heappop(waiting).record
@@ -65,11 +66,11 @@ def _priced(view: View, query: Query, part: Part, total: int, *, reverse: bool) 
         yield waiting[0].key, heappop(waiting).record
 
 
-class _Waiting(NamedTuple):
-    """A listing whose turn may not have come."""
+class _Queued(NamedTuple):
+    """A listing that the walk has read but maybe not reached."""
 
     key: Key
-    record: Record
+    record: IndexRecord
     reverse: bool
 
     def __lt__(self, other: tuple[Any, ...]) -> bool:
@@ -77,7 +78,7 @@ class _Waiting(NamedTuple):
 
 
 def _steps(amounts: list[_Amount], *, reverse: bool) -> Iterator[list[_Amount]]:
-    """Amounts in order, as many at a time as a growing number of listings has; equal ones are not parted."""
+    """Amounts in order, in steps of a growing number of listings; equal amounts stay in one step."""
     amounts = amounts[::-1] if reverse else amounts
     size, listings, step = FIRST_STEP, 0, list[_Amount]()
     for amount in amounts:
@@ -91,19 +92,19 @@ def _steps(amounts: list[_Amount], *, reverse: bool) -> Iterator[list[_Amount]]:
 
 
 def _amounts(offers: OfferTerms, query: Query) -> list[_Amount]:
-    """All amounts that offers have in the currencies in question, in order."""
-    found = []
+    """All amounts, or prices per day, of offers in the compared currencies, in order."""
+    amounts = []
     for anchor in _anchors(offers, query):
         rate = None if anchor == query.price_currency else query.rates.get(anchor)
-        prefix = "\0".join((anchor, "", "", ""))
+        prefix = under(anchor, PER_DAY if compares_per_day(query) else "")
         for key, count in zip(*offers.amounts(prefix), strict=True):
             place = (
                 (0, anchor, key)
                 if rate is None
-                else (0, query.price_currency, decimal_key(converted(amount_of_key(key), rate)))
+                else (0, query.price_currency, decimal_key(convert(amount_of_key(key), rate)))
             )
-            found.append(_Amount(place, f"{prefix}\0{key}", count))
-    return sorted(found)
+            amounts.append(_Amount(place, f"{prefix}\0{key}", count))
+    return sorted(amounts)
 
 
 def _anchors(offers: OfferTerms, query: Query) -> list[str]:
@@ -111,5 +112,5 @@ def _anchors(offers: OfferTerms, query: Query) -> list[str]:
         return offers.anchors()
     return [
         query.price_currency,
-        *(each for each in query.rates if each != query.price_currency and offers.in_use(each)),
+        *(currency for currency in query.rates if currency != query.price_currency and offers.in_use(currency)),
     ]

@@ -1,8 +1,9 @@
-"""Offers as terms that say together what one price entry says, so that no filter mixes two of them (law 14).
+"""Offers as terms that combine the members of one price entry, so that no filter mixes two entries (law 14).
 
-An offer is indexed under its anchor, interval, accepted currency and skill, each also left open, followed by its amount
-(`money.decimal_key`, which sorts as the amounts do): `USD␀P1M␀␀␀5000…`. A filter is the set of the terms under a
-prefix whose amounts lie within its bounds; the amounts under a prefix are read from Tantivy's dictionary once a commit.
+An offer is indexed as anchor, interval, accepted currency and skill, each also left empty, followed by its amount
+(`money.decimal_key`, which sorts numerically): `USD␀P1M␀␀␀5000…`. Its price per day is indexed under its anchor and the
+interval `PER_DAY`. A filter is the set of terms with a prefix whose amounts are within its bounds; the amounts of a
+prefix are read from Tantivy's term dictionary once per commit.
 """
 
 from __future__ import annotations
@@ -15,21 +16,24 @@ from typing import TYPE_CHECKING
 
 import tantivy
 
-from overlay.query import Query
-from overlay.search.prices import asks_price, each_currency
-from parsers.money import decimal_key
+from overlay.search.prices import asks_price, by_currency
+from overlay.search.query import Query
+from parsers.cards.intervals import per_day
+from parsers.cards.money import decimal_key
 
 if TYPE_CHECKING:
-    from overlay.document import Document
+    from overlay.search.document import Document
 
 COMPLEX = "complex-offers"
-"""The fact of a listing whose offers would make more than `MAX_TERMS` terms: currencies and skills are left open in its
-terms, and filters for these are checked on its record."""
+"""The fact of a listing whose offers need more than `MAX_TERMS` terms: currencies and skills are empty in its terms,
+and filters for these are checked on its record."""
 MAX_TERMS = 4_096
 ANCHOR, OWN_SKILL = "anchor:", "own-skill:"
-"""Before the facts that an offer is priced in a currency, and that the card has a skill."""
+"""Prefixes of the facts that an offer has a currency, and that the card has a skill."""
+PER_DAY = " "
+"""Used in place of an interval; no interval key is blank (`intervals.interval_key`)."""
 _ANY, _ALL_SKILLS = "", "*"
-_SKILL = "="  # before a skill that an offer names
+_SKILL = "="  # prefix of a skill that an offer names
 
 
 def offer_terms(document: Document) -> tuple[list[str], bool]:
@@ -43,8 +47,18 @@ def offer_terms(document: Document) -> tuple[list[str], bool]:
         for parts in combined:
             terms["\0".join((*parts, key))] = None
             if len(terms) > MAX_TERMS:
-                return _open_terms(document), True
-    return list(terms), False
+                return [*_open_terms(document), *_terms_per_day(document)], True
+    return [*terms, *_terms_per_day(document)], False
+
+
+def _terms_per_day(document: Document) -> dict[str, None]:
+    daily = [(offer.currency, per_day(offer.amount, offer.interval_key)) for offer in document.offers]
+    return {"\0".join((under(name, PER_DAY), decimal_key(price))): None for name, price in daily if price is not None}
+
+
+def under(anchor: str, interval: str = "") -> str:
+    """The prefix of all offers in a currency, with an interval or `PER_DAY`."""
+    return "\0".join((anchor, interval, _ANY, _ANY))
 
 
 def _open_terms(document: Document) -> list[str]:
@@ -72,7 +86,7 @@ class OfferTerms:
     _amounts: dict[str, tuple[list[str], list[int]]] = field(default_factory=dict)
 
     def amounts(self, prefix: str) -> tuple[list[str], list[int]]:
-        """The amounts under a prefix in order, and how many documents have each."""
+        """The amounts under a prefix in order, and their document frequencies."""
         if prefix not in self._amounts:
             if len(self._amounts) >= _MAX_PREFIXES:
                 self._amounts.clear()
@@ -82,7 +96,7 @@ class OfferTerms:
         return self._amounts[prefix]
 
     def within(self, prefix: str, query: Query) -> list[str]:
-        """The terms under a prefix whose amounts lie within the bounds of a query."""
+        """The terms under a prefix whose amounts are within the bounds of a query."""
         keys, _ = self.amounts(prefix)
         low = 0 if query.min_price is None else bisect_left(keys, decimal_key(query.min_price))
         high = len(keys) if query.max_price is None else bisect_right(keys, decimal_key(query.max_price))
@@ -90,19 +104,19 @@ class OfferTerms:
 
     def in_use(self, currency: str) -> bool:
         """Whether any offer is priced in a currency."""
-        return bool(self.amounts("\0".join((currency, _ANY, _ANY, _ANY)))[0])
+        return bool(self.amounts(under(currency))[0])
 
     def anchors(self) -> list[str]:
         """The currencies that offers are priced in, in order."""
         return sorted(term.removeprefix(ANCHOR) for term, _ in self.searcher.terms_with_prefix("fact", ANCHOR))
 
     def meeting(self, query: Query) -> tuple[list[str], list[str]]:
-        """The terms of offers that meet a query, and of those that do where the card has one of the skills."""
-        found: tuple[list[str], list[str]] = ([], [])
-        for each in each_currency(query, self.in_use) if asks_price(query) else (query,):
-            for prefix in prefixes(each):
-                found[prefix.endswith(f"\0{_ALL_SKILLS}")].extend(self.within(prefix, each))
-        return found
+        """The terms of offers that meet a query, and of those that meet it if the card has one of the skills."""
+        terms: tuple[list[str], list[str]] = ([], [])
+        for query_in_currency in by_currency(query, self.in_use) if asks_price(query) else (query,):
+            for prefix in prefixes(query_in_currency):
+                terms[prefix.endswith(f"\0{_ALL_SKILLS}")].extend(self.within(prefix, query_in_currency))
+        return terms
 
     def any_of(self, terms: list[str]) -> tantivy.Query:
         """Documents with one of these terms."""

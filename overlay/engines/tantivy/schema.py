@@ -1,4 +1,4 @@
-"""What of a document is stored in which field."""
+"""The Tantivy schema, and documents as its fields."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ import tantivy
 from overlay.engines.tantivy.offers import ANCHOR, COMPLEX, OWN_SKILL, offer_terms
 from overlay.search.facts import FACET_FIELDS, facets, facts, is_listed
 from overlay.search.forward import FIELDS, Analysed
-from overlay.search.sorting import made, name_key, newest
+from overlay.search.sorting import created_key, name_key, updated_key
 
 if TYPE_CHECKING:
-    from overlay.document import Document
+    from overlay.search.document import Document
 
 NEVER = 2**63 - 1
-"""The end of what no block has ended."""
+"""The end height of current documents."""
 UNLISTED = "old_"
-"""Before the names of the fields that hold the text of documents which a plain search does not find."""
+"""Prefix of the text fields of documents that a plain search does not find."""
+_BREAK = " | "
+"""Separator of texts: it is no term, so that no phrase spans two texts."""
 ORDERS = {"updated": "newest", "created": "made", "name": "name_order"}
-"""The fields that results are sorted by."""
+"""The fields of the sort orders."""
 
 
 def schema() -> tantivy.Schema:
-    """The fields.
+    """The schema.
 
-    Terms and facts of what a plain search finds have fields of their own, so that it needs no filter: one would cost as
-    much again as the words (measured). `text` holds terms in order, for phrases. Facets and orders are fast fields.
+    Terms and facts of the documents that a plain search finds have their own fields, so that it needs no filter, which
+    would double its time (measured). `text` has the terms in order, for phrases. Facets and sort keys are fast fields.
     """
     builder = tantivy.SchemaBuilder()
     for name in FIELDS:
@@ -35,7 +37,7 @@ def schema() -> tantivy.Schema:
     builder.add_text_field("text", tokenizer_name="whitespace", index_option="position")
     for name in ("listed", "fact", "offer", "meta"):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
-    for name in (*(f"{each}_facet" for each in FACET_FIELDS.values()), "name_order"):
+    for name in (*(f"{field}_facet" for field in FACET_FIELDS.values()), "name_order"):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic", fast=True)
     for name in ("place", "newest", "made", "height", "time", "since", "until"):
         builder.add_unsigned_field(name, fast=True)
@@ -43,45 +45,35 @@ def schema() -> tantivy.Schema:
     return builder.build()
 
 
-def to_fields(document: Document, analysed: Analysed, place: int) -> tantivy.Document:
-    """A document for Tantivy; `place` is that of its record."""
-    fields = tantivy.Document()
+def to_fields(document: Document, analysed: Analysed, record_address: int) -> tantivy.Document:
+    """A document for Tantivy; `record_address` is the address of its record in the record file."""
     listed = is_listed(document)
-    for at, name in enumerate(FIELDS):
-        fields.add_text(name if listed else UNLISTED + name, " ".join(analysed.field_terms(at)))
-    for texts in analysed.fields:
-        for tokens in texts:
-            for sequence in tokens.sequences():
-                fields.add_text("text", sequence)
-    _add_facts(fields, document, listed=listed)
-    for name, values in facets(document).items():
-        for value in values:
-            fields.add_text(f"{name}_facet", value)
-    _add_numbers(fields, document, place)
-    return fields
-
-
-def _add_facts(fields: tantivy.Document, document: Document, *, listed: bool) -> None:
+    texts = {
+        name if listed else UNLISTED + name: " ".join(analysed.field_terms(field)) for field, name in enumerate(FIELDS)
+    }
     offers, is_complex = offer_terms(document)
-    for fact in facts(document):
-        fields.add_text("fact", fact)
-        if listed:
-            fields.add_text("listed", fact)
+    filter_terms = list(facts(document))
     more = [f"id:{document.id}", f"registration:{document.registration}", *([COMPLEX] if is_complex else [])]
     if document.offers:
         more += {ANCHOR + offer.currency: None for offer in document.offers}
         more += {OWN_SKILL + skill.id: None for skill in document.skills}
-    for fact in more:
-        fields.add_text("fact", fact)
-    for term in offers:
-        fields.add_text("offer", term)
+    fields = tantivy.Document(
+        **texts,
+        text=_BREAK.join(analysed.sequences()),
+        listed=filter_terms if listed else [],
+        fact=filter_terms + more,
+        offer=offers,
+        **{f"{name}_facet": list(values) for name, values in facets(document).items()},
+        name_order=name_key(document),
+    )
+    _add_numbers(fields, document, record_address)
+    return fields
 
 
-def _add_numbers(fields: tantivy.Document, document: Document, place: int) -> None:
-    fields.add_unsigned("place", place)
-    fields.add_unsigned("newest", newest(document))
-    fields.add_unsigned("made", made(document))
-    fields.add_text("name_order", name_key(document))
+def _add_numbers(fields: tantivy.Document, document: Document, record_address: int) -> None:
+    fields.add_unsigned("place", record_address)
+    fields.add_unsigned("newest", updated_key(document))
+    fields.add_unsigned("made", created_key(document))
     if document.updated_height is not None:
         fields.add_unsigned("height", document.updated_height)
     if document.updated_time is not None:

@@ -1,4 +1,4 @@
-"""A query and its plan in, matches out: in the order of scores, or sorted, to any depth."""
+"""Run a plan with the filters of a query: by score or sorted, to any depth."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ from itertools import islice
 
 import tantivy
 
-from overlay.engines import NO_MATCHES, Matches, Row
 from overlay.engines.tantivy.by_price import by_price
 from overlay.engines.tantivy.schema import ORDERS
 from overlay.engines.tantivy.translation import Part, every, unscored, without
 from overlay.engines.tantivy.view import View, counted
-from overlay.query import Query
 from overlay.search.facts import FACET_FIELDS, MAX_TRIED, is_plain
 from overlay.search.planner import QueryPlan
+from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
 from overlay.search.sorting import is_descending, order
 
-_MORE = 16  # results beyond those asked for, in case of ties
+_MORE = 16  # extra results, in case of ties
 _SEGMENT_VALUES = 65_000
 
 
 def search(view: View, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
-    """Find what is asked for and read the results from place `start` to `stop`."""
+    """Run a query; the results from position `start` to `stop` are read."""
     if view.state is None or plan.finds_nothing:
         return NO_MATCHES
     filters = view.translate.admitted(query)
     if not plan.groups:
-        found = [view.translate.listed(query), *filters] if is_plain(query) else filters
-        return _sorted(view, query, [every(found)], start, stop)
+        required = [view.translate.listed(query), *filters] if is_plain(query) else filters
+        return _sorted(view, query, [every(required)], start, stop)
     with_all = every([view.translate.all_words(plan, query), *unscored(filters)])
     if plan.all_words or len(plan.groups) == 1:
         parts = [with_all]
@@ -40,41 +39,41 @@ def search(view: View, query: Query, plan: QueryPlan, start: int, stop: int) -> 
 
 
 def _by_score(view: View, query: Query, parts: Sequence[Part], start: int, stop: int) -> Matches:
-    """Results by score; those that hold all words are counted."""
-    found = parts[-1]
-    result = view.searcher.search(found, max(1, stop))
+    """Results by score; those that contain all words are counted."""
+    part = parts[-1]
+    result = view.searcher.search(part, max(1, stop))
     total = counted(result)
     matched = view.count(parts[0]) if len(parts) > 1 else total
     hits = result.hits[start:stop]
-    records = view.candidates([address for _, address in hits])
+    records = view.read([address for _, address in hits])
     rows = [
-        Row((1, -float(score), record.id), float(score), record)
+        EngineHit((1, -float(score), record.id), float(score), record)
         for (score, _), record in zip(hits, records, strict=True)
     ]
-    return Matches(rows, total, matched, facets(view, query, found))
+    return Matches(rows, total, matched, facets(view, query, part))
 
 
 def _sorted(view: View, query: Query, parts: Sequence[Part], start: int, stop: int) -> Matches:
-    """Results in another order: those that hold all words, then the others."""
-    found = parts[-1]
-    total = view.count(found)
+    """Results in another order: those that contain all words, then the others."""
+    part = parts[-1]
+    total = view.count(part)
     matched = view.count(parts[0]) if len(parts) > 1 else total
-    rows: list[Row] = []
+    rows: list[EngineHit] = []
     if start < matched:
         rows += _ordered(view, query, parts[0], matched, 0, start, min(stop, matched))
     if stop > matched and matched < total:
-        others = without(found, parts[0])
+        others = without(part, parts[0])
         rows += _ordered(view, query, others, total - matched, 1, max(0, start - matched), stop - matched)
-    return Matches(rows, total, matched, facets(view, query, found))
+    return Matches(rows, total, matched, facets(view, query, part))
 
 
-def _ordered(view: View, query: Query, part: Part, total: int, tier: int, start: int, stop: int) -> list[Row]:
-    """The results of one part from place `start` to `stop`; `tier` begins their keys."""
+def _ordered(view: View, query: Query, part: Part, total: int, tier: int, start: int, stop: int) -> list[EngineHit]:
+    """The results of one part from position `start` to `stop`; `tier` is the first element of their keys."""
     if stop <= start:
         return []
-    if query.sort == "price":
+    if query.sort in PRICE_SORTS:
         keyed = by_price(view, query, part, total)
-        return [Row((tier, *key), 0.0, record) for key, record in islice(keyed, start, stop)]
+        return [EngineHit((tier, *key), 0.0, record) for key, record in islice(keyed, start, stop)]
     field = ORDERS["updated" if query.sort == "relevance" else query.sort]
     descending = is_descending(query)
     direction = tantivy.Order.Desc if descending else tantivy.Order.Asc
@@ -87,23 +86,25 @@ def _ordered(view: View, query: Query, part: Part, total: int, tier: int, start:
     low = start
     while low and low < len(hits) and hits[low - 1][0] == hits[low][0]:
         low -= 1
-    tail = hits[low : stop + next((at for at, hit in enumerate(hits[stop:]) if hit[0] != hits[stop - 1][0]), len(hits))]
+    tail = hits[
+        low : stop + next((index for index, hit in enumerate(hits[stop:]) if hit[0] != hits[stop - 1][0]), len(hits))
+    ]
     records = view.read([address for _, address in tail])
     keyed_rows = [(_key(value, record.id), record) for (value, _), record in zip(tail, records, strict=True)]
     keyed_rows.sort(key=lambda row: row[0], reverse=descending != (field != "name_order"))
-    return [Row((tier, *key), 0.0, record) for key, record in keyed_rows[start - low : stop - low]]
+    return [EngineHit((tier, *key), 0.0, record) for key, record in keyed_rows[start - low : stop - low]]
 
 
 def _key(value: int | str, id_: str) -> tuple[int | str, ...]:
-    """A key in the natural order: the latest first, names (which end in the id) from A to Z."""
+    """The sort key of a value: the latest first, names (which end in the id) ascending."""
     return (value,) if isinstance(value, str) else (-value, id_)
 
 
-def facets(view: View, query: Query, found: Part) -> dict[str, dict[str, int]]:
-    """The commonest values of facets. One at a time, since Tantivy limits the values of one aggregation."""
+def facets(view: View, query: Query, part: Part) -> dict[str, dict[str, int]]:
+    """The most frequent values of facets, one aggregation each, since Tantivy limits the values of one."""
     counts = {}
     for name in query.facets:
         terms = {"field": f"{FACET_FIELDS[name]}_facet", "size": MAX_TRIED, "segment_size": _SEGMENT_VALUES}
-        buckets = view.searcher.aggregate(found, {"values": {"terms": terms}})["values"]["buckets"]
-        counts[name] = {str(each["key"]): int(each["doc_count"]) for each in buckets}
+        buckets = view.searcher.aggregate(part, {"values": {"terms": terms}})["values"]["buckets"]
+        counts[name] = {str(bucket["key"]): int(bucket["doc_count"]) for bucket in buckets}
     return counts

@@ -1,4 +1,4 @@
-"""A query and its plan as queries of Tantivy: which documents the filters admit, and how words score."""
+"""Translation of plans and filters to Tantivy queries."""
 
 from __future__ import annotations
 
@@ -10,34 +10,31 @@ from tantivy import FieldType, Occur
 
 from overlay.engines.tantivy.offers import COMPLEX, OWN_SKILL, OfferTerms
 from overlay.engines.tantivy.schema import NEVER, UNLISTED
-from overlay.query import Query
 from overlay.search.facts import is_plain, selection, unwanted, wanted
 from overlay.search.forward import FIELDS
-from overlay.search.planner import Alternative, Group, QueryPlan
+from overlay.search.planner import Alternative, QueryPlan, TermGroup
 from overlay.search.prices import asks_price, meets
-from overlay.search.records import Record
+from overlay.search.query import Query
+from overlay.search.record_file import IndexRecord
 
 Part = tantivy.Query
-
-NAME_BOOST = 2.0
-_MAX_COMPLEX = 10_000  # listings whose offers are checked one by one
 
 
 @dataclass(slots=True)
 class Translator:
-    """Translates for one commit of the index; `read` gives the records of the first results of a part."""
+    """Translates for one commit of the index; `read` returns the records of all results of a part."""
 
     schema: tantivy.Schema
     searcher: tantivy.Searcher
     offers: OfferTerms
-    read: Callable[[Part, int], list[Record]]
+    read: Callable[[Part], Iterator[IndexRecord]]
 
     def fact(self, value: str, *, plain: bool = False) -> Part:
         """Documents with a fact."""
         return tantivy.Query.term_query(self.schema, "listed" if plain else "fact", value, "basic")
 
     def admitted(self, query: Query) -> list[Part]:
-        """What every result meets beside the words; empty where the words alone decide."""
+        """The filters of a query; empty where the words alone decide."""
         plain = is_plain(query)
         groups = [*(() if plain else selection(query)), *self._facts(query)]
         parts = [either([self.fact(value, plain=plain) for value in group]) for group in groups]
@@ -53,11 +50,11 @@ class Translator:
         return parts
 
     def listed(self, query: Query) -> Part:
-        """All documents of the statuses that a query asks for."""
+        """All documents with one of the statuses of a query."""
         return either([self.fact(f"status:{status}", plain=is_plain(query)) for status in query.statuses])
 
     def _facts(self, query: Query) -> Iterator[tuple[str, ...]]:
-        """The facts that a query asks for, but for those of offers where one offer must meet several."""
+        """The facts that a query requires, without those of offers where one offer must meet two or more."""
         if _asks_one_offer(query):
             query = query._replace(currencies=(), intervals=(), skills=())
         return wanted(query)
@@ -77,73 +74,84 @@ class Translator:
         )
 
     def _offers(self, query: Query, parts: list[Part]) -> Part:
-        """Listings of which one offer meets all filters for offers."""
+        """Listings with one offer that meets all filters on offers."""
         named, shared = self.offers.meeting(query)
-        found = [self.offers.any_of(named)]
+        alternatives = [self.offers.any_of(named)]
         if shared:
             own = either([self.fact(OWN_SKILL + skill) for skill in query.skills])
-            found.append(every([self.offers.any_of(shared), own]))
+            alternatives.append(every([self.offers.any_of(shared), own]))
         if (query.skills or query.currencies) and self.searcher.doc_freq("fact", COMPLEX):
-            records = self.read(every([*parts, self.fact(COMPLEX)]), _MAX_COMPLEX)
-            found += [self.fact(f"id:{each.id}") for each in records if meets(each.offers, query)]
-        return either(found)
+            alternatives.append(self._complex(query, parts))
+        return either(alternatives)
+
+    def _complex(self, query: Query, parts: list[Part]) -> Part:
+        """Listings whose offers are not fully indexed (`COMPLEX`) and that have one offer that meets all filters. The
+        records of all candidates are read."""
+        unpriced = Query(skills=query.skills, currencies=query.currencies, intervals=query.intervals)
+        candidates = [either([self.fact(value) for value in group]) for group in wanted(unpriced)]
+        if asks_price(query):
+            priced, _ = self.offers.meeting(query._replace(skills=(), currencies=()))
+            candidates.append(self.offers.any_of(priced))
+        records = self.read(every([*parts, self.fact(COMPLEX), *candidates]))
+        ids = [f"id:{record.id}" for record in records if meets(record.offers, query)]
+        return tantivy.Query.term_set_query(self.schema, "fact", ids) if ids else tantivy.Query.empty_query()
 
     def _phrase(self, sequence: str) -> Part:
-        """Documents with terms one after the other."""
+        """Documents with a sequence of terms."""
         terms = sequence.split(" ")
         if len(terms) == 1:
             return tantivy.Query.term_query(self.schema, "text", sequence, "position")
         return tantivy.Query.phrase_query(self.schema, "text", list(terms))
 
     def any_word(self, plan: QueryPlan, query: Query) -> Part:
-        """Documents that hold any word, scored."""
+        """Documents that contain any word, scored."""
         return either([self._group(group, _fields(query)) for group in plan.groups])
 
     def all_words(self, plan: QueryPlan, query: Query) -> Part:
-        """Documents that hold every word, scored."""
+        """Documents that contain every word, scored."""
         return every([self._group(group, _fields(query)) for group in plan.groups])
 
-    def _group(self, group: Group, fields: list[str]) -> Part:
-        """The best of the alternatives for a word."""
-        alternatives = [self._alternative(each, group.boost, fields) for each in group.alternatives]
+    def _group(self, group: TermGroup, fields: list[str]) -> Part:
+        """The best alternative of a word."""
+        alternatives = [self._alternative(alternative, group.boost, fields) for alternative in group.alternatives]
         return alternatives[0] if len(alternatives) == 1 else tantivy.Query.disjunction_max_query(alternatives)
 
     def _alternative(self, alternative: Alternative, boost: float, fields: list[str]) -> Part:
         parts = []
         for name in fields:
             part = tantivy.Query.term_query(self.schema, name, alternative.term, "freq")
-            weight = alternative.weight * boost * (NAME_BOOST if name.endswith("name") else 1.0)
+            weight = alternative.weight * boost
             parts.append(part if weight == 1 else tantivy.Query.boost_query(part, weight))
         return either(parts)
 
 
 def _fields(query: Query) -> list[str]:
-    """The fields of text to look in."""
+    """The text fields that a query searches."""
     return list(FIELDS) if is_plain(query) else [*FIELDS, *(UNLISTED + name for name in FIELDS)]
 
 
 def _asks_one_offer(query: Query) -> bool:
-    """Whether one offer must meet several filters, or a bound."""
+    """Whether one offer must meet two or more filters, or price bounds."""
     return asks_price(query) or sum(map(bool, (query.currencies, query.intervals, query.skills))) > 1
 
 
 def unscored(parts: Iterable[Part]) -> list[Part]:
-    """The same documents, without a score."""
+    """The same documents, not scored."""
     return [tantivy.Query.const_score_query(part, 0.0) for part in parts]
 
 
 def every(parts: list[Part]) -> Part:
-    """Documents that all parts find; scores add up."""
+    """Documents that match all parts; scores add up."""
     return parts[0] if len(parts) == 1 else tantivy.Query.boolean_query([(Occur.Must, part) for part in parts])
 
 
 def either(parts: list[Part]) -> Part:
-    """Documents that any part finds; scores add up."""
+    """Documents that match any part; scores add up."""
     if not parts:
         return tantivy.Query.empty_query()
     return parts[0] if len(parts) == 1 else tantivy.Query.boolean_query([(Occur.Should, part) for part in parts])
 
 
-def without(found: Part, excluded: Part) -> Part:
-    """Documents that the first finds and the second does not."""
-    return tantivy.Query.boolean_query([(Occur.Must, found), (Occur.MustNot, excluded)])
+def without(part: Part, excluded: Part) -> Part:
+    """Documents that match `part` and not `excluded`."""
+    return tantivy.Query.boolean_query([(Occur.Must, part), (Occur.MustNot, excluded)])

@@ -1,7 +1,7 @@
-"""The Whoosh engine: the same results from pure Python, for small registries and where Tantivy has no build.
+"""The Whoosh engine: the same results in pure Python, for small registries and platforms without a build of Tantivy.
 
-Whoosh holds the terms; what filters and orders look at is decoded once and stays in memory. A few thousand listings are
-its size.
+Whoosh stores the terms; the fields for filters and orders are decoded once and stay in memory. It is meant for a few
+thousand listings.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overlay.engines import BusyError, Cursor, EngineError, Matches
+from overlay.engines import BusyError, Cursor, EngineError
+from overlay.engines.index_versions import IndexVersions
+from overlay.engines.whoosh.fields import ListingFields
 from overlay.engines.whoosh.library import (
     CLEAR,
     INDEX,
@@ -27,24 +29,21 @@ from overlay.engines.whoosh.library import (
     SegmentWriter,
     few_segments,
 )
-from overlay.engines.whoosh.row import Row
 from overlay.engines.whoosh.searching import search
-from overlay.engines.whoosh.view import State, View, state_name
-from overlay.index_versions import IndexVersions
-from overlay.query import Query
-from overlay.search.analysis import stem
-from overlay.search.forward import FIELDS, Analysed, encode
+from overlay.engines.whoosh.view import CommitState, View, state_name
+from overlay.search.forward import FIELDS, Analysed
 from overlay.search.planner import QueryPlan
-from overlay.search.records import Record
+from overlay.search.query import Matches, Query
+from overlay.search.record_file import pack_document
 from overlay.search.term_dictionary import TermChanges, TermDictionary
 
 if TYPE_CHECKING:
-    from overlay.document import Document
+    from overlay.search.document import Document
 
-LAYOUT = "whoosh-10"
+LAYOUT = "whoosh-11"
 SLOW = True
 
-_BUFFER = 32  # megabytes of postings, by Whoosh's estimate, before it sorts on the disk
+_BUFFER = 32  # megabytes of postings, by Whoosh's estimate, before it sorts on disk
 _ATTEMPTS = 5
 
 log = logging.getLogger(__name__)
@@ -60,26 +59,26 @@ class WhooshEngine:
         elif not folder.is_dir():
             raise ValueError(f"there is no index in {folder}")
         self._writing = threading.Lock()
-        self._reading = threading.RLock()  # Whoosh's readers are not made for several threads at a time
+        self._reading = threading.RLock()  # Whoosh's readers are not thread-safe
         self._folder, self._storage = folder, DurableStorage(folder)
         self._index = _opened(self._storage)
         self._view = View([], -1, None, TermDictionary())
         self._refresh()
 
     def _read(self, before: View | None) -> View:
-        """The newest commit; a damaged one has no state, and wants a rebuild."""
+        """The newest commit; a damaged one has no state, and needs a rebuild."""
         for _ in range(_ATTEMPTS):
             try:
                 view = View.read(self._folder, before)
                 if view.generation == self._index.latest_generation():
                     return view
-                view.close()  # its files may have been removed while they were read
-            except Exception:  # damage shows as any error: Whoosh unpickles and unpacks without checking
+                view.close()  # its files may have been removed during the read
+            except Exception:  # damage raises any error: Whoosh unpickles and unpacks unchecked
                 log.warning("the index in %s is damaged or was just replaced", self._folder, exc_info=True)
         return View([], self._index.latest_generation(), None, TermDictionary())
 
     def _current(self) -> View:
-        """The newest view, also when another process wrote it; only while `_reading`."""
+        """The newest view, of this or another process; only while `_reading`."""
         try:
             if self._index.latest_generation() != self._view.generation:
                 self._refresh()
@@ -94,7 +93,7 @@ class WhooshEngine:
             before.close()
 
     def cursor(self) -> Cursor | None:
-        """How far this index has read; does not wait for a search that is under way."""
+        """How far this index has read; does not wait for a running search."""
         if self._reading.acquire(blocking=False):
             try:
                 self._current()
@@ -104,12 +103,12 @@ class WhooshEngine:
         return state.cursor if state else None
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
-        """Find what a plan and the filters of a query ask for."""
+        """Run a plan with the filters of a query."""
         with self._reading:
             return search(self._current(), query, plan, start, stop)
 
     def terms(self) -> TermDictionary:
-        """The words in use."""
+        """The term dictionary."""
         with self._reading:
             return self._current().terms
 
@@ -146,7 +145,7 @@ class WhooshEngine:
             for document in documents:
                 _add(writer, document, changes)
             words = self._count(writer.generation, before, changes)
-            state = State(epoch=cursor.epoch, seq=cursor.seq, words=words)
+            state = CommitState(epoch=cursor.epoch, seq=cursor.seq, words=words)
             state.save(self._folder / state_name(writer.generation))
             self._storage.flush(state_name(writer.generation))
             writer.commit(mergetype=few_segments)
@@ -155,7 +154,7 @@ class WhooshEngine:
 
     @contextmanager
     def _writer(self) -> Iterator[Any]:
-        """A writer that the block commits; what it did not commit is dropped. Raises BusyError."""
+        """A writer for the block to commit; uncommitted changes are dropped. Raises BusyError."""
         try:
             writer = SegmentWriter(self._index, codec=Codec(), limitmb=_BUFFER)
         except LockError:
@@ -166,8 +165,8 @@ class WhooshEngine:
             if not writer.is_closed:
                 writer.cancel()
 
-    def _before(self, writer: Any) -> State | None:
-        """The state to go on from. Raises EngineError when there is none and yet there are documents."""
+    def _before(self, writer: Any) -> CommitState | None:
+        """The state before a commit. Raises EngineError when it is missing although there are documents."""
         with self._reading:
             state = self._current().state
         if state is None and writer.segments:
@@ -181,12 +180,12 @@ class WhooshEngine:
                 for document, _ in self._view.postings("registration", registration):
                     record = self._view.record(document)
                     if record.is_listed:
-                        surfaces = record.words.decode().split()
-                        changes.count(surfaces, set(map(stem, surfaces)), -1)
+                        changes.remove(record.words)
                     writer.delete_document(document)
 
-    def _count(self, generation: int, before: State | None, changes: TermChanges) -> str:
-        """Write the words as counted after a change to a new file, unless nothing changed; the name of the file."""
+    def _count(self, generation: int, before: CommitState | None, changes: TermChanges) -> str:
+        """Write the term dictionary with changes applied to a new file; the name of the file, the former one if
+        unchanged."""
         rows = changes.rows()
         if before and not rows and not changes.listings:
             return before.words
@@ -197,7 +196,7 @@ class WhooshEngine:
         return name
 
     def _sweep(self) -> None:
-        """Remove files that no commit names any more, also those of a writer that was killed."""
+        """Remove unreferenced files, also those of a killed writer."""
         with self._reading:
             view = self._view
         used = {state_name(view.generation), view.state.words if view.state else ""}
@@ -218,7 +217,7 @@ def open_engine(version: Path, *, make: bool) -> WhooshEngine:
 
 
 def _opened(storage: DurableStorage) -> Any:
-    """The index in a folder; one whose table of contents cannot be read is made anew, for it can be rebuilt."""
+    """The index in a folder; one with an unreadable table of contents is replaced, and will be rebuilt."""
     newest = TOC._latest_generation(storage, INDEX)  # noqa: SLF001  there is no index yet to ask
     if newest < 0 or not _is_readable(Path(storage.folder)):
         TOC(SCHEMA, [], newest + 1).write(storage, INDEX)
@@ -232,8 +231,8 @@ def _is_readable(folder: Path) -> bool:
         FileIndex(storage, SCHEMA, INDEX)
     except OSError:
         raise
-    except Exception:  # Whoosh unpickles and unpacks without checking
-        log.warning("the index in %s cannot be read, and is made anew", folder, exc_info=True)
+    except Exception:  # Whoosh unpickles and unpacks unchecked
+        log.warning("the index in %s is unreadable and is created again", folder, exc_info=True)
         return False
     finally:
         storage.abandon()
@@ -242,20 +241,11 @@ def _is_readable(folder: Path) -> bool:
 
 def _add(writer: Any, document: Document, changes: TermChanges) -> None:
     analysed = Analysed.of(document)
-    row = Row.of(document, analysed)
-    words = ""
-    if row.is_listed:
-        changes.count(analysed.surfaces, set(map(stem, analysed.surfaces)), 1)
-        words = " ".join(sorted(analysed.surfaces))
-    forward = encode(analysed, document)
-    record = Record(document.id, forward, row.offers, document.item, row.is_listed, words.encode())
     writer.add_document(
         registration=[document.registration],
         id=[document.id],
-        row=tuple(row),
-        text="".join(
-            f" {sequence} \n" for texts in analysed.fields for tokens in texts for sequence in tokens.sequences()
-        ),
-        record=record.pack(),
-        **{name: list(analysed.field_terms(at)) for at, name in enumerate(FIELDS)},
+        row=tuple(ListingFields.of(document, analysed)),
+        text="".join(f" {sequence} \n" for sequence in analysed.sequences()),
+        record=pack_document(document, analysed, changes),
+        **{name: analysed.field_terms(field) for field, name in enumerate(FIELDS)},
     )

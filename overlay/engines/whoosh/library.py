@@ -1,8 +1,7 @@
-"""The library Whoosh, made fit for use: quiet on Pythons newer than itself, durable, with few segments.
+"""The library Whoosh with adaptations: no warnings on recent Pythons, durable commits, few segments.
 
-Whoosh 2.7.4 is from 2016, in pure Python. Pythons from 3.11 on warn when they compile it (escape sequences, `is` with a
-number); all of its modules that are needed are therefore imported here, once, with warnings off.
-"""
+Whoosh 2.7.4 is from 2016, in pure Python. Python 3.11 and later warn when they compile it (escape sequences, `is` with
+a number), so all of its modules in use are imported here, with warnings off."""
 
 from __future__ import annotations
 
@@ -39,25 +38,25 @@ SCHEMA = Schema(
 
 
 class Codec(W3Codec):  # type: ignore[misc]
-    """Without lengths of fields: rows hold them, and Whoosh takes a quarter of its time to look for them."""
+    """Without lengths of fields: `ListingFields` has them, and Whoosh spends a quarter of its time reading them."""
 
     length_stats = False
 
 
 class DurableStorage(FileStorage):  # type: ignore[misc]
-    """Files in a folder. A table of contents gets its name only after all it speaks of is on the disk."""
+    """Files in a folder. A table of contents is renamed into place only after the files it names are synced."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
         self._written: set[str] = set()
 
     def create_file(self, name: str, **options: Any) -> Any:
-        """A new file, and note to flush it."""
+        """Create a file, to be synced at the commit."""
         self._written.add(name)
         return super().create_file(name, **options)
 
     def rename_file(self, oldname: str, newname: str, safe: bool = False) -> None:
-        """Give a file its final name; with a table of contents, that is the commit."""
+        """Rename a file to its final name; for a table of contents this is the commit."""
         for name in self._written:
             self.flush(name)
         self._written.clear()
@@ -65,11 +64,11 @@ class DurableStorage(FileStorage):  # type: ignore[misc]
         self.flush(".")
 
     def flush(self, name: str) -> None:
-        """Wait until a file, or the folder (`.`), is on the disk."""
+        """Sync a file, or the folder (`.`), to disk."""
         try:
             opened = os.open(self._fpath(name), os.O_RDONLY)
         except FileNotFoundError:
-            return  # a part that has been put into the file of its segment
+            return  # merged into the file of its segment
         try:
             os.fsync(opened)
         finally:
@@ -77,7 +76,7 @@ class DurableStorage(FileStorage):  # type: ignore[misc]
 
 
 class ReadStorage(FileStorage):  # type: ignore[misc]
-    """Files to read. It knows which, since Whoosh leaves those open that turn out to be damaged."""
+    """Files to read. It records them, since Whoosh leaves damaged ones open."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
@@ -89,17 +88,17 @@ class ReadStorage(FileStorage):  # type: ignore[misc]
         return self._opened[-1]
 
     def abandon(self) -> None:
-        """Close what is still open."""
+        """Close the files that are still open."""
         for opened in self._opened:
             if not opened.is_closed:
                 opened.close()
 
 
 def few_segments(writer: Any, segments: list[Any]) -> list[Any]:
-    """Whoosh's merge policy: segments no larger than all smaller ones together join the new one, so that n documents
-    lie in log2(n) segments at most, and each is copied as often. Empty ones go. Gives those that stay."""
-    size, kept = writer.doc_count(), []
-    for segment in sorted(segments, key=lambda each: each.doc_count()):
+    """A merge policy for Whoosh: segments no larger than all smaller ones in sum are merged into the new one, so that n
+    documents are in at most log2(n) segments, and each is copied at most as often. Returns the remaining segments."""
+    size, remaining = writer.doc_count(), []
+    for segment in sorted(segments, key=lambda other: other.doc_count()):
         live = segment.doc_count()
         if 0 < live <= size or 0 < live < segment.deleted_count():
             reader = SegmentReader(writer.storage, writer.schema, segment)
@@ -107,5 +106,5 @@ def few_segments(writer: Any, segments: list[Any]) -> list[Any]:
             reader.close()
             size += live
         elif live:
-            kept.append(segment)
-    return kept
+            remaining.append(segment)
+    return remaining

@@ -1,4 +1,4 @@
-"""A query and its plan in, matches out: Whoosh finds the terms, plain Python scores, filters, counts and orders."""
+"""Run a plan with the filters of a query: Whoosh looks up terms; this module scores, filters, counts and sorts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from overlay.engines import NO_MATCHES, Matches
-from overlay.engines import Row as Result
-from overlay.engines.whoosh.row import Row
+from overlay.engines.whoosh.fields import ListingFields
 from overlay.engines.whoosh.view import View
-from overlay.query import Query
 from overlay.search.facts import FACET_FIELDS, selection, unwanted, wanted
-from overlay.search.planner import Group, QueryPlan
+from overlay.search.planner import QueryPlan, TermGroup
 from overlay.search.prices import asks_offer, cheapest, meets, price_key
+from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
 from overlay.search.rerank import SATURATION
 from overlay.search.sorting import LATEST, is_reversed, order
 
@@ -23,7 +21,7 @@ Scores = dict[int, float]
 
 
 def search(view: View, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
-    """Find what is asked for and read the results from place `start` to `stop`."""
+    """Run a query; the results from position `start` to `stop` are read."""
     if plan.finds_nothing:
         return NO_MATCHES
     groups = [_group(view, group) for group in plan.groups]
@@ -34,29 +32,29 @@ def search(view: View, query: Query, plan: QueryPlan, start: int, stop: int) -> 
     holding_all = set(groups[0]).intersection(*groups[1:]) if groups else scores.keys()
     if plan.all_words:
         scores = {document: scores[document] for document in holding_all}
-    found = dict(_admitted(view, query, scores))
-    matched = found.keys() & holding_all
-    counts = {name: Counter(_values(found.values(), name)) for name in query.facets}
-    keyed = _ordered(query, found, scores, matched)[start:stop] if stop > start else []
+    admitted = dict(_admitted(view, query, scores))
+    matched = admitted.keys() & holding_all
+    counts = {name: Counter(_values(admitted.values(), name)) for name in query.facets}
+    keyed = _ordered(query, admitted, scores, matched)[start:stop] if stop > start else []
     by_score = order(query) == "relevance"
-    rows = [Result(key, scores[each] if by_score else 0.0, view.record(each)) for key, each in keyed]
-    return Matches(rows, len(found), len(matched), {name: dict(counter) for name, counter in counts.items()})
+    rows = [EngineHit(key, scores[document] if by_score else 0.0, view.record(document)) for key, document in keyed]
+    return Matches(rows, len(admitted), len(matched), {name: dict(counter) for name, counter in counts.items()})
 
 
-def _group(view: View, group: Group) -> Scores:
-    """The documents that hold an alternative for a word, scored by the best one."""
+def _group(view: View, group: TermGroup) -> Scores:
+    """The documents that contain an alternative of a word, scored by the best one."""
     best: Scores = {}
-    for each in group.alternatives:
-        value = each.value * group.boost
-        for document, frequency in view.frequencies(each.term).items():
+    for alternative in group.alternatives:
+        value = alternative.value * group.boost
+        for document, frequency in view.frequencies(alternative.term).items():
             score = value * frequency / (frequency + SATURATION)
             if score > best.get(document, -1.0):
                 best[document] = score
     return best
 
 
-def _admitted(view: View, query: Query, scores: Scores) -> Iterator[tuple[int, Row]]:
-    """Those that meet all filters."""
+def _admitted(view: View, query: Query, scores: Scores) -> Iterator[tuple[int, ListingFields]]:
+    """The documents that meet all filters, and their fields."""
     groups = [frozenset(group) for group in (*selection(query), *wanted(query))]
     banned = unwanted(query)
     tests = list(_tests(query))
@@ -69,7 +67,7 @@ def _admitted(view: View, query: Query, scores: Scores) -> Iterator[tuple[int, R
 
 
 def _with_phrases(view: View, query: Query, scores: Scores) -> list[int]:
-    """Of these documents those with the phrases of a query, and without those that it excludes."""
+    """The documents with the phrases of a query and without those that it excludes."""
     left = list(scores)
     if query.operators is not None:
         for phrase in query.operators.phrases:
@@ -80,16 +78,16 @@ def _with_phrases(view: View, query: Query, scores: Scores) -> list[int]:
 
 
 def _holds(view: View, document: int, phrase: str) -> bool:
-    """Whether a document has terms one after the other. Only of those that hold them all the texts are looked at."""
+    """Whether a document contains a sequence of terms. Texts are read only if it contains all of them."""
     return all(document in view.frequencies(term) for term in phrase.split(" ")) and f" {phrase} " in view.text(
         document
     )
 
 
-def _tests(query: Query) -> Iterator[Callable[[Row], bool]]:
-    """What numbers and offers must meet."""
+def _tests(query: Query) -> Iterator[Callable[[ListingFields], bool]]:
+    """The conditions on numbers and offers."""
     if query.as_of is not None:
-        yield lambda row: _stood(row, query)
+        yield lambda row: _was_current(row, query)
     if query.from_height is not None or query.to_height is not None:
         yield lambda row: row.height is not None and _between(row.height, query.from_height, query.to_height)
     if query.updated_since is not None:
@@ -98,7 +96,7 @@ def _tests(query: Query) -> Iterator[Callable[[Row], bool]]:
         yield lambda row: meets(row.offers, query)
 
 
-def _stood(row: Row, query: Query) -> bool:
+def _was_current(row: ListingFields, query: Query) -> bool:
     height = query.as_of
     return row.since is not None and height is not None and row.since <= height < (row.until or height + 1)
 
@@ -112,23 +110,23 @@ def _values(rows: Any, name: str) -> Iterator[str]:
         yield from row.facets[FACET_FIELDS[name]]
 
 
-def _ordered(query: Query, found: dict[int, Row], scores: Scores, matched: set[int]) -> list[tuple[Key, int]]:
+def _ordered(query: Query, rows: dict[int, ListingFields], scores: Scores, matched: set[int]) -> list[tuple[Key, int]]:
     """Keys and documents in order. Keys ascend in the natural order of a sort, and end in the id."""
     sort = order(query)
     if sort == "relevance":
-        return sorted(((1, -scores[document], row.id), document) for document, row in found.items())
-    keys = [((int(document not in matched), *_KEYS[sort](row, query)), document) for document, row in found.items()]
+        return sorted(((1, -scores[document], row.id), document) for document, row in rows.items())
+    keys = [((int(document not in matched), *_KEYS[sort](row, query)), document) for document, row in rows.items()]
     keys.sort(key=lambda pair: pair[0][1:], reverse=is_reversed(query))
-    if sort == "price":
+    if sort in PRICE_SORTS:
         keys.sort(key=lambda pair: pair[0][1])  # without a price: last, in either direction
     keys.sort(key=lambda pair: pair[0][0])
     return keys
 
 
-_KEYS: dict[str, Callable[[Row, Query], Key]] = {
-    LATEST: lambda row, _: (-row.newest, row.id),
-    "updated": lambda row, _: (-row.newest, row.id),
-    "created": lambda row, _: (-row.made, row.id),
+_KEYS: dict[str, Callable[[ListingFields, Query], Key]] = {
+    LATEST: lambda row, _: (-row.updated, row.id),
+    "updated": lambda row, _: (-row.updated, row.id),
+    "created": lambda row, _: (-row.created, row.id),
     "name": lambda row, _: (row.name,),
-    "price": lambda row, query: price_key(cheapest(row.offers, query), row.id),
+    **dict.fromkeys(PRICE_SORTS, lambda row, query: price_key(cheapest(row.offers, query), row.id, query)),
 }

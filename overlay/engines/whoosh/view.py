@@ -1,4 +1,4 @@
-"""One committed state of the index, as searches see it."""
+"""One commit of the index, for reading."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from overlay.engines import Cursor
+from overlay.engines.whoosh.fields import ListingFields
 from overlay.engines.whoosh.library import INDEX, SCHEMA, TOC, ReadStorage, SegmentReader, TermNotFound
-from overlay.engines.whoosh.row import Row
 from overlay.search.forward import FIELDS
-from overlay.search.records import Record
+from overlay.search.record_file import IndexRecord
 from overlay.search.rerank import MEAN_LENGTHS, NORMALISATION, WEIGHTS
 from overlay.search.term_dictionary import TermDictionary
 
-_MAX_TERMS = 2_000  # whose frequencies stay in memory
+_MAX_TERMS = 2_000  # terms whose frequencies are cached
 _FIELDS = tuple(zip(FIELDS, WEIGHTS.tolist(), NORMALISATION.tolist(), MEAN_LENGTHS.tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """How far an index has read, and the file of its words. It lies beside the table of contents of the same
-    generation, and is on the disk before that appears."""
+class CommitState:
+    """The cursor of an index, and its term file. Stored beside the table of contents of the same generation, and synced
+    before it."""
 
     epoch: str
     seq: int
@@ -32,7 +32,7 @@ class State:
 
     @property
     def cursor(self) -> Cursor:
-        """How far the store's changes have been read."""
+        """How far the outbox has been read."""
         return Cursor(self.epoch, self.seq)
 
     def save(self, path: Path) -> None:
@@ -40,8 +40,8 @@ class State:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
     @classmethod
-    def load(cls, path: Path) -> State | None:
-        """Read from a file; None when there is none: nothing was written yet, or all was cleared."""
+    def load(cls, path: Path) -> CommitState | None:
+        """Read from a file; None when it is missing: the index is new or cleared."""
         return cls(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
@@ -51,28 +51,28 @@ def state_name(generation: int) -> str:
 
 
 class Leaf(NamedTuple):
-    """A segment; its documents have the numbers from `base` on. `rows` holds those that were decoded."""
+    """A segment; its documents are numbered from `base` on. `rows` caches the decoded fields."""
 
     base: int
     reader: Any
-    rows: dict[int, Row]
+    rows: dict[int, ListingFields]
 
 
 class View:
-    """Documents have numbers from 0 up, which mean nothing in another view. Not for several threads at a time."""
+    """Documents are numbered from 0; numbers are valid in this view only. Not thread-safe."""
 
-    def __init__(self, leaves: list[Leaf], generation: int, state: State | None, terms: TermDictionary) -> None:
+    def __init__(self, leaves: list[Leaf], generation: int, state: CommitState | None, terms: TermDictionary) -> None:
         self.leaves, self.generation, self.state, self.terms = leaves, generation, state, terms
         self._bases = [leaf.base for leaf in leaves]
         self._frequencies: dict[str, dict[int, float]] = {}
 
     @classmethod
     def read(cls, folder: Path, before: View | None) -> View:
-        """The newest commit. Raises OSError, ValueError or whatever comes of unpickling when its files are damaged."""
+        """The newest commit. Raises OSError, ValueError or any error of unpickling when its files are damaged."""
         storage = ReadStorage(folder)
         try:
             toc = TOC.read(storage, INDEX, schema=SCHEMA)
-            state = State.load(folder / state_name(toc.generation))
+            state = CommitState.load(folder / state_name(toc.generation))
             terms = _terms(folder, state, before)
             return cls(list(_open(storage, toc.segments, before)), toc.generation, state, terms)
         except BaseException:
@@ -89,46 +89,46 @@ class View:
         for leaf in self.leaves:
             yield from (leaf.base + number for number in leaf.reader.all_doc_ids())
 
-    def row(self, document: int) -> Row:
-        """What filters look at of a document."""
+    def row(self, document: int) -> ListingFields:
+        """The fields of a document."""
         leaf, number = self._place(document)
-        found = leaf.rows.get(number)
-        if found is None:
-            found = leaf.rows[number] = Row.load(leaf.reader.stored_fields(number)["row"])
-        return found
+        fields = leaf.rows.get(number)
+        if fields is None:
+            fields = leaf.rows[number] = ListingFields.load(leaf.reader.stored_fields(number)["row"])
+        return fields
 
-    def record(self, document: int) -> Record:
+    def record(self, document: int) -> IndexRecord:
         """The record of a document."""
-        return Record.unpack(self._stored(document)["record"])
+        return IndexRecord(self._stored(document)["record"])
 
     def text(self, document: int) -> str:
-        """The sequences of a document's texts (`analysis.sequences`), each between spaces, on lines of their own."""
+        """The term sequences of a document (`analysis.sequences`), one per line, each between spaces."""
         return str(self._stored(document)["text"])
 
     def _stored(self, document: int) -> dict[str, Any]:
         leaf, number = self._place(document)
-        found: dict[str, Any] = leaf.reader.stored_fields(number)
-        return found
+        stored: dict[str, Any] = leaf.reader.stored_fields(number)
+        return stored
 
     def _place(self, document: int) -> tuple[Leaf, int]:
         leaf = self.leaves[bisect_right(self._bases, document) - 1]
         return leaf, document - leaf.base
 
     def frequencies(self, term: str) -> dict[int, float]:
-        """The documents that hold an index term, and its frequency there, weighted and normalised as in `rerank`."""
-        found = self._frequencies.get(term)
-        if found is None:
+        """The documents that contain an index term, and its frequency there, weighted and normalised as in `rerank`."""
+        frequencies = self._frequencies.get(term)
+        if frequencies is None:
             if len(self._frequencies) >= _MAX_TERMS:
                 self._frequencies.clear()
-            found = self._frequencies[term] = {}
-            for at, (name, weight, share, mean) in enumerate(_FIELDS):
+            frequencies = self._frequencies[term] = {}
+            for field, (name, weight, share, mean) in enumerate(_FIELDS):
                 for document, count in self.postings(name, term):
-                    norm = weight / (1 - share + share * self.row(document).lengths[at] / mean)
-                    found[document] = found.get(document, 0.0) + norm * count
-        return found
+                    norm = weight / (1 - share + share * self.row(document).lengths[field] / mean)
+                    frequencies[document] = frequencies.get(document, 0.0) + norm * count
+        return frequencies
 
     def postings(self, field: str, term: str) -> Iterator[tuple[int, int]]:
-        """The documents that hold a term in a field, and how often."""
+        """The documents that contain a term in a field, and its frequency."""
         for leaf in self.leaves:
             try:
                 matcher = leaf.reader.postings(field, term)
@@ -138,7 +138,7 @@ class View:
                 yield leaf.base + matcher.id(), int(matcher.weight())
                 matcher.next()
 
-    def current(self, id_: str) -> Record | None:
+    def current(self, id_: str) -> IndexRecord | None:
         """The record of the current document of a listing."""
         for document, _ in self.postings("id", id_):
             if self.row(document).until is None:
@@ -146,7 +146,7 @@ class View:
         return None
 
 
-def _terms(folder: Path, state: State | None, before: View | None) -> TermDictionary:
+def _terms(folder: Path, state: CommitState | None, before: View | None) -> TermDictionary:
     if state is None:
         return TermDictionary()
     if before and before.state and before.state.words == state.words:
@@ -155,9 +155,9 @@ def _terms(folder: Path, state: State | None, before: View | None) -> TermDictio
 
 
 def _open(storage: ReadStorage, segments: list[Any], before: View | None) -> Iterator[Leaf]:
-    """Segments never change but for what is deleted of them, so that decoded rows stay valid."""
-    known = {leaf.reader.segment().segment_id(): leaf.rows for leaf in before.leaves} if before else {}
+    """Segments are immutable but for deletions, so decoded fields stay valid."""
+    decoded = {leaf.reader.segment().segment_id(): leaf.rows for leaf in before.leaves} if before else {}
     base = 0
     for segment in segments:
-        yield Leaf(base, SegmentReader(storage, SCHEMA, segment), known.get(segment.segment_id(), {}))
+        yield Leaf(base, SegmentReader(storage, SCHEMA, segment), decoded.get(segment.segment_id(), {}))
         base += segment.doc_count_all()

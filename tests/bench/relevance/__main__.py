@@ -24,10 +24,10 @@ from statistics import mean, median
 
 import tantivy
 
-from overlay.feed import Feed
-from overlay.index import SearchIndex, open_index
-from overlay.query import Query
-from parsers.tx import Transaction
+from overlay.projection.projector import IndexProjector
+from overlay.projection.search_index import SearchIndex
+from overlay.search.query import Query
+from parsers.bitcoin.tx import Transaction
 from tests.bench.relevance.lists import Entry, Question, entries, misspelt, questions, short_questions
 from tests.chainkit import ChainKit
 from tests.chainkit_scripts import inscription
@@ -70,8 +70,8 @@ async def through_the_store(kit: ChainKit, folder: Path, urls: Iterable[str]) ->
         await indexing.catch_up()
         made = []
         for url in urls:
-            engine = open_index(url)
-            Feed(indexing.store, engine).run()
+            engine = SearchIndex(url)
+            IndexProjector(indexing.store, engine).run()
             made.append(engine)
 
     return [partial(_ids, engine) for engine in made]

@@ -1,0 +1,206 @@
+"""Parses and validates responses of EVM endpoints: blocks, logs, and the bloom filter of logs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from indexer.model import UNCONFIRMED
+
+TOPICS = 4
+"""The maximum number of topics of a log."""
+
+LATEST_TIME = 1 << 40
+
+
+class AnswerError(Exception):
+    """A response that no correct node sends: the message says what is wrong with it."""
+
+
+class EvmHeader(NamedTuple):
+    """A block header: hashes in internal byte order, time in seconds since 1970, and its bloom filter (256 bytes)."""
+
+    number: int
+    hash: bytes
+    parent: bytes
+    time: int
+    bloom: bytes
+
+
+class Log(NamedTuple):
+    """A log: `log_index` is its number in the block; hashes are in internal byte order, `address` and `topics` as on
+    chain."""
+
+    address: bytes
+    topics: tuple[bytes, ...]
+    data: bytes
+    block: int
+    block_hash: bytes
+    txid: bytes
+    tx_index: int
+    log_index: int
+
+
+def number(value: Any, most: int = UNCONFIRMED - 1) -> int:
+    """A quantity such as `0x1b4`, at most `most`. Raises AnswerError."""
+    if isinstance(value, str) and value[:2] == "0x" and len(value) < 67 and "_" not in value:
+        try:
+            quantity = int(value, 0)
+        except ValueError:
+            quantity = most + 1
+        if 0 <= quantity <= most:
+            return quantity
+    raise AnswerError(f"{str(value)[:80]!a} is no number from 0 to {most:,}")
+
+
+def data(value: Any, size: int | None = None) -> bytes:
+    """Bytes such as `0x1234`, exactly `size` of them if it is not None. Raises AnswerError."""
+    if isinstance(value, str) and value[:2] == "0x":
+        try:
+            raw = bytes.fromhex(value[2:])
+        except ValueError:
+            raw = b""
+        # fromhex skips spaces
+        if len(raw) * 2 == len(value) - 2 and size in (None, len(raw)):
+            return raw
+    what = "no bytes" if size is None else f"not {size} bytes"
+    raise AnswerError(f"{str(value)[:80]!a} is {what}")
+
+
+def internal(value: Any) -> bytes:
+    """A hash in display order, as bytes in internal byte order. Raises AnswerError."""
+    return data(value, 32)[::-1]
+
+
+def header(row: Any) -> EvmHeader:
+    """A block header from `eth_getBlockByNumber`. Raises AnswerError."""
+    if not isinstance(row, dict):
+        raise AnswerError(f"{str(row)[:80]!a} is no block")
+    return EvmHeader(
+        number(row.get("number")),
+        internal(row.get("hash")),
+        internal(row.get("parentHash")),
+        number(row.get("timestamp"), LATEST_TIME),
+        data(row.get("logsBloom"), 256) if row.get("logsBloom") is not None else bytes(256),
+    )
+
+
+def logs(rows: Any, address: bytes, topics: Sequence[bytes], first: int, last: int) -> list[Log]:
+    """Logs from `eth_getLogs`: of one contract, with one of these first topics, in blocks `first` to `last`, in their
+    order on chain, without duplicates. Raises AnswerError for any other log, and for one removed by a reorganisation.
+    """
+    if not isinstance(rows, list):
+        raise AnswerError(f"{str(rows)[:80]!a} is no list of logs")
+    by_position: dict[tuple[int, int], Log] = {}
+    for log in map(_log, rows):
+        if log.address != address or not log.topics or log.topics[0] not in topics:
+            raise AnswerError(f"a log of 0x{log.address.hex()} was not requested")
+        if not first <= log.block <= last:
+            raise AnswerError(f"a log of block {log.block:,} was not requested, which was {first:,} to {last:,}")
+        if by_position.setdefault((log.block, log.log_index), log) != log:
+            raise AnswerError(f"log {log.log_index} of block {log.block:,} is sent twice, and differs")
+    _check_blocks(by_position.values())
+    return [by_position[position] for position in sorted(by_position)]
+
+
+def _log(row: Any) -> Log:
+    if not isinstance(row, dict):
+        raise AnswerError(f"{str(row)[:80]!a} is no log")
+    if row.get("removed"):
+        raise AnswerError("a log is no longer on the chain")
+    topics = row.get("topics")
+    if not isinstance(topics, list) or len(topics) > TOPICS:
+        raise AnswerError(f"{str(topics)[:80]!a} are no topics")
+    return Log(
+        data(row.get("address"), 20),
+        tuple(data(topic, 32) for topic in topics),
+        data(row.get("data")),
+        number(row.get("blockNumber")),
+        internal(row.get("blockHash")),
+        internal(row.get("transactionHash")),
+        number(row.get("transactionIndex")),
+        number(row.get("logIndex")),
+    )
+
+
+def _check_blocks(logs: Iterable[Log]) -> None:
+    """Raise AnswerError when logs of one height name several blocks."""
+    hashes: dict[int, bytes] = {}
+    for log in logs:
+        if hashes.setdefault(log.block, log.block_hash) != log.block_hash:
+            raise AnswerError(f"logs of block {log.block:,} are of two branches")
+
+
+_MASK = (1 << 64) - 1
+_RATE = 136  # bytes of keccak-256
+
+
+def _constants() -> list[int]:
+    """The round constants, from the linear feedback shift register of FIPS 202 §3.2.5."""
+    constants, state = [], 1
+    for _ in range(24):
+        constant = 0
+        for power in range(7):
+            if state & 1:
+                constant |= 1 << ((1 << power) - 1)
+            state = (state << 1) ^ (0x171 if state & 0x80 else 0)
+        constants.append(constant)
+    return constants
+
+
+_ROUNDS = _constants()
+
+
+def _rol(lane: int, by: int) -> int:
+    return ((lane << by) | (lane >> (64 - by))) & _MASK if by else lane
+
+
+def _permute(lanes: list[int]) -> list[int]:
+    """Keccak-f[1600] over 25 lanes, lane x + 5 y (FIPS 202 §3.3)."""
+    for constant in _ROUNDS:
+        column = [lanes[x] ^ lanes[x + 5] ^ lanes[x + 10] ^ lanes[x + 15] ^ lanes[x + 20] for x in range(5)]
+        lanes = [
+            lane ^ column[(index % 5 - 1) % 5] ^ _rol(column[(index % 5 + 1) % 5], 1)
+            for index, lane in enumerate(lanes)
+        ]
+        x, y, moving = 1, 0, lanes[1]
+        for step in range(24):
+            x, y = y, (2 * x + 3 * y) % 5
+            lanes[x + 5 * y], moving = _rol(moving, (step + 1) * (step + 2) // 2 % 64), lanes[x + 5 * y]
+        lanes = [
+            lane ^ (~lanes[index - index % 5 + (index + 1) % 5] & lanes[index - index % 5 + (index + 2) % 5] & _MASK)
+            for index, lane in enumerate(lanes)
+        ]
+        lanes[0] ^= constant
+    return lanes
+
+
+def keccak256(message: bytes) -> bytes:
+    """Keccak-256 with the padding of Ethereum, which differs from SHA-3. Takes milliseconds."""
+    padded = bytearray(message + bytes(_RATE - len(message) % _RATE))
+    padded[len(message)] ^= 0x01
+    padded[-1] ^= 0x80
+    lanes = [0] * 25
+    for start in range(0, len(padded), _RATE):
+        for lane in range(_RATE // 8):
+            lanes[lane] ^= int.from_bytes(padded[start + lane * 8 : start + lane * 8 + 8], "little")
+        lanes = _permute(lanes)
+    return b"".join(lane.to_bytes(8, "little") for lane in lanes[:4])
+
+
+def bits(item: bytes) -> int:
+    """The three bits that an address or a topic sets in a bloom filter of 2,048, as an integer."""
+    digest = keccak256(item)
+    return sum({1 << (int.from_bytes(digest[offset : offset + 2], "big") & 2047) for offset in (0, 2, 4)})
+
+
+class BloomFilter:
+    """Selects blocks that can hold a log of a contract with one of some first topics."""
+
+    def __init__(self, address: bytes, topics: Iterable[bytes]) -> None:
+        self._wanted = [bits(address) | bits(topic) for topic in topics]
+
+    def may_hold(self, bloom: bytes) -> bool:
+        """Whether a block with this bloom filter can hold one; one percent of the others are false positives."""
+        bits_set = int.from_bytes(bloom, "big")
+        return any(bits_set & mask == mask for mask in self._wanted)

@@ -1,0 +1,80 @@
+"""Several sources of one chain, configured as one name repeated: `bsv=http://a bsv=http://b bsv=files:/path`.
+
+One source is read at a time: the one with the most work, of equals the one configured first. When it fails, another
+takes over at once, also within a range of blocks. The tips of the others are monitored, to detect a source that lags or
+is on another branch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import cast
+
+from indexer.chains import SOLANA, create, module
+from indexer.chains.failover.chain import FailoverChain
+from indexer.chains.failover.group import Pace, partial_source_error
+from indexer.chains.options import check_port
+from indexer.chains.source import Chain, ChainStore
+from indexer.headers import HeaderStore
+from indexer.settings import masked
+
+__all__ = ["FailoverChain", "Pace", "SharedHeaders", "join"]
+
+
+def join(name: str, urls: Sequence[str], store: ChainStore | None = None) -> Chain:
+    """The chain of these URLs: the source itself for one URL, a `FailoverChain` for more. Nothing is connected. Raises
+    SourceError for a wrong URL."""
+    for url in urls:
+        check_port(name, url)
+    if len(urls) == 1:
+        return create(name, urls[0], store)
+    if {module(name, url) for url in urls} == {SOLANA}:
+        # reading all accounts is expensive: other endpoints are used only when the first fails
+        return cast("Chain", import_module(SOLANA).join(name, urls, store))
+    shared = SharedHeaders(store) if store is not None else None
+    sources = [(masked(url), create(name, url, shared.view() if shared else None)) for url in urls]
+    for shown, chain in sources:
+        if not chain.complete:  # sources that know it only once they are open are checked again then
+            raise partial_source_error(name, shown)
+    return FailoverChain(name, sources)
+
+
+class SharedHeaders:
+    """The stored headers of one chain, for several sources: all load them, only the first that saves keeps saving.
+
+    Each source saves from where its own last save ended: two that alternate would store headers that do not link. The
+    others keep theirs in memory.
+    """
+
+    def __init__(self, store: HeaderStore) -> None:
+        self._store, self._lock = store, threading.Lock()
+        self._saver: object = None
+
+    def view(self) -> HeaderStore:
+        """The store to give to one source."""
+        return _HeaderView(self)
+
+    def load_headers(self, chain: str) -> Iterator[tuple[int, bytes]]:
+        """As `HeaderStore.load_headers`."""
+        return self._store.load_headers(chain)
+
+    def save_headers(self, saver: object, chain: str, first: int, headers: bytes) -> None:
+        """As `HeaderStore.save_headers` for the view that saved first; nothing for the others."""
+        with self._lock:
+            if self._saver is None:
+                self._saver = saver
+        if self._saver is saver:
+            self._store.save_headers(chain, first, headers)
+
+
+class _HeaderView:
+    def __init__(self, shared: SharedHeaders) -> None:
+        self._shared = shared
+
+    def load_headers(self, chain: str) -> Iterator[tuple[int, bytes]]:
+        return self._shared.load_headers(chain)
+
+    def save_headers(self, chain: str, first: int, headers: bytes) -> None:
+        self._shared.save_headers(self, chain, first, headers)

@@ -1,0 +1,435 @@
+"""A folder of block files: a tree of its headers, and reads of block bytes. Blocking code."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from indexer.chains.files.block_file import HEADER, BlockFile, Frame, Garbage
+from indexer.errors import SourceError, SourceUnavailableError
+from indexer.headers import proof_of_work
+from indexer.headers.networks import NETWORKS, SCRYPT, Network, by_magic
+from indexer.headers.proof_of_work import is_met, target, work
+from indexer.headers.required_bits import RuleError, UncheckedHeader
+from indexer.headers.rules import HeaderRules
+from indexer.headers.tree import Place, PlacedTree
+from indexer.model import BlockRef
+from parsers.bitcoin import block, tx
+from parsers.bitcoin.tx import Outpoint, sha256d
+from parsers.errors import BlockError, ParseError
+
+MAX_BAD = 100
+BATCH_BLOCKS, BATCH_BYTES = 256, 8 << 20
+"""Limits of a batch of blocks, which has at least one block."""
+
+MAPPED_BYTES = 64 << 20
+"""Larger blocks are memory-mapped. Reading smaller ones is as fast, and a disk error raises instead of killing the
+process."""
+
+_KEY_FILE = "xor.dat"
+
+
+BlockAncestorVisitor = Callable[[int, Mapping[bytes, bytes]], set[bytes]]
+"""As `AncestorVisitor`; the first argument is the height of the block with the transactions."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadBlock:
+    """An unusable byte range of a block file: its offset, and the reason."""
+
+    file: str
+    offset: int
+    reason: str
+
+
+class _Orphan:
+    """A block whose parent is missing."""
+
+    __slots__ = ("digest", "place", "work")
+
+    def __init__(self, digest: bytes, work_of: int, place: Place) -> None:
+        self.digest, self.work, self.place = digest, work_of, place
+
+
+class BlockFolder:
+    """The blocks of one network in a folder. `refused` counts unusable byte ranges, `bad` holds the newest of them.
+
+    One thread may run `refresh` while others call the other methods. These are quick, except reads of block bytes.
+    """
+
+    def __init__(self, name: str, folder: Path, network: Network) -> None:
+        self.name, self.folder, self.network = name, folder, network
+        self.tree = PlacedTree()
+        self._rules = HeaderRules(network)
+        self.bad: deque[BadBlock] = deque(maxlen=MAX_BAD)
+        self.refused = 0
+        self._seen_bad: set[tuple[int, int]] = set()
+        self._doubtful: set[tuple[int, int]] = set()
+        self._files: list[BlockFile] = []
+        self._by_name: dict[str, BlockFile] = {}
+        self._orphans: dict[bytes, list[_Orphan]] = {}
+        self._strange: tuple[str, bytes] | None = None
+        self._folder_time = -1
+        self._reading, self._lock = threading.Lock(), threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """The number of blocks whose parent is missing."""
+        return sum(map(len, self._orphans.values()))
+
+    # -- reading appended blocks
+
+    def refresh(self, stop: threading.Event) -> None:
+        """Read what was appended to the files. Ends early when `stop` is set. Raises SourceError."""
+        with self._reading:
+            try:
+                paths = self._listing()
+                for path in paths:
+                    file = self._by_name.get(path.name) or self._open(path)
+                    if file.changed():
+                        self._read(file, stop, is_newest=path == paths[-1])
+            except OSError as error:
+                raise SourceUnavailableError(f"{self.name}: {self.folder} cannot be read now: {error}") from error
+            if not stop.is_set():
+                self._check_network()
+
+    def changed(self) -> bool:
+        """Whether the folder or one of its three newest files may have changed."""
+        try:
+            return self.folder.stat().st_mtime_ns != self._folder_time or any(
+                file.changed() for file in self._files[-3:] if file.path.exists()
+            )
+        except OSError:
+            return True
+
+    def _listing(self) -> list[Path]:
+        self._folder_time = self.folder.stat().st_mtime_ns
+        return sorted(self.folder.glob("blk*.dat"), key=lambda path: (len(path.name), path.name))
+
+    def _open(self, path: Path) -> BlockFile:
+        key_file = self.folder / _KEY_FILE
+        key = key_file.read_bytes() if key_file.exists() else b""
+        if len(key) not in (0, 8):
+            raise SourceError(f"{self.name}: {key_file} holds {len(key)} bytes where a key of 8 is expected")
+        file = BlockFile(path, len(self._files), self.network.magic, key, self._is_real)
+        self._files.append(file)
+        self._by_name[path.name] = file
+        return file
+
+    def _is_real(self, header: bytes, strict: bool) -> bool:
+        """Whether a header has its proof of work. Scrypt takes half a millisecond, and is computed only if `strict`."""
+        bits = int.from_bytes(header[72:76], "little")
+        if self.network.coin not in SCRYPT:
+            return is_met(sha256d(header), bits)
+        if not strict or self._has_auxpow(header):
+            return len(header) == HEADER and target(bits) > 0
+        return is_met(hashlib.scrypt(header, salt=header, n=1024, r=1, p=1, dklen=32), bits)
+
+    def _has_auxpow(self, header: bytes) -> bool:
+        return self.network.coin == "doge" and proof_of_work.is_merge_mined(header)
+
+    def _read(self, file: BlockFile, stop: threading.Event, *, is_newest: bool) -> None:
+        done = False
+        try:
+            for item in file.read_on():
+                if stop.is_set():
+                    return
+                if isinstance(item, Garbage):
+                    self._note_garbage(file, item)
+                else:
+                    self._take(file, item, is_newest=is_newest)
+            done = True
+        finally:
+            if not done:
+                file.rewind()
+
+    def _take(self, file: BlockFile, frame: Frame, *, is_newest: bool) -> None:
+        """Add a block. Its transactions are checked first if it may be incomplete or was located by a search."""
+        digest = sha256d(frame.header)
+        place = Place(file.number, frame.offset, frame.size)
+        number = self.tree.find(digest)
+        if number is not None:
+            with self._lock:
+                if self.tree.is_bad(number) or self.tree.place(number).file == file.number:
+                    self.tree.move(number, place)
+            return
+        may_be_unfinished = frame.last and (is_newest or frame.end < file.size)
+        is_doubtful = may_be_unfinished or not frame.follows or (file.number, frame.offset) in self._doubtful
+        if is_doubtful and (reason := self._fault(place, frame.header)):
+            if frame.last:
+                self._doubtful.add((file.number, frame.offset))
+                file.unread(frame)
+            else:
+                self._note(file, frame.offset, reason)
+            return
+        self._link(digest, frame.header, place)
+
+    def _fault(self, place: Place, header: bytes) -> str | None:
+        """Why a block's transactions do not match its header, or None."""
+        try:
+            data = self._bare(self._bytes(place))
+            root = block.merkle_root(data, segwit=self.network.rules.segwit)
+        except ParseError as error:
+            return str(error)
+        return None if root == header[36:68] else "its transactions do not match its merkle root"
+
+    def _link(self, digest: bytes, header: bytes, place: Place) -> None:
+        """Add a block and the orphans that descend from it to the tree, or make it an orphan."""
+        prev = header[4:36]
+        is_genesis = not any(prev)
+        if is_genesis and self.network.kind != "regtest" and digest[::-1].hex() != self.network.genesis:
+            self._note(self._files[place.file], place.offset, f"{digest[::-1].hex()} is not the genesis block")
+            return
+        orphan = _Orphan(digest, work(int.from_bytes(header[72:76], "little")), place)
+        parent = None if is_genesis else self.tree.find(prev)
+        if parent is None and not is_genesis:
+            waiting = self._orphans.setdefault(prev, [])
+            if all(other.digest != digest for other in waiting):
+                waiting.append(orphan)
+            return
+        ready = [(parent, orphan)]
+        with self._lock:
+            while ready:
+                parent, orphan = ready.pop()
+                number = self.tree.put(orphan.digest, parent, orphan.work, orphan.place)
+                ready += [(number, child) for child in reversed(self._orphans.pop(orphan.digest, []))]
+
+    def _note_garbage(self, file: BlockFile, garbage: Garbage) -> None:
+        size = garbage.end - garbage.start
+        if garbage.first == self.network.magic:
+            self._note(file, garbage.start, "a block whose size or proof of work is wrong")
+            return
+        if garbage.start == 0 and self._strange is None:
+            self._strange = file.path.name, garbage.first
+        self._note(file, garbage.start, f"{size:,} bytes that are not a block of {self.network}")
+
+    def _note(self, file: BlockFile, offset: int, reason: str) -> None:
+        if (file.number, offset) in self._seen_bad:
+            return
+        if len(self._seen_bad) < 100 * MAX_BAD:
+            self._seen_bad.add((file.number, offset))
+        self.refused += 1
+        self.bad.append(BadBlock(file.path.name, offset, reason))
+
+    def _check_network(self) -> None:
+        """Raise SourceError if the folder does not hold blocks of the configured network."""
+        if not len(self.tree) and not self._orphans and self._strange:
+            raise SourceError(self._strange_magic(*self._strange))
+        if not len(self.tree) and self._orphans:
+            raise SourceUnavailableError(
+                f"{self.name}: none of the {self.waiting:,} blocks in {self.folder} leads back to the genesis block of "
+                f"{self.network}; files are missing, or the node prunes them: use the node itself as the source"
+            )
+        for height, expected in self.network.split_blocks:
+            number = self.tree.number_at(height)
+            if number is not None and (digest := self.tree.hash(number)[::-1].hex()) != expected:
+                coins = [str(other) for other in NETWORKS if (height, digest) in other.split_blocks]
+                raise SourceError(
+                    f"{self.name}: {self.folder} is not {self.network}: its block {height:,} is {digest} "
+                    f"(of {' or '.join(coins) or 'no known network'})"
+                )
+
+    def _strange_magic(self, file: str, magic: bytes) -> str:
+        others = ", ".join(map(str, by_magic(magic)))
+        supported = ", ".join(f"{network.magic.hex()} ({network})" for network in NETWORKS)
+        hint = (
+            f"that is {others}"
+            if others
+            else f"supported are {supported}; obfuscated files need their key file {_KEY_FILE}"
+        )
+        return (
+            f"{self.name}: {self.folder / file} begins with the magic {magic.hex()}, where {self.network} has "
+            f"{self.network.magic.hex()}: {hint}"
+        )
+
+    # -- reading blocks
+
+    def branch(self, first: int, last: int) -> list[int]:
+        """The numbers of the best chain's blocks from height `first` on that form one batch."""
+        numbers: list[int] = []
+        size = 0
+        with self._lock:
+            for height in range(first, min(last + 1, first + BATCH_BLOCKS)):
+                number = self.tree.number_at(height)
+                if number is None or (numbers and size + self.tree.place(number).size > BATCH_BYTES):
+                    break
+                numbers.append(number)
+                size += self.tree.place(number).size
+        return numbers
+
+    def ref(self, height: int | None = None) -> BlockRef | None:
+        """The best chain's block at a height, by default its tip. Raises SourceUnavailableError."""
+        while (number := self._number_at(height)) is not None:
+            header = bytearray(HEADER)
+            self._load(number, memoryview(header))
+            try:
+                return self._ref(number, self._own(number, bytes(header)))
+            except BlockError as error:
+                self._refuse(number, str(error))
+        return None
+
+    def _number_at(self, height: int | None) -> int | None:
+        with self._lock:
+            return self.tree.number_at(self.tree.height if height is None else height)
+
+    def _own(self, number: int, header: bytes) -> bytes:
+        """Check that a header is still the block's. If not, raises BlockError, and the file is read again later."""
+        if sha256d(header) != self.tree.hash(number):
+            file = self._files[self.tree.place(number).file]
+            file.rewind()
+            raise BlockError(
+                f"{file.path.name} holds other bytes at the offset of this block", self.tree.place(number).offset
+            )
+        return header
+
+    def _ref(self, number: int, header: bytes) -> BlockRef:
+        height, digest = self.tree.height_of(number), self.tree.hash(number)
+        return BlockRef(self.name, height, digest, header[4:36], int.from_bytes(header[68:72], "little"), header)
+
+    def read(self, numbers: Sequence[int], buffer: bytearray) -> list[tuple[BlockRef, memoryview]]:
+        """Blocks with their bytes, in `buffer` if it is large enough. Raises SourceUnavailableError.
+
+        Stops before the first block whose bytes have changed, which is refused.
+        """
+        read_blocks: list[tuple[BlockRef, memoryview]] = []
+        room = memoryview(buffer)
+        for number in numbers:
+            place = self.tree.place(number)
+            try:
+                whole = self._checked(number, room[: place.size] if len(room) >= place.size else None)
+                self._check_work(whole)
+                data = self._bare(whole)
+            except (ParseError, RuleError) as error:
+                self._refuse(number, str(error))
+                break
+            room = room[place.size :] if len(room) >= place.size else room
+            read_blocks.append((self._ref(number, bytes(data[:HEADER])), data))
+        return read_blocks
+
+    def _checked(self, number: int, target: memoryview | None) -> memoryview:
+        """A block's bytes, with the expected header. Raises BlockError or SourceUnavailableError."""
+        if target is None:
+            try:
+                target = self._bytes(self.tree.place(number))
+            except OSError as error:
+                raise self._unreadable(number, error) from error
+        else:
+            self._load(number, target)
+        self._own(number, bytes(target[:HEADER]))
+        return target
+
+    def _check_work(self, data: memoryview) -> None:
+        """Check the scrypt proof of work of one block. It takes 0.4 ms, too long to check all headers of the folder.
+        Raises ParseError or RuleError."""
+        if self.network.coin in SCRYPT:
+            header = bytes(data[:HEADER])
+            aux = bytes(data[HEADER : proof_of_work.header_end(bytes(data))]) if self._has_auxpow(header) else None
+            self._rules.check_work(UncheckedHeader(header, sha256d(header), aux))
+
+    def _bytes(self, place: Place) -> memoryview:
+        """A block's bytes: read, or memory-mapped if the block is large and not obfuscated. Raises OSError."""
+        file = self._files[place.file]
+        if place.size > MAPPED_BYTES and not file.is_obfuscated:
+            with file.path.open("rb") as opened:
+                start = place.offset - place.offset % mmap.ALLOCATIONGRANULARITY
+                length = place.offset + place.size - start
+                mapped = mmap.mmap(opened.fileno(), length, access=mmap.ACCESS_READ, offset=start)
+            return memoryview(mapped)[place.offset - start :]
+        data = memoryview(bytearray(place.size))
+        file.load(place.offset, data)
+        return data
+
+    def _load(self, number: int, target: memoryview) -> None:
+        place = self.tree.place(number)
+        try:
+            self._files[place.file].load(place.offset, target)
+        except OSError as error:
+            raise self._unreadable(number, error) from error
+
+    def _unreadable(self, number: int, error: OSError) -> SourceUnavailableError:
+        height = self.tree.height_of(number)
+        return SourceUnavailableError(f"{self.name}: block {height:,} cannot be read from {self.folder}: {error}")
+
+    def _bare(self, data: memoryview) -> memoryview:
+        """A block without the AuxPoW that Dogecoin has between header and transactions."""
+        return proof_of_work.strip_auxpow(data) if self.network.coin == "doge" else data
+
+    def refuse(self, ref: BlockRef, reason: str) -> None:
+        """Exclude a block and its descendants until another copy of it is written."""
+        number = self.tree.find(ref.hash)
+        if number is not None:
+            self._refuse(number, reason)
+
+    def _refuse(self, number: int, reason: str) -> None:
+        place = self.tree.place(number)
+        with self._lock:
+            self.tree.refuse(number)
+        self._note(self._files[place.file], place.offset, f"block {self.tree.height_of(number):,}: {reason}")
+
+    # -- ancestors
+
+    def values(
+        self, outpoints: Iterable[Outpoint], before: BlockRef, lookback: int, stop: threading.Event
+    ) -> dict[Outpoint, int]:
+        """Satoshis of outputs created in `before` or an earlier block, within `lookback` bytes of blocks."""
+        wanted: dict[bytes, list[Outpoint]] = {}
+        for outpoint in outpoints:
+            wanted.setdefault(outpoint.txid, []).append(outpoint)
+        values: dict[Outpoint, int] = {}
+
+        def take(_height: int, raws: Mapping[bytes, bytes]) -> set[bytes]:
+            for txid, raw in raws.items():
+                outputs = tx.read(raw, segwit=self.network.rules.segwit).outputs
+                spendable = (outpoint for outpoint in wanted.pop(txid) if outpoint.vout < len(outputs))
+                values.update({outpoint: outputs[outpoint.vout].satoshis for outpoint in spendable})
+            return set(wanted)
+
+        self.ancestors(before, lookback, take, stop)
+        return values
+
+    def ancestors(self, before: BlockRef, lookback: int, follow: BlockAncestorVisitor, stop: threading.Event) -> None:
+        """Call `follow` with the transactions that it wants and the height of their block, from `before` backwards
+        within `lookback` bytes of blocks."""
+        wanted = follow(before.height, {})
+        for height, data in self._backwards(before, lookback) if wanted else ():
+            wanted = self._ancestors_in(height, data, wanted, follow)
+            if not wanted or stop.is_set():
+                return
+
+    def _backwards(self, before: BlockRef, lookback: int) -> Iterator[tuple[int, memoryview]]:
+        newest = self.tree.find(before.hash)
+        buffer = bytearray(BATCH_BYTES)
+        for number in self.tree.ancestors(newest) if newest is not None else ():
+            size = self.tree.place(number).size
+            lookback -= size
+            if lookback < 0:
+                return
+            try:
+                data = self._bare(self._checked(number, memoryview(buffer)[:size] if size <= len(buffer) else None))
+            except ParseError:
+                continue  # its bytes have changed; `read` refuses it
+            yield self.tree.height_of(number), data
+
+    def _ancestors_in(
+        self, height: int, data: memoryview, wanted: set[bytes], follow: BlockAncestorVisitor
+    ) -> set[bytes]:
+        """Call `follow` with the wanted transactions of this block, again for their parents; returns the txids still
+        wanted."""
+        segwit = self.network.rules.segwit
+        try:
+            offsets = block.tx_offsets(data, segwit=segwit)
+            txids = list(block.txids(data, offsets, segwit=segwit))
+            if wanted.isdisjoint(txids):
+                return wanted
+            indexes = {txid: index for index, txid in enumerate(txids)}
+            while here := wanted & indexes.keys():
+                raws = {txid: bytes(data[offsets[indexes[txid]] : offsets[indexes[txid] + 1]]) for txid in here}
+                wanted = follow(height, raws) - raws.keys()
+        except ParseError:
+            return wanted  # the block is invalid; `read` refuses it
+        return wanted

@@ -1,0 +1,33 @@
+"""Responses of a server that cannot be true: refused, counted by kind, and logged."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+from indexer.errors import SourceUnavailableError
+
+log = logging.getLogger(__name__)
+
+
+class ViolationError(SourceUnavailableError):
+    """A response that contradicts itself, a hash, or a header. It is refused; a later one may be correct."""
+
+
+class Violations:
+    """Counts refused responses by kind: answer, header, order, block, txid, proof, spend."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.counts: Counter[str] = Counter()
+
+    def record(self, kind: str, what: str) -> ViolationError:
+        """Count a violation; the error to raise."""
+        self.counts[kind] += 1
+        log.warning("%s: refused a response of the server (%s): %s", self._name, kind, what)
+        return ViolationError(f"{self._name}: the server's answer is refused: {what}")
+
+    @property
+    def total(self) -> int:
+        """The number of violations."""
+        return self.counts.total()

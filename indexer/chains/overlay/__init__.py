@@ -1,0 +1,38 @@
+"""`overlay:` another overlay of the registry as a source of a BSV chain: what its topic admitted, block by block, each
+transaction proved.
+
+`overlay:https://host?network=mainnet&from=HEIGHT&finality=N`.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from indexer.chains import ChainStore
+from indexer.chains.options import read
+from indexer.chains.overlay.chain import OverlayChain
+from indexer.errors import SourceError
+from indexer.headers.networks import network
+from indexer.settings import masked
+
+_OPTIONS = ("chain", "network", "from", "finality")
+
+
+def create(name: str, url: str, store: ChainStore | None = None) -> OverlayChain:
+    """The chain of an `overlay:` URL, not connected yet. Raises SourceError for a wrong URL."""
+    base, _, query = url.removeprefix("overlay:").partition("?")
+    base = base.rstrip("/").removesuffix("/v1").rstrip("/")
+    try:
+        parts = urlsplit(base)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or "#" in base or parts.username:
+        raise SourceError(f"{name}: {masked(base)[:200]!a} is no overlay; write overlay:https://host")
+    options = read(name, query, "overlay", _OPTIONS)
+    if options.get("chain", "bsv") != "bsv":
+        raise SourceError(f"{name}: chain={options['chain']!r} has no anchors, only bsv has")
+    bsv = network("bsv", options.get("network", "mainnet"))
+    chain = OverlayChain(name, base, bsv, store, int(options["from"]) if "from" in options else None)
+    chain.finality = int(options["finality"]) if "finality" in options else bsv.finality
+    return chain

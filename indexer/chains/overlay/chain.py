@@ -1,0 +1,223 @@
+"""Another overlay as a chain: our own headers, and partial blocks of what its topic admitted (BRC-136).
+
+Headers are verified by work, each transaction by its merkle path, and the registry's laws are applied to it here. What
+the overlay leaves out cannot be seen, so there is no state hash; compare the anchors with those of others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+from indexer.chains import AncestorVisitor, Chain, ChainStore, PartialBlock, ProvenTransaction
+from indexer.chains.concurrency import fetch_ancestors, gather
+from indexer.chains.overlay.client import Client
+from indexer.errors import SourceError, SourceUnavailableError
+from indexer.headers.header_chain import HeaderChain, HeaderError
+from indexer.headers.networks import Network, topic_genesis
+from indexer.model import PARTIAL, BlockRef
+from parsers.bitcoin import bump, tx
+from parsers.bitcoin.basm import AdmittedTransaction, TopicAnchor
+from parsers.bitcoin.basm_answers import ANCHORS_AT_ONCE, TXIDS_AT_ONCE, AnchorTip, check_chained
+from parsers.bitcoin.beef import NODE_PAIR
+from parsers.bitcoin.tx import Outpoint
+from parsers.errors import ParseError
+
+POLL_SECONDS = 10.0
+BLOCKS_AT_ONCE = 8
+"""Blocks whose transactions are fetched at a time."""
+
+MAX_ADMITTED = 100_000
+"""Transactions of a block, at most: they are in memory at a time, with their merkle paths."""
+
+
+class OverlayChain(Chain):
+    """The chain of one network as the overlay at `base` admitted it. `first` is given, or else where its anchors
+    begin."""
+
+    complete = False
+
+    def __init__(self, name: str, base: str, network: Network, store: ChainStore | None, first: int | None) -> None:
+        self.name, self.network, self.caip2, self.rules = name, network.kind, network.caip2, network.rules
+        self.first, self._first = first or 0, first
+        self.poll_seconds = POLL_SECONDS
+        self._network_first, self._topic_genesis = network.first, topic_genesis(network.caip2) or 0
+        self._genesis = self._topic_genesis
+        self._client = Client(name, base)
+        self._headers = HeaderChain(name, network, store)
+        self._refreshed = -POLL_SECONDS
+        self._is_whole = True
+
+    @property
+    def checked(self) -> str:
+        """Which rules of headers and transactions are checked, in words."""
+        return f"{self._headers.checked}; of each transaction, its merkle path"
+
+    @property
+    def warning(self) -> str:
+        """What such a source cannot know."""
+        late = "" if self._is_whole else "; that overlay says that it did not read everything itself"
+        return PARTIAL + late
+
+    async def open(self) -> None:
+        """Load the stored headers, and update them to the overlay's tip."""
+        tip = await self._client.tip()
+        if tip.chain not in (None, self.caip2):
+            raise SourceError(
+                f"{self.name}: {self._client.label} is about {str(tip.chain)[:60]!a}, and not {self.caip2}: say "
+                "?network= for another network"
+            )
+        self._genesis = self._topic_genesis if tip.genesis is None else tip.genesis
+        is_late = self._genesis > self._topic_genesis
+        self.first = self._first if self._first is not None else self._genesis if is_late else self._network_first
+        self._is_whole = tip.complete and not is_late
+        if self._headers.tip() is None:
+            await asyncio.to_thread(self._headers.load)
+        await self._refresh(tip)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def tip(self) -> BlockRef | None:
+        """The newest block of our best chain; the overlay's headers are fetched every `poll_seconds`."""
+        if time.monotonic() - self._refreshed >= self.poll_seconds:
+            await self._refresh(await self._client.tip())
+        return self._headers.tip()
+
+    async def ref(self, height: int) -> BlockRef | None:
+        """The best chain's block at `height`."""
+        return self._headers.ref(height)
+
+    # -- headers
+
+    async def _refresh(self, tip: AnchorTip) -> None:
+        """Add the overlay's headers up to its newest anchor, from where they fork from ours on."""
+        newest = self._headers.tip()
+        if newest is None and tip.height >= 0:
+            first, last = self._headers.span(self.first, tip.height)
+            raws: list[bytes] = []
+            while len(raws) <= max(0, last - first):
+                page = await self._client.headers(self.caip2, first + len(raws))
+                if not page:
+                    raise SourceUnavailableError(
+                        f"{self.name}: {self._client.label} delivers no header {first + len(raws):,}"
+                    )
+                raws += page
+            await self._take(first, raws[: tip.height - first + 1])
+            newest = self._headers.tip()
+        if newest is not None:
+            await self._extend(newest.height + 1, tip.height)
+        await asyncio.to_thread(self._headers.save)
+        self._refreshed = time.monotonic()
+
+    async def _extend(self, height: int, last: int) -> None:
+        lowest, step = (self._headers.first or 0) + 1, 1
+        # from the newest block on, which may have been replaced
+        height = max(lowest, min(height, last + 1) - 1)
+        while height <= last:
+            raws = await self._client.headers(self.caip2, height)
+            if not raws:
+                return  # a reorganisation meanwhile: the next refresh sees its end
+            if self._headers.find(raws[0][4:36]) is not None:
+                await self._take(None, raws[: last - height + 1])
+                height += len(raws)
+            elif height == lowest:
+                raise SourceUnavailableError(f"{self.name}: header {height:,} follows none that is stored")
+            else:
+                height, step = max(lowest, height - step), 2 * step
+
+    async def _take(self, first: int | None, raws: list[bytes]) -> None:
+        try:
+            if first is None:
+                await asyncio.to_thread(self._headers.add, raws)
+            else:
+                await asyncio.to_thread(self._headers.begin, first, raws)
+        except HeaderError as error:
+            raise SourceUnavailableError(str(error)) from None
+
+    # -- blocks
+
+    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, PartialBlock]]:
+        """Partial blocks of the best chain. Ends early where the overlay is on another branch, or has no more yet."""
+        height, before = first, None
+        while height < self._genesis and height <= last and (ref := self._headers.ref(height)) is not None:
+            yield ref, PartialBlock()
+            height += 1
+        while height <= last:
+            page = await self._client.anchors(height, min(last, height + ANCHORS_AT_ONCE - 1))
+            if not page:
+                return
+            if before is not None:
+                self._check_link(before, page[0])
+            for start in range(0, len(page), BLOCKS_AT_ONCE):
+                some = page[start : start + BLOCKS_AT_ONCE]
+                refs = [self._headers.ref(anchor.height) for anchor in some]
+                same = [ref for ref, anchor in zip(refs, some, strict=True) if ref and ref.hash == anchor.block_hash]
+                for pair in zip(same, await gather(map(self._partial_block, some[: len(same)], same)), strict=True):
+                    yield pair
+                if len(same) < len(some):
+                    return
+            before, height = page[-1], page[-1].height + 1
+
+    def _check_link(self, before: TopicAnchor, anchor: TopicAnchor) -> None:
+        try:
+            check_chained(before.tac, anchor)
+        except ParseError as error:
+            raise SourceUnavailableError(f"{self.name}: {error}") from None
+
+    async def _partial_block(self, anchor: TopicAnchor, ref: BlockRef) -> PartialBlock:
+        """What a block admits, proved. Raises SourceUnavailableError where something is not."""
+        if not anchor.admitted:
+            return PartialBlock()
+        if anchor.admitted > MAX_ADMITTED:
+            raise SourceError(
+                f"{self.name}: block {anchor.height:,} has {anchor.admitted:,} transactions of the registry, more than "
+                f"{MAX_ADMITTED:,}: read it from a node"
+            )
+        listed = await self._client.admitted(anchor)
+        proven: list[ProvenTransaction] = []
+        for start in range(0, len(listed), TXIDS_AT_ONCE):
+            proven += await self._prove(listed[start : start + TXIDS_AT_ONCE], ref)
+        return PartialBlock(tuple(proven))
+
+    async def _prove(self, listed: Sequence[AdmittedTransaction], ref: BlockRef) -> list[ProvenTransaction]:
+        txids = [admitted.txid for admitted in listed]
+        path = await self._client.path(ref.height, txids)
+        raws = await self._client.transactions(txids)
+        offsets = {leaf.hash: leaf.offset for leaf in path.levels[0]}
+        if path.height != ref.height or path.merkle_root != ref.header[36:68]:
+            raise SourceUnavailableError(f"{self.name}: a merkle path does not lead to block {ref.height:,}")
+        for admitted in listed:
+            raw = raws.get(admitted.txid, b"")
+            if offsets.get(admitted.txid) != admitted.number or not raw or len(raw) == NODE_PAIR:
+                raise SourceUnavailableError(
+                    f"{self.name}: transaction {admitted.txid[::-1].hex()} of block {ref.height:,} is not proved"
+                )
+        single = await asyncio.to_thread(lambda: [bump.extract(path, [txid]).to_bytes() for txid in txids])
+        return [
+            ProvenTransaction(admitted.number, raws[admitted.txid], own_path)
+            for admitted, own_path in zip(listed, single, strict=True)
+        ]
+
+    # -- transactions by txid
+
+    async def values(self, outpoints: Iterable[Outpoint], _before: BlockRef) -> dict[Outpoint, int]:
+        """Satoshis of outputs, as far as the overlay has their transactions: their txids commit to them."""
+        wanted = list(outpoints)
+        raws = await self.transactions(outpoint.txid for outpoint in wanted)
+        outputs = {txid: tx.read(raw).outputs for txid, raw in raws.items()}
+        return {
+            outpoint: outputs[outpoint.txid][outpoint.vout].satoshis
+            for outpoint in wanted
+            if outpoint.txid in outputs and outpoint.vout < len(outputs[outpoint.txid])
+        }
+
+    async def ancestors(self, _before: BlockRef, visit: AncestorVisitor) -> None:
+        """Ancestors by txid, which commits to their bytes."""
+        await fetch_ancestors(self.transactions, visit)
+
+    async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Raw transactions by txid, as far as the overlay has them."""
+        return await self._client.transactions(txids)

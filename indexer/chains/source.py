@@ -1,0 +1,233 @@
+"""The protocol of block sources, and the records they deliver."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from indexer.errors import RefusedTransactionError, SourceError
+from indexer.headers import HeaderStore
+from indexer.headers.networks import CoinRules
+from indexer.model import BlockRef, Event
+from parsers.bitcoin.tx import Outpoint
+
+
+class ProvenTransaction(NamedTuple):
+    """A transaction with a proof: its index in the block (0: the coinbase), its raw bytes, and the merkle path (BUMP,
+    BRC-74) that was verified against the block's header."""
+
+    tx_index: int
+    raw: bytes
+    bump: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PartialBlock:
+    """Some transactions of a block, in block order, from a source that does not deliver whole blocks. `witnessed`:
+    their raw bytes include the witnesses. Its length is the sum of their sizes in bytes."""
+
+    transactions: tuple[ProvenTransaction, ...] = ()
+    witnessed: bool = False
+
+    def __len__(self) -> int:
+        return sum(len(transaction.raw) for transaction in self.transactions)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEvents:
+    """The events of a block on a chain without Bitcoin transactions, in order, as the source itself parsed them;
+    `cards` are the card bodies by SHA-256. `size` is the number of bytes parsed."""
+
+    events: tuple[Event, ...] = ()
+    cards: Mapping[bytes, bytes] = field(default_factory=dict)
+    size: int = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+
+NewestEvents = Mapping[str, Event]
+"""The newest event of each id, about a registration or an anchor; ids without any event are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredEvents:
+    """Records of one block whose meaning depends on the state of `ids` before the block: `Chain.resolve` turns them
+    into events. `height` is the block's, `records` are the source's own; `size` is the number of bytes parsed."""
+
+    ids: frozenset[str]
+    height: int
+    records: tuple[Any, ...]
+    size: int = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+
+BlockData = memoryview | PartialBlock | BlockEvents | DeferredEvents
+"""A block's raw bytes (header first), or what the source delivers instead."""
+
+AncestorVisitor = Callable[[Mapping[bytes, bytes]], set[bytes]]
+"""Walks from transactions back to their ancestors: takes raw transactions by txid (internal byte order) and returns the
+txids to fetch next. Called with an empty mapping, it returns the txids to start from."""
+
+
+class ChainStore(HeaderStore, Protocol):
+    """What sources keep in the database besides headers."""
+
+    def load_extra_transactions(self, chain: str) -> Iterator[tuple[int, bytes, bytes]]:
+        """Height, raw transaction and merkle path (BUMP, BRC-74) of each transaction kept by
+        `store_extra_transaction`."""
+        ...
+
+    def store_extra_transaction(self, chain: str, height: int, raw: bytes, bump: bytes) -> None:
+        """Insert or replace a transaction."""
+        ...
+
+    def delete_extra_transaction(self, chain: str, txid: bytes) -> None:
+        """Delete a transaction by its txid (internal byte order)."""
+        ...
+
+    def newest_block(self, chain: str) -> BlockRef | None:
+        """The newest block stored of a chain."""
+        ...
+
+    def newest_events(self, chain: str) -> Iterator[Event]:
+        """The newest event about each account (`Event.txid`) of a chain."""
+        ...
+
+    def name_program(self, chain: str, program: str) -> None:
+        """Store the program (base58) whose accounts `chain` holds. Raises StoreError if another one is stored: its
+        accounts would all seem closed."""
+        ...
+
+
+class Chain(ABC):
+    """A source of one chain's blocks. Heights count from genesis at 0; hashes and txids are in internal byte order.
+
+    A source implements `open`, `tip`, `ref` and `blocks`; everything else has a neutral default. All attributes but
+    `name` are known once it is open.
+
+    `network` is mainnet, testnet or regtest; `finality` the depth in blocks below which nothing changes, None where any
+    depth may; `first` the height at which reading starts. `complete`: every block is read in full, so that a state hash
+    can be computed. `sparse`: only blocks with events are delivered, and the last one of each range that was searched;
+    they do not link, so the follower sets `prev` itself and checks with `ref` that the source still has the stored one.
+    `filtered`: only matching transactions are delivered, some of them late (see `recheck` and `is_spent`).
+    """
+
+    name: str
+    caip2: str
+    network: str
+    rules: CoinRules
+    finality: int | None
+    first: int
+    complete: bool = True
+    sparse: bool = False
+    filtered: bool = False
+
+    @property
+    def checked(self) -> str:
+        """Which header rules the source checks, in words."""
+        return ""
+
+    @property
+    def headers_unproved(self) -> bool:
+        """Whether merge-mined headers are accepted without their proof of work (`?auxpow=unchecked`)."""
+        return False
+
+    @property
+    def warning(self) -> str:
+        """What works less well than it could with another configuration, empty if nothing does."""
+        return ""
+
+    @property
+    def violation_count(self) -> int:
+        """How many responses of the source were refused because they cannot be true."""
+        return 0
+
+    @property
+    def sources(self) -> list[dict[str, Any]]:
+        """A row for each of several sources of this chain: {source, state, height, hash, error?}; empty for one."""
+        return []
+
+    @property
+    def warnings(self) -> list[str]:
+        """What an operator should know about several sources of this chain."""
+        return []
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Connect, or read the folder. Raises SourceError when it cannot be used as configured."""
+
+    async def close(self) -> None:
+        """Release what `open` acquired."""
+        return
+
+    @abstractmethod
+    async def tip(self) -> BlockRef | None:
+        """The newest block of the best chain by work, None when there is none yet. Raises SourceError."""
+
+    @abstractmethod
+    async def ref(self, height: int) -> BlockRef | None:
+        """The best chain's block at `height`, None above the tip. Raises SourceError."""
+
+    @abstractmethod
+    def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, BlockData]]:
+        """The best chain's blocks from height `first` to `last`, in order. Raises SourceError.
+
+        A view is valid until the next block is requested. Ends early when the best chain changes meanwhile.
+        """
+
+    async def values(self, outpoints: Iterable[Outpoint], before: BlockRef) -> dict[Outpoint, int]:  # noqa: ARG002
+        """Satoshis of outputs created in block `before` or earlier, as far as the source knows. Raises SourceError."""
+        return {}
+
+    async def ancestors(self, before: BlockRef, visit: AncestorVisitor) -> None:  # noqa: ARG002
+        """Pass to `visit` the transactions it requests, all in block `before` or earlier, until it requests no more or
+        the source has none of them. `visit` is called in a thread, one call at a time. Raises SourceError."""
+        return
+
+    async def heights(self, txids: Iterable[bytes], before: BlockRef) -> dict[bytes, int]:  # noqa: ARG002
+        """Heights of the blocks (`before` or earlier) that hold these transactions, as far as the source has them.
+        Raises SourceError."""
+        return {}
+
+    async def mempool(self) -> frozenset[bytes] | None:
+        """Txids of the unconfirmed transactions, None for a source without a mempool. Raises SourceError."""
+        return None
+
+    async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:  # noqa: ARG002
+        """Raw transactions by txid, confirmed or not, as far as the source has them. Raises SourceError."""
+        return {}
+
+    async def send(self, raw: bytes) -> None:  # noqa: ARG002
+        """Have the source relay a transaction; sending it again is no error. Raises RefusedTransactionError, also where
+        the source relays none, and SourceError."""
+        raise RefusedTransactionError(f"{self.name}: this kind of source relays no transactions")
+
+    async def refuse(self, ref: BlockRef, reason: str) -> None:
+        """Leave out a block with invalid bytes and all blocks on top of it. Raises SourceError where the source
+        delivers nothing that could be refused."""
+        raise SourceError(f"{self.name}: block {ref.height:,} cannot be refused: {reason}")
+
+    async def wait(self, seconds: float) -> None:
+        """Return when there may be something new, at the latest after `seconds`. Raises SourceError."""
+        await asyncio.sleep(seconds)
+
+    def resolve(self, deferred: DeferredEvents, newest: NewestEvents) -> BlockEvents:
+        """The events of a block that this source delivered as `DeferredEvents`, given the newest event of each of its
+        ids before the block."""
+        raise NotImplementedError(f"{self.name}: nothing is deferred ({len(deferred.ids)} ids, {len(newest)} events)")
+
+    async def recheck(self, newest: BlockRef) -> int | None:  # noqa: ARG002
+        """Search blocks up to `newest`, the newest one stored, for transactions that were missing when they were read:
+        the lowest height to read again, None when none was missing. Raises SourceUnavailableError."""
+        return None
+
+    async def is_spent(self, outpoint: Outpoint) -> bool | None:  # noqa: ARG002
+        """Whether an output is spent, None where the source has no proof. The spending transaction is part of its block
+        from then on. Raises SourceError."""
+        return None

@@ -1,0 +1,1 @@
+"""Explains to a publisher, step by step, what became of a transaction."""

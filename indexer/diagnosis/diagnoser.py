@@ -1,0 +1,403 @@
+"""Diagnoses a publisher's transaction step by step: seen, mined, envelope, MAP, JSON, card, newest, listed; or why
+not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from indexer.diagnosis import pointer_steps
+from indexer.diagnosis.source_lookup import SourceTransaction
+from indexer.headers.networks import CoinRules, mined
+from indexer.model import Event, EventKind, RegistrationState, Status
+from indexer.resolution.block_reader import read_alone
+from indexer.resolution.registration_lookup import RegistrationLookup
+from indexer.resolution.session import Origin, may_concern_a2b
+from indexer.state_hash import starts_late
+from indexer.store import Revision, Store, Unconfirmed
+from indexer.store.requests import RequestState, TransactionRequest
+from parsers.bitcoin import tx
+from parsers.bitcoin.tx import Outpoint, Transaction
+from parsers.errors import ParseError, TransactionError
+from parsers.reasons import Reason
+
+_STEP_OF = {
+    **dict.fromkeys(
+        ("no-envelope", "envelope-in-push", "body-truncated", "envelope-open", "envelope-no-body", "envelope-opcode",
+         "satoshis"),
+        "envelope",
+    ),
+    **dict.fromkeys(("no-map", "map-type", "map-app", "map-command", "map-elsewhere", "kind-changed"), "map"),
+    **dict.fromkeys(
+        ("content-type", "card-size", "card-bom", "card-utf8", "card-nesting", "card-json", "card-number",
+         "card-constant", "card-surrogate"),
+        "json",
+    ),
+    **dict.fromkeys(
+        ("card-object", "card-name", "card-skills", "card-url", "config-servers", "config-no-server",
+         "config-server-count", "config-server-key"),
+        "card",
+    ),
+    **dict.fromkeys(
+        ("burned-merged", "burned-fee", "burned-displaced", "burned-unspendable", "values-unknown", "origin-unknown",
+         "origin-untraced", "outpoint-taken", "spent-elsewhere"),
+        "satoshi",
+    ),
+    **dict.fromkeys(
+        ("pointer-domain", "pointer-hash", "pointer-uri", "pointer-path", "pointer-extra", "pointer-mismatch",
+         "pointer-encoding", "pointer-split", "pointer-withdrawn", "account-closed", "account-points", "entry-no-uri",
+         "entry-burned", "data-uri"),
+        "pointer",
+    ),
+}  # fmt: skip
+
+MOST_RECORDS = 200
+"""Records in a diagnosis, and outputs read from raw bytes, at most; the rest is counted."""
+
+MOST_PARTS = 2_000
+"""Inputs, and outputs, of a transaction in raw bytes, at most: a mined one is looked up and not parsed."""
+
+MOST_SPENT = 64
+"""Spent registrations that a diagnosis of raw bytes explains, at most."""
+
+_PLACE_STEPS = ("json", "card")
+_CARD_STEPS = ("envelope", "map", "json", "card", "satoshi")
+_GOOD = {
+    "envelope": "a valid ord envelope, on a satoshi that can be followed",
+    "map": "MAP says what it registers",
+    "json": "the body is JSON",
+    "card": "the card meets every hard rule",
+    "satoshi": "the satoshi is followed",
+    "pointer": "a well-formed pointer",
+}
+_KIND_OF = {
+    EventKind.INSCRIBED: "registration",
+    EventKind.POINTED: "pointer",
+    EventKind.REJECTED: "near-miss",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChainRules:
+    """The rules and network of a chain, to read raw transactions of it."""
+
+    rules: CoinRules
+    network: str
+
+
+class _Provenance(NamedTuple):
+    """The texts for where a transaction comes from that is read alone."""
+
+    where: str
+    seen: str
+    mined: str
+
+
+_RAW = _Provenance(
+    "raw", "given as raw bytes; the registry has not seen it in a block", "not in a block that is indexed"
+)
+_UNCONFIRMED = _Provenance(
+    "mempool", "in the mempool of {chain}; nothing of it is stored, so it is read here alone", "not in a block yet"
+)
+_MINED = _Provenance(
+    "block",
+    "known to a source of {chain}; nothing of it is stored, so it is read here alone",
+    "in a block, says the source; that block is not indexed, or nothing in it was meant for the registry",
+)
+
+
+class Diagnoser:
+    """Diagnoses transactions by the store, and others by reading them as if they were mined next: those passed as raw
+    bytes, and those that `ask` finds at the sources by their txid (internal byte order)."""
+
+    def __init__(
+        self,
+        store: Store,
+        networks: Callable[[], Mapping[str, ChainRules]],
+        ask: Callable[[bytes], SourceTransaction | None] = lambda _: None,
+    ) -> None:
+        self._store, self._networks, self._ask = store, networks, ask
+
+    def by_name(self, name: str) -> dict[str, Any]:
+        """Diagnose a txid (64 hex digits, perhaps after `0x`) or an outpoint `<txid>_<vout>`. Raises ValueError for
+        anything else."""
+        name = name.removeprefix("0x")
+        outpoint = Outpoint.parse(name if len(name) > 64 else f"{name}_0")
+        wanted = (outpoint, None) if len(name) > 64 else None
+        return self._of_stored(outpoint.txid, wanted) or self._of_source(outpoint.txid) or _unseen(outpoint.txid)
+
+    def by_raw(self, raw: bytes) -> dict[str, Any]:
+        """Diagnose a raw transaction, for the first chain on which it can be one. Raises ParseError when it is none."""
+        chain, network, transaction = self._parse(raw)
+        return self._of_stored(transaction.txid) or self._alone(transaction, chain, network, _RAW)
+
+    def _parse(self, raw: bytes) -> tuple[str, ChainRules, Transaction]:
+        refused: ParseError = TransactionError("no chain is followed that it could be a transaction of")
+        for chain, network in self._networks().items():
+            try:
+                return chain, network, tx.read_exactly(raw, segwit=network.rules.segwit, max_items=MOST_PARTS)
+            except ParseError as error:
+                refused = error
+        raise refused
+
+    def _of_stored(self, txid: bytes, wanted: tuple[Outpoint | None, ...] | None = None) -> dict[str, Any] | None:
+        """The diagnosis from events in blocks, or else in mempools, of this transaction (at the outpoints `wanted`);
+        None without events."""
+        revisions = [
+            past for past in self._store.history.of_transaction(txid) if not wanted or past.event.outpoint in wanted
+        ]
+        revisions.sort(key=lambda past: _importance(past.event))
+        if revisions:
+            return _counted(self._of_block(txid, revisions[:MOST_RECORDS]), len(revisions))
+        pending = [
+            event for event in self._store.pending.of_transaction(txid) if not wanted or event.event.outpoint in wanted
+        ]
+        pending.sort(key=lambda event: _importance(event.event))
+        return _counted(self._of_mempool(txid, pending[:MOST_RECORDS]), len(pending)) if pending else None
+
+    def _of_source(self, txid: bytes) -> dict[str, Any] | None:
+        """The diagnosis of a transaction without stored events that a source has."""
+        located = self._ask(txid)
+        network = self._networks().get(located.chain) if located else None
+        if located is None or network is None:
+            return None
+        transaction = tx.read_exactly(located.raw, segwit=network.rules.segwit)
+        return self._alone(transaction, located.chain, network, _UNCONFIRMED if located.unconfirmed else _MINED)
+
+    def _of_mempool(self, txid: bytes, pending: list[Unconfirmed]) -> dict[str, Any]:
+        chain, event = pending[0]
+        steps = [
+            _step("seen", f"in the mempool of {chain}"),
+            _step("mined", "not in a block yet", ok=False),
+            *_steps(event),
+        ]
+        shown = [entry.event.state for entry in pending if entry.event.state and entry.event.valid]
+        listed = list(dict.fromkeys(state.id for state in shown if state.status is Status.LIVE))
+        if listed:
+            steps.append(_step("listed", f"shown as pending: {', '.join(listed)}"))
+        return {
+            "txid": txid[::-1].hex(), "found": True, "where": "mempool", "confirmations": 0, "source": chain,
+            "steps": steps, "records": [self._record(entry.event) for entry in pending], "listed": listed,
+        }  # fmt: skip
+
+    def _of_block(self, txid: bytes, revisions: list[Revision]) -> dict[str, Any]:
+        where = revisions[0]
+        newest = self._store.blocks.newest(where.chain)
+        depth = newest.height - where.height + 1 if newest else 1
+        records = [self._record(past.event) for past in revisions]
+        steps = [
+            _step("seen", "the transaction is in the registry's records"),
+            _step(
+                "mined", f"in block {where.height:,} of {where.chain}, {depth:,} confirmation{'s' if depth > 1 else ''}"
+            ),
+            *_steps(revisions[0].event, mined=mined(self._store.chains().get(where.chain, ""))),
+        ]
+        listed = self._listed(revisions)
+        pointer = revisions[0].event.pointer
+        if pointer is not None and revisions[0].event.valid:
+            more, pointed = pointer_steps.steps(self._store, revisions[0], pointer)
+            steps += [_step(step.name, step.detail, ok=step.ok, code=step.code) for step in more]
+            listed += [id_ for id_ in pointed if id_ not in listed]
+        else:
+            steps += self._outcome(revisions[0], listed)
+        return {
+            "txid": txid[::-1].hex(), "found": True, "where": "block", "height": where.height,
+            "blockHash": where.hash[::-1].hex(), "confirmations": depth, "source": where.chain,
+            "steps": steps, "records": records, "listed": listed,
+        }  # fmt: skip
+
+    def _outcome(self, revision: Revision, listed: list[str]) -> list[dict[str, Any]]:
+        event = revision.event
+        if event.state is None or not event.valid:
+            return []
+        now = self._now(revision)
+        if now is None or event.outpoint is None:
+            return []
+        if now.status is Status.BURNED:
+            if event.kind is EventKind.BURNED:
+                return [_step("listed", "delisted for good, as this transaction burned the registration")]
+            return [_step("listed", "the registration was burned later", ok=False)]
+        if event.card is not None and now.winner != event.outpoint:
+            return [_step("newest", f"a later card counts: {now.winner}", ok=False)]
+        steps = [_step("newest", "no later card has been inscribed")] if event.card is not None else []
+        return [*steps, _step("listed", f"listed as {', '.join(listed)}", ok=bool(listed))]
+
+    def _now(self, revision: Revision) -> RegistrationState | None:
+        """The current state, on the same chain, of the registration that a revision is about."""
+        if revision.event.state is None:
+            return None
+        history = [past for past in self._store.history.of(revision.event.state.id) if past.chain == revision.chain]
+        return history[-1].event.state if history else None
+
+    def _listed(self, revisions: Iterable[Revision]) -> list[str]:
+        """The live registrations whose newest card or place these revisions decide."""
+        ids = []
+        for past in revisions:
+            now = self._now(past)
+            if now and now.status is Status.LIVE and past.event.outpoint in (now.winner, now.outpoint):
+                ids.append(now.id)
+        return list(dict.fromkeys(ids))
+
+    def _alone(self, transaction: Transaction, chain: str, network: ChainRules, seen: _Provenance) -> dict[str, Any]:
+        """Read a transaction as if the next block held nothing else."""
+        newest = self._store.blocks.newest(chain)
+        registrations_now = _PastRegistrations(self._store)
+        values = self._store.content.output_values(spent.prevout for spent in transaction.inputs)
+        height = newest.height + 1 if newest else 0
+        part, left_out = _first_outputs(transaction)
+        origins: dict[Outpoint, Origin] | None = {} if starts_late(self._store, chain) else None
+        read = read_alone(
+            part, height, network.rules, network.network, RegistrationLookup(registrations_now, chain), values, origins
+        )
+        ordered = sorted(read.reading.events, key=_importance)
+        events = ordered[:MOST_RECORDS]
+        records = [self._record(event, registrations_now.conflict(event)) for event in events]
+        steps = [
+            _step("seen", seen.seen.format(chain=chain)),
+            _step("mined", seen.mined, ok=seen is _MINED),
+        ]
+        if not events:
+            steps.append(_step("envelope", "nothing in it is meant for the registry", ok=False, code="no-envelope"))
+        else:
+            steps += _steps(events[0], registrations_now.conflict(events[0]))
+        diagnosis = {
+            "txid": transaction.hex_id, "found": True, "where": seen.where, "source": chain, "steps": steps,
+            "records": records, "listed": [],
+        }  # fmt: skip
+        return _counted(diagnosis, len(ordered) + left_out)
+
+    def _record(self, event: Event, conflict: Reason | None = None) -> dict[str, Any]:
+        reasons = [*([conflict] if conflict else []), *event.reasons]
+        record: dict[str, Any] = {
+            "outpoint": str(event.outpoint) if event.outpoint else None,
+            "kind": _KIND_OF.get(event.kind, "update" if event.state else "registration"),
+            "outcome": event.kind.value,
+            "valid": event.valid and conflict is None,
+            "owner": event.owner,
+            "cardSha256": event.card.hex() if event.card else None,
+            "map": event.state.map if event.state else None,
+            "signer": event.signer,
+            "reasons": [{"code": reason.code, "detail": reason.sentence} for reason in reasons],
+        }
+        if event.state is not None:
+            record["id"] = event.state.id
+        if event.pointer is not None:
+            record |= _pointer(event)
+        return record
+
+
+def _first_outputs(transaction: Transaction) -> tuple[Transaction, int]:
+    """The transaction with the scripts of its first MOST_RECORDS outputs that may concern A2B, and how many more: those
+    are left out, while every output keeps its satoshis, on which depends where registrations go."""
+    candidates = [vout for vout, output in enumerate(transaction.outputs) if may_concern_a2b(output.script)]
+    silent = set(candidates[MOST_RECORDS:])
+    if not silent:
+        return transaction, 0
+    outputs = (
+        output._replace(script=b"") if vout in silent else output for vout, output in enumerate(transaction.outputs)
+    )
+    return transaction._replace(outputs=tuple(outputs)), len(silent)
+
+
+def _counted(diagnosis: dict[str, Any], count: int) -> dict[str, Any]:
+    """The same, with a step on how many of `count` records are left out, where any are."""
+    left_out = count - len(diagnosis["records"])
+    if left_out <= 0:
+        return diagnosis
+    detail = f"{len(diagnosis['records']):,} records are shown, and {left_out:,} more are left out; ask for one output"
+    return {**diagnosis, "moreRecords": left_out, "steps": [*diagnosis["steps"], _step("more", detail)]}
+
+
+def _importance(event: Event) -> bool:
+    """A sorting key: events that brought a card, or failed to, before what merely moved or ended a registration."""
+    return event.kind in (EventKind.MOVED, EventKind.MAP_ONLY, EventKind.BURNED)
+
+
+def _pointer(event: Event) -> dict[str, Any]:
+    anchor = event.pointer
+    assert anchor is not None  # noqa: S101 - called for events of pointers
+    digest = anchor.digest.hex() if anchor.digest is not None else None
+    pointer = {"domain": anchor.domain, "hash": digest, "uri": anchor.uri, "form": anchor.form}
+    return {"pointer": pointer} | ({"id": anchor.id} if anchor.id else {})
+
+
+class _PastRegistrations:
+    """Registrations at outpoints now, and for outpoints spent since then as they were, to explain a lost update."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._left: dict[Outpoint, Revision] = {}
+
+    def at_outpoints(self, chain: str, outpoints: Iterable[Outpoint]) -> dict[Outpoint, list[RegistrationState]]:
+        """The registrations that are at these outpoints, or were last."""
+        wanted = list(outpoints)
+        registrations = self._store.registrations.at_outpoints(chain, wanted)
+        gone = self._store.registrations.departed(
+            chain, [outpoint for outpoint in wanted if outpoint not in registrations]
+        )
+        for outpoint in [outpoint for outpoint in wanted if outpoint in gone][:MOST_SPENT]:
+            spends = [past for past in self._store.history.departures(outpoint) if past.chain == chain]
+            if spends:
+                self._left[outpoint] = spends[0]
+                registrations[outpoint] = [
+                    past.event.state for past in self._store.history.arrivals(outpoint) if past.event.state is not None
+                ]
+        return registrations
+
+    def conflict(self, event: Event) -> Reason | None:
+        """Why this event cannot happen any more: another transaction spent the registration's satoshi."""
+        taken = self._left.get(event.spent) if event.spent else None
+        if taken is None:
+            return None
+        return Reason("spent-elsewhere", f"{taken.event.txid[::-1].hex()} in block {taken.height:,}")
+
+
+def _unseen(txid: bytes) -> dict[str, Any]:
+    detail = (
+        "the registry has no record of it: it is not in a block that is indexed, or nothing in it is meant for the "
+        "registry; diagnose its raw bytes to see what they would say"
+    )
+    return {
+        "txid": txid[::-1].hex(), "found": False, "where": "nowhere", "source": None,
+        "steps": [_step("seen", detail, ok=False)], "records": [], "listed": [],
+    }  # fmt: skip
+
+
+def _step(step: str, detail: str, *, ok: bool = True, code: str | None = None) -> dict[str, Any]:
+    return {"step": step, "ok": ok, "detail": detail} | ({"code": code} if code else {})
+
+
+def _steps(event: Event, conflict: Reason | None = None, *, mined: bool = True) -> list[dict[str, Any]]:
+    """The steps that an event passed, up to and with the one at which it failed; on chains that are not `mined` there
+    is neither envelope nor satoshi."""
+    failed = conflict or (event.reasons[0] if event.reasons else None)
+    broken = _STEP_OF.get(failed.code, "card") if failed else None
+    order: tuple[str, ...]
+    if not mined:
+        order = ("pointer",) if event.pointer or broken == "pointer" else _PLACE_STEPS if event.card else ()
+    else:
+        has_card = event.card or (failed and event.kind is not EventKind.BURNED)
+        order = ("pointer",) if event.pointer else _CARD_STEPS if has_card else ("satoshi",)
+    steps: list[dict[str, Any]] = []
+    for step in order:
+        if step == broken and failed:
+            return [*steps, _step(step, failed.explanation, ok=event.kind is EventKind.BURNED, code=failed.code)]
+        steps.append(_step(step, _GOOD[step]))
+    return steps
+
+
+def requested(request: TransactionRequest) -> dict[str, Any]:
+    """The step on the progress of a publisher's request for the transaction."""
+    times = f"{request.tries} time{'' if request.tries == 1 else 's'}"
+    detail = f"asked for at {_clock(request.asked_at)}, looked for {times}"
+    if request.state is RequestState.GIVEN_UP:
+        detail = f"{detail} and given up: {request.detail}; ask again once it is broadcast"
+        return _step("requested", detail, ok=False, code="given-up")
+    detail += f": {request.detail}" if request.detail else ""
+    return _step("requested", detail if request.ended else f"{detail}; next at {_clock(request.next_at)}")
+
+
+def _clock(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

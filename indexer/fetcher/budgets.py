@@ -1,0 +1,155 @@
+"""Budgets: how often a domain, an address block and all hosts together may be visited. Pure: time is an argument."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
+
+
+class VisitRate(NamedTuple):
+    """One visit every `interval` seconds, and up to `burst` at once after a pause."""
+
+    interval: float
+    burst: int
+
+
+class VisitRates(NamedTuple):
+    """A visit is up to three requests: the opt-out, and a card under two names."""
+
+    domain: VisitRate = VisitRate(15.0, 6)
+    block: VisitRate = VisitRate(1.0, 30)
+    total: VisitRate = VisitRate(0.01, 500)
+    trouble: float = 20.0
+    """Seconds without a visit to a failing domain, doubled for each failure in a row."""
+    longest: float = 600.0
+    """Longest such pause: anyone may point at a part of a host that always fails, and must not block the rest."""
+    retry_after: float = 3_600.0
+    """Longest Retry-After of a host that is obeyed."""
+    stretch: int = 8
+    """A block whose hosts do not answer is visited at most this many times less often; it is never paused, since blocks
+    are shared between owners."""
+
+
+class Budget:
+    """One budget: a token bucket of visits (GCRA), and a pause."""
+
+    __slots__ = ("_full_at", "_pause", "_rate", "failures", "stretch")
+
+    def __init__(self, rate: VisitRate) -> None:
+        self._rate = rate
+        self._full_at, self._pause = 0.0, 0.0
+        self.failures, self.stretch = 0, 1
+
+    def free_at(self) -> float:
+        """When the next visit is allowed."""
+        interval = self._rate.interval * self.stretch
+        return max(self._full_at - (self._rate.burst - 1) * interval, self._pause)
+
+    def spend(self, now: float) -> None:
+        """Take one visit."""
+        self._full_at = max(self._full_at, now) + self._rate.interval * self.stretch
+
+    def give_back(self) -> None:
+        """Put back a visit that was not made."""
+        self._full_at -= self._rate.interval * self.stretch
+
+    def pause(self, until: float) -> None:
+        """Allow none before `until`."""
+        self._pause = max(self._pause, until)
+
+    def idle(self, now: float) -> bool:
+        """Whether this is as good as a new one."""
+        return self._full_at <= now and self._pause <= now and self.failures == 0 and self.stretch == 1
+
+
+class Budgets:
+    """The budgets of each registrable domain, each address block, and all hosts together.
+
+    Full budgets are dropped, so that memory is bounded by the visits that the total budget allows within the longest
+    pause.
+    """
+
+    FORGET = 3_600.0
+    SWEEP = 4_096
+
+    def __init__(self, rates: VisitRates) -> None:
+        self.rates = rates
+        self.total = Budget(rates.total)
+        self.domains: dict[str, Budget] = {}
+        self.blocks: dict[str, Budget] = {}
+        self._spent = 0
+        self._forgive: dict[str, float] = {}
+
+    def domain_free_at(self, domain: str) -> float:
+        """When a domain may be visited next; 0 for one without recent visits."""
+        return self.domains[domain].free_at() if domain in self.domains else 0.0
+
+    def block_free_at(self, block: str | None) -> float:
+        """When a block may be visited next; 0 for one without recent visits, or an unknown one."""
+        return self.blocks[block].free_at() if block in self.blocks else 0.0
+
+    def spend_domain(self, domain: str, now: float) -> None:
+        """Take a visit from a domain's budget and from that of all."""
+        self.total.spend(now)
+        self.domains.setdefault(domain, Budget(self.rates.domain)).spend(now)
+        self._spent += 1
+        if self._spent % self.SWEEP == 0:
+            self.sweep(now)
+
+    def spend_block(self, block: str, now: float) -> None:
+        """Take a visit from a block's budget."""
+        self.blocks.setdefault(block, Budget(self.rates.block)).spend(now)
+
+    def trouble(self, domain: str, now: float, retry_after: float | None = None) -> None:
+        """Pause a domain whose host failed, twice as long each time, or as long as its Retry-After."""
+        budget = self.domains.setdefault(domain, Budget(self.rates.domain))
+        pause = min(self.rates.trouble * 2.0 ** min(budget.failures, 16), self.rates.longest)
+        if retry_after is not None:
+            pause = max(pause, min(retry_after, self.rates.retry_after))
+        budget.failures += 1
+        budget.pause(now + pause)
+        self._forgive[domain] = now + pause + self.FORGET
+
+    def unreached(self, block: str, now: float) -> None:
+        """Halve the rate of a block whose host did not answer, down to an eighth."""
+        budget = self.blocks.setdefault(block, Budget(self.rates.block))
+        budget.stretch = min(budget.stretch * 2, self.rates.stretch)
+        self._forgive[block] = now + self.FORGET
+
+    def well(self, domain: str, block: str | None) -> None:
+        """Reset the failures of a domain and a block whose host answered."""
+        if domain in self.domains:
+            self.domains[domain].failures = 0
+        if block in self.blocks:
+            self.blocks[block].stretch = 1
+        self._forgive.pop(domain, None)
+        self._forgive.pop(block or "", None)
+
+    def sweep(self, now: float) -> None:
+        """Reset failures of long ago, and drop the budgets that are full."""
+        for key in [key for key, time in self._forgive.items() if time <= now]:
+            del self._forgive[key]
+            if key in self.domains:
+                self.domains[key].failures = 0
+            if key in self.blocks:
+                self.blocks[key].stretch = 1
+        self.domains = {key: budget for key, budget in self.domains.items() if not budget.idle(now)}
+        self.blocks = {key: budget for key, budget in self.blocks.items() if not budget.idle(now)}
+
+
+@cache
+def _suffixes() -> PublicSuffixList:
+    """The Public Suffix List in the snapshot that its package brings (56 ms to read), private suffixes included."""
+    from publicsuffixlist import PublicSuffixList
+
+    return PublicSuffixList()
+
+
+@lru_cache(maxsize=65_536)
+def registrable(host: str) -> str:
+    """The registrable domain of an A-label host: its public suffix and one label more, or the host itself where it is
+    a public suffix. Names below it cost their owner nothing, so they share one budget."""
+    return _suffixes().privatesuffix(host) or host

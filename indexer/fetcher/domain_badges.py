@@ -1,0 +1,168 @@
+"""Domain badges (law 11): which registrations the host of a card's url confirms.
+
+One visit to a host decides for all registrations with its url, so that 10,000 of them cause one visit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from indexer.fetcher.connections import Admit
+from indexer.fetcher.dns import TxtRecords
+from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
+from indexer.fetcher.key_sets import signed_card
+from indexer.fetcher.reasons import TROUBLE, FetchError, Refusal
+from indexer.store import Store, Writer
+from indexer.store.badges import BadgeCandidate, HostVerdict
+from indexer.store.card_signatures import SignedCard
+from parsers import cards
+from parsers.bitcoin.tx import Outpoint
+from parsers.cards import AgentCard, Kind, strict_json
+from parsers.errors import CardError
+from parsers.pointers.locator import WELL_KNOWN, url_host
+
+MEMBER = "x-a2b-id"
+MAX_NAMED = 1_000
+MAX_ID = 4_096
+BATCH = 200
+"""Changes of the outbox processed in one step: reading so many cards takes 20 ms."""
+
+_UNKNOWN = TROUBLE | {"fetch-protocol", "fetch-framing", "fetch-fault"}
+"""Codes after which the host's claims are unknown: a badge is not lost at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostClaims:
+    """The claims of a host. `served` are the SHA-256 of the cards that it serves, `named` the ids that these name,
+    `in_dns` those that its TXT records name; the refusals are why cards or records could not be fetched."""
+
+    served: frozenset[bytes] = frozenset()
+    named: frozenset[str] = frozenset()
+    in_dns: frozenset[str] = frozenset()
+    refusal: Refusal | None = None
+    dns_refusal: Refusal | None = None
+
+    def verdict(self, host: str) -> HostVerdict:
+        """The consequences for the registrations whose url is on the host."""
+        # naming beats hash: where a host names ids, only these get its badge
+        by_hash = frozenset() if self.named or self.in_dns else self.served
+        unknown = {"dns"} if self.dns_refusal else set()
+        if self.refusal is not None and self.refusal.code in _UNKNOWN:
+            unknown |= {"name"} if self.in_dns else {"name", "hash"}
+        reason = self.refusal or self.dns_refusal
+        return HostVerdict(host, self.named, self.in_dns, by_hash, frozenset(unknown), reason.code if reason else "")
+
+
+class DomainVerifier:
+    """Fetches the claims of hosts about registrations."""
+
+    def __init__(self, fetcher: HttpFetcher, txt: TxtRecords) -> None:
+        self._fetcher, self._txt = fetcher, txt
+
+    @staticmethod
+    def failed(fault: str) -> HostClaims:
+        """The claims when fetching failed with an error of this program."""
+        return HostClaims(refusal=Refusal("fetch-fault", fault), dns_refusal=Refusal("fetch-fault", fault))
+
+    async def fetch_claims(self, host: str, admit: Admit = open_admit) -> HostClaims:
+        """The claims in both cards of a host and in its TXT records. Raises FetchError only for `fetch-budget`, when
+        nothing was requested."""
+        served: dict[bytes, bytes] = {}
+        refusal: Refusal | None = None
+        async with self._fetcher.visit(admit) as visit:
+            for path in WELL_KNOWN:
+                try:
+                    body = (await visit.get(f"https://{host}{path}", same_host=True)).body or b""
+                except FetchError as error:
+                    if error.refusal.code == "fetch-budget":
+                        raise
+                    refusal = refusal or error.refusal
+                    if error.refusal.code in _UNKNOWN:
+                        break
+                else:
+                    served[sha256(body).digest()] = body
+        named = frozenset[str]().union(*map(named_in, served.values()))
+        served_refusal = refusal if not served or (refusal and refusal.code in _UNKNOWN) else None
+        try:
+            return HostClaims(frozenset(served), named, _normalised(await self._txt.ids(host)), served_refusal)
+        except FetchError as error:
+            return HostClaims(frozenset(served), named, frozenset(), served_refusal, error.refusal)
+
+
+def named_in(body: bytes) -> frozenset[str]:
+    """The ids that a card names in its member `x-a2b-id`, a string or a list of strings; none for any other bytes."""
+    try:
+        card, _ = strict_json.loads(body)
+    except CardError:
+        return frozenset()
+    member = card.get(MEMBER) if isinstance(card, dict) else None
+    listed = member if isinstance(member, list) else [member]
+    return _normalised(text for text in listed[:MAX_NAMED] if isinstance(text, str) and len(text) <= MAX_ID)
+
+
+def _normalised(texts: Iterable[str]) -> frozenset[str]:
+    """Ids in the form of law 3, whatever separates txid and output number."""
+    ids = set()
+    for text in texts:
+        try:
+            ids.add(str(Outpoint.parse(text.strip())))
+        except ValueError:  # the id of an account or a log
+            ids.add(text.strip())
+    return frozenset(ids - {""})
+
+
+class BadgeQueue:
+    """Keeps the list of registrations whose host is to be checked in sync with the store, by its outbox."""
+
+    def __init__(self, store: Store, writer: Writer) -> None:
+        self._store, self._writer = store, writer
+        self._walk: tuple[int, tuple[str, str] | None] | None = None
+
+    def step(self, now: int) -> int:
+        """Process the next changes; their number. `now` in milliseconds since 1970: new registrations are due then.
+        Raises StoreError."""
+        cursor = self._store.badges.cursor()
+        if cursor is None:
+            return self._scan(now)
+        changes = self._store.outbox.after(cursor, BATCH)
+        if changes:
+            ids = list(dict.fromkeys(change.id for change in changes))
+            candidates, signed = self._look(ids)
+            self._writer.update_candidates(candidates, ids, changes[-1].seq, now, signed)
+        return len(changes)
+
+    def _scan(self, now: int) -> int:
+        """Rebuild the list from all stored registrations, in batches: the outbox was never read, or is a new one."""
+        newest, after = self._walk or (self._store.outbox.newest_seq(), None)
+        batch = self._store.registrations.ids(after, BATCH)
+        ids = list(dict.fromkeys(id_ for _, id_ in batch))
+        candidates, signed = self._look(ids)
+        self._writer.update_candidates(candidates, ids, None if batch else newest, now, signed)
+        self._walk = (newest, batch[-1]) if batch else None
+        return max(len(batch), 1)
+
+    def _look(self, ids: list[str]) -> tuple[list[BadgeCandidate], list[SignedCard]]:
+        """The live agents among these registrations whose card has a url with a host, and their signed cards."""
+        enlisted: list[BadgeCandidate] = []
+        signed: list[SignedCard] = []
+        live = {}
+        for id_, story in self._store.history.with_pending(ids).items():
+            newest = story.confirmed[-1].event.state if story.confirmed else None
+            if newest is not None and newest.kind is Kind.AGENT and newest.outpoint is not None:
+                live[id_] = newest.card
+        bodies = self._store.content.cards(set(live.values()))
+        for id_, digest in live.items():
+            host = host_of_card(bodies[digest]) if digest in bodies else ""
+            if host:
+                enlisted.append(BadgeCandidate(id_, host, digest))
+                if (one := signed_card(digest, bodies[digest], host)) is not None:
+                    signed.append(one)
+        return enlisted, signed
+
+
+def host_of_card(body: bytes) -> str:
+    """The host of an agent card's url, "" for none."""
+    card = cards.examine(body, Kind.AGENT).card
+    return url_host(card.url) if isinstance(card, AgentCard) else ""

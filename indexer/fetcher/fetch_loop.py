@@ -1,0 +1,332 @@
+"""The loop of `a2b up` that fetches what is due: cards of pointers, domain badges, key sets, identities and logos.
+
+Due times are in the database, so that a restart continues; only the order of the next jobs is in memory. Retries,
+checks for drift and checks of badges are one query a second: a job scheduler would duplicate the due times, and would
+not end the process when the database fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from indexer.fetcher import outcomes
+from indexer.fetcher.budgets import VisitRates
+from indexer.fetcher.card_fetcher import CardFetcher, CardRequest
+from indexer.fetcher.domain_badges import BadgeQueue, DomainVerifier, host_of_card
+from indexer.fetcher.key_sets import KeySetVerifier, signed_card
+from indexer.fetcher.logo_fetcher import LogoFetcher
+from indexer.fetcher.motebit_identity import FAULT, MotebitVerifier
+from indexer.fetcher.reasons import FetchError, Refusal, shown
+from indexer.fetcher.schedule import Job, Priority, Schedule
+from indexer.store import FetchOutcome, Store, StoreError, Writer
+from parsers.claims.card_signature import SIGNATURES
+from parsers.pointers.locator import host_of
+
+log = logging.getLogger(__name__)
+
+WORKERS = 64
+"""Concurrent fetches: each holds at most two bodies of 2 MB."""
+
+POLL_SECONDS = 1.0
+"""Seconds between two queries for what is due, unless something was written meanwhile."""
+
+NEWS_SECONDS = 0.2
+"""Seconds between two queries while much is written, so that catching up is not slowed down."""
+
+AGAIN_SECONDS = 600.0
+"""Seconds between two queries from the beginning, which include jobs that had no room before."""
+
+PAGE, PAGES = 500, 40
+"""Rows of one page, and pages of one query: more rows are read over several queries."""
+
+WAITING = 200_000
+"""Jobs in memory, at some 700 bytes each; the others wait in the database."""
+
+ENLIST_SECONDS = 0.05
+"""Seconds of each query in which new registrations are read for their hosts."""
+
+_BADGE, _LOGO, _KEYS, _MOTEBIT = "badge:", "logo:", "keys:", "motebit:"
+_START = (-1, "")
+
+
+class FetchLoop:
+    """Fetches until cancelled. `came_to` counts the outcomes of fetches, by state or reason code. `changed` is called,
+    in the event loop, when the outbox may have changes; `clock` gives Unix seconds, `ticking` monotonic seconds."""
+
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        cards: CardFetcher,
+        domain_verifier: DomainVerifier,
+        *,
+        logos: LogoFetcher | None = None,
+        key_sets: KeySetVerifier | None = None,
+        identities: MotebitVerifier | None = None,
+        changed: Callable[[], None] = lambda: None,
+        rates: VisitRates | None = None,
+        clock: Callable[[], float] = time.time,
+        ticking: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._writer, self._cards, self._domain_verifier = store, writer, cards, domain_verifier
+        self._logos, self._key_set_verifier, self._identity_verifier = logos, key_sets, identities
+        self._changed, self._clock, self._ticking = changed, clock, ticking
+        self._badge_queue = BadgeQueue(store, writer)
+        self.schedule = Schedule(ticking, rates)
+        self.came_to: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._woken = asyncio.Event()
+        self._locators = self._hosts = self._pictures = self._key_sets = self._identities = _START
+        self._looked_at = self._look_at = self._all_at = float("-inf")
+
+    async def run(self, news: asyncio.Event | None = None) -> None:
+        """Fetch until cancelled; `news` is set by others when there may be more to do, and cleared here. Raises
+        StoreError when the database fails."""
+        self._woken = news or self._woken
+        try:
+            while True:
+                if self._woken.is_set():
+                    self._look_at = min(self._look_at, self._looked_at + NEWS_SECONDS)
+                    self._woken.clear()
+                if self._ticking() >= self._look_at:
+                    await self.look()
+                self.start()
+                await self._rest()
+                self._collect()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _rest(self) -> None:
+        """Wait for news, the end of a fetch, or the next due job."""
+        wait = self.schedule.wait() if len(self._tasks) < WORKERS else None
+        until_look = max(self._look_at - self._ticking(), 0.0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(until_look if wait is None else min(wait, until_look)):
+                await self._wake_up()
+
+    async def _wake_up(self) -> None:
+        waking = asyncio.ensure_future(self._woken.wait())
+        try:
+            await asyncio.wait([waking, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waking.cancel()
+
+    def _collect(self) -> None:
+        """Raise the error of a finished fetch: only the database raises one."""
+        for task in [task for task in self._tasks if task.done()]:
+            self._tasks.discard(task)
+            task.result()
+
+    async def settle(self) -> None:
+        """Wait for all fetches under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+            self._collect()
+
+    # -- what is due
+
+    async def look(self) -> None:
+        """Add the jobs that became due to the schedule."""
+        now = self._ticking()
+        if now >= self._all_at:
+            self._locators = self._hosts = self._pictures = self._key_sets = self._identities = _START
+            self._all_at = now + AGAIN_SECONDS
+        self._looked_at, self._look_at = now, now + POLL_SECONDS
+        await self._queue_badges()
+        await self._take_locators()
+        await self._take_hosts()
+        await self._take_logos()
+        await self._take_key_sets()
+        await self._take_identities()
+
+    async def _queue_badges(self) -> None:
+        began = self._ticking()
+        while await asyncio.to_thread(self._badge_queue.step, self._now()):
+            if self._ticking() - began >= ENLIST_SECONDS:
+                break
+
+    async def _take_locators(self) -> None:
+        for _ in range(PAGES):
+            waiting = await asyncio.to_thread(self._store.fetches.queued, self._now(), PAGE, self._locators)
+            for locator in waiting:
+                self._add(locator.locator, _host(locator.locator), outcomes.priority(locator), locator.next_at)
+            if waiting:
+                self._locators = waiting[-1][:2]
+            if len(waiting) < PAGE:
+                return
+
+    async def _take_hosts(self) -> None:
+        for _ in range(PAGES):
+            due = await asyncio.to_thread(self._store.badges.due_hosts, self._now(), PAGE, self._hosts)
+            for due_at, host in due:
+                self._add(f"{_BADGE}{host}", host, Priority.BADGE, due_at)
+            if due:
+                self._hosts = due[-1]
+            if len(due) < PAGE:
+                return
+
+    async def _take_logos(self) -> None:
+        if self._logos is None:
+            return
+        due = await asyncio.to_thread(self._logos.logos.due, self._now(), PAGE, self._pictures)
+        for due_at, url in due:
+            self._add(f"{_LOGO}{url}", host_of(url), Priority.LOGO, due_at)
+        if due:
+            self._pictures = due[-1]
+
+    async def _take_key_sets(self) -> None:
+        if self._key_set_verifier is None:
+            return
+        due = await asyncio.to_thread(self._store.signatures.due_key_sets, self._now(), PAGE, self._key_sets)
+        for due_at, url in due:
+            self._add(f"{_KEYS}{url}", host_of(url), Priority.BADGE, due_at)
+        if due:
+            self._key_sets = due[-1]
+
+    async def _take_identities(self) -> None:
+        if self._identity_verifier is None:
+            return
+        due = await asyncio.to_thread(self._store.motebit_hosts.due_hosts, self._now(), PAGE, self._identities)
+        for due_at, host in due:
+            self._add(f"{_MOTEBIT}{host}", host, Priority.BADGE, due_at)
+        if due:
+            self._identities = due[-1]
+
+    def _add(self, key: str, host: str, priority: Priority, due_ms: int) -> None:
+        if len(self.schedule) < WAITING:
+            late = max((self._now() - due_ms) / 1000, 0.0)
+            self.schedule.add(Job(key, host, priority, self._ticking() - late))
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)
+
+    # -- one fetch
+
+    def start(self) -> None:
+        """Start the fetches that budgets allow now."""
+        while len(self._tasks) < WORKERS and (job := self.schedule.next()) is not None:
+            self._tasks.add(asyncio.create_task(self._visit(job)))
+
+    async def _visit(self, job: Job) -> None:
+        """Run one job, whatever the host answers. Raises only StoreError."""
+        kind = job.key.partition(":")[0] + ":"
+        kinds = {_BADGE: self._check_host, _LOGO: self._fetch_logo, _KEYS: self._fetch_keys, _MOTEBIT: self._identify}
+        work = kinds.get(kind, self._fetch)
+        error: FetchError | None = None
+        try:
+            error = await work(job)
+        finally:
+            self.schedule.finish(job.key, error)
+        if error is not None and error.refusal.code == "fetch-budget":
+            self.schedule.add(replace(job, due=self._ticking() + (error.retry_after or POLL_SECONDS)))
+
+    async def _fetch(self, job: Job) -> FetchError | None:
+        due = await asyncio.to_thread(self._store.fetches.get_due, job.key)
+        now = self._now()
+        if due is None or due.next_at > now:
+            return None
+        wanted = CardRequest(due.wanted, due.hashless, partial(self._is_wanted, job.key))
+        try:
+            fetched = await self._cards.fetch_card(
+                job.key, wanted, outcomes.previous_responses(due), admit=self.schedule.admission(job)
+            )
+        except StoreError:
+            raise
+        except Exception as fault:
+            log.exception("fetching %s failed", shown(job.key))
+            refusal = Refusal("fetch-fault", shown(f"{type(fault).__name__}: {fault}"))
+            await self._note(job.key, outcomes.failed(due, refusal, now, self._now()))
+            return None
+        error = fetched.error
+        if fetched.accepted is None and error is not None and error.refusal.code == "fetch-budget":
+            return error
+        await self._note(job.key, outcomes.outcome(due, fetched, self._now()))
+        return error
+
+    async def _is_wanted(self, locator: str, digest: bytes) -> bool:
+        return await asyncio.to_thread(self._store.fetches.is_wanted, locator, digest)
+
+    async def _note(self, locator: str, outcome: FetchOutcome) -> None:
+        changed = await asyncio.to_thread(self._writer.record_fetch, locator, outcome)
+        bodies = [(one.sha256, one.body) for one in outcome.served if one.body and SIGNATURES in one.body]
+        signed = [one for digest, body in bodies if (one := signed_card(digest, body, host_of_card(body))) is not None]
+        if signed:
+            await asyncio.to_thread(self._writer.enlist_signatures, signed, self._now())
+        self.came_to[outcome.reason or outcome.state.value] += 1
+        log.debug("%s is %s %s", shown(locator), outcome.state.value, outcome.reason)
+        if changed:
+            self._changed()
+        # a new anchor or a recheck may have come while the fetch was under way
+        again = (await asyncio.to_thread(self._store.fetches.statuses, [locator])).get(locator)
+        if again is not None and again.next_at is not None and again.next_at <= self._now():
+            self._locators = min(self._locators, (again.next_at - 1, ""))
+
+    async def _check_host(self, job: Job) -> FetchError | None:
+        host = job.key.removeprefix(_BADGE)
+        try:
+            claims = await self._domain_verifier.fetch_claims(host, self.schedule.admission(job))
+        except FetchError as error:
+            return error
+        except Exception as fault:
+            log.exception("checking %s for badges failed", shown(host))
+            claims = DomainVerifier.failed(shown(f"{type(fault).__name__}: {fault}"))
+        if await asyncio.to_thread(self._writer.record_host, claims.verdict(host), self._now()):
+            self._changed()
+        return FetchError(*claims.refusal) if claims.refusal else None
+
+    async def _fetch_logo(self, job: Job) -> FetchError | None:
+        if self._logos is None:
+            return None
+        url = job.key.removeprefix(_LOGO)
+        try:
+            return await self._logos.fetch(url, self._now(), self.schedule.admission(job))
+        except StoreError:
+            raise
+        except Exception:
+            log.exception("fetching the logo %s failed", shown(url))
+            await asyncio.to_thread(self._logos.logos.fail, url, "fetch-fault", self._now())
+            return None
+
+    async def _fetch_keys(self, job: Job) -> FetchError | None:
+        if self._key_set_verifier is None:
+            return None
+        url, now = job.key.removeprefix(_KEYS), self._now()
+        try:
+            changed, error = await self._key_set_verifier.fetch(url, now, self.schedule.admission(job))
+        except StoreError:
+            raise
+        except Exception:
+            log.exception("checking signatures by %s failed", shown(url))
+            changed, error = await self._key_set_verifier.fail(url, "fetch-fault", now), None
+        if changed:
+            self._changed()
+        return error
+
+    async def _identify(self, job: Job) -> FetchError | None:
+        if self._identity_verifier is None:
+            return None
+        host, now = job.key.removeprefix(_MOTEBIT), self._now()
+        try:
+            changed, error = await self._identity_verifier.check(host, now, self.schedule.admission(job))
+        except StoreError:
+            raise
+        except Exception:
+            log.exception("checking the identity of %s failed", shown(host))
+            changed, error = await self._identity_verifier.store(host, FAULT, now), None
+        if changed:
+            self._changed()
+        return error
+
+
+def _host(locator: str) -> str:
+    """The host of a locator; "" for `ipfs://`, which is fetched through the gateway."""
+    return host_of(locator) if "://" in locator else locator

@@ -1,0 +1,357 @@
+"""Fetches URLs from untrusted hosts: redirects, robots.txt, conditional requests, limits and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+import httpcore
+
+from indexer.fetcher import robots
+from indexer.fetcher.addresses import Address
+from indexer.fetcher.connections import Admit, Backend, Dial, dial
+from indexer.fetcher.dns import Resolver, Table
+from indexer.fetcher.limits import USER_AGENT, Limits, read_body
+from indexer.fetcher.reasons import TROUBLE, FetchError, shown
+from indexer.fetcher.target import Target, follow, target
+
+ROBOTS_SECONDS = 86_400
+ROBOTS_KEPT = 10_000
+"""Seconds and hosts for which the rules of robots.txt, or their absence, are cached."""
+
+DRAIN_BYTES, DRAIN_SECONDS = 65_536, 1.0
+MAX_VALIDATOR = 512
+MAX_RETRY_AFTER = 86_400.0
+
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_BUSY = frozenset((429, 503))
+_NOT_THERE = frozenset((404, 410))
+
+
+@dataclass(frozen=True, slots=True)
+class Validators:
+    """What lets a later fetch be conditional: the URL that answered, and its ETag and Last-Modified ("" for none)."""
+
+    url: str
+    etag: str = ""
+    last_modified: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.etag or self.last_modified)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What a URL answered: `body` is None when it was not modified. `url` is the last of the redirects, `address` the
+    one that was connected to."""
+
+    body: bytes | None
+    validators: Validators
+    address: str
+
+    @property
+    def url(self) -> str:
+        """Where the answer came from."""
+        return self.validators.url
+
+
+class PostAnswer(NamedTuple):
+    """What a URL answered to what was sent there; `retry_after` in seconds, None without one."""
+
+    status: int
+    body: bytes
+    retry_after: float | None
+
+
+_Judged = TypeVar("_Judged")
+
+
+def open_admit(host: str, address: Address) -> None:
+    """Admit every connection: for fetches without budgets."""
+
+
+class HttpFetcher:
+    """Fetches from untrusted hosts. One for the program: it holds the certificates and cached opt-outs, no
+    connection."""
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        tls: ssl.SSLContext,
+        table: Table | None = None,
+        limits: Limits | None = None,
+        *,
+        dial: Dial = dial,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._resolver, self._tls, self._dial = resolver, tls, dial
+        self.table: Table = table or {}
+        self.limits = limits or Limits()
+        self.clock = clock
+        self.opt_outs: OrderedDict[tuple[str, str, int], tuple[float, robots.RobotsRules]] = OrderedDict()
+
+    @asynccontextmanager
+    async def visit(self, admit: Admit = open_admit) -> AsyncIterator[Visit]:
+        """Connections for a few related URLs, closed at the end; `admit` is called before each connection."""
+        backend = Backend(self._resolver, self.table, self.limits, admit, self._dial)
+        async with httpcore.AsyncConnectionPool(
+            ssl_context=self._tls, max_connections=4, retries=0, network_backend=backend
+        ) as pool:
+            yield Visit(self, pool, backend)
+
+    async def get(
+        self, url: str, validators: Validators | None = None, *, same_host: bool = False, admit: Admit = open_admit
+    ) -> HttpAnswer:
+        """Fetch one URL on a connection of its own. Raises FetchError."""
+        async with self.visit(admit) as visit:
+            return await visit.get(url, validators, same_host=same_host)
+
+
+class Visit:
+    """A few URLs fetched together."""
+
+    def __init__(self, fetcher: HttpFetcher, pool: httpcore.AsyncConnectionPool, backend: Backend) -> None:
+        self._fetcher, self._pool, self._backend = fetcher, pool, backend
+        self._limits = fetcher.limits
+
+    @property
+    def address(self) -> str:
+        """The address that was connected to last, "" for none."""
+        return self._backend.address
+
+    async def get(self, url: str, validators: Validators | None = None, *, same_host: bool = False) -> HttpAnswer:
+        """Fetch a URL, following at most three redirects, each checked like the first. Raises FetchError.
+
+        `validators` makes it conditional where the same place answers again. `same_host`: a redirect to another host is
+        refused (law 11).
+        """
+        place = target(url, self._fetcher.table)
+        try:
+            async with asyncio.timeout(self._limits.total):
+                return await self._follow(place, validators, self._limits.body, same_host=same_host)
+        except TimeoutError:
+            raise FetchError("fetch-slow", f"{self._limits.total:g} s") from None
+
+    async def _follow(
+        self, place: Target, validators: Validators | None, most: int, *, same_host: bool, check_robots: bool = True
+    ) -> HttpAnswer:
+        first = place.host
+        for _ in range(self._limits.redirects + 1):
+            if check_robots:
+                await self._check_robots(place)
+            condition = validators if validators and validators.url == place.url else None
+            answer = await self._request(place, condition, most)
+            if isinstance(answer, HttpAnswer):
+                return answer
+            place = follow(place, answer, self._fetcher.table)
+            if same_host and place.host != first:
+                raise FetchError("fetch-redirect-host", place.host)
+        raise FetchError("fetch-redirects", str(self._limits.redirects))
+
+    async def _check_robots(self, place: Target) -> None:
+        """Raise FetchError when the host's robots.txt disallows the path; it is fetched once a day."""
+        opt_outs, now = self._fetcher.opt_outs, self._fetcher.clock()
+        key = (place.scheme, *place.place)
+        expires, rules = opt_outs.get(key, (0.0, robots.RobotsRules()))
+        if expires <= now:
+            rules = await self._robots(place)
+            opt_outs[key] = now + ROBOTS_SECONDS, rules
+            opt_outs.move_to_end(key)
+            while len(opt_outs) > ROBOTS_KEPT:
+                opt_outs.popitem(last=False)
+        if not rules.allow(place.path):
+            raise FetchError("fetch-opt-out", shown(place.path))
+
+    async def _robots(self, place: Target) -> robots.RobotsRules:
+        """The rules of robots.txt; none, when it is missing or invalid. Raises FetchError when the host cannot be
+        reached, as the fetch of the card would."""
+        robots_txt = Target(place.scheme, place.host, place.port, "/robots.txt")
+        try:
+            answer = await self._follow(robots_txt, None, self._limits.robots, same_host=True, check_robots=False)
+        except FetchError as error:
+            code = error.refusal.code
+            if code in TROUBLE - {"fetch-busy", "fetch-server"} or code in ("fetch-address", "fetch-budget"):
+                raise
+            return robots.RobotsRules()
+        return robots.read(answer.body or b"")
+
+    async def _request(self, place: Target, validators: Validators | None, most: int) -> HttpAnswer | str:
+        """Send one request: the answer, or the Location of a redirect."""
+
+        async def judge(response: httpcore.Response, headers: dict[str, str]) -> HttpAnswer | str:
+            return await self._judge(place, response, headers, validators, most)
+
+        return await self._exchange(_build_request(place, validators, self._limits), judge)
+
+    async def post(self, url: str, content: bytes, headers: Mapping[str, str], most: int = 0) -> PostAnswer:
+        """Send JSON to a URL whose owner agreed to it: no robots.txt, no redirect. Reads at most `most` bytes of the
+        answer, none by itself. Raises FetchError, but not for a status."""
+
+        async def judge(response: httpcore.Response, headers: dict[str, str]) -> PostAnswer:
+            wait = _retry_after(headers.get("retry-after", ""), self._fetcher.clock())
+            if most:
+                body = await read_body(response.aiter_stream(), headers, self._limits, most)
+                return PostAnswer(response.status, body, wait)
+            await _drain(response)
+            return PostAnswer(response.status, b"", wait)
+
+        request = _build_request(target(url, self._fetcher.table), None, self._limits, content, headers)
+        try:
+            async with asyncio.timeout(self._limits.total):
+                return await self._exchange(request, judge)
+        except TimeoutError:
+            raise FetchError("fetch-slow", f"{self._limits.total:g} s") from None
+
+    async def _exchange(
+        self, request: httpcore.Request, judge: Callable[[httpcore.Response, dict[str, str]], Awaitable[_Judged]]
+    ) -> _Judged:
+        """Send a request, and judge the answer by its headers. Raises FetchError."""
+        try:
+            response = await self._send(request)
+            try:
+                return await judge(response, _headers(response.headers, self._limits))
+            finally:
+                await response.aclose()
+        except httpcore.ReadTimeout:
+            raise FetchError("fetch-slow", f"{self._limits.first_byte:g} s after the last bytes") from None
+        except httpcore.ProtocolError as error:
+            raise FetchError("fetch-protocol", shown(str(error))) from None
+        except (httpcore.NetworkError, httpcore.TimeoutException, OSError) as error:
+            raise FetchError("fetch-protocol", shown(str(error)) or "the connection broke") from None
+
+    async def _send(self, request: httpcore.Request) -> httpcore.Response:
+        """Send a request and wait for the headers of the answer: connecting and waiting each have a time limit, however
+        slowly bytes arrive."""
+        sent = False
+        self._backend.left = self._limits.head_wire
+
+        async def phase(name: str, _: dict[str, object]) -> None:
+            nonlocal sent
+            if name == "http11.send_request_headers.started":
+                sent = True
+                limit.reschedule(asyncio.get_running_loop().time() + self._limits.first_byte)
+
+        request.extensions["trace"] = phase
+        try:
+            async with asyncio.timeout(self._limits.connect) as limit:
+                response = await self._pool.handle_async_request(request)
+        except (TimeoutError, httpcore.ReadTimeout, httpcore.WriteTimeout):
+            if sent:
+                raise FetchError("fetch-first-byte", f"{self._limits.first_byte:g} s") from None
+            raise FetchError("fetch-connect-slow", f"{self._limits.connect:g} s") from None
+        except httpcore.ProtocolError as error:
+            if "too long" in str(error):  # h11's word for headers that do not end within 100 kB
+                raise FetchError("fetch-headers", "more than 100,000 bytes") from None
+            raise
+        self._backend.left = self._limits.wire
+        return response
+
+    async def _judge(
+        self,
+        place: Target,
+        response: httpcore.Response,
+        headers: dict[str, str],
+        previous: Validators | None,
+        most: int,
+    ) -> HttpAnswer | str:
+        status = response.status
+        if status != 200:
+            await _drain(response)
+        if status in _REDIRECTS:
+            return headers.get("location", "")
+        validators = Validators(place.url, *(_validator(headers, name) for name in ("etag", "last-modified")))
+        if status == 304 and previous is not None:
+            current = Validators(
+                place.url, validators.etag or previous.etag, validators.last_modified or previous.last_modified
+            )
+            return HttpAnswer(None, current, self._backend.address)
+        if status != 200:
+            raise _refused(status, headers, self._fetcher.clock())
+        body = await read_body(response.aiter_stream(), headers, self._limits, most)
+        return HttpAnswer(body, validators, self._backend.address)
+
+
+def _build_request(
+    place: Target,
+    validators: Validators | None,
+    limits: Limits,
+    content: bytes | None = None,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> httpcore.Request:
+    """A GET, or a POST of JSON where there is `content`."""
+    standard = place.port == (443 if place.scheme == "https" else 80)
+    headers = {
+        "Host": place.host if standard else f"{place.host}:{place.port}",
+        "User-Agent": USER_AGENT,
+        "Accept": "application/json, */*;q=0.1",
+        "Accept-Encoding": "identity",
+    }
+    if validators and validators.etag:
+        headers["If-None-Match"] = validators.etag
+    if validators and validators.last_modified:
+        headers["If-Modified-Since"] = validators.last_modified
+    if content is not None:
+        headers |= {"Content-Type": "application/json", "Content-Length": str(len(content)), **more}
+    return httpcore.Request(
+        "GET" if content is None else "POST",
+        httpcore.URL(scheme=place.scheme, host=place.host, port=place.port, target=place.path),
+        headers=[(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
+        content=content,
+        extensions={"timeout": {"read": limits.first_byte, "write": limits.first_byte}},
+    )
+
+
+async def _drain(response: httpcore.Response) -> None:
+    """Read the rest of a small answer that is not used, so that its connection can serve the next request."""
+    left = DRAIN_BYTES
+    with suppress(TimeoutError, httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            async for chunk in response.aiter_stream():
+                left -= len(chunk)
+                if left < 0:
+                    return
+
+
+def _headers(raw: Sequence[tuple[bytes, bytes]], limits: Limits) -> dict[str, str]:
+    """Headers by lower-case name, repeated ones joined. Raises FetchError when there are too many."""
+    size = sum(len(name) + len(value) for name, value in raw)
+    if size > limits.header_bytes:
+        raise FetchError("fetch-headers", f"{size:,} bytes")
+    if len(raw) > limits.header_count:
+        raise FetchError("fetch-headers", f"{len(raw):,} headers")
+    joined: dict[str, str] = {}
+    for name, value in raw:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        joined[key] = f"{joined[key]}, {text}" if key in joined else text
+    return joined
+
+
+def _validator(headers: dict[str, str], name: str) -> str:
+    value = headers.get(name, "")
+    return value if len(value) <= MAX_VALIDATOR and value.isprintable() else ""
+
+
+def _refused(status: int, headers: dict[str, str], now: float) -> FetchError:
+    if status in _BUSY:
+        return FetchError("fetch-busy", str(status), _retry_after(headers.get("retry-after", ""), now))
+    if status in _NOT_THERE:
+        return FetchError("fetch-missing", str(status))
+    return FetchError("fetch-server" if status >= 500 else "fetch-status", str(status))
+
+
+def _retry_after(text: str, now: float) -> float | None:
+    """Seconds of a Retry-After header, at most a day; None when it is missing or invalid."""
+    if text.isascii() and text.isdigit():
+        return min(float(text[:9]), MAX_RETRY_AFTER)
+    try:
+        return min(max(parsedate_to_datetime(text).timestamp() - now, 0.0), MAX_RETRY_AFTER)
+    except (ValueError, TypeError, OverflowError, OSError):
+        return None

@@ -1,0 +1,167 @@
+"""The Motebit identity that a host publishes: the file that its DNS names, else its well-known one, verified.
+
+DNS TXT `_motebit.<host>` names a file at any host; without such a record it is `/.well-known/motebit.md` of the host
+itself, also where DNS does not answer. Where a record or a file is there and does not verify, nothing else is tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from indexer.fetcher.connections import Admit
+from indexer.fetcher.dns import TxtRecords
+from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
+from indexer.fetcher.reasons import TROUBLE, FetchError
+from indexer.store import Writer
+from indexer.store.motebit_hosts import IdentityOutcome, PublishedIdentity
+from parsers.claims.canonical_json import ClaimRefusedError, read
+from parsers.claims.motebit.identifiers import binding, hex_bytes
+from parsers.claims.motebit.identity_file import MAX_BYTES, verify_identity
+from parsers.claims.motebit.txt_record import read_txt
+from parsers.pointers.locator import url_host
+
+TXT_LABEL = "_motebit"
+WELL_KNOWN = "/.well-known/motebit.md"
+DNS, AT_WELL_KNOWN, AT_RELAY = "dns", "well-known", "relay"
+MAX_CAPABILITIES, MAX_CAPABILITY, MAX_ID, MAX_URL = 256, 256, 256, 2_048
+
+_UNKNOWN = TROUBLE | {"fetch-protocol", "fetch-framing", "fetch-dns"}
+"""Codes after which it is unknown what the host publishes: an identity is not lost at once."""
+
+
+FAULT = IdentityOutcome(None, "fetch-fault", is_unknown=True)
+"""Checking failed with an error of this program."""
+
+
+class MotebitVerifier:
+    """Asks hosts for their identity; stores what they publish where there is a `writer`."""
+
+    def __init__(self, fetcher: HttpFetcher, txt: TxtRecords, writer: Writer | None = None) -> None:
+        self._fetcher, self._txt, self._writer = fetcher, txt, writer
+
+    async def check(self, host: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
+        """Ask a host (`now` in milliseconds since 1970). Returns how many listings may be shown otherwise, and the
+        error; one of a budget is not stored. Raises StoreError."""
+        try:
+            outcome, error = await self.discover(host, admit), None
+        except FetchError as refused:
+            if refused.refusal.code == "fetch-budget":
+                return 0, refused
+            outcome, error = _failed(refused), refused
+        return await self.store(host, outcome, now), error
+
+    async def lookup(self, host: str, relay: str | None = None) -> IdentityOutcome:
+        """What a host publishes; where it publishes nothing, what a relay says of an agent there. Stores nothing."""
+        try:
+            return await self.discover(host)
+        except FetchError as refused:
+            if relay is None or refused.refusal.code not in ("fetch-missing", "fetch-dns"):
+                return _failed(refused)
+        try:
+            url = f"{relay.rstrip('/')}/api/v1/agents/discover?limit=100"
+            return listed((await self._fetcher.get(url, same_host=True)).body or b"", host, url)
+        except FetchError as refused:
+            return _failed(refused)
+
+    async def store(self, host: str, outcome: IdentityOutcome, now: int) -> int:
+        """Store what a host publishes; how many listings may be shown otherwise. Raises StoreError."""
+        if self._writer is None:
+            return 0
+        return await asyncio.to_thread(self._writer.record_identity, host, outcome, now)
+
+    async def discover(self, host: str, admit: Admit = open_admit) -> IdentityOutcome:
+        """What a host publishes. Raises FetchError where that cannot be fetched."""
+        try:
+            record, unread = read_txt([text] for text in await self._txt.texts(f"{TXT_LABEL}.{host}.")), None
+        except FetchError as refused:
+            record, unread = None, refused
+        method, url = (DNS, record.url) if record else (AT_WELL_KNOWN, f"https://{host}{WELL_KNOWN}")
+        try:
+            body = (await self._fetcher.get(url, same_host=True, admit=admit)).body or b""
+        except FetchError as refused:
+            if unread is not None and refused.refusal.code == "fetch-missing":
+                raise unread from None
+            raise
+        return await asyncio.to_thread(published, body, method, url, record.endpoint if record else "")
+
+
+def _failed(refused: FetchError) -> IdentityOutcome:
+    code = refused.refusal.code
+    reason = "port-not-allowed" if code == "fetch-port" else code
+    return IdentityOutcome(None, reason, is_unknown=code in _UNKNOWN)
+
+
+def listed(body: bytes, host: str, url: str) -> IdentityOutcome:
+    """The first agent at a host in what a relay lists. Never raises. A relay signs nothing: its word for a key that the
+    identity is not derived from is unverified."""
+    try:
+        answer = read(body)
+    except ClaimRefusedError as error:
+        return IdentityOutcome(None, error.code)
+    rows = answer.get("agents") if isinstance(answer, dict) else None
+    for row in rows if isinstance(rows, list) else ():
+        if not isinstance(row, dict) or url_host(_url(row.get("endpoint_url"))) != host:
+            continue
+        identity, key = row.get("motebit_id"), hex_bytes(row.get("public_key"), 32)
+        if not isinstance(identity, str) or not 0 < len(identity) <= MAX_ID or key is None:
+            return IdentityOutcome(None, "malformed")
+        binding_ = binding(identity, key, {})
+        names = row.get("capabilities")
+        return IdentityOutcome(
+            PublishedIdentity(
+                identity, key.hex(), binding_, AT_RELAY, url, row["endpoint_url"],
+                _capabilities(names if isinstance(names, list) else []),
+            )
+        )  # fmt: skip
+    return IdentityOutcome(None, "not-listed")
+
+
+def _capabilities(names: Iterable[Any]) -> tuple[str, ...]:
+    usable = (name for name in names if isinstance(name, str) and 0 < len(name) <= MAX_CAPABILITY)
+    return tuple(dict.fromkeys(usable))[:MAX_CAPABILITIES]
+
+
+def published(body: bytes, method: str, url: str, endpoint: str = "") -> IdentityOutcome:
+    """The identity of a file. Never raises: a file that does not verify gives the code of why."""
+    if len(body) > MAX_BYTES:
+        return IdentityOutcome(None, "too-large")
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return IdentityOutcome(None, "bad-text")
+    verdict = verify_identity(text, {})
+    if not verdict.verified:
+        return IdentityOutcome(None, verdict.error)
+    content: dict[str, Any] = verdict.members["identity"]
+    identity = content["motebit_id"]
+    if len(identity) > MAX_ID or not identity.isprintable():
+        return IdentityOutcome(None, "malformed")
+    key = content["identity"]["public_key"]
+    return IdentityOutcome(
+        PublishedIdentity(
+            motebit_id=identity, public_key=key, binding=verdict.binding, method=method, url=url,
+            endpoint=_url(endpoint) or _url(content.get("service_url") or ""),
+            capabilities=_capabilities(content.get("capabilities") or ()),
+            earlier_keys=_signed_over(content.get("succession") or (), key),
+        )
+    )  # fmt: skip
+
+
+def _signed_over(records: Any, current: str) -> frozenset[str]:
+    """The keys before the current one that signed their successor, back to the first recovery by a guardian: the file
+    itself names its guardian, so that a recovery says nothing about an earlier key."""
+    keys: set[str] = set()
+    for record in reversed(records):
+        if record.get("recovery") or record["new_public_key"] != current:
+            break
+        current = record["old_public_key"]
+        keys.add(current)
+    return frozenset(keys)
+
+
+def _url(text: Any) -> str:
+    """A URL of the web, "" for any other text."""
+    is_url = isinstance(text, str) and text.startswith(("https://", "http://")) and len(text) <= MAX_URL
+    return text if is_url and text.isascii() and text.isprintable() and " " not in text else ""

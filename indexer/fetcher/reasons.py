@@ -1,0 +1,106 @@
+"""The reasons why something was not fetched, or fetched and not accepted: one table of codes and sentences."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SENTENCES: dict[str, str] = {
+    # the URL itself is refused
+    "fetch-url": "no URL that can be fetched: {}",
+    "fetch-scheme": "only https is fetched, not {}",
+    "fetch-credentials": "a URL with a user name or password is not fetched",
+    "fetch-port": "only port 443 is connected to, not {}",
+    "fetch-name": "the host is not a domain name: {}",
+    "fetch-address": "the name resolves to an address that is never connected to: {}",
+    "fetch-no-gateway": "no IPFS gateway is set; set A2B_IPFS_GATEWAY",
+    # the host opted out, or must not be requested now
+    "fetch-opt-out": "the host's robots.txt disallows a2b-registry to fetch {}",
+    "fetch-budget": "the host was visited often lately; the next visit is in {}",
+    "fetch-busy": "the host is busy: status {}",
+    # the host cannot be reached
+    "fetch-resolve": "the name does not resolve: {}",
+    "fetch-resolve-slow": "the name did not resolve within {}",
+    "fetch-dns": "the TXT records could not be read: {}",
+    "fetch-connect": "no connection: {}",
+    "fetch-connect-slow": "no connection within {}",
+    "fetch-tls": "TLS failed: {}",
+    "fetch-gateway": "the IPFS gateway failed: {}",
+    "fetch-fault": "fetching failed with an error of this program: {}",
+    # the answer is bad
+    "fetch-first-byte": "no complete headers within {}",
+    "fetch-slow": "not done within {}",
+    "fetch-protocol": "the answer is not proper HTTP: {}",
+    "fetch-headers": "the headers of the answer are too large: {}",
+    "fetch-size": "the answer is larger than {}",
+    "fetch-framing": "the answer is split into tiny pieces, or its framing is far larger than its content",
+    "fetch-coding": "the answer has a content coding that was not requested: {}",
+    "fetch-ratio": "the answer expands more than {} times",
+    "fetch-server": "the host failed: status {}",
+    "fetch-status": "the host answers with status {}",
+    "fetch-missing": "nothing is there: status {}",
+    "fetch-redirect": "a redirect leads nowhere: {}",
+    "fetch-redirects": "more than {} redirects",
+    "fetch-redirect-host": "a redirect to another host is not followed here: {}",
+    # the content is not what the pointer names
+    "fetch-mismatch": "what is served has another SHA-256: {}",
+    "fetch-html": "a web page is served, not the card; its SHA-256 is {}",
+    "fetch-not-json": "what is served is no JSON object",
+    "fetch-picture": "what is served is no PNG, JPEG, GIF or WebP picture",
+    "fetch-picture-broken": "the picture cannot be decoded: {}",
+    "fetch-cid": "what the gateway serves is not what the CID names: {}",
+}
+"""Sentences are lower-case, without a full stop; `{}` is filled with the detail."""
+
+FINAL = frozenset(("fetch-url", "fetch-scheme", "fetch-credentials", "fetch-port", "fetch-name"))
+"""Codes that no retry can change: they follow from the text of the pointer alone, unless after a redirect."""
+
+TROUBLE = frozenset(
+    (
+        "fetch-busy",
+        "fetch-resolve",
+        "fetch-resolve-slow",
+        "fetch-connect",
+        "fetch-connect-slow",
+        "fetch-tls",
+        "fetch-first-byte",
+        "fetch-slow",
+        "fetch-server",
+    )
+)
+"""Codes of a failing host, which is fetched from less often. A missing or wrong card is none of them: anyone may point
+at any URL of a host, and must not slow down the fetches for its owner."""
+
+UNREACHED = frozenset(("fetch-connect", "fetch-connect-slow"))
+"""Codes that also slow down the host's address block."""
+
+
+class Refusal(NamedTuple):
+    """A reason code and what it is about."""
+
+    code: str
+    detail: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The sentence of the code, filled with the detail."""
+        return SENTENCES[self.code].replace("{}", self.detail)
+
+    @property
+    def final(self) -> bool:
+        """Whether no retry can succeed."""
+        return self.code in FINAL
+
+
+class FetchError(Exception):
+    """Something was not fetched: `refusal` is the reason, `retry_after` the minimum wait in seconds, if the host sent
+    one."""
+
+    def __init__(self, code: str, detail: str = "", retry_after: float | None = None) -> None:
+        self.refusal = Refusal(code, detail)
+        super().__init__(self.refusal.sentence)
+        self.retry_after = retry_after
+
+
+def shown(text: str, most: int = 200) -> str:
+    """Untrusted text for a detail: ASCII, escaped, at most `most` characters of it."""
+    return text[:most].encode("unicode_escape").decode("ascii")

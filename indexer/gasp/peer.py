@@ -1,0 +1,127 @@
+"""Another overlay as GASP asks it: the outputs that its topic admits, and their transactions one by one."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NamedTuple
+
+from indexer.admission.admission import MAX_BEEF_BYTES, MAX_TRANSACTIONS
+from indexer.admission.topic_graph import GraphNode
+from indexer.chains.http_client import SMALL_BYTES, HttpClient, parse_json
+from indexer.errors import SourceUnavailableError
+from indexer.settings import masked
+from parsers.bitcoin import beef, bump
+from parsers.bitcoin.bump import MerklePath
+from parsers.bitcoin.tx import COINBASE_TXID, Outpoint, Transaction, read_exactly
+from parsers.errors import ParseError
+
+TOPIC = "tm_agent_registry"
+NODE_BYTES = 8 << 20
+"""Bytes of an answer with one transaction in hex, at most."""
+
+OUTPUT_BYTES = 256
+"""Bytes of an output in a list, at most."""
+
+_VERSION = 1
+_MAX_SCORE = 1 << 62
+
+
+class PeerOutput(NamedTuple):
+    """An output that a peer admits. Scores are the peer's own; several outputs may have the same."""
+
+    outpoint: Outpoint
+    score: int
+
+
+class RefusedNodeError(Exception):
+    """A peer has no answer for one transaction, though it may have others."""
+
+
+class GaspPeer(HttpClient):
+    """An overlay at a base URL. Its answers are not trusted: what it sends is verified as a submission is."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__("GASP", masked(url), headers={"Content-Type": "application/json", "X-BSV-Topic": TOPIC})
+        self._url = url.rstrip("/")
+
+    async def outputs(self, since: int, limit: int) -> list[PeerOutput]:
+        """At most about `limit` outputs with scores of `since` or more, as far as the peer keeps to that. Raises
+        SourceError."""
+        question = {"version": _VERSION, "since": since, "limit": limit}
+        room = SMALL_BYTES + limit * OUTPUT_BYTES
+        try:
+            status, answer = await self.retry(lambda: self._ask("requestSyncResponse", question, room))
+            if status == 200:
+                return [_output(entry) for entry in answer["UTXOList"][: limit + 1]]
+        except (ParseError, KeyError, TypeError, ValueError) as error:
+            raise SourceUnavailableError(f"{self.name}: {self.label} lists no outputs: {str(error)[:200]}") from None
+        raise SourceUnavailableError(f"{self.name}: {self.label} answers with status {status}")
+
+    async def package(self, output: Outpoint) -> bytes:
+        """The BEEF that proves the transaction of an output, from the nodes of its graph.
+
+        Raises RefusedNodeError, SourceError, and ParseError for a graph that is none or has no end.
+        """
+        nodes: dict[bytes, tuple[bytes, MerklePath | None]] = {}
+        todo, room = [output], MAX_BEEF_BYTES
+        while todo:
+            wanted = todo.pop()
+            if wanted.txid in nodes:
+                continue
+            try:
+                node = await self._node(output, wanted)
+            except RefusedNodeError:
+                if wanted == output:
+                    raise
+                # the reference finds some ancestors only as the tips of graphs of their own
+                node = await self._node(wanted, wanted)
+            tx = read_exactly(node.raw)
+            if tx.txid != wanted.txid:
+                raise ParseError(f"the peer answers transaction {wanted.txid[::-1].hex()} with {tx.hex_id}")
+            nodes[tx.txid] = node.raw, bump.read(node.path) if node.path else None
+            room -= len(node.raw) + len(node.path or b"")
+            if room < 0 or len(nodes) > MAX_TRANSACTIONS:
+                raise ParseError(f"the graph of {output} is too large")
+            todo += _parents(tx) if node.path is None else []
+        return beef.write(reversed(nodes.values()), version=2, subject=output.txid)
+
+    async def _node(self, root: Outpoint, wanted: Outpoint) -> GraphNode:
+        txid = wanted.txid[::-1].hex()
+        question = {"graphID": _shown(root), "txid": txid, "outputIndex": wanted.vout, "metadata": False}
+        status, answer = await self.retry(lambda: self._ask("requestForeignGASPNode", question, NODE_BYTES))
+        if status != 200:
+            raise RefusedNodeError(f"status {status} for transaction {txid}")
+        try:
+            return GraphNode(bytes.fromhex(answer["rawTx"]), bytes.fromhex(answer.get("proof") or "") or None)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise ParseError(f"transaction {txid} is answered without a raw transaction") from None
+
+    async def _ask(self, route: str, question: dict[str, Any], limit: int) -> tuple[int, Any]:
+        """The status, and the JSON of an answer of status 200. Raises CutError, SourceError, ParseError."""
+        body = json.dumps(question).encode()
+        response = await self.request("POST", f"{self._url}/{route}", limit, body, route)
+        return response.status, await parse_json(response.body) if response.status == 200 else None
+
+
+def _parents(tx: Transaction) -> list[Outpoint]:
+    """One output for each parent. Raises ParseError for a coinbase, which only a merkle path can prove."""
+    parents = {spent.prevout.txid: spent.prevout for spent in tx.inputs}
+    if COINBASE_TXID in parents:
+        raise ParseError(f"transaction {tx.hex_id} is a coinbase without a merkle path")
+    return list(parents.values())
+
+
+def _output(entry: Any) -> PeerOutput:
+    """An entry of a list of outputs. Raises KeyError, TypeError, ValueError."""
+    if not isinstance(entry, dict):
+        raise TypeError(f"an output is {entry!r}"[:100])
+    score = entry.get("score") or 0
+    if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= _MAX_SCORE:
+        raise ValueError(f"score {score!r}"[:100])
+    return PeerOutput(Outpoint.parse(f"{entry['txid']}.{entry['outputIndex']}"), math.floor(score))
+
+
+def _shown(outpoint: Outpoint) -> str:
+    """An outpoint as GASP writes it."""
+    return f"{outpoint.txid[::-1].hex()}.{outpoint.vout}"

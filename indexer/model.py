@@ -1,0 +1,215 @@
+"""The records shared by the indexer's rooms: blocks, the events that hang from them, and anchors of pointers.
+Immutable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from indexer.spill import Spill, SpilledPairs
+from parsers.bitcoin.tx import Outpoint
+from parsers.bitcoin.witness_commitment import CoinbaseProof
+from parsers.cards import Kind
+from parsers.pointers.locator import locate
+from parsers.reasons import Reason
+
+UNCONFIRMED = 2**31 - 1
+"""The height of unconfirmed events: above every other."""
+
+LOGO_BYTES = 1_300
+"""What a stored thumbnail of a logo has at most: 20 of them fit with a page of results and all it loads into 100 kB.
+See `overlay.web.page_budget`."""
+
+PARTIAL = (
+    "the source delivers a selection of transactions: whether any is missing cannot be known, so there is no state hash"
+)
+"""The note on a chain that is read from partial blocks."""
+
+LATE = (
+    "reading began above the height at which A2B can begin here: a registration made before is known once a card is "
+    "inscribed on it again, so there is no state hash; a new database without `from` reads all"
+)
+"""The note on a chain whose first blocks were not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRef:
+    """A block of a chain. `chain` is the configured name; hashes are in internal byte order; `time` in seconds since
+    1970 as the header says; `header` the raw 80 bytes (longer where a chain's are)."""
+
+    chain: str
+    height: int
+    hash: bytes
+    prev: bytes
+    time: int
+    header: bytes
+
+
+class EventKind(StrEnum):
+    """What happened. The values are those in the database and the API."""
+
+    INSCRIBED = "inscribed"
+    REINSCRIBED = "reinscribed"
+    MOVED = "moved"
+    MAP_ONLY = "map_only"
+    INVALID = "invalid"
+    FOREIGN_CONTENT = "foreign_content"
+    BURNED = "burned"
+    POINTED = "pointed"
+    REJECTED = "rejected"
+    UNDECIDED = "undecided"
+
+
+class Status(StrEnum):
+    """The status of a registration after an event."""
+
+    LIVE = "live"
+    BURNED = "burned"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrationState:
+    """A registration after an event: all that "now" is, so that the newest event alone answers.
+
+    `outpoint`, `offset` (satoshis into that output) and `satoshis` (the output's value) say where its satoshi is, None
+    once burned to the fee. `card` is the SHA-256 of the winning revision's bytes, `winner` its outpoint,
+    `updated_height` its height. `map` is merged from the registration on, keys in order of first appearance.
+    """
+
+    id: str
+    kind: Kind
+    status: Status
+    outpoint: Outpoint | None
+    offset: int
+    satoshis: int
+    owner: str | None
+    map: dict[str, str]
+    card: bytes
+    winner: Outpoint
+    updated_height: int
+    created_height: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointerAnchor:
+    """A pointer as published on chain (law 8). `id` is None when it is invalid; `digest` 32 bytes or None;
+    `kind` is what the card should be.
+
+    An entry of an ERC-8004 registry (`form` is `erc8004`) has the id `eip155:<chain>:<registry>/<agentId>`, also when
+    its URI is invalid, which its event says. Its card is fetched from `uri`. Only the registry writes under that id, so
+    the newest anchor decides: one of kind `moved` repeats the URI for another owner, `burned` ends the entry. An entry
+    whose file is on chain is a registration with the same id; an event that also has a state is of an entry whose file
+    was on chain before, and is elsewhere now."""
+
+    id: str | None
+    domain: str
+    digest: bytes | None
+    uri: str | None
+    form: str
+    kind: Kind = Kind.AGENT
+
+    @property
+    def locator(self) -> str | None:
+        """The name by which its card is fetched: the id (law 10); for a registry's entry the id that its URI has by the
+        same law. None when it is invalid."""
+        if self.form != "erc8004":
+            return self.id
+        parsed = locate(self.uri or "")
+        return None if isinstance(parsed, Reason) else parsed.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One immutable fact. `position` orders the events of a block in spend order; `tx_index` counts from the coinbase's
+    0. `outpoint` is the output that carries it or now holds the satoshi (None: the fee); `spent` the registration's
+    outpoint before it. `card` is the SHA-256 of the inscribed bytes, also of invalid ones; `reasons` explain why it is
+    not valid, or how it ended, the most important first. `state` is the registration after it, None where there is none
+    (rejected, pointed)."""
+
+    kind: EventKind
+    position: int
+    tx_index: int
+    txid: bytes
+    outpoint: Outpoint | None
+    spent: Outpoint | None = None
+    card: bytes | None = None
+    valid: bool = True
+    reasons: tuple[Reason, ...] = ()
+    owner: str | None = None
+    signer: str | None = None
+    state: RegistrationState | None = None
+    pointer: PointerAnchor | None = None
+
+
+class Proof(NamedTuple):
+    """That a transaction is in a block: its raw bytes, and its merkle path in the binary form of BRC-74.
+
+    `witness` is the merkle path of its wtxid (BIP 141) in the same form, which leads to what the block's coinbase
+    commits to; None where witnesses carry no envelopes, in a block that commits to none, and where it was not stored.
+    """
+
+    raw: bytes
+    bump: bytes
+    witness: bytes | None = None
+
+
+Proofs = dict[bytes, Proof] | SpilledPairs[bytes, Proof]
+"""Proofs of transactions by txid."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFacts:
+    """The facts of one block: its events in order, the card bodies that they name by SHA-256, and the proofs of their
+    transactions by txid, on disk where the block is large. `coinbase` proves the witnesses of these on chains where
+    witnesses carry envelopes. `parents` are earlier raw transactions by txid whose output values decided where a
+    satoshi went.
+    """
+
+    ref: BlockRef
+    events: tuple[Event, ...] | Spill[Event]
+    cards: dict[bytes, bytes] | SpilledPairs[bytes, bytes]
+    proofs: Proofs = field(default_factory=dict)
+    coinbase: CoinbaseProof | None = None
+    parents: dict[bytes, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """A pointer on chain. `place` orders the anchors of a chain, `time` is of its block (seconds since 1970);
+    `seen_at` is when it was first seen (milliseconds since 1970), None where it cannot be fetched. `locator` is what is
+    fetched for it (`PointerAnchor.locator`), None where that is nothing."""
+
+    chain: str
+    place: int
+    height: int
+    time: int
+    txid: bytes
+    outpoint: Outpoint | None
+    locator: str | None
+    digest: bytes | None
+    seen_at: int | None
+    kind: Kind = Kind.AGENT
+    form: str = "raw32"
+    valid: bool = True
+    event: EventKind = EventKind.POINTED
+    owner: str | None = None
+
+
+class FetchFact(NamedTuple):
+    """A locator served bytes with this SHA-256 in fetches begun from `first_at` to `last_at` (milliseconds since 1970),
+    the last of them at `url`. `by_cid`: the CID that the locator is made of names these bytes."""
+
+    sha256: bytes
+    first_at: int
+    last_at: int
+    url: str = ""
+    by_cid: bool = False
+
+
+class Drift(NamedTuple):
+    """The locator now serves something else (`sha256`), at the latest since `since` (milliseconds since 1970)."""
+
+    sha256: bytes
+    since: int

@@ -1,0 +1,1 @@
+"""Exchange rates: their feeds, which rates are believed, and the loop that stores them."""

@@ -1,0 +1,165 @@
+"""One answer of a feed of exchange rates: fetched within bounds, its signature checked, read into a table.
+
+A feed is the operator's, but what it says may be anything: a body is at most 1 MiB of strict JSON, asked for without
+redirects and without content coding, so that the bytes that are signed are the bytes that came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import httpx
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from indexer import http_body
+from indexer.rates.feed_urls import RateFeed
+from parsers.cards import money, strict_json
+from parsers.cards.rate_table import LARGEST, SMALLEST
+from parsers.errors import CardError
+
+MAX_BYTES = strict_json.MAX_BYTES
+MAX_CURRENCIES = 2_000
+MAX_TICKER = 64
+WHOLE_SECONDS = 10.0
+"""Limit for a whole answer, however slowly it arrives."""
+
+_TIMES = ("timestamp", "at", "time", "date")
+_MILLISECONDS = 10**11  # seconds since 1970 reach this in the year 5138
+_ONE = Decimal(1)
+
+
+class RatesRefusedError(Exception):
+    """A feed's answer that is not used: the message says why, without the feed's URL. `code` is unreachable, status,
+    too-large, signature, malformed, base or empty; `indexer.rates.loop` adds stale, future, older and outlier."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class FeedTable(NamedTuple):
+    """The table of a feed: units of each currency for one of its base, which is included, and its time (seconds since
+    1970; None where it states none)."""
+
+    rates: dict[str, Decimal]
+    quoted_at: int | None
+
+
+class FeedClient:
+    """Fetches the operator's feeds, with an HTTP client of its own."""
+
+    def __init__(self, seconds: float = WHOLE_SECONDS) -> None:
+        self._seconds = seconds
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "a2b-registry"}
+        # it logs every URL, and these hold keys
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        self._http = httpx.AsyncClient(headers=headers, timeout=seconds, follow_redirects=False)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def ask(self, feed: RateFeed) -> FeedTable:
+        """The current table of a feed. Raises RatesRefusedError."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                body, signature = await self._fetch(feed)
+        except TimeoutError:
+            raise RatesRefusedError("unreachable", f"no whole answer within {self._seconds:g} s") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            # the texts of these errors name the URL, which may hold a key
+            raise RatesRefusedError("unreachable", f"cannot be reached ({type(error).__name__})") from None
+        if feed.key:
+            check_signature(body, signature, feed.key)
+        return read(body, feed.base)
+
+    async def _fetch(self, feed: RateFeed) -> tuple[bytes, str]:
+        async with self._http.stream("GET", feed.url) as response:
+            if response.status_code != 200:
+                raise RatesRefusedError("status", f"answers with status {response.status_code}")
+            bounds = http_body.Bounds(MAX_BYTES, gzip=False)
+            try:
+                body = await http_body.read(response.aiter_raw(), response.headers.multi_items(), bounds)
+            except http_body.BodyError as error:
+                raise RatesRefusedError("too-large" if error.code == "size" else "status", f"sends {error}") from None
+            return body, response.headers.get("X-Signature", "")
+
+
+def check_signature(body: bytes, signature: str, key: str) -> None:
+    """Hold a body to its Ed25519 signature (64 bytes in hex) by a public key (32 bytes in hex).
+
+    Raises RatesRefusedError when it is missing, malformed or another's.
+    """
+    if not signature:
+        raise RatesRefusedError("signature", "sends no X-Signature, and its key is pinned")
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(bytes.fromhex(signature.strip()), body)
+    except (InvalidSignature, ValueError):
+        raise RatesRefusedError("signature", "sends a signature that is not of the pinned key over this body") from None
+
+
+def read(body: bytes, base: str) -> FeedTable:
+    """The table in a feed's body, `{"rates": {"USD": 52.1, …}}`, for one unit of `base`.
+
+    A rate that is no number above 0 is left out, and so is a currency that is told twice and differently. When it says
+    of what time it is (`timestamp`, `at`, `time` or `date`: seconds, milliseconds or ISO 8601), that is kept. Raises
+    RatesRefusedError for what is no such table, is for another base, or holds no usable rate.
+    """
+    try:
+        value, repeated = strict_json.loads(body)
+    except CardError as error:
+        raise RatesRefusedError("malformed", f"answers with what is no JSON: {error}") from None
+    if repeated:
+        raise RatesRefusedError("malformed", f"has {repeated[0].pointer[:80]!a} twice")
+    rates = value.get("rates") if isinstance(value, dict) else None
+    if not isinstance(rates, dict):
+        raise RatesRefusedError("malformed", "answers with JSON that has no object 'rates'")
+    if len(rates) > MAX_CURRENCIES:
+        raise RatesRefusedError("too-large", f"quotes {len(rates):,} currencies; at most {MAX_CURRENCIES:,} are read")
+    table = _table(rates)
+    _check_base(value, table, base)
+    if not table.keys() - {base}:
+        raise RatesRefusedError("empty", "quotes no currency with a rate above 0")
+    return FeedTable({**table, base: _ONE}, next(filter(None, (_moment(value.get(name)) for name in _TIMES)), None))
+
+
+def _table(rates: Mapping[str, Any]) -> dict[str, Decimal]:
+    table: dict[str, Decimal] = {}
+    doubtful: set[str] = set()
+    for name, amount in rates.items():
+        ticker, rate = name.strip().upper(), money.amount(amount)
+        if not ticker or len(ticker) > MAX_TICKER or rate is None or not SMALLEST <= rate <= LARGEST:
+            continue
+        if table.setdefault(ticker, rate) != rate:
+            doubtful.add(ticker)
+    return {ticker: rate for ticker, rate in table.items() if ticker not in doubtful}
+
+
+def _check_base(value: Mapping[str, Any], table: Mapping[str, Decimal], base: str) -> None:
+    """A table for one unit of something else would be taken for prices a thousand times too high or too low."""
+    named = value.get("base")
+    if isinstance(named, str) and named.strip().upper() != base:
+        raise RatesRefusedError("base", f"has the base {named[:64]!a}, and {base} is configured")
+    if table.get(base, _ONE) != _ONE:
+        raise RatesRefusedError("base", f"quotes {table[base]!s:.40} {base} for one {base}")
+
+
+def _moment(stated: Any) -> int | None:
+    """Seconds since 1970, None for what is no time after that."""
+    if isinstance(stated, str):
+        try:
+            read = datetime.fromisoformat(stated.strip().upper())
+            seconds = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            return None
+    elif isinstance(stated, bool) or not isinstance(stated, int | Decimal) or not 0 < stated < 10**15:
+        return None
+    else:
+        seconds = float(stated / 1000 if stated >= _MILLISECONDS else stated)
+    return int(seconds) if seconds > 0 else None

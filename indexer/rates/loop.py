@@ -1,0 +1,203 @@
+"""The loop that fetches exchange rates: stale or contradicted rates are refused, the others are stored.
+
+Readers never wait for a feed: they use the stored quotes (`indexer.store.rates`) of the preferred feed that has one
+which is not too old. A publisher's `priceFeedUrl` is never fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from indexer.rates.feed_client import FeedClient, FeedTable, RatesRefusedError
+from indexer.rates.feed_urls import RateFeed
+from indexer.rates.outliers import accepted_rates, left_out
+from indexer.store import StoreUnavailableError
+from indexer.store.rates import REFUSED, Quote, Quotes
+from parsers.cards.rate_table import RateTable
+
+FUTURE_SECONDS = 300
+"""Clocks differ by at most this: a quote with a later time is refused."""
+
+PAST_QUOTES = 500
+"""Quotes of a feed that are read at the start, to find those that may still be used."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedStatus:
+    """The result of the last fetch of a feed: `code` is "" or one of `RatesRefusedError`, `error` its sentence.
+    `quoted_at` and `until` (seconds since 1970, None for none) are the time of the newest accepted quote and its end of
+    use; `left_out` names the currencies of the last answer that were refused."""
+
+    feed: RateFeed
+    quoted_at: int | None = None
+    until: int | None = None
+    code: str = ""
+    error: str = ""
+    left_out: tuple[str, ...] = ()
+
+
+class RatesLoop:
+    """Fetches the feeds every `every` seconds; a quote may be used until `max_age` seconds after its time.
+
+    `changed` is called after a round; `statuses` holds the status of each feed, in their order.
+    """
+
+    def __init__(
+        self, feeds: Sequence[RateFeed], quotes: Quotes, *, every: int, max_age: int,
+        client: FeedClient | None = None, clock: Callable[[], float] = time.time,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self._feeds, self._quotes, self._every, self._max_age = tuple(feeds), quotes, every, max_age
+        self._client, self._clock, self._changed = client, clock, changed
+        self._newest: dict[str, int] = {}
+        self._past: dict[str, dict[str, tuple[Decimal, int]]] = {feed.name: {} for feed in feeds}
+        self._away = False
+        self.statuses = [FeedStatus(feed=feed) for feed in feeds]
+
+    async def run(self) -> None:
+        """Fetch until cancelled. Raises StoreError when the stored quotes cannot be read."""
+        await asyncio.to_thread(self._begin)
+        client = self._client or FeedClient()
+        # it logs a line before and after every round; a job that raises is logged as an error
+        logging.getLogger("apscheduler").setLevel(logging.WARNING)
+        scheduler = AsyncIOScheduler(timezone=UTC)
+        scheduler.add_job(
+            self._scheduled, "interval", (client,), seconds=self._every, next_run_time=datetime.now(UTC), coalesce=True,
+            max_instances=1, misfire_grace_time=None,
+        )  # fmt: skip
+        scheduler.start()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            scheduler.shutdown(wait=False)
+            await client.close()
+
+    def _begin(self) -> None:
+        """Load what was accepted before a restart; retire the quotes of feeds that are no longer configured."""
+        names = [feed.name for feed in self._feeds]
+        self._quotes.retire([*names, *(name + REFUSED for name in names)], int(self._clock()))
+        for feed in self._feeds:
+            for quote in reversed(self._quotes.history(feed.name, PAST_QUOTES)):
+                self._remember(quote)
+
+    async def _scheduled(self, client: FeedClient) -> None:
+        """A round, tried again at the next interval when the database is unavailable."""
+        try:
+            await self.round(client)
+        except StoreUnavailableError as error:
+            if not self._away:  # logged once for each time it is gone
+                log.warning("the exchange rates wait for the database: %s", error)
+            self._away = True
+        else:
+            self._away = False
+
+    async def round(self, client: FeedClient) -> None:
+        """Fetch every feed once, concurrently, judge the answers together, and store what is accepted. Raises
+        StoreError when it cannot be stored."""
+        answers = await asyncio.gather(*(self._fetch(client, feed) for feed in self._feeds))
+        now = int(self._clock())
+        tables = [answer if isinstance(answer, RateTable) else None for answer in answers]
+        accepted = []
+        refused = []
+        for number, rates in enumerate(accepted_rates(tables, [self._past_rates(feed, now) for feed in self._feeds])):
+            status, quote = self._judged(number, answers[number], rates)
+            self._log_change(self.statuses[number], status)
+            self.statuses[number] = status
+            if quote is not None:
+                accepted.append(quote)
+            if (table := tables[number]) is not None and status.left_out:
+                refused.append(self._stand_in(number, table, rates, status.left_out))
+        await asyncio.to_thread(self._quotes.store, [*accepted, *refused])
+        for quote in accepted:
+            self._remember(quote)
+        self._changed()
+
+    def _stand_in(
+        self, number: int, received: RateTable, rates: Mapping[str, Decimal], left_out: Sequence[str]
+    ) -> Quote:
+        """A quote in place of refused rates: the last accepted rates of these currencies beside the accepted ones, used
+        after every feed until the oldest expires. Where there are none: the refused rates, already expired, so that
+        whoever converts prices sees the refusal."""
+        feed, past = self._feeds[number], self._past[self._feeds[number].name]
+        good = {currency: past[currency] for currency in left_out if currency in past}
+        until = min((until for _, until in good.values()), default=0)
+        last = {currency: rate for currency, (rate, _) in good.items()} or {
+            currency: received.rates[currency] for currency in left_out
+        }
+        since = until - self._max_age if good else received.quoted_at
+        table = replace(received, rates={feed.base: Decimal(1), **rates, **last}, quoted_at=since, until=until)
+        return Quote(feed=feed.name + REFUSED, rank=len(self._feeds) + number, since=since, table=table)
+
+    def _remember(self, quote: Quote) -> None:
+        """Remember each currency by itself: one that is refused later counts until its own quote expires."""
+        table = quote.table
+        self._newest[quote.feed] = table.quoted_at
+        self._past[quote.feed] |= {currency: (rate, table.until) for currency, rate in table.rates.items()}
+
+    def _past_rates(self, feed: RateFeed, now: int) -> RateTable:
+        past = {currency: rate_until for currency, rate_until in self._past[feed.name].items() if now < rate_until[1]}
+        self._past[feed.name] = past
+        rates = {currency: rate for currency, (rate, _) in past.items()}
+        return RateTable(base=feed.base, rates=rates, source=feed.source, quoted_at=now, until=now)
+
+    async def _fetch(self, client: FeedClient, feed: RateFeed) -> RateTable | RatesRefusedError:
+        requested_at = int(self._clock())
+        try:
+            received = await client.ask(feed)
+            return self._table(feed, received, requested_at)
+        except RatesRefusedError as error:
+            return error
+
+    def _table(self, feed: RateFeed, received: FeedTable, requested_at: int) -> RateTable:
+        """The table with its time, which is that of the request where it states none. Raises RatesRefusedError for a
+        time that is out of range."""
+        since, now = requested_at if received.quoted_at is None else received.quoted_at, int(self._clock())
+        newest = self._newest.get(feed.name, 0)
+        if since > now + FUTURE_SECONDS:
+            raise RatesRefusedError("future", f"has a time {since - now:,} s from now")
+        if since + self._max_age <= now:
+            raise RatesRefusedError("stale", f"is {now - since:,} s old, more than the {self._max_age:,} s allowed")
+        if received.quoted_at is not None and since < newest:
+            raise RatesRefusedError("older", f"is {newest - since:,} s older than the table before it")
+        return RateTable(
+            base=feed.base, rates=received.rates, source=feed.source, quoted_at=since, until=since + self._max_age
+        )
+
+    def _judged(
+        self, number: int, answer: RateTable | RatesRefusedError, rates: dict[str, Decimal]
+    ) -> tuple[FeedStatus, Quote | None]:
+        """The feed's new status, and the quote to store, if any."""
+        feed = self._feeds[number]
+        past = self._newest.get(feed.name)
+        previous = FeedStatus(feed=feed, quoted_at=past, until=None if past is None else past + self._max_age)
+        if isinstance(answer, RatesRefusedError):
+            return replace(previous, code=answer.code, error=str(answer)), None
+        outliers = tuple(left_out(answer.rates, rates))
+        if not rates.keys() - {feed.base}:
+            error = f"contradicts its own past or the other feeds by more than half in all {len(outliers)} currencies"
+            return replace(previous, code="outlier", error=error, left_out=outliers), None
+        table = replace(answer, rates=rates)
+        quote = Quote(feed=feed.name, rank=number, since=answer.quoted_at, table=table)
+        return FeedStatus(feed=feed, quoted_at=answer.quoted_at, until=answer.until, left_out=outliers), quote
+
+    def _log_change(self, before: FeedStatus, now: FeedStatus) -> None:
+        """Log when a feed begins or ceases to be used, not every round."""
+        source = f"rates of {now.feed.source} for {now.feed.base}"
+        if now.code and now.code != before.code:
+            log.warning("%s are not used: the feed %s", source, now.error)
+        elif before.code and not now.code:
+            log.info("%s are used again", source)
+        if now.left_out and now.left_out != before.left_out and not now.code:
+            log.warning(
+                "%s: %d left out as outliers: %s", source, len(now.left_out), ascii(", ".join(now.left_out[:10]))
+            )

@@ -1,0 +1,228 @@
+"""Reads one block into events: finds the relevant transactions, and reads them in spend order. Pure.
+
+The order of things is the journey of a block (README): the walker flags transactions, then those that descend from
+them within the block (law 3b), and then each is read in the order in which satoshis were spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from indexer.chains import PartialBlock
+from indexer.headers.networks import CoinRules
+from indexer.model import UNCONFIRMED, BlockFacts, BlockRef, Proof, RegistrationState
+from indexer.resolution.block_proofs import BlockProofs, proofs
+from indexer.resolution.output_envelopes import OutputEnvelopeReader
+from indexer.resolution.registration_lookup import RegistrationLookup
+from indexer.resolution.session import Origins, Session, Values
+from indexer.resolution.spend_order import OutputValues, spend_order
+from indexer.resolution.witness_envelopes import WitnessEnvelopeReader
+from indexer.spill import pieces
+from parsers.bitcoin import block, tx
+from parsers.bitcoin.tx import Outpoint, Transaction
+from parsers.errors import BlockError
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """The facts of a block, and what was missing to decide them: outpoints whose values are unknown, and transactions
+    of cards whose origins are to be traced, by the outputs that hold the cards. With those, the facts may differ."""
+
+    reading: BlockFacts
+    missing_values: frozenset[Outpoint]
+    untraced: Mapping[Outpoint, Transaction] = field(default_factory=dict)
+
+
+def read_block(
+    ref: BlockRef,
+    data: memoryview | bytes | PartialBlock,
+    rules: CoinRules,
+    network: str,
+    watched: block.WatchedOutpoints,
+    registry: RegistrationLookup,
+    values: Values,
+    origins: Origins | None = None,
+) -> ReadResult:
+    """Read a block, or a partial block, of which every transaction is read.
+
+    Raises BlockError when it is not what its header says, or cannot be a block at all.
+    """
+    if isinstance(data, PartialBlock):
+        return _read_excerpt(ref, data, rules, network, registry, values, origins)
+    flagged = _Flagged(data, _flag(data, rules, watched), rules)
+    session = Session(ref.height, rules, network, {}, values, OutputValues(flagged), origins)
+    taken = block.WatchedOutpoints()
+    order = spend_order(flagged)
+    for portion in flagged.portions(order.positions):
+        prevouts = _prevouts(transaction for _, _, transaction in portion)
+        # registrations are only at watched outpoints, so that the store is queried for no others
+        spent = {prevout for prevout in prevouts if prevout in watched and prevout not in taken}
+        taken.add(spent)
+        session.registrations_by_outpoint |= _registrations_at(registry, spent)
+        for position, index, transaction in portion:
+            session.is_spent_here = bool(order.is_parent[position])
+            _read_tx(session, index, transaction)
+    block_proofs = proofs(ref, data, rules, _proved(session, flagged.numbered())) if session.events else BlockProofs({})
+    return ReadResult(session.reading(ref, *block_proofs), frozenset(session.missing_values), session.untraced)
+
+
+class _Flagged:
+    """The relevant transactions of a block, parsed from its bytes on each access, so that none stays in memory."""
+
+    def __init__(self, data: memoryview | bytes, candidates: block.TxCandidates, rules: CoinRules) -> None:
+        self._data, self._candidates, self._rules = data, candidates, rules
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return (_read(self._data, candidate, self._rules) for candidate in self._candidates)
+
+    def numbered(self) -> Iterator[tuple[int, Transaction]]:
+        """Pairs of index in the block and transaction."""
+        return ((candidate.tx_index, _read(self._data, candidate, self._rules)) for candidate in self._candidates)
+
+    def portions(self, positions: Sequence[int]) -> Iterator[list[tuple[int, int, Transaction]]]:
+        """Lists of (position, index in the block, transaction) for these positions, as many at once as fit in
+        memory."""
+        candidates = ((position, self._candidates[position]) for position in positions)
+        for some in pieces(candidates, lambda pair: pair[1].size):
+            yield [
+                (position, candidate.tx_index, _read(self._data, candidate, self._rules))
+                for position, candidate in some
+            ]
+
+
+def _read_excerpt(
+    ref: BlockRef, excerpt: PartialBlock, rules: CoinRules, network: str, registry: RegistrationLookup, values: Values,
+    origins: Origins | None,
+) -> ReadResult:  # fmt: skip
+    """Read transactions that were proved to be in a block; the proofs of those with events are part of the facts.
+
+    Raises BlockError where witnesses carry envelopes and are not proved: the merkle path of a txid does not do that.
+    """
+    if rules.envelope == "witness" and not excerpt.witnessed:
+        raise BlockError(f"block {ref.height:,}: only a whole block of {rules.coin} proves the witnesses in it")
+    by_index = {proven.tx_index: tx.read(proven.raw, segwit=rules.segwit) for proven in excerpt.transactions}
+    numbers = sorted(by_index)
+    transactions = [by_index[number] for number in numbers]
+    registrations_by_outpoint = _registrations_at(registry, _prevouts(transactions))
+    session = Session(
+        ref.height, rules, network, registrations_by_outpoint, values, OutputValues(transactions), origins
+    )
+    for position in spend_order(transactions).positions:
+        _read_tx(session, numbers[position], transactions[position])
+    proved = set(_proved(session, by_index.items()))
+    proofs_by_txid = {
+        by_index[proven.tx_index].txid: Proof(proven.raw, proven.bump)
+        for proven in excerpt.transactions
+        if proven.tx_index in proved
+    }
+    return ReadResult(session.reading(ref, proofs_by_txid), frozenset(session.missing_values), session.untraced)
+
+
+def _proved(session: Session, transactions: Iterable[tuple[int, Transaction]]) -> Iterator[int]:
+    """The indexes of the transactions whose proofs are stored: those with events, and those whose output values decided
+    where a satoshi went, so that both can be verified later."""
+    yield from (event.tx_index for event in session.events)
+    if session.parents:
+        yield from (index for index, transaction in transactions if transaction.txid in session.parents)
+
+
+def read_alone(
+    raw: Transaction, height: int, rules: CoinRules, network: str, registry: RegistrationLookup, values: Values,
+    origins: Origins | None = None,
+) -> ReadResult:  # fmt: skip
+    """Read one transaction as if the block at `height` held nothing else: for diagnosis."""
+    registrations_by_outpoint = _registrations_at(registry, _prevouts([raw]))
+    session = Session(height, rules, network, registrations_by_outpoint, values, OutputValues([raw]), origins)
+    _read_tx(session, 0, raw)
+    ref = BlockRef("", height, b"", b"", 0, b"")
+    return ReadResult(session.reading(ref), frozenset(session.missing_values), session.untraced)
+
+
+def read_unconfirmed(
+    transactions: Iterable[Transaction],
+    rules: CoinRules,
+    network: str,
+    watched: block.WatchedOutpoints,
+    registry: RegistrationLookup,
+    before: Mapping[Outpoint, list[RegistrationState]],
+    values: Values,
+    origins: Origins | None = None,
+) -> ReadResult:
+    """Read transactions as if they were mined next: parents first, else in the order of their txids, whatever order
+    they came in. `before` are registrations at outputs of earlier unconfirmed transactions. Heights are
+    UNCONFIRMED, and every `tx_index` is 0."""
+    by_txid = sorted(transactions, key=lambda transaction: transaction.txid)
+    spent = {prevout for prevout in _prevouts(by_txid) if prevout in watched}
+    registrations_by_outpoint = _registrations_at(registry, spent) | dict(before)
+    session = Session(UNCONFIRMED, rules, network, registrations_by_outpoint, values, OutputValues(by_txid), origins)
+    for position in spend_order(by_txid).positions:
+        _read_tx(session, 0, by_txid[position])
+    ref = BlockRef("", UNCONFIRMED, b"", b"", 0, b"")
+    return ReadResult(session.reading(ref), frozenset(session.missing_values), session.untraced)
+
+
+def _read_tx(session: Session, index: int, transaction: Transaction) -> None:
+    reader = WitnessEnvelopeReader if session.rules.envelope == "witness" else OutputEnvelopeReader
+    reader(session, index, transaction).read()
+
+
+def contradicted(data: memoryview, spends: Mapping[Outpoint, bytes], rules: CoinRules) -> set[bytes]:
+    """The txids in `spends`, by the outpoints that they spend, of which this block has another spend. Raises
+    BlockError."""
+    candidates = _worth_reading(data, rules, block.WatchedOutpoints(spends))
+    spending = (_read(data, candidate, rules) for candidate in candidates)
+    return {
+        spends[spent.prevout]
+        for spender in spending
+        for spent in spender.inputs
+        if spends.get(spent.prevout, spender.txid) != spender.txid
+    }
+
+
+def is_silent(data: memoryview, rules: CoinRules, watched: block.WatchedOutpoints) -> bool:
+    """Whether a block has no relevant transaction, so that its facts are empty. Raises BlockError."""
+    return not _worth_reading(data, rules, watched)
+
+
+def _worth_reading(data: memoryview | bytes, rules: CoinRules, watched: block.WatchedOutpoints) -> block.TxCandidates:
+    return block.worth_reading(data, watched, segwit=rules.segwit, witness=rules.envelope == "witness")
+
+
+def _flag(data: memoryview | bytes, rules: CoinRules, watched: block.WatchedOutpoints) -> block.TxCandidates:
+    """The relevant transactions and their descendants in the block, at any depth (law 3b): two passes over the block,
+    or one where no relevant transaction has an output that can hold a registration."""
+    flagged = _worth_reading(data, rules, watched)
+    if rules.envelope is None:
+        return flagged
+
+    def outpoints_of(candidate: block.TxCandidate) -> Iterator[Outpoint]:
+        return holdable(_read(data, candidate, rules), rules)
+
+    created = block.WatchedOutpoints(outpoint for candidate in flagged for outpoint in outpoints_of(candidate))
+    if not len(created):
+        return flagged
+    return block.spenders(data, created, segwit=rules.segwit).with_descendants(flagged, outpoints_of)
+
+
+def _read(data: memoryview | bytes, candidate: block.TxCandidate, rules: CoinRules) -> Transaction:
+    return tx.read(bytes(data[candidate.offset : candidate.offset + candidate.size]), segwit=rules.segwit)
+
+
+def holdable(transaction: Transaction, rules: CoinRules) -> Iterator[Outpoint]:
+    """The outpoints of a transaction that can hold a registration."""
+    if rules.envelope is None:
+        return
+    for vout, output in enumerate(transaction.outputs):
+        if output.satoshis == 1 or (rules.envelope == "witness" and output.satoshis > 0):
+            yield transaction.outpoint(vout)
+
+
+def _prevouts(transactions: Iterable[Transaction]) -> Iterator[Outpoint]:
+    return (spent.prevout for transaction in transactions for spent in transaction.inputs)
+
+
+def _registrations_at(
+    registry: RegistrationLookup, outpoints: Iterable[Outpoint]
+) -> dict[Outpoint, list[RegistrationState]]:
+    return {outpoint: list(states) for outpoint, states in registry.at_outpoints(outpoints).items()}

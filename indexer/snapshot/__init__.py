@@ -1,0 +1,1 @@
+"""Snapshots: all facts of a database in a file that anyone can check."""

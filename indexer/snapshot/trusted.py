@@ -1,0 +1,55 @@
+"""One chain of a snapshot that is imported on trust, without verification."""
+
+from __future__ import annotations
+
+from indexer.model import BlockFacts, BlockRef, Event, Proof
+from indexer.snapshot.codec import ChainHead, Headers, SnapshotError
+from parsers.bitcoin.witness_commitment import CoinbaseProof
+
+
+class TrustedChain:
+    """One chain of a snapshot, taken as it is in the file."""
+
+    checked = "nothing"
+    gap = ""
+
+    def __init__(self, head: ChainHead) -> None:
+        self.parents: set[bytes] = set()
+        self._head, self._is_empty = head, True
+        self._ref: BlockRef | None = None
+        self._events: list[Event] = []
+        self._proofs: dict[bytes, Proof] = {}
+        self._coinbase: CoinbaseProof | None = None
+
+    def add_headers(self, headers: Headers) -> None:
+        """Nothing: headers before the first block are needed for verification only."""
+
+    def begin(self, ref: BlockRef) -> None:
+        """Start the next block."""
+        if self._is_empty and ref.height != self._head.first:
+            raise SnapshotError(f"block {ref.height:,} is not the first of {ref.chain}, {self._head.first:,}")
+        self._is_empty = False
+        self._ref, self._events, self._proofs, self._coinbase = ref, [], {}, None
+
+    def add_coinbase(self, coinbase: CoinbaseProof) -> None:
+        """Add the coinbase of the block."""
+        self._coinbase = coinbase
+
+    def add_proof(self, txid: bytes, proof: Proof) -> None:
+        """Add a proof of the block."""
+        self._proofs[txid] = proof
+
+    def add_event(self, event: Event) -> None:
+        """Add an event of the block."""
+        self._events.append(event)
+
+    def end(self) -> BlockFacts | None:
+        """The facts of the block."""
+        ref, self._ref = self._ref, None
+        return BlockFacts(ref, tuple(self._events), {}, self._proofs, self._coinbase) if ref is not None else None
+
+    def stored(self) -> None:
+        """Nothing: events are not recomputed from the store."""
+
+    def finish(self) -> None:
+        """Nothing: the importer compares the state hash."""

@@ -1,0 +1,56 @@
+"""The state hash (law 18): what two indexers compare to see that they read the same chain the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from indexer.headers.networks import is_complete_from
+from indexer.model import RegistrationState
+from indexer.store import Store, Writer
+from indexer.store.state_hashes import StateHash, line
+from indexer.store.state_hashes import digest as digest_of_lines
+
+
+def digest(states: Iterable[RegistrationState]) -> str:
+    """SHA-256 (hex) over the lines of `states`, which come sorted by id as bytes."""
+    return digest_of_lines(map(line, states))
+
+
+def starts_late(store: Store, chain: str) -> bool:
+    """Whether the stored blocks of a chain begin above the height at which its first registration may be: earlier
+    registrations are missing."""
+    caip2, start = store.chains().get(chain), store.blocks.lowest_height(chain)
+    return caip2 is not None and start is not None and not is_complete_from(caip2, start)
+
+
+def is_defined(store: Store, chain: str, height: int) -> bool:
+    """Whether the state hash of a chain at a height can be known: no update up to it is undecided (law 3), and all
+    transactions were read, from the beginning."""
+    if store.is_partial(chain) or starts_late(store, chain):
+        return False
+    return not store.history.undecided(chain, up_to=height, limit=1)
+
+
+def state_hash(store: Store, chain: str, height: int) -> str | None:
+    """The state hash of a chain after the block at `height`, computed from all registrations; None where it is not
+    defined."""
+    return digest(store.registrations.states(chain, height)) if is_defined(store, chain, height) else None
+
+
+def stored_state_hash(store: Store, chain: str) -> StateHash | None:
+    """The newest stored state hash of a chain; its digest is None where that of the newest block is not defined. None
+    when there is neither."""
+    newest = store.blocks.newest(chain)
+    if newest is None:
+        return None
+    if not is_defined(store, chain, newest.height):
+        return StateHash(newest.height, None)
+    return store.state_hashes.newest(chain)
+
+
+def update_state_hash(store: Store, writer: Writer, chain: str) -> StateHash | None:
+    """Store the state hash after the newest block of a chain where it is defined; return as `stored_state_hash`."""
+    newest = store.blocks.newest(chain)
+    if newest is not None and is_defined(store, chain, newest.height):
+        writer.update_state_hash(chain)
+    return stored_state_hash(store, chain)

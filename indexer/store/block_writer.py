@@ -1,0 +1,141 @@
+"""Blocks with their events, cards and proofs: appended, rolled back, trimmed. The functions work inside a transaction
+of the writer and append to the outbox what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Table, delete, insert, select
+
+from indexer.model import BlockFacts, BlockRef, Event, EventKind
+from indexer.spill import AT_ONCE, Spill, SpilledPairs, pieces
+from indexer.store import outbox, pending, proofs, schema, sightings, topic_anchors
+from indexer.store.queries import insert_new
+from indexer.store.rows import event_row
+from indexer.store.schema import blocks, cards, events
+
+
+def append(connection: Connection, chain: str, block_facts: Sequence[BlockFacts], now_ms: int, *, sparse: bool) -> None:
+    """Append blocks to a chain, with all that they hold; pointers count as seen at `now_ms` (milliseconds since 1970).
+
+    With `sparse`, heights may be left out, and `prev` is the hash of the block stored before. Raises ValueError when
+    they do not continue the stored chain.
+    """
+    _check_linked(connection, chain, block_facts, sparse=sparse)
+    _insert(connection, blocks, [_block_row(facts.ref) for facts in block_facts])
+    raws = [{"txid": txid, "raw": raw} for facts in block_facts for txid, raw in facts.parents.items()]
+    insert_new(connection, schema.parents, raws)
+    for portion in _portions(block_facts):
+        _insert_contents(connection, chain, portion, now_ms)
+    _insert(connection, schema.coinbases, list(proofs.coinbase_rows(block_facts)))
+    topic_anchors.extend(connection, chain)
+    outbox.append(connection, pending.remove_mined(connection, chain, block_facts))
+
+
+def _insert_contents(connection: Connection, chain: str, block_facts: Sequence[BlockFacts], now_ms: int) -> None:
+    replaced = sightings.record(connection, chain, block_facts, now_ms)
+    bodies = {digest: body for facts in block_facts for digest, body in facts.cards.items()}
+    insert_new(connection, cards, [{"sha256": digest, "body": body} for digest, body in bodies.items()])
+    _insert(connection, events, [event_row(facts.ref, event) for facts in block_facts for event in facts.events])
+    _insert(connection, schema.proofs, [row for facts in block_facts for row in proofs.proof_rows(facts)])
+    witness_paths = [row for facts in block_facts for row in proofs.witness_path_rows(facts)]
+    _insert(connection, schema.witness_paths, witness_paths)
+    outbox.append(connection, [*(change for facts in block_facts for change in _changes(facts)), *replaced])
+
+
+def _insert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    """Insert rows that name every column, in a third of the time that SQLAlchemy takes to look at each value."""
+    if not rows:
+        return
+    compiled = insert(table).compile(dialect=connection.dialect)
+    order = compiled.positiontup
+    values: list[Any] = [tuple(map(row.__getitem__, order)) for row in rows] if order else rows
+    connection.exec_driver_sql(str(compiled), values)
+
+
+def _block_row(ref: BlockRef) -> dict[str, Any]:
+    return {
+        "chain": ref.chain, "height": ref.height, "hash": ref.hash,
+        "prev": ref.prev, "time": ref.time, "header": ref.header,
+    }  # fmt: skip
+
+
+def _check_linked(connection: Connection, chain: str, block_facts: Sequence[BlockFacts], *, sparse: bool) -> None:
+    own = select(blocks.c.height, blocks.c.hash).where(blocks.c.chain == chain)
+    row = connection.execute(own.order_by(blocks.c.height.desc()).limit(1)).first()
+    newest: tuple[int, bytes] | None = (row[0], row[1]) if row else None
+    for facts in block_facts:
+        ref = facts.ref
+        if ref.chain != chain or (newest and not _follows(ref, *newest, sparse=sparse)):
+            raise ValueError(f"block {ref.height:,} of {ref.chain} does not continue the stored chain {chain}")
+        newest = (ref.height, ref.hash)
+
+
+def _follows(ref: BlockRef, height: int, hash_: bytes, *, sparse: bool) -> bool:
+    return ref.prev == hash_ and (ref.height > height if sparse else ref.height == height + 1)
+
+
+def _portions(block_facts: Sequence[BlockFacts]) -> Iterator[Sequence[BlockFacts]]:
+    """The contents of these blocks, in order: together while all of them are in memory, else as much at a time as may
+    be."""
+    if not any(
+        isinstance(part, Spill | SpilledPairs) for of in block_facts for part in (of.events, of.cards, of.proofs)
+    ):
+        yield block_facts
+        return
+    for facts in block_facts:
+        for bodies in pieces(facts.cards.items(), lambda pair: len(pair[1])):
+            yield [BlockFacts(facts.ref, (), dict(bodies))]
+        for some_events in pieces(facts.events):
+            yield [BlockFacts(facts.ref, tuple(some_events), {})]
+        for some_proofs in pieces(facts.proofs.items(), lambda pair: len(pair[1].raw) + len(pair[1].bump)):
+            yield [BlockFacts(facts.ref, (), {}, dict(some_proofs))]
+
+
+def _changes(facts: BlockFacts) -> list[dict[str, Any]]:
+    """One outbox row per registration or pointer of a block, its last event being the reason. Of a large block that is
+    cut into portions, each has its own."""
+    last = {id_: event for event in facts.events if (id_ := _subject(event))}
+    return [
+        {
+            "chain": facts.ref.chain, "id": id_, "height": facts.ref.height, "reason": event.kind.value,
+            "op": "remove" if event.kind is EventKind.BURNED else "upsert",
+        }
+        for id_, event in last.items()
+    ]  # fmt: skip
+
+
+def _subject(event: Event) -> str | None:
+    """The id of the registration or pointer that an event is about, None where it is about neither."""
+    if event.state is not None:
+        return event.state.id
+    return event.pointer.id if event.pointer is not None else None
+
+
+def forget(connection: Connection, chain: str, above: int) -> int:
+    """Delete the blocks of a chain above a height with all that hangs from them; return how many blocks."""
+    gone = (events.c.chain == chain, events.c.height > above, events.c.registration.is_not(None))
+    registrations = connection.execute(select(events.c.registration).where(*gone).distinct()).scalars().all()
+    pointers, named = sightings.before_rollback(connection, chain, above)
+    count = connection.execute(delete(blocks).where(blocks.c.chain == chain, blocks.c.height > above)).rowcount
+    pending.remove_registrations(connection, chain, registrations)
+    sightings.stop_unnamed(connection, named)
+    reverted = {"chain": chain, "op": "revert", "height": above, "reason": "reorg"}
+    outbox.append(connection, [{**reverted, "id": id_} for id_ in sorted(pointers.union(registrations))])
+    return count
+
+
+def trim_near_misses(connection: Connection, chain: str, keep: int) -> None:
+    """Delete the near misses of a chain but the newest `keep`, and the proofs of transactions without other events."""
+    near_miss = (events.c.chain == chain, events.c.kind == EventKind.REJECTED.value, events.c.registration.is_(None))
+    newest_first = select(events.c.place).where(*near_miss).order_by(events.c.place.desc())
+    last = connection.execute(newest_first.offset(keep).limit(1)).scalar()
+    while last is not None:
+        # as many at a time as may be in memory: one block may bring millions
+        oldest = select(events.c.place).where(*near_miss, events.c.place <= last).order_by(events.c.place)
+        event_places = connection.execute(oldest.limit(AT_ONCE)).scalars().all()
+        if not event_places:
+            break
+        trimmed = delete(events).where(*near_miss, events.c.place <= event_places[-1]).returning(events.c.txid)
+        proofs.delete_unused(connection, chain, set(connection.execute(trimmed).scalars()))

@@ -1,0 +1,151 @@
+"""Stored blocks, and the headers that a chain's source keeps: joined 80 byte headers, a page a row, so that 900,000
+load in a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Select, delete, func, insert, select
+
+from indexer.model import BlockRef
+from indexer.store import rows
+from indexer.store.queries import Queries, batches
+from indexer.store.schema import blocks, headers
+
+HEADER_BYTES = 80
+PAGE = 2016
+"""Headers in a full row; a new block rewrites one row of at most 161 kB."""
+
+RECENT = 10_000
+"""Blocks among which `BlockQueries.height_at` searches: that takes 5 ms."""
+
+_MEDIAN_WINDOW = 24
+
+
+class BlockQueries(Queries):
+    """Blocks of a chain by height."""
+
+    def newest(self, chain: str) -> BlockRef | None:
+        """The highest stored block of a chain."""
+        return self._first(select(blocks).where(blocks.c.chain == chain))
+
+    def below(self, chain: str, height: int) -> BlockRef | None:
+        """The highest stored block of a chain below a height."""
+        return self._first(select(blocks).where(blocks.c.chain == chain, blocks.c.height < height))
+
+    def get(self, chain: str, height: int) -> BlockRef | None:
+        """The stored block of a chain at a height."""
+        return self._first(select(blocks).where(blocks.c.chain == chain, blocks.c.height == height))
+
+    def _first(self, statement: Select[tuple[object, ...]]) -> BlockRef | None:
+        matches = self._rows(statement.order_by(blocks.c.height.desc()).limit(1))
+        return rows.block(matches[0]) if matches else None
+
+    def lowest_height(self, chain: str) -> int | None:
+        """The height at which a chain's stored blocks begin, None when there are none."""
+        height: int | None = self._scalar(select(func.min(blocks.c.height)).where(blocks.c.chain == chain))
+        return height
+
+    def height_at(self, chain: str, time_ms: int) -> int | None:
+        """The height of the newest stored block of a chain that is not later than a moment (milliseconds since 1970);
+        None where that is not among the newest `RECENT`."""
+        newest = select(blocks.c.height, blocks.c.time).where(blocks.c.chain == chain)
+        recent = newest.order_by(blocks.c.height.desc()).limit(RECENT).subquery()
+        height: int | None = self._scalar(select(func.max(recent.c.height)).where(recent.c.time <= time_ms // 1000))
+        return height
+
+    def monotonic_times(self, chain: str, heights: Iterable[int]) -> dict[int, int]:
+        """For each of these heights the latest time (seconds since 1970) of its block and of the 24 before it. Block
+        times may go back by up to two hours from one block to the next; these do not."""
+        earlier, times = blocks.alias(), dict[int, int]()
+        for batch in batches(sorted(set(heights))):
+            statement = select(blocks.c.height, func.max(earlier.c.time).label("latest")).where(
+                blocks.c.chain == chain,
+                blocks.c.height.in_(batch),
+                earlier.c.chain == chain,
+                earlier.c.height.between(blocks.c.height - _MEDIAN_WINDOW, blocks.c.height),
+            )
+            times |= {row["height"]: row["latest"] for row in self._rows(statement.group_by(blocks.c.height))}
+        return times
+
+
+class HeaderQueries(Queries):
+    """Headers of the best chain of each source."""
+
+    def load(self, chain: str) -> Iterator[tuple[int, bytes]]:
+        """The stored headers of a chain, lowest first, as (height of the first, headers of 80 bytes joined)."""
+        statement = select(headers.c.first, headers.c.raw).where(headers.c.chain == chain).order_by(headers.c.first)
+        with self._engine.connect().execution_options(yield_per=16) as connection, _small_cache(connection):
+            for row in connection.execute(statement):
+                yield row[0], row[1]
+
+    def run(self, chain: str, first: int, count: int) -> list[bytes]:
+        """At most `count` consecutive headers (80 bytes each) of a chain from height `first` on: those of its source,
+        else those of the stored blocks; empty when neither has height `first`."""
+        with self._engine.connect() as connection:
+            return list(_from_pages(connection, chain, first, count)) or list(
+                _from_blocks(connection, chain, first, count)
+            )
+
+
+@contextmanager
+def _small_cache(connection: Connection) -> Iterator[None]:
+    """Limit SQLite's page cache meanwhile: else 33 MB of headers stay in it that are read once."""
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    usual = connection.exec_driver_sql("PRAGMA cache_size").scalar_one()
+    connection.exec_driver_sql("PRAGMA cache_size=-2048")
+    try:
+        yield
+    finally:
+        connection.exec_driver_sql(f"PRAGMA cache_size={int(usual)}")
+
+
+def _from_pages(connection: Connection, chain: str, first: int, count: int) -> Iterator[bytes]:
+    statement = select(headers.c.first, headers.c.raw).where(
+        headers.c.chain == chain, headers.c.first > first - PAGE, headers.c.first < first + count
+    )
+    height = first
+    for start, raw in connection.execute(statement.order_by(headers.c.first)):
+        if start > height:
+            return
+        for offset in range(HEADER_BYTES * (height - start), len(raw), HEADER_BYTES):
+            if height == first + count:
+                return
+            yield raw[offset : offset + HEADER_BYTES]
+            height += 1
+
+
+def _from_blocks(connection: Connection, chain: str, first: int, count: int) -> Iterator[bytes]:
+    statement = select(blocks.c.height, blocks.c.header).where(
+        blocks.c.chain == chain, blocks.c.height >= first, blocks.c.height < first + count
+    )
+    for expected, (height, header) in enumerate(connection.execute(statement.order_by(blocks.c.height)), first):
+        if height != expected:
+            return
+        yield header[:HEADER_BYTES]
+
+
+def save_headers(connection: Connection, chain: str, first: int, raw: bytes) -> None:
+    """Replace a chain's headers from height `first` on by these (80 bytes each, joined).
+
+    Raises ValueError when they do not continue the headers stored below `first`.
+    """
+    if len(raw) % HEADER_BYTES:
+        raise ValueError(f"{len(raw):,} bytes are no headers of {HEADER_BYTES} bytes each")
+    own = headers.c.chain == chain
+    last = select(headers.c.first, headers.c.raw).where(own, headers.c.first < first)
+    row = connection.execute(last.order_by(headers.c.first.desc()).limit(1)).first()
+    start, lower = (row[0], row[1][: HEADER_BYTES * (first - row[0])]) if row else (first, b"")
+    if len(lower) != HEADER_BYTES * (first - start):
+        raise ValueError(f"{chain}: headers from {first:,} on do not continue the stored ones, which end below")
+    connection.execute(delete(headers).where(own, headers.c.first >= start))
+    joined, page = lower + raw, HEADER_BYTES * PAGE
+    pages = [
+        {"chain": chain, "first": start + offset // HEADER_BYTES, "raw": joined[offset : offset + page]}
+        for offset in range(0, len(joined), page)
+    ]
+    if pages:
+        connection.execute(insert(headers), pages)

@@ -1,0 +1,166 @@
+"""Revisions: the events in blocks, and beside them those that are unconfirmed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, false, func, null, or_, select, union_all
+
+from indexer.model import Event, EventKind
+from indexer.store import rows
+from indexer.store.queries import Queries, Row, batches
+from indexer.store.schema import blocks, events, pending
+from parsers.bitcoin.tx import Outpoint
+from parsers.cards import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """An event and the block it hangs from: height, hash (internal byte order) and time (seconds since 1970)."""
+
+    chain: str
+    height: int
+    hash: bytes
+    time: int
+    event: Event
+
+
+class Unconfirmed(NamedTuple):
+    """An event of a chain that is in no block yet."""
+
+    chain: str
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationHistory:
+    """A registration's revisions, oldest first: those in blocks, and those that would follow if mined next."""
+
+    confirmed: list[Revision] = field(default_factory=list)
+    pending: list[Unconfirmed] = field(default_factory=list)
+
+    def add(self, row: Row) -> None:
+        """Add the revision of a row of `_with_pending`."""
+        if row["hash"] is None:
+            self.pending.append(Unconfirmed(row["chain"], rows.event(row)))
+        else:
+            self.confirmed.append(revision(row))
+
+
+def revision(row: Row) -> Revision:
+    """The revision of a row of `confirmed`."""
+    return Revision(row["chain"], row["height"], row["hash"], row["time"], rows.event(row))
+
+
+def confirmed(*conditions: ColumnElement[bool]) -> Select[Any]:
+    """The events for which all conditions hold, with the hash and time of their blocks."""
+    same_block = (blocks.c.chain == events.c.chain) & (blocks.c.height == events.c.height)
+    return select(events, blocks.c.hash, blocks.c.time).join(blocks, same_block).where(*conditions)
+
+
+class HistoryQueries(Queries):
+    """Revisions by registration, transaction and outpoint; all lists are in order of chain and position."""
+
+    def select(self, *conditions: ColumnElement[bool]) -> list[Revision]:
+        """The confirmed revisions for which all conditions on columns hold."""
+        """The confirmed revisions for which all conditions on columns hold."""
+        statement = confirmed(*conditions).order_by(events.c.chain, events.c.place)
+        return [revision(row) for row in self._rows(statement)]
+
+    def of(self, registration: str) -> list[Revision]:
+        """The confirmed revisions of a registration, oldest first; empty for an unknown id."""
+        return self.select(events.c.registration == registration)
+
+    def of_many(self, registrations: Iterable[str]) -> dict[str, list[Revision]]:
+        """The confirmed revisions of several registrations by id, oldest first; unknown ids are left out."""
+        histories: dict[str, list[Revision]] = defaultdict(list)
+        for batch in batches(registrations):
+            for row in self._rows(confirmed(events.c.registration.in_(batch)).order_by(events.c.chain, events.c.place)):
+                histories[row["registration"]].append(revision(row))
+        return dict(histories)
+
+    def with_pending(self, registrations: Iterable[str]) -> dict[str, RegistrationHistory]:
+        """The revisions of several registrations by id, with the unconfirmed ones. Each is read in one statement, so
+        that an event which a block confirms meanwhile is not missed."""
+        histories: dict[str, RegistrationHistory] = defaultdict(RegistrationHistory)
+        for batch in batches(registrations):
+            for row in self._rows(_with_pending(), registrations=batch):
+                histories[row["registration"]].add(row)
+        return dict(histories)
+
+    def with_prefix(self, prefix: str, kind: Kind, limit: int) -> list[str]:
+        """The registrations of a kind in a block whose ids begin with these hex digits, the oldest first."""
+        first = func.min(blocks.c.time)
+        statement = (
+            select(events.c.registration)
+            .join(blocks, (blocks.c.chain == events.c.chain) & (blocks.c.height == events.c.height))
+            .where(events.c.registration >= prefix, events.c.registration < prefix + "g", events.c.type == kind.value)
+            .group_by(events.c.registration)
+            .order_by(first, events.c.registration)
+        )
+        return [*self._scalars(statement.limit(limit))]
+
+    def burned(self, kind: Kind, since: int, from_places: Mapping[str, int], limit: int) -> list[Revision]:
+        """The revisions by which registrations of a kind were burned at or after a time (seconds since 1970), chain by
+        chain, on each from a place on."""
+        later = [(events.c.chain == chain) & (events.c.place >= first) for chain, first in from_places.items()]
+        conditions = (
+            or_(false(), *later),
+            events.c.kind == EventKind.BURNED.value,
+            events.c.type == kind.value,
+            blocks.c.time >= since,
+        )
+        statement = confirmed(*conditions).order_by(events.c.chain, events.c.place).limit(limit)
+        return [revision(row) for row in self._rows(statement)]
+
+    def of_transaction(self, txid: bytes) -> list[Revision]:
+        """The events of a transaction (txid in internal byte order)."""
+        return self.select(events.c.txid == txid)
+
+    def in_blocks(self, chain: str, txids: Iterable[bytes]) -> set[bytes]:
+        """Those of these transactions (internal byte order) that have an event in a block of a chain."""
+        mined: set[bytes] = set()
+        for batch in batches(txids):
+            mined.update(self._scalars(select(events.c.txid).where(events.c.txid.in_(batch), events.c.chain == chain)))
+        return mined
+
+    def arrivals(self, outpoint: Outpoint) -> list[Revision]:
+        """The events that moved a registration to an outpoint, whether or not it is still there."""
+        return self.select(events.c.at_txid == outpoint.txid, events.c.at_vout == outpoint.vout)
+
+    def departures(self, outpoint: Outpoint) -> list[Revision]:
+        """The events that moved a registration away from an outpoint."""
+        arrived = {past.event.state.id for past in self.arrivals(outpoint) if past.event.state is not None}
+        histories = self.of_many(arrived).values()
+        return [past for history in histories for past in history if past.event.spent == outpoint]
+
+    def of_pointer(self, pointer_id: str) -> list[Revision]:
+        """The anchors of a pointer id (law 10), oldest first."""
+        return self.select(events.c.anchor == pointer_id)
+
+    def undecided(
+        self, chain: str, up_to: int | None = None, *, after: Revision | None = None, limit: int | None = None
+    ) -> list[Revision]:
+        """Undecided events of a chain (law 3), oldest first, at most `limit`: up to the height `up_to`, and later than
+        `after`."""
+        conditions = [events.c.chain == chain, events.c.kind == EventKind.UNDECIDED.value]
+        if up_to is not None:
+            conditions.append(events.c.height <= up_to)
+        if after is not None:
+            conditions.append(events.c.place > rows.place(after.height, after.event.position))
+        statement = confirmed(*conditions).order_by(events.c.place).limit(limit)
+        return [revision(row) for row in self._rows(statement)]
+
+
+@cache
+def _with_pending() -> Select[Any]:
+    """All revisions of the bound `registrations`, the unconfirmed ones last, without hash and time. Cached: composing
+    the statement takes longer than most answers."""
+    registrations: BindParameter[Any] = bindparam("registrations", expanding=True)
+    unconfirmed = select(pending, null(), null()).where(pending.c.registration.in_(registrations))
+    both = union_all(confirmed(events.c.registration.in_(registrations)), unconfirmed).subquery()
+    return select(both).order_by(both.c.chain, both.c.place)

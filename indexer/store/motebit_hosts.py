@@ -1,0 +1,136 @@
+"""Hosts of listed agents, and the Motebit identity that each publishes. Times are milliseconds since 1970.
+
+The first identity of a host is pinned: another key counts only where a succession leads from the pinned one to it, or
+when the pinned one was not served for `PIN_DURATION`. The functions that write work inside a transaction of the writer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, select, tuple_, update
+
+from indexer.store import fetches
+from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR, MAX_RETRY
+from indexer.store.queries import Queries, batches, insert_new
+from indexer.store.schema import badges, locators, motebit_hosts
+
+MAX_IDS = 1_000
+"""Listings of a host that are announced when its identity changes."""
+
+PIN_DURATION = 30 * 24 * HOUR
+
+
+class PublishedIdentity(NamedTuple):
+    """A verified identity: its keys before the current one that signed their successor, the method (`dns` or
+    `well-known`) and the URL by which its file was fetched, and what it and its host say of the agent."""
+
+    motebit_id: str
+    public_key: str
+    binding: str
+    method: str
+    url: str
+    endpoint: str = ""
+    capabilities: tuple[str, ...] = ()
+    earlier_keys: frozenset[str] = frozenset()
+
+
+class IdentityOutcome(NamedTuple):
+    """What a host publishes: an identity, or the code of why there is none. `is_unknown`: it did not answer."""
+
+    identity: PublishedIdentity | None
+    reason: str = ""
+    is_unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostIdentity:
+    """The identity that is pinned for a host ("" for none), whether it is served and verified now, and why not."""
+
+    host: str
+    motebit_id: str
+    public_key: str
+    binding: str
+    method: str
+    url: str
+    endpoint: str
+    capabilities: tuple[str, ...]
+    valid: bool
+    reason: str
+
+
+_PINNED = ("motebit_id", "public_key", "binding", "method", "url", "endpoint")
+
+
+class MotebitQueries(Queries):
+    """Reads of the identities of hosts, and of the hosts to ask."""
+
+    def get(self, hosts: Iterable[str]) -> dict[str, HostIdentity]:
+        """The identities of these hosts; those without a pinned one are left out."""
+        columns = [motebit_hosts.c[name] for name in HostIdentity.__dataclass_fields__]
+        identities: dict[str, HostIdentity] = {}
+        for batch in batches(sorted(set(hosts))):
+            wanted = motebit_hosts.c.host.in_(batch) & (motebit_hosts.c.public_key != "")
+            for row in self._rows(select(*columns).where(wanted)):
+                listed = tuple(json.loads(row["capabilities"]))
+                identities[row["host"]] = HostIdentity(**{**row, "capabilities": listed})
+        return identities
+
+    def due_hosts(self, now_ms: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
+        """At most `limit` hosts to ask, as (due since, host), those due longest first, after such a pair."""
+        order = (motebit_hosts.c.next_at, motebit_hosts.c.host)
+        due = select(*order).where(motebit_hosts.c.next_at <= now_ms, tuple_(*order) > after).order_by(*order)
+        with self._engine.connect() as connection:
+            return [(next_at, host) for next_at, host in connection.execute(due.limit(limit))]
+
+
+def enlist(connection: Connection, host: str, now_ms: int) -> None:
+    """Have a host of a listed agent asked, unless it is already."""
+    new = dict.fromkeys((*_PINNED, "reason"), "")
+    row = {**new, "host": host, "capabilities": "[]", "valid": False, "tries": 0, "verified_at": 0, "next_at": now_ms}
+    insert_new(connection, motebit_hosts, [row])
+    paused = (motebit_hosts.c.host == host) & motebit_hosts.c.next_at.is_(None)
+    connection.execute(update(motebit_hosts).where(paused).values(next_at=now_ms))
+
+
+def record(connection: Connection, host: str, outcome: IdentityOutcome, now_ms: int) -> list[str]:
+    """Store what a host publishes. Returns the listings that may be shown otherwise, sorted. A host that no listing
+    names any more is not asked again."""
+    same = motebit_hosts.c.host == host
+    row = connection.execute(select(motebit_hosts).where(same)).mappings().one()
+    values = _judged(dict(row), outcome, now_ms)
+    values["tries"] = 0 if values["valid"] else row["tries"] + 1
+    delay = CHECK_INTERVAL if values["valid"] else min(HOUR << min(values["tries"], 9), MAX_RETRY)
+    ids = sorted(set(_ids_of(connection, host)))
+    connection.execute(update(motebit_hosts).where(same).values(**values, next_at=now_ms + delay if ids else None))
+    compared = (*_PINNED, "capabilities", "valid")
+    return ids if any(values.get(name, row[name]) != row[name] for name in compared) else []
+
+
+def _judged(row: Mapping[str, Any], outcome: IdentityOutcome, now_ms: int) -> dict[str, Any]:
+    """The new values of a row, by the rule of pinning."""
+    identity = outcome.identity
+    if identity is None:
+        is_lost = not outcome.is_unknown or row["verified_at"] <= now_ms - GRACE
+        return {"reason": outcome.reason, "valid": row["valid"] and not is_lost}
+    is_pinned = row["motebit_id"] == identity.motebit_id and row["public_key"] in (
+        identity.public_key,
+        *identity.earlier_keys,
+    )
+    if row["public_key"] and not is_pinned and row["verified_at"] > now_ms - PIN_DURATION:
+        return {"reason": "key-changed", "valid": False}
+    listed = json.dumps(identity.capabilities)
+    pinned = {name: getattr(identity, name) for name in _PINNED}
+    return {**pinned, "capabilities": listed, "reason": "", "valid": True, "verified_at": now_ms}
+
+
+def _ids_of(connection: Connection, host: str) -> Iterator[str]:
+    """The inscribed agents whose url is on a host, and the pointers whose card was fetched there."""
+    yield from connection.execute(select(badges.c.registration).where(badges.c.host == host).limit(MAX_IDS)).scalars()
+    below = (locators.c.locator > f"https://{host}/") & (locators.c.locator < f"https://{host}0")
+    there = select(locators.c.locator).where((locators.c.locator == host) | below).limit(MAX_IDS)
+    for locator in connection.execute(there).scalars().all():
+        yield from fetches.ids_of(connection, locator)

@@ -1,0 +1,391 @@
+"""The ledger of a server that is paid: claimed transactions, what they spend, and the tasks they pay for.
+
+It has tables of its own, in the registry's database or any other, so that nothing done to an index touches it. Several
+threads and processes may use it at once. Times are seconds since 1970, txids in internal byte order, amounts satoshis.
+
+What a claimed transaction spends is a primary key: while one claim holds an output no other can, whatever its txid is,
+so no satoshi is counted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    Index,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from indexer.store.database import unchecked, writing
+from indexer.store.queries import Queries, Row
+from parsers.bitcoin.tx import Outpoint
+
+_LOCK = 0x61326270
+"""PostgreSQL advisory lock under which claims are compared and added ("a2bp")."""
+
+_metadata = MetaData()
+
+payments = Table(
+    "payments",
+    _metadata,
+    Column("chain", String, primary_key=True),
+    Column("txid", LargeBinary, primary_key=True),
+    Column("task", String, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("stage", String, nullable=False),
+    Column("needed", BigInteger, nullable=False),
+    Column("paid", BigInteger, nullable=False),
+    Column("state", String, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Index("payments_by_state", "state", "updated_at"),
+    Index("payments_by_task", "task"),
+)
+
+payment_inputs = Table(
+    "payment_inputs",
+    _metadata,
+    Column("chain", String, primary_key=True),
+    Column("spent_txid", LargeBinary, primary_key=True),
+    Column("spent_vout", BigInteger, primary_key=True, autoincrement=False),
+    Column("txid", LargeBinary, nullable=False),
+    Index("payment_inputs_by_tx", "chain", "txid"),
+)
+
+paid_tasks = Table(
+    "paid_tasks",
+    _metadata,
+    Column("id", String, primary_key=True),
+    Column("state", String, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("deadline", BigInteger),
+    Column("subscription", Text, nullable=False),
+    Column("refund_address", Text, nullable=False),
+    Column("refund", LargeBinary),
+    Column("head", Text, nullable=False),
+    Column("body", LargeBinary),
+    Column("detail", Text, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Index("paid_tasks_by_state", "state", "deadline"),
+)
+
+subscriptions = Table(
+    "subscriptions",
+    _metadata,
+    Column("id", String, primary_key=True),
+    Column("config", Text, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("periods", BigInteger, nullable=False),
+    Column("paid_until", BigInteger, nullable=False),
+)
+
+
+class PaymentState(StrEnum):
+    """How far a claimed payment has come.
+
+    `reserved`: nothing is sent. `sending`: it may have been sent. `sent`: the chain's node accepted it. `settled`: it
+    is deep in the chain. `conflicted`: after it was sent, another transaction spent what it spends. `refused`: the node
+    refused it. `released`: it was given back unsent. `sent` and `settled` are counted.
+    """
+
+    RESERVED = "reserved"
+    SENDING = "sending"
+    SENT = "sent"
+    SETTLED = "settled"
+    CONFLICTED = "conflicted"
+    REFUSED = "refused"
+    RELEASED = "released"
+
+
+COUNTED = (PaymentState.SENT, PaymentState.SETTLED)
+_GIVEN_BACK = (PaymentState.REFUSED, PaymentState.RELEASED)
+
+
+class TaskState(StrEnum):
+    """The states of a task (A2B §5.4). A task without a valid payment is pending, and is not stored."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    NEEDS_FINAL = "needsFinal"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+TRANSITIONS = {
+    (TaskState.PENDING, TaskState.RUNNING),
+    (TaskState.RUNNING, TaskState.NEEDS_FINAL),
+    (TaskState.NEEDS_FINAL, TaskState.RUNNING),
+    (TaskState.RUNNING, TaskState.COMPLETED),
+    (TaskState.RUNNING, TaskState.FAILED),
+    (TaskState.NEEDS_FINAL, TaskState.FAILED),
+}
+"""The moves of a task that are allowed (A2B §5.4). A final payment that the node refuses leads from running back to
+needsFinal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerPayment:
+    """A claimed payment. `chain` is `coin:network`; `raw` is empty once the payment was given back."""
+
+    chain: str
+    txid: bytes
+    task: str
+    config: str
+    stage: str
+    needed: int
+    paid: int
+    raw: bytes
+    state: PaymentState = PaymentState.RESERVED
+    detail: str = ""
+    created_at: int
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaidTask:
+    """A task that was paid for. `head` (JSON) and `body` are an answer that is withheld, or kept for a client that did
+    not receive it; `deadline` is when the work, or the final payment, is due; `subscription` the one that it renews (""
+    for a new one); `refund` an unsigned transaction that pays the deposit back."""
+
+    id: str
+    state: TaskState
+    config: str
+    updated_at: int
+    deadline: int | None = None
+    subscription: str = ""
+    refund_address: str = ""
+    refund: bytes | None = None
+    head: str = ""
+    body: bytes | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaidSubscription:
+    """What was paid per interval: since when, for how many intervals, and until when."""
+
+    id: str
+    config: str
+    started_at: int
+    periods: int
+    paid_until: int
+
+
+class DuplicatePaymentError(Exception):
+    """The transaction, or an output that it spends, is claimed already."""
+
+
+class TaskStateError(Exception):
+    """The task is not in the state that this needs: another request, or its deadline, moved it."""
+
+
+class PaymentLedger(Queries):
+    """The ledger in a database. Every method raises StoreError when the database refuses."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        with writing(engine, _LOCK) as connection:
+            _metadata.create_all(connection)
+
+    @classmethod
+    def open(cls, url: str) -> PaymentLedger:
+        """The ledger at `sqlite:///PATH` or `postgresql+psycopg://…`; its tables are created where they do not
+        exist."""
+        return cls(unchecked(url))
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    # -- payments
+
+    def reserve(self, payment: LedgerPayment, spends: Sequence[Outpoint], task: PaidTask) -> None:
+        """Store a payment and what it spends, and the running task that it pays for: a new one, or for a final payment
+        the one that needs it. One that was given back may be reserved again. Raises DuplicatePaymentError,
+        TaskStateError."""
+        try:
+            with writing(self._engine, _LOCK) as connection:
+                stored = connection.execute(select(payments.c.state).where(*_same(payment))).scalar()
+                if stored is not None and stored not in _GIVEN_BACK:
+                    raise DuplicatePaymentError(f"the transaction {payment.txid[::-1].hex()} was claimed before")
+                connection.execute(delete(payments).where(*_same(payment)))
+                connection.execute(insert(payments), [_payment_row(payment)])
+                for outpoint in spends:
+                    _reserve_input(connection, payment, outpoint)
+                _run_task(connection, task, is_final=payment.stage == "final")
+        except IntegrityError as error:  # `_reserve_input` has checked all that is not raced for
+            raise DuplicatePaymentError("the transaction or task was claimed at the same time") from error
+
+    def payment(self, chain: str, txid: bytes) -> LedgerPayment | None:
+        """A claimed payment."""
+        rows = self._rows(select(payments).where(payments.c.chain == chain, payments.c.txid == txid))
+        return _payment(rows[0]) if rows else None
+
+    def payments_of(self, task: str) -> list[LedgerPayment]:
+        """The payments of a task, the oldest first."""
+        return self._payments(payments.c.task == task)
+
+    def unfinished(self, before: int) -> list[LedgerPayment]:
+        """Reserved and sending payments that nothing has happened to since a time."""
+        open_ones = payments.c.state.in_((PaymentState.RESERVED, PaymentState.SENDING))
+        return self._payments(open_ones, payments.c.updated_at <= before)
+
+    def watched(self, limit: int = 1_000) -> list[LedgerPayment]:
+        """Payments that a double spend or reorganisation may still change, those that were looked at longest ago
+        first."""
+        states = payments.c.state.in_((PaymentState.SENT, PaymentState.CONFLICTED))
+        rows = self._rows(select(payments).where(states).order_by(payments.c.updated_at).limit(limit))
+        return [_payment(row) for row in rows]
+
+    def counted(self) -> int:
+        """Satoshis of all payments that are counted."""
+        return int(self._scalar(select(func.sum(payments.c.paid)).where(payments.c.state.in_(COUNTED))) or 0)
+
+    def move(self, payment: LedgerPayment, state: PaymentState, now: int, detail: str = "") -> bool:
+        """Move a payment from the state and time that `payment` has; False where another process was faster. One that
+        is given back sets free what it spends."""
+        with writing(self._engine, _LOCK) as connection:
+            return _move_payment(connection, payment, state, now, detail)
+
+    # -- tasks
+
+    def task(self, id_: str) -> PaidTask | None:
+        """A task."""
+        rows = self._rows(select(paid_tasks).where(paid_tasks.c.id == id_))
+        return _task(rows[0]) if rows else None
+
+    def overdue(self, now: int) -> list[PaidTask]:
+        """Tasks past their deadline: that of the final payment, or that of their work."""
+        states = paid_tasks.c.state.in_((TaskState.NEEDS_FINAL, TaskState.RUNNING))
+        overdue = select(paid_tasks).where(states, paid_tasks.c.deadline <= now)
+        return [_task(row) for row in self._rows(overdue.order_by(paid_tasks.c.deadline))]
+
+    def move_task(self, task: PaidTask, source: TaskState) -> bool:
+        """Store a task that leaves the state `source`; False where it is in another one by now."""
+        with writing(self._engine, _LOCK) as connection:
+            return _move_task(connection, task, source)
+
+    def move_both(
+        self,
+        payment: LedgerPayment,
+        state: PaymentState,
+        task: PaidTask,
+        *,
+        subscription: PaidSubscription | None = None,
+    ) -> bool:
+        """`move` with the task's time and detail, `move_task` from running, and storing a subscription: all or nothing.
+        A task that stays running is only stored. False where another process was faster."""
+        try:
+            with writing(self._engine, _LOCK) as connection:
+                if not _move_payment(connection, payment, state, task.updated_at, task.detail):
+                    return False
+                if not _move_task(connection, task, TaskState.RUNNING):
+                    raise TaskStateError(f"the task {task.id} is not running")
+                if subscription is not None:
+                    connection.execute(delete(subscriptions).where(subscriptions.c.id == subscription.id))
+                    connection.execute(insert(subscriptions).values(**_subscription_row(subscription)))
+        except TaskStateError:
+            return False
+        return True
+
+    def trim(self, before: int) -> None:
+        """Delete the answers of tasks that ended before a time."""
+        ended = paid_tasks.c.state.in_((TaskState.COMPLETED, TaskState.FAILED))
+        with writing(self._engine, _LOCK) as connection:
+            old = (ended, paid_tasks.c.updated_at < before, paid_tasks.c.body.is_not(None))
+            connection.execute(update(paid_tasks).where(*old).values(body=None))
+
+    # -- subscriptions
+
+    def subscription(self, id_: str) -> PaidSubscription | None:
+        """A subscription."""
+        rows = self._rows(select(subscriptions).where(subscriptions.c.id == id_))
+        return PaidSubscription(**rows[0]) if rows else None
+
+    def _payments(self, *where: Any) -> list[LedgerPayment]:
+        statement = select(payments).where(*where).order_by(payments.c.created_at, payments.c.txid)
+        return [_payment(row) for row in self._rows(statement)]
+
+
+def _same(payment: LedgerPayment) -> tuple[Any, ...]:
+    return payments.c.chain == payment.chain, payments.c.txid == payment.txid
+
+
+def _reserve_input(connection: Connection, payment: LedgerPayment, outpoint: Outpoint) -> None:
+    spent = {"chain": payment.chain, "spent_txid": outpoint.txid, "spent_vout": outpoint.vout}
+    same = [payment_inputs.c[name] == value for name, value in spent.items()]
+    if connection.execute(select(payment_inputs.c.txid).where(*same)).first() is not None:
+        raise DuplicatePaymentError(f"{outpoint} is spent by a transaction that was claimed before")
+    connection.execute(insert(payment_inputs).values(**spent, txid=payment.txid))
+
+
+def _run_task(connection: Connection, task: PaidTask, *, is_final: bool) -> None:
+    if is_final:
+        if not _move_task(connection, task, TaskState.NEEDS_FINAL):
+            raise TaskStateError(f"the task {task.id} needs no final payment now")
+        return
+    stored = connection.execute(select(paid_tasks).where(paid_tasks.c.id == task.id)).mappings().first()
+    if stored is not None and (stored["state"] != TaskState.FAILED or stored["refund"] is not None):
+        raise TaskStateError(f"the task {task.id} is {stored['state']}: name another one")
+    connection.execute(delete(paid_tasks).where(paid_tasks.c.id == task.id))
+    connection.execute(insert(paid_tasks), [_task_row(task)])
+
+
+def _move_payment(connection: Connection, payment: LedgerPayment, state: PaymentState, now: int, detail: str) -> bool:
+    unchanged = (payments.c.state == payment.state, payments.c.updated_at == payment.updated_at)
+    values: dict[str, Any] = {"state": state.value, "updated_at": now, "detail": detail}
+    if state in _GIVEN_BACK:
+        values["raw"] = b""
+    moved = connection.execute(update(payments).where(*_same(payment), *unchanged).values(**values)).rowcount == 1
+    if moved and state in _GIVEN_BACK:
+        own = (payment_inputs.c.chain == payment.chain, payment_inputs.c.txid == payment.txid)
+        connection.execute(delete(payment_inputs).where(*own))
+    return moved
+
+
+def _move_task(connection: Connection, task: PaidTask, source: TaskState) -> bool:
+    if source != task.state and (source, task.state) not in TRANSITIONS:
+        raise ValueError(f"a task does not go from {source} to {task.state}")
+    same = (paid_tasks.c.id == task.id, paid_tasks.c.state == source)
+    return connection.execute(update(paid_tasks).where(*same).values(**_task_row(task))).rowcount == 1
+
+
+def _payment_row(payment: LedgerPayment) -> dict[str, Any]:
+    row = {name: getattr(payment, name) for name in LedgerPayment.__dataclass_fields__}
+    return row | {"state": payment.state.value}
+
+
+def _payment(row: Row) -> LedgerPayment:
+    return LedgerPayment(**{**row, "state": PaymentState(row["state"])})
+
+
+def _subscription_row(subscription: PaidSubscription) -> dict[str, Any]:
+    return {name: getattr(subscription, name) for name in PaidSubscription.__dataclass_fields__}
+
+
+def _task_row(task: PaidTask) -> dict[str, Any]:
+    row = {name: getattr(task, name) for name in PaidTask.__dataclass_fields__}
+    return row | {"state": task.state.value}
+
+
+def _task(row: Row) -> PaidTask:
+    return PaidTask(**{**row, "state": TaskState(row["state"])})

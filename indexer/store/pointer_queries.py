@@ -1,0 +1,179 @@
+"""Pointers: which anchors point at an id, and what was fetched for it.
+
+Anybody can point at an id as often as they can pay for, so what is read of one id is bounded: of the anchors that can
+decide what it shows the oldest and the newest, and of all others the newest.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+
+from indexer.model import Anchor, Drift, EventKind, FetchFact
+from indexer.store import history, rows
+from indexer.store.history import Revision
+from indexer.store.queries import Queries, Row, batches
+from indexer.store.schema import CHAIN, events, fetches, meta, servings, sightings
+
+FEW = 128
+"""Of an id with at most so many anchors all are read."""
+
+ENDS = 32
+"""Of an id with more: how many of the oldest and of the newest anchors with the same hash on the same chain are read,
+and how many of those seen last."""
+
+MAX_REVISIONS = 500
+
+SAME_POINTER = and_(
+    events.c.chain == sightings.c.chain, events.c.txid == sightings.c.txid, events.c.vout == sightings.c.vout
+)
+"""Joins `events` with `sightings`."""
+
+
+class Anchors(NamedTuple):
+    """The anchors of an id that can decide what it shows, and how many it has in `total`."""
+
+    anchors: tuple[Anchor, ...]
+    total: int
+
+
+class PointerQueries(Queries):
+    """Anchors by pointer id, and facts by locator (law 9)."""
+
+    def facts(self, locators: Iterable[str]) -> dict[str, list[FetchFact]]:
+        """What these locators served, by locator."""
+        facts: dict[str, list[FetchFact]] = defaultdict(list)
+        for batch in batches(locators):
+            for row in self._rows(select(fetches).where(fetches.c.locator.in_(batch))):
+                fact = FetchFact(row["sha256"], row["first_at"], row["last_at"], row["url"], row["by_cid"])
+                facts[row["locator"]].append(fact)
+        return dict(facts)
+
+    def servings(self, locators: Iterable[str]) -> list[Drift]:
+        """What these locators served one after the other, with since when (milliseconds since 1970), oldest first."""
+        changes: list[Drift] = []
+        for batch in batches(locators):
+            matches = self._rows(select(servings).where(servings.c.locator.in_(batch)))
+            changes += [Drift(row["sha256"], row["since"]) for row in matches]
+        return sorted(changes, key=lambda change: change.since)
+
+    def anchors(self, ids: Iterable[str]) -> dict[str, Anchors]:
+        """The anchors of these ids; ids without any are left out."""
+        by_id: dict[str, Anchors] = {}
+        with self._engine.connect() as connection:
+            for batch in batches(ids):
+                number = select(events.c.anchor, func.count()).where(events.c.anchor.in_(batch))
+                counts: dict[str, int] = dict(connection.execute(number.group_by(events.c.anchor)).all())
+                few = [id_ for id_, count in counts.items() if count <= FEW]
+                complete: dict[str, list[Anchor]] = defaultdict(list)
+                for row in connection.execute(_current(events.c.anchor.in_(few))).mappings() if few else ():
+                    complete[row["anchor"]].append(_anchor(row))
+                by_id |= {id_: Anchors(tuple(anchors), counts[id_]) for id_, anchors in complete.items()}
+                for id_, count in counts.items():
+                    if count > FEW:
+                        by_id[id_] = Anchors(tuple(_decisive(connection, id_)), count)
+        return by_id
+
+    def revisions(self, id_: str, limit: int = MAX_REVISIONS) -> list[Revision]:
+        """The anchors of an id, oldest first: of more than `limit` those seen last."""
+        with self._engine.connect() as connection:
+            count = connection.execute(select(func.count()).where(events.c.anchor == id_)).scalar_one()
+            parts = [[events.c.anchor == id_]] if count <= limit else list(_seen_last_parts(connection, id_, limit))
+            matches = [
+                history.revision(row)
+                for conditions in parts
+                for row in connection.execute(history.confirmed(*conditions)).mappings()
+            ]
+        return sorted(matches, key=lambda past: (past.time, past.chain, past.height, past.event.position))[-limit:]
+
+    def ids(self, after: str | None, limit: int) -> list[str]:
+        """At most `limit` ids that have anchors, sorted, after the id `after`: to page through all of them."""
+        statement = select(events.c.anchor).where(events.c.anchor.is_not(None)).distinct()
+        if after is not None:
+            statement = statement.where(events.c.anchor > after)
+        return self._scalars(statement.order_by(events.c.anchor).limit(limit))
+
+
+def _decisive(connection: Connection, id_: str) -> Iterator[Anchor]:
+    """Of an id with many anchors: for each hash that it served, and for none, the oldest and the newest of each chain;
+    and those seen last."""
+    served = connection.execute(select(fetches.c.sha256).where(fetches.c.locator == id_)).scalars().all()
+    for chain in _chains(connection):
+        of_chain = (events.c.anchor == id_, events.c.chain == chain)
+        event_places: set[int] = set()
+        for digest in (None, *served):
+            same = select(events.c.place).where(*of_chain, events.c.anchor_digest == digest)
+            for order in (events.c.place, events.c.place.desc()):
+                event_places |= set(connection.execute(same.order_by(order).limit(ENDS)).scalars())
+        event_places |= set(connection.execute(_seen_last(id_, chain, ENDS)).scalars())
+        for batch in batches(event_places):
+            current = _current(events.c.chain == chain, events.c.place.in_(batch))
+            yield from map(_anchor, connection.execute(current).mappings())
+
+
+def _seen_last(id_: str, chain: str, limit: int) -> Select[Any]:
+    """The places of the anchors of an id on a chain that were seen last."""
+    last = (
+        select(sightings.c.txid, sightings.c.vout)
+        .where(sightings.c.locator == id_, sightings.c.chain == chain)
+        .order_by(sightings.c.seen_at.desc())
+        .limit(limit)
+        .subquery()
+    )
+    same = and_(last.c.txid == events.c.txid, last.c.vout == events.c.vout)
+    return select(events.c.place).join(last, same).where(events.c.chain == chain, events.c.anchor == id_)
+
+
+def _current(*conditions: ColumnElement[bool]) -> Select[Any]:
+    """Anchors for which all conditions hold, with when they were seen; without those whose output holds another pointer
+    since a later block."""
+    later = events.alias()
+    # as an expression, or SQLite looks through all later blocks instead of at the transaction
+    chain = func.coalesce(later.c.chain, "")
+    replaced = (
+        select(later.c.place)
+        .where(chain == events.c.chain, later.c.txid == events.c.txid, later.c.vout == events.c.vout)
+        .where(later.c.height > events.c.height)
+        .exists()
+    )
+    statement = history.confirmed(~replaced, *conditions)
+    return statement.add_columns(sightings.c.seen_at, sightings.c.locator).outerjoin(sightings, SAME_POINTER)
+
+
+def _anchor(row: Row) -> Anchor:
+    event = rows.event(row)
+    pointer = event.pointer
+    if pointer is None:
+        raise ValueError(f"the event at place {row['place']} of {row['chain']} is no pointer")
+    return Anchor(
+        chain=row["chain"],
+        place=row["place"],
+        height=row["height"],
+        time=row["time"],
+        txid=event.txid,
+        outpoint=event.outpoint,
+        locator=row["locator"] or pointer.locator,
+        digest=pointer.digest,
+        seen_at=row["seen_at"],
+        kind=pointer.kind,
+        form=pointer.form,
+        valid=event.valid,
+        event=EventKind(event.kind),
+        owner=event.owner,
+    )
+
+
+def _seen_last_parts(connection: Connection, id_: str, limit: int) -> Iterator[list[ColumnElement[bool]]]:
+    """Conditions that select the anchors of an id that were seen last on each chain, a batch at a time."""
+    for chain in _chains(connection):
+        event_places = connection.execute(_seen_last(id_, chain, limit)).scalars().all()
+        for batch in batches(event_places):
+            yield [events.c.chain == chain, events.c.place.in_(batch)]
+
+
+def _chains(connection: Connection) -> list[str]:
+    names = connection.execute(select(meta.c.key).where(meta.c.key.startswith(CHAIN))).scalars()
+    return sorted(name.removeprefix(CHAIN) for name in names)

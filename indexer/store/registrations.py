@@ -1,0 +1,149 @@
+"""Registrations: "newest wins" is a query here, as the newest event of a registration carries its state."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, Subquery, func, select
+
+from indexer.model import Event, RegistrationState
+from indexer.store import rows
+from indexer.store.queries import Queries, Row, batches
+from indexer.store.schema import events
+from parsers.bitcoin.tx import Outpoint
+
+_STATES_AT_ONCE, _EVENTS_AT_ONCE, _OUTPOINTS_AT_ONCE = 5_000, 5_000, 10_000
+
+
+def is_newest(chain: str) -> ColumnElement[bool]:
+    """That an event is the newest of its registration on a chain."""
+    later = events.alias()
+    superseded = (
+        select(later.c.place)
+        .where(later.c.registration == events.c.registration, later.c.chain == chain)
+        .where(later.c.place > events.c.place)
+    )
+    return ~superseded.exists()
+
+
+def _newest_places(chain: str, *conditions: ColumnElement[bool]) -> Subquery:
+    """The registrations of a chain as (`id`, `place` of the newest event for which all conditions hold)."""
+    place = func.max(events.c.place).label("place")
+    statement = select(events.c.registration.label("id"), place).where(events.c.chain == chain, *conditions)
+    return statement.where(events.c.registration.is_not(None)).group_by(events.c.registration).subquery()
+
+
+def newest_events(chain: str, *conditions: ColumnElement[bool]) -> Select[Any]:
+    """The newest event of each registration of a chain for which all conditions hold, sorted by id as bytes."""
+    newest = _newest_places(chain, *conditions)
+    same = (events.c.place == newest.c.place) & (events.c.registration == newest.c.id)
+    return select(events).join(newest, same).where(events.c.chain == chain).order_by(events.c.registration)
+
+
+class RegistrationQueries(Queries):
+    """Where registrations are, and what state they are in."""
+
+    def outpoints(self, chain: str) -> Iterator[Outpoint]:
+        """The outpoints of the live registrations of a chain."""
+        occupied = (events.c.chain == chain, events.c.at_txid.is_not(None), is_newest(chain))
+        for row in self._stream(select(events.c.at_txid, events.c.at_vout).where(*occupied), _OUTPOINTS_AT_ONCE):
+            yield Outpoint(row["at_txid"], row["at_vout"])
+
+    def spent_above(self, chain: str, height: int) -> list[Outpoint]:
+        """The outpoints that registrations left in the blocks above a height: where they would be without those."""
+        statement = select(events.c.spent_txid, events.c.spent_vout).where(
+            events.c.chain == chain, events.c.height > height, events.c.spent_txid.is_not(None)
+        )
+        return [Outpoint(row["spent_txid"], row["spent_vout"]) for row in self._rows(statement)]
+
+    def at_outpoints(self, chain: str, outpoints: Iterable[Outpoint]) -> dict[Outpoint, list[RegistrationState]]:
+        """The states of the registrations of a chain that are at these outpoints now."""
+        arrivals = list(self._arrivals(chain, set(outpoints), events))
+        newest: dict[str, int] = {}
+        for batch in batches({row["registration"] for row in arrivals}):
+            newest_places = _newest_places(chain, events.c.registration.in_(batch))
+            newest |= {row["id"]: row["place"] for row in self._rows(select(newest_places))}
+        states: dict[Outpoint, list[RegistrationState]] = defaultdict(list)
+        for row in arrivals:
+            state = rows.state(row)
+            if state is not None and row["place"] == newest[state.id]:
+                states[Outpoint(row["at_txid"], row["at_vout"])].append(state)
+        return dict(states)
+
+    def departed(self, chain: str, outpoints: Iterable[Outpoint]) -> set[Outpoint]:
+        """Those of these outpoints at which registrations of a chain were and are no longer."""
+        arrivals = self._arrivals(chain, set(outpoints), events.c.at_txid, events.c.at_vout)
+        occupied_once = {Outpoint(row["at_txid"], row["at_vout"]) for row in arrivals}
+        return occupied_once - self.at_outpoints(chain, occupied_once).keys()
+
+    def _arrivals(self, chain: str, outpoints: set[Outpoint], *columns: Any) -> Iterator[Row]:
+        """The events of a chain that moved registrations to these outpoints."""
+        for txids in batches({outpoint.txid for outpoint in outpoints}):
+            statement = select(*columns).where(events.c.at_txid.in_(txids), events.c.chain == chain)
+            yield from (row for row in self._rows(statement) if (row["at_txid"], row["at_vout"]) in outpoints)
+
+    def newest_events(self, chain: str, ids: Iterable[str]) -> dict[str, Event]:
+        """The newest event about each of these ids, of its registration or of an anchor; unknown ids are left out."""
+        newest: dict[str, Event] = {}
+        for batch in batches(sorted(ids)):
+            event_places = {*self._last_places(chain, events.c.registration, batch)}
+            event_places |= {*self._last_places(chain, events.c.anchor, batch)}
+            for part in batches(sorted(event_places)):
+                statement = select(events).where(events.c.chain == chain, events.c.place.in_(part))
+                for row in self._rows(statement.order_by(events.c.place)):
+                    newest[row["anchor"] if row["registration"] is None else row["registration"]] = rows.event(row)
+        return newest
+
+    def _last_places(self, chain: str, column: Any, ids: list[str]) -> list[int]:
+        last = select(func.max(events.c.place)).where(column.in_(ids), events.c.chain == chain)
+        return self._scalars(last.group_by(column))
+
+    def newest_account_events(self, chain: str) -> Iterator[Event]:
+        """The newest event about each account (its address is the txid) of a chain that is read in snapshots; goes
+        through the whole chain."""
+        place = func.max(events.c.place).label("place")
+        newest = select(place).where(events.c.chain == chain).group_by(events.c.txid).subquery()
+        statement = select(events).join(newest, events.c.place == newest.c.place).where(events.c.chain == chain)
+        return map(rows.event, self._stream(statement, _EVENTS_AT_ONCE))
+
+    def states(self, chain: str, height: int) -> Iterator[RegistrationState]:
+        """The state of every registration of a chain after the block at `height`, sorted by id as bytes."""
+        up_to_height = events.c.place < rows.place(height + 1)
+        for row in self._stream(newest_events(chain, up_to_height), _STATES_AT_ONCE):
+            state = rows.state(row)
+            if state is not None:
+                yield state
+
+    def ids(self, after: tuple[str, str] | None, limit: int) -> list[tuple[str, str]]:
+        """At most `limit` registrations as (chain, id), sorted, after the pair `after`: to page through all of them."""
+        statement = select(events.c.chain, events.c.registration).where(events.c.registration.is_not(None)).distinct()
+        if after:
+            chain, last = after
+            later = (events.c.chain > chain) | ((events.c.chain == chain) & (events.c.registration > last))
+            statement = statement.where(later)
+        page = self._rows(statement.order_by(events.c.chain, events.c.registration).limit(limit))
+        return [(row["chain"], row["registration"]) for row in page]
+
+    def count(self) -> int:
+        """How many registrations were ever in a stored block, on all chains."""
+        ids = select(events.c.chain, events.c.registration).where(events.c.registration.is_not(None)).distinct()
+        return int(self._scalar(select(func.count()).select_from(ids.subquery())))
+
+    def counts(self, chain: str) -> dict[str, int]:
+        """How many registrations of a chain are live, burned and undecided; how many near misses and pointers are
+        stored."""
+        newest = _newest_places(chain)
+        by_status = select(events.c.status, func.count().label("count")).join(newest, events.c.place == newest.c.place)
+        unregistered = (events.c.chain == chain, events.c.registration.is_(None))
+        by_kind = select(events.c.kind, func.count().label("count")).where(*unregistered).group_by(events.c.kind)
+        statuses = self._counts(by_status.where(events.c.chain == chain).group_by(events.c.status))
+        kinds = self._counts(by_kind)
+        return {
+            "live": statuses.get("live", 0),
+            "burned": statuses.get("burned", 0),
+            "undecided": statuses.get("undecided", 0),
+            "rejected": kinds.get("rejected", 0),
+            "pointers": kinds.get("pointed", 0),
+        }

@@ -1,0 +1,545 @@
+"""The tables. Facts hang from blocks: deleting a block deletes its events, and "now" is the newest event left.
+
+Hashes are 32 raw bytes in internal byte order. `place` orders the events of a chain: height and position in one
+integer, so that the newest event of a registration is the one of the greatest place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+SCHEMA = "4"
+
+POSITION_BITS = 26
+"""A block holds at most 2**26 events: a 4 GB block has room for fewer than 2**25 registrations of the smallest size."""
+
+metadata = MetaData()
+
+_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+"""Text compared byte by byte, as SQLite does by default: ids are sorted as bytes (law 18)."""
+
+CHAIN, PARTIAL, UNPROVED = "chain:", "partial:", "unproved:"
+"""Before the name of a chain, keys in `meta`: its CAIP-2 id; only selected transactions of its blocks were read;
+headers of it were accepted without their proof of work."""
+
+meta = Table("meta", metadata, Column("key", String, primary_key=True), Column("value", Text, nullable=False))
+
+blocks = Table(
+    "blocks",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("height", Integer, primary_key=True, autoincrement=False),
+    Column("hash", LargeBinary, nullable=False),
+    Column("prev", LargeBinary, nullable=False),
+    Column("time", BigInteger, nullable=False),
+    Column("header", LargeBinary, nullable=False),
+    Index("blocks_by_hash", "hash"),
+)
+
+
+def _event_columns() -> list[Column[Any]]:
+    return [
+        Column("chain", _TEXT, primary_key=True),
+        Column("place", BigInteger, primary_key=True, autoincrement=False),
+        Column("height", Integer, nullable=False),
+        Column("kind", String, nullable=False),
+        Column("tx_index", Integer, nullable=False),
+        Column("txid", LargeBinary, nullable=False),
+        Column("vout", BigInteger),
+        Column("spent_txid", LargeBinary),
+        Column("spent_vout", BigInteger),
+        Column("card", LargeBinary),
+        Column("valid", Boolean, nullable=False),
+        Column("reasons", Text),
+        Column("owner", _TEXT),
+        Column("signer", Text),
+        Column("pointer", Text),
+        Column("anchor", _TEXT),
+        Column("anchor_digest", LargeBinary),
+        # the registration's state after the event; all null where the event is about none
+        Column("registration", _TEXT),
+        Column("type", String),
+        Column("status", String),
+        Column("at_txid", LargeBinary),
+        Column("at_vout", BigInteger),
+        Column("at_offset", BigInteger),
+        Column("at_satoshis", BigInteger),
+        Column("holder", _TEXT),
+        Column("map", Text),
+        Column("winner_card", LargeBinary),
+        Column("winner_txid", LargeBinary),
+        Column("winner_vout", BigInteger),
+        Column("updated_height", Integer),
+        Column("created_height", Integer),
+    ]
+
+
+events = Table(
+    "events",
+    metadata,
+    *_event_columns(),
+    ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
+    Index("events_by_block", "chain", "height"),
+    Index("events_by_registration", "registration", "chain", "place"),
+    Index("events_by_tx", "txid"),
+)
+
+
+def _partial(name: str, where: ColumnElement[bool], *columns: Column[Any]) -> None:
+    Index(name, *columns, sqlite_where=where, postgresql_where=where)
+
+
+_partial("events_by_seat", events.c.at_txid.is_not(None), events.c.at_txid)
+_partial(
+    "events_by_anchor",
+    events.c.anchor.is_not(None),
+    events.c.anchor,
+    events.c.anchor_digest,
+    events.c.chain,
+    events.c.place,
+)
+_partial("events_by_card", events.c.card.is_not(None), events.c.card)
+_partial("events_loose", events.c.registration.is_(None), events.c.chain, events.c.kind, events.c.place)
+_partial("events_undecided", events.c.kind == "undecided", events.c.chain, events.c.place)
+
+cards = Table(
+    "cards",
+    metadata,
+    Column("sha256", LargeBinary, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+"""Card bytes by their SHA-256; content-addressed, so never rolled back."""
+
+outputs = Table(
+    "outputs",
+    metadata,
+    Column("txid", LargeBinary, primary_key=True),
+    Column("vout", BigInteger, primary_key=True, autoincrement=False),
+    Column("satoshis", BigInteger, nullable=False),
+)
+"""Values of outputs that had to be looked up to follow a satoshi; named by a hash, so never rolled back."""
+
+parents = Table(
+    "parents",
+    metadata,
+    Column("txid", LargeBinary, primary_key=True),
+    Column("raw", LargeBinary, nullable=False),
+)
+"""Raw transactions with such outputs, so that others can check their values; named by a hash, so never rolled back.
+Empty in databases of earlier versions, and where a source gives values only."""
+
+changes = Table(
+    "changes",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("chain", _TEXT, nullable=False),
+    Column("op", String, nullable=False),
+    Column("id", _TEXT, nullable=False),
+    Column("height", Integer),
+    Column("reason", String, nullable=False),
+)
+"""The outbox: the ids that readers must look at again. Append-only, never rolled back."""
+
+cursors = Table(
+    "cursors",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("epoch", String, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+)
+
+pending = Table(
+    "pending",
+    metadata,
+    *_event_columns(),
+    Index("pending_by_registration", "registration"),
+    Index("pending_by_tx", "txid"),
+)
+"""The unconfirmed events of each chain, in the order of `place`; `height` and the height in `place` are 2^31 - 1."""
+
+pending_cards = Table(
+    "pending_cards",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("sha256", LargeBinary, primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)
+"""Card bytes that only unconfirmed events name, apart so that they can go with those."""
+
+state_hashes = Table(
+    "state_hashes",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("height", Integer, primary_key=True, autoincrement=False),
+    Column("hash", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
+)
+"""State hashes (law 18) after some blocks: those that were a tip for a while."""
+
+state_lines = Table(
+    "state_lines",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("id", _TEXT, primary_key=True),
+    Column("line", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""The line of each registration in the newest state hash of its chain; a projection of the outbox, whose cursor is
+`state:CHAIN`."""
+
+topic_anchors = Table(
+    "topic_anchors",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("height", Integer, primary_key=True, autoincrement=False),
+    Column("root", LargeBinary, nullable=False),
+    Column("admitted", Integer, nullable=False),
+    Column("tac", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
+    sqlite_with_rowid=False,
+)
+"""Anchors of the topic (BRC-136): of blocks with admitted transactions, and of one height in `topic_anchors.EVERY`;
+those between follow from these and the hashes of the blocks."""
+
+proofs = Table(
+    "proofs",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("height", Integer, primary_key=True, autoincrement=False),
+    Column("txid", LargeBinary, primary_key=True),
+    Column("raw", LargeBinary, nullable=False),
+    Column("bump", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
+    Index("proofs_by_tx", "txid"),
+)
+"""Raw transactions with events, and their merkle paths (BRC-74) in the block they hang from."""
+
+coinbases = Table(
+    "coinbases",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("height", Integer, primary_key=True, autoincrement=False),
+    Column("raw", LargeBinary, nullable=False),
+    Column("reserved", LargeBinary, nullable=False),
+    Column("bump", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["chain", "height"], ["blocks.chain", "blocks.height"], ondelete="CASCADE"),
+)
+"""Coinbases, without their witness, of blocks whose witnesses carry envelopes: they commit to these (BIP 141)."""
+
+witness_paths = Table(
+    "witness_paths",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("height", Integer, primary_key=True, autoincrement=False),
+    Column("txid", LargeBinary, primary_key=True),
+    Column("bump", LargeBinary, nullable=False),
+    ForeignKeyConstraint(
+        ["chain", "height", "txid"], ["proofs.chain", "proofs.height", "proofs.txid"], ondelete="CASCADE"
+    ),
+)
+"""Merkle paths (BRC-74) of the wtxids of proved transactions, up to what the block's coinbase commits to."""
+
+headers = Table(
+    "headers",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("first", Integer, primary_key=True, autoincrement=False),
+    Column("raw", LargeBinary, nullable=False),
+)
+"""Headers of 80 bytes of the best chain of each source, joined, from height `first` on."""
+
+requests = Table(
+    "requests",
+    metadata,
+    Column("txid", LargeBinary, primary_key=True),
+    Column("client", _TEXT, nullable=False),
+    Column("asked_at", BigInteger, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("next_at", BigInteger, nullable=False),
+    Column("state", String, nullable=False),
+    Column("detail", Text, nullable=False),
+    Index("requests_open", "state", "next_at"),
+)
+"""Transactions that publishers requested to be fetched; times in seconds since 1970."""
+
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("txid", LargeBinary, primary_key=True),
+    Column("raw", LargeBinary, nullable=False),
+    Column("height", Integer, nullable=False),
+    Column("steak", Text),
+    Column("beef", LargeBinary),
+    Column("sent", Boolean, nullable=False),
+    Index("submissions_by_height", "chain", "height"),
+)
+"""Transactions that clients handed in with a verified BEEF, and their ancestors that were in no indexed block; `height`
+is that of the newest block at the time. `steak` is the answer (JSON) and `beef` the proof, both null for an ancestor.
+`sent`: the chain's source accepted it. They count as unconfirmed until a block has them."""
+
+submission_inputs = Table(
+    "submission_inputs",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("spent_txid", LargeBinary, primary_key=True),
+    Column("spent_vout", BigInteger, primary_key=True, autoincrement=False),
+    Column("txid", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["chain", "txid"], ["submissions.chain", "submissions.txid"], ondelete="CASCADE"),
+    Index("submission_inputs_by_tx", "chain", "txid"),
+)
+"""What submitted transactions spend: an output once."""
+
+extra_transactions = Table(
+    "found",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("txid", LargeBinary, primary_key=True),
+    Column("height", Integer, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    Column("bump", LargeBinary, nullable=False),
+)
+"""Transactions that a source of selected transactions did not deliver, and that checks of live outpoints brought. They
+hang from no block, so that a block that is read again has them."""
+
+checks = Table(
+    "checks",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("txid", LargeBinary, primary_key=True),
+    Column("vout", BigInteger, primary_key=True, autoincrement=False),
+    Column("asked_at", BigInteger, nullable=False),
+    Column("checked_at", BigInteger),
+    Column("told_at", BigInteger),
+)
+"""When an outpoint was last checked at a source of selected transactions, when it was last unspent there, and which of
+these times the outbox has announced; all in seconds since 1970."""
+
+sightings = Table(
+    "sightings",
+    metadata,
+    Column("chain", _TEXT, primary_key=True),
+    Column("txid", LargeBinary, primary_key=True),
+    Column("vout", BigInteger, primary_key=True, autoincrement=False),
+    Column("locator", _TEXT, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+    Index("sightings_by_locator", "locator", "seen_at"),
+    Index("sightings_by_digest", "locator", "digest"),
+)
+"""When each valid pointer was first seen, in milliseconds since 1970: written with its event, and never rolled back.
+`locator` is what is fetched for it: its id (law 10), or its URI's where the id is no address; `digest` the SHA-256 that
+it names, empty for none. A place that later holds another pointer, as an account may, gets a new time."""
+
+fetches = Table(
+    "fetches",
+    metadata,
+    Column("locator", _TEXT, primary_key=True),
+    Column("sha256", LargeBinary, primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("by_cid", Boolean, nullable=False),
+    Column("first_at", BigInteger, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    Index("fetches_by_sha256", "sha256"),
+)
+"""Facts (law 9): a locator served bytes with this SHA-256, in fetches that began between `first_at` and `last_at`
+(milliseconds since 1970), the last of them at `url`. `by_cid`: the CID of an `ipfs://` locator names these bytes. The
+bytes themselves are in `cards`: all that anchors name, else the latest. At most 16 facts a locator are stored: those
+that an anchor names, then the latest."""
+
+locators = Table(
+    "locators",
+    metadata,
+    Column("locator", _TEXT, primary_key=True),
+    Column("state", String, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("added_at", BigInteger, nullable=False),
+    Column("last_at", BigInteger),
+    Column("next_at", BigInteger),
+    Column("serving", LargeBinary),
+    Column("serving_since", BigInteger),
+    Column("validators", Text, nullable=False),
+    Index("locators_due", "next_at"),
+)
+"""What came of fetching a locator; times in milliseconds since 1970. `state` is new, met, unhashed, mismatch,
+failed or given-up; `reason` a reason code of fetching, "" for none. `next_at` is null where nothing is due;
+`serving` is the SHA-256 of what it served last, unchanged since `serving_since`; `validators` JSON by URL."""
+
+servings = Table(
+    "servings",
+    metadata,
+    Column("locator", _TEXT, primary_key=True),
+    Column("since", BigInteger, primary_key=True, autoincrement=False),
+    Column("sha256", LargeBinary, nullable=False),
+)
+"""What a locator served one after the other: bytes with this SHA-256 in fetches begun `since` then (milliseconds since
+1970), until the next row. The newest 64 of a locator are stored: drifts are read from them (law 10)."""
+
+badges = Table(
+    "badges",
+    metadata,
+    Column("registration", _TEXT, primary_key=True),
+    Column("host", _TEXT, nullable=False),
+    Column("card", LargeBinary, nullable=False),
+    Column("by", String, nullable=False),
+    Column("checked_at", BigInteger, nullable=False),
+    Column("next_at", BigInteger),
+    Column("tries", Integer, nullable=False),
+    Column("reason", String, nullable=False),
+    Index("badges_due", "next_at"),
+    Index("badges_by_host", "host", "card"),
+)
+"""Domain badges of inscribed agents (law 11): what the host of the card with this SHA-256 answered when it was asked
+last (milliseconds since 1970; 0 for never). `by` is name, dns, hash or "" for no badge, `reason` a reason code
+of fetching where it gave no answer; `tries` counts the checks that gave no badge."""
+
+card_signatures = Table(
+    "card_signatures",
+    metadata,
+    Column("card", LargeBinary, primary_key=True),
+    Column("url", _TEXT, nullable=False),
+    Column("by", _TEXT, nullable=False),
+    Column("kid", Text, nullable=False),
+    Column("form", String, nullable=False),
+    Column("covers_pricing", Boolean, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("checked_at", BigInteger, nullable=False),
+    Column("verified_at", BigInteger, nullable=False),
+    Column("next_at", BigInteger),
+    Index("card_signatures_due", "next_at"),
+    Index("card_signatures_by_url", "url"),
+)
+"""Cards with signatures, by their SHA-256: the key set at `url` that is fetched to check them (times in milliseconds
+since 1970, 0 for never), and the host `by` whose key `kid` verified one, "" for none, over the canonical `form`.
+`reason` is why not: a code of checking or of fetching. `next_at` is null where nothing is to be fetched."""
+
+motebit_hosts = Table(
+    "motebit_hosts",
+    metadata,
+    Column("host", _TEXT, primary_key=True),
+    Column("motebit_id", Text, nullable=False),
+    Column("public_key", String, nullable=False),
+    Column("binding", String, nullable=False),
+    Column("method", String, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("endpoint", Text, nullable=False),
+    Column("capabilities", Text, nullable=False),
+    Column("valid", Boolean, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("verified_at", BigInteger, nullable=False),
+    Column("next_at", BigInteger),
+    Index("motebit_hosts_due", "next_at", "host"),
+)
+"""Hosts of listed agents, and the Motebit identity that is pinned for each ("" for none): `valid` while its file was
+served and verified when the host was asked last, else `reason` is a code of why not. Times are milliseconds since 1970;
+`capabilities` is JSON; `next_at` is null where no listing names the host."""
+
+logos = Table(
+    "logos",
+    metadata,
+    Column("url_sha256", LargeBinary, primary_key=True),
+    Column("url", Text, nullable=False),
+    Column("state", String, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("wanted_at", BigInteger, nullable=False),
+    Column("noted_at", BigInteger, nullable=False),
+    Column("next_at", BigInteger, nullable=False),
+    Column("sha256", LargeBinary),
+    Column("body", LargeBinary),
+    Index("logos_by_sha256", "sha256"),
+    Index("logos_by_state", "state", "noted_at"),
+    Index("logos_due", "next_at"),
+    Index("logos_by_want", "wanted_at"),
+)
+"""Logos that clients looked for: the thumbnail of each (WebP, with its SHA-256), or the code of why there is none.
+`state` is wanted, here or failed; times in milliseconds since 1970, `noted_at` when the thumbnail was stored."""
+
+quotes = Table(
+    "quotes",
+    metadata,
+    Column("feed", _TEXT, primary_key=True),
+    Column("since", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("base", _TEXT, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("rates", Text, nullable=False),
+)
+"""Exchange rates that were accepted: what a feed quoted, unchanged from `since` until `at`, and until when it may be
+used (seconds since 1970). `rates` is JSON: units of each currency for one `base`, as decimal strings. `rank` is the
+feed's position in the operator's order, 0 for the preferred one; `source` what may be shown of its URL."""
+
+subscriptions = Table(
+    "subscriptions",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("client", _TEXT, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("search", Text, nullable=False),
+    Column("base", Text, nullable=False),
+    Column("secret_sha256", LargeBinary, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("since_seq", BigInteger, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("failing_since", BigInteger),
+    Column("next_at", BigInteger),
+    Column("ended_at", BigInteger),
+    Column("reason", String, nullable=False),
+    Index("subscriptions_by_client", "client"),
+    Index("subscriptions_due", "next_at"),
+)
+"""Saved searches whose changes are delivered to a URL: `search` is the query string, `base` begins the URLs in
+deliveries, `sequence` is the number of the last delivery, `since_seq` the last change of the outbox before it was
+created. Times are in seconds since 1970; `next_at` is null while nothing waits, `ended_at` while it is active; `reason`
+says why it ended."""
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("subscription", String, primary_key=True),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("state", String, nullable=False),
+    Column("body", LargeBinary),
+    Column("changes", Integer, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("tried_at", BigInteger),
+    ForeignKeyConstraint(["subscription"], ["subscriptions.id"], ondelete="CASCADE"),
+)
+"""Deliveries of subscriptions, and their log: `state` is waiting, delivered or dropped, `body` what is sent while it
+waits, `outcome` what the last try came to."""
+
+reported = Table(
+    "reported",
+    metadata,
+    Column("subscription", String, primary_key=True),
+    Column("listing", _TEXT, primary_key=True),
+    Column("registration", _TEXT, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("sequence", BigInteger, nullable=False),
+    ForeignKeyConstraint(["subscription"], ["subscriptions.id"], ondelete="CASCADE"),
+    Index("reported_by_registration", "registration"),
+)
+"""What was last reported of a listing to a subscription, as a digest, and in which delivery."""

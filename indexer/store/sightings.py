@@ -1,0 +1,150 @@
+"""When each pointer was first seen, and what it makes due to be fetched: written with the pointer's event.
+
+The functions work inside the transaction of the writer that stores or deletes the events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from sqlalchemy import Connection, delete, select, update
+
+from indexer.model import BlockFacts, Event
+from indexer.store.pointer_queries import SAME_POINTER
+from indexer.store.queries import batches, insert_new, upsert
+from indexer.store.schema import events, locators, sightings
+
+OutboxRow = dict[str, Any]
+Place = tuple[bytes, int]
+"""Where a pointer is: the txid (internal byte order) and the index of the output, or what a chain has instead."""
+
+
+def record(connection: Connection, chain: str, block_facts: Iterable[BlockFacts], now_ms: int) -> list[OutboxRow]:
+    """Record the pointers of these blocks, which are about to be stored, as seen at `now_ms` (milliseconds since 1970),
+    and make their locators due. Returns outbox rows for the ids whose pointers they replace."""
+    pointers = [(facts.ref.height, event) for facts in block_facts for event in facts.events if _is_anchor(event)]
+    if not pointers:
+        return []
+    current = _ids_at(connection, chain, {event.txid for _, event in pointers})
+    changes: list[OutboxRow] = []
+    new: dict[Place, dict[str, Any]] = {}
+    replaced: dict[Place, dict[str, Any] | None] = {}
+    for height, event in pointers:
+        place, row = _place(event), _sighting(chain, event, now_ms)
+        before = current.get(place)
+        if before is not None:
+            changes.append({"chain": chain, "op": "upsert", "id": before, "height": height, "reason": "replaced"})
+            replaced[place] = row
+        elif row is not None:
+            new[place] = row
+        current[place] = _id(event)
+    insert_new(connection, sightings, [*new.values()])
+    unnamed = _locators_at(connection, chain, replaced)
+    _delete(connection, chain, replaced)
+    replacing = [row for row in replaced.values() if row is not None]
+    insert_new(connection, sightings, replacing)
+    stop_unnamed(connection, unnamed)
+    _make_due(connection, dict.fromkeys(row["locator"] for row in (*new.values(), *replacing)), now_ms)
+    return changes
+
+
+def record_stored(connection: Connection, pointers: Iterable[tuple[str, Event]], now_ms: int) -> None:
+    """Record pointers that are stored already, as (chain, event), as first seen at `now_ms` (milliseconds since 1970),
+    and make their locators due; of several at one place the last counts."""
+    latest = {(chain, *_place(event)): _sighting(chain, event, now_ms) for chain, event in pointers}
+    seen = [row for row in latest.values() if row is not None]
+    for chain in {chain for chain, _, _ in latest}:
+        _delete(connection, chain, {(txid, vout) for of, txid, vout in latest if of == chain})
+    insert_new(connection, sightings, seen)
+    _make_due(connection, dict.fromkeys(row["locator"] for row in seen), now_ms)
+
+
+def _is_anchor(event: Event) -> bool:
+    return event.pointer is not None and event.pointer.id is not None
+
+
+def _id(event: Event) -> str:
+    return event.pointer.id or "" if event.pointer is not None else ""
+
+
+def _place(event: Event) -> Place:
+    if event.outpoint is None:
+        raise ValueError(f"a pointer in {event.txid[::-1].hex()} has no place")
+    return event.txid, event.outpoint.vout
+
+
+def _sighting(chain: str, event: Event, now_ms: int) -> dict[str, Any] | None:
+    """The row of a pointer that can be fetched, None for others."""
+    pointer = event.pointer
+    if pointer is None or not event.valid or (locator := pointer.locator) is None:
+        return None
+    txid, vout = _place(event)
+    key = {"chain": chain, "txid": txid, "vout": vout}
+    return key | {"locator": locator, "digest": pointer.digest or b"", "seen_at": now_ms}
+
+
+def _ids_at(connection: Connection, chain: str, txids: Iterable[bytes]) -> dict[Place, str]:
+    """The ids of the newest stored pointers in these transactions, by place."""
+    ids: dict[Place, str] = {}
+    for batch in batches(txids):
+        columns = select(events.c.txid, events.c.vout, events.c.anchor)
+        statement = columns.where(events.c.txid.in_(batch), events.c.chain == chain, events.c.anchor.is_not(None))
+        ids |= {(row.txid, row.vout): row.anchor for row in connection.execute(statement.order_by(events.c.place))}
+    return ids
+
+
+def _delete(connection: Connection, chain: str, outpoints: Collection[Place]) -> None:
+    """Delete the sightings at these places, which hold other pointers now."""
+    for txid, vout in outpoints:
+        same = (sightings.c.chain == chain, sightings.c.txid == txid, sightings.c.vout == vout)
+        connection.execute(delete(sightings).where(*same))
+
+
+def _make_due(connection: Connection, names: Iterable[str], now_ms: int) -> None:
+    """Make locators due at once: new ones, and those that an anchor has just named again, for it is met only by a fetch
+    that began after it was seen (law 9)."""
+    new = [
+        {
+            "locator": name, "state": "new", "reason": "", "detail": "", "tries": 0, "added_at": now_ms,
+            "last_at": None, "next_at": now_ms, "serving": None, "serving_since": None, "validators": "{}",
+        }
+        for name in names
+    ]  # fmt: skip
+    if new:
+        due = {"tries": 0, "added_at": now_ms, "next_at": now_ms}
+        statement = upsert(connection, locators).on_conflict_do_update(index_elements=["locator"], set_=due)
+        connection.execute(statement, new)
+
+
+def before_rollback(connection: Connection, chain: str, above: int) -> tuple[set[str], set[str]]:
+    """What a rollback of the blocks above a height changes: the ids that lose or regain pointers, and the locators that
+    those pointers name. To be called before the blocks are deleted."""
+    statement = select(events.c.anchor, events.c.txid, events.c.vout).where(
+        events.c.chain == chain, events.c.height > above, events.c.anchor.is_not(None)
+    )
+    lost = connection.execute(statement).all()
+    at_places = _ids_at(connection, chain, {row.txid for row in lost})
+    named = _locators_at(connection, chain, {(row.txid, row.vout) for row in lost})
+    return {row.anchor for row in lost} | set(at_places.values()), named
+
+
+def _locators_at(connection: Connection, chain: str, outpoints: Collection[Place]) -> set[str]:
+    """The locators of the sightings at these places."""
+    names: set[str] = set()
+    for batch in batches({txid for txid, _ in outpoints}):
+        seen = select(sightings.c.txid, sightings.c.vout, sightings.c.locator).where(
+            sightings.c.txid.in_(batch), sightings.c.chain == chain
+        )
+        names |= {row.locator for row in connection.execute(seen) if (row.txid, row.vout) in outpoints}
+    return names
+
+
+def stop_unnamed(connection: Connection, names: Iterable[str]) -> None:
+    """Fetch those of these locators no longer that no stored pointer names any more."""
+    named = select(sightings.c.locator).join(events, SAME_POINTER & events.c.anchor.is_not(None))
+    for batch in batches(names):
+        unnamed = update(locators).where(
+            locators.c.locator.in_(batch), ~named.where(sightings.c.locator == locators.c.locator).exists()
+        )
+        connection.execute(unnamed.values(next_at=None))

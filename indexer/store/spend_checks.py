@@ -1,0 +1,98 @@
+"""Checks of outpoints at sources that deliver only selected transactions: when each was last checked, and the
+transactions that spend one and had not been delivered. Times are seconds since 1970."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, tuple_
+
+from indexer.store.queries import Queries, batches
+from indexer.store.registrations import is_newest
+from indexer.store.schema import checks, events, extra_transactions
+from parsers.bitcoin.tx import Outpoint
+
+ANNOUNCE_EVERY = 6 * 3600
+"""Seconds: how old the time of a check in the search index may be. Four changes a day for each registration, however
+often its outpoint is checked."""
+
+
+class SpendCheckQueries(Queries):
+    """Reads of checks and of the transactions that they brought."""
+
+    def transactions(self, chain: str) -> Iterator[tuple[int, bytes, bytes]]:
+        """Height, raw transaction and merkle path (BRC-74) of the transactions of a chain, lowest first."""
+        columns = select(extra_transactions.c.height, extra_transactions.c.raw, extra_transactions.c.bump)
+        for row in self._stream(
+            columns.where(extra_transactions.c.chain == chain).order_by(extra_transactions.c.height), 100
+        ):
+            yield row["height"], row["raw"], row["bump"]
+
+    def due(self, chain: str, before: int, limit: int) -> list[Outpoint]:
+        """At most `limit` outpoints of live registrations that were last checked before the time `before`: those never
+        checked first, the newest of them first, then those of longest ago."""
+        outpoint = (checks.c.txid == events.c.at_txid) & (checks.c.vout == events.c.at_vout)
+        statement = (
+            select(events.c.at_txid, events.c.at_vout)
+            .outerjoin(checks, outpoint & (checks.c.chain == chain))
+            .where(events.c.chain == chain, events.c.at_txid.is_not(None), is_newest(chain))
+            .where(checks.c.asked_at.is_(None) | (checks.c.asked_at < before))
+            .order_by(checks.c.asked_at.is_not(None), checks.c.asked_at, events.c.place.desc())
+            .limit(limit)
+        )
+        return [Outpoint(row["at_txid"], row["at_vout"]) for row in self._rows(statement)]
+
+    def unspent_at(self, chain: str, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
+        """When these outpoints were last seen unspent; those never checked are left out."""
+        times: dict[Outpoint, int] = {}
+        for batch in batches(set(outpoints)):
+            among = tuple_(checks.c.txid, checks.c.vout).in_([tuple(outpoint) for outpoint in batch])
+            statement = select(checks.c.txid, checks.c.vout, checks.c.checked_at).where(
+                checks.c.chain == chain, checks.c.checked_at.is_not(None), among
+            )
+            times |= {Outpoint(row["txid"], row["vout"]): row["checked_at"] for row in self._rows(statement)}
+        return times
+
+
+def store_transaction(connection: Connection, row: dict[str, Any]) -> None:
+    """Store a row of `extra_transactions`, in place of the one of the same transaction."""
+    delete_transaction(connection, row["chain"], row["txid"])
+    connection.execute(insert(extra_transactions).values(**row))
+
+
+def delete_transaction(connection: Connection, chain: str, txid: bytes) -> None:
+    """Delete a transaction (internal byte order)."""
+    connection.execute(
+        delete(extra_transactions).where(extra_transactions.c.chain == chain, extra_transactions.c.txid == txid)
+    )
+
+
+def record(connection: Connection, chain: str, now: int, spent: Mapping[Outpoint, bool | None]) -> list[str]:
+    """Store what a source answered at the time `now` about outpoints: spent, unspent, or None for no answer.
+
+    Returns the registrations at unspent ones whose time the outbox has not announced for `ANNOUNCE_EVERY`.
+    """
+    new, to_announce = [], []
+    for outpoint, answer in spent.items():
+        same = (checks.c.chain == chain, checks.c.txid == outpoint.txid, checks.c.vout == outpoint.vout)
+        before = connection.execute(select(checks.c.checked_at, checks.c.told_at).where(*same)).first()
+        checked_at, announced_at = before or (None, None)
+        connection.execute(delete(checks).where(*same))
+        if answer is False:
+            checked_at = now
+            if announced_at is None or now - announced_at >= ANNOUNCE_EVERY:
+                announced_at = now
+                to_announce += _registrations(connection, chain, outpoint)
+        if not answer:
+            key = {"chain": chain, "txid": outpoint.txid, "vout": outpoint.vout}
+            new.append(key | {"asked_at": now, "checked_at": checked_at, "told_at": announced_at})
+    if new:
+        connection.execute(insert(checks), new)
+    return to_announce
+
+
+def _registrations(connection: Connection, chain: str, outpoint: Outpoint) -> list[str]:
+    """The registrations that ever were at an outpoint."""
+    same = (events.c.chain == chain, events.c.at_txid == outpoint.txid, events.c.at_vout == outpoint.vout)
+    return list(connection.execute(select(events.c.registration).where(*same).distinct()).scalars())

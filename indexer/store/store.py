@@ -1,0 +1,147 @@
+"""The reading half of a database: one attribute per topic."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import Engine, select
+
+from indexer.store.badges import BadgeQueries
+from indexer.store.blocks import BlockQueries, HeaderQueries
+from indexer.store.card_signatures import SignatureQueries
+from indexer.store.fetches import FetchQueries
+from indexer.store.history import HistoryQueries
+from indexer.store.motebit_hosts import MotebitQueries
+from indexer.store.outbox import Lag, OutboxQueries
+from indexer.store.pending import PendingQueries
+from indexer.store.pointer_queries import PointerQueries
+from indexer.store.proofs import ContentQueries, ProofQueries
+from indexer.store.queries import Queries
+from indexer.store.registrations import RegistrationQueries
+from indexer.store.schema import CHAIN, PARTIAL, UNPROVED, meta
+from indexer.store.spend_checks import SpendCheckQueries
+from indexer.store.state_hashes import StateHashQueries
+from indexer.store.submissions import Submissions
+from indexer.store.topic_anchors import TopicAnchorQueries
+from indexer.store.topic_outputs import TopicOutputs
+
+_Value = TypeVar("_Value")
+
+_VERSION_BITS = 32  # of SQLite's data_version
+
+
+class Store(Queries):
+    """Reads of one database. Several threads may share it. `primary` is the database that is written to where `engine`
+    is a replica, which may be behind; else the same."""
+
+    def __init__(self, engine: Engine, primary: Engine | None = None) -> None:
+        super().__init__(engine)
+        self.engine, self.primary = engine, primary or engine
+        self.blocks, self.headers = BlockQueries(engine), HeaderQueries(engine)
+        self.registrations, self.history = RegistrationQueries(engine), HistoryQueries(engine)
+        self.state_hashes, self.topic_anchors = StateHashQueries(engine), TopicAnchorQueries(engine)
+        self.pending, self.pointers = PendingQueries(engine), PointerQueries(engine)
+        self.proofs, self.content = ProofQueries(engine), ContentQueries(engine)
+        self.fetches, self.badges = FetchQueries(engine), BadgeQueries(engine)
+        self.signatures, self.motebit_hosts = SignatureQueries(engine), MotebitQueries(engine)
+        self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
+        self.submissions, self.topic_outputs = Submissions(self.primary), TopicOutputs(engine)
+        self._detector = ChangeDetector(engine)
+        self._cache: dict[str, tuple[int, Any]] = {}
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._detector.close()
+        self.engine.dispose()
+        self.primary.dispose()
+
+    def on_primary(self) -> Store:
+        """The same reads of the database that is written to."""
+        return Store(self.primary)
+
+    def stamp(self) -> int:
+        """A number that stays the same as long as nothing is written; waits for nothing, so an event loop can call
+        it."""
+        return self._detector.stamp()
+
+    def lag(self) -> Lag:
+        """How far a replica is behind its primary."""
+        return self.outbox.lag(self.primary)
+
+    def chains(self) -> dict[str, str]:
+        """CAIP-2 ids by the configured names of the chains that this database holds."""
+        return dict(self._cached("chains", lambda: self._meta(CHAIN)))
+
+    def is_partial(self, chain: str) -> bool:
+        """Whether only selected transactions of a chain's blocks were read, so that some may be missing."""
+        return chain in self._cached(PARTIAL, lambda: self._meta(PARTIAL))
+
+    def is_unproved(self, chain: str) -> bool:
+        """Whether headers of a chain were accepted without their proof of work."""
+        return chain in self._cached(UNPROVED, lambda: self._meta(UNPROVED))
+
+    def _meta(self, prefix: str) -> dict[str, str]:
+        matches = self._rows(select(meta).where(meta.c.key.startswith(prefix)))
+        return {row["key"].removeprefix(prefix): row["value"] for row in matches}
+
+    def _cached(self, name: str, read: Callable[[], _Value]) -> _Value:
+        """What seldom changes and is needed with every listing: read again only after a write."""
+        stamp = self.stamp()  # before reading
+        cached = self._cache.get(name)
+        if cached is None or cached[0] != stamp:
+            cached = self._cache[name] = stamp, read()
+        return cast("_Value", cached[1])
+
+
+class ChangeDetector:
+    """Tells without a query whether a database may have been written to; several threads may share it. Serving
+    processes look ten times a second, and queries for that would cost them more than a tenth of their answers.
+
+    SQLite has a number that changes with every commit of another connection, read in 4 µs without waiting
+    (https://www.sqlite.org/pragma.html#pragma_data_version). On PostgreSQL every stamp is a new one.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._file = engine.url.database if engine.dialect.name == "sqlite" else None
+        self._connection: sqlite3.Connection | None = None
+        self._connections = 0  # opened so far: the number is one of a connection
+        self._unknown, self._lock = count(1), Lock()
+
+    def stamp(self) -> int:
+        """The same number as before if nothing was written since; another one if something was, or may have been."""
+        with self._lock:
+            try:
+                version = self._version()
+            except sqlite3.Error:  # the reader that follows reports it
+                self._close()
+                version = None
+            return -next(self._unknown) if version is None else (self._connections << _VERSION_BITS) + version
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._close()
+
+    def _version(self) -> int | None:
+        if self._file is None:
+            return None
+        if self._connection is None:
+            target = f"{Path(self._file).absolute().as_uri()}?mode=rw"
+            self._connection = sqlite3.connect(
+                target, uri=True, timeout=0, isolation_level=None, check_same_thread=False
+            )
+            self._connections += 1
+        version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        return version
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None

@@ -1,0 +1,220 @@
+"""Submitted transactions: what serving processes accepted with a proof, and what the mempool reads as unconfirmed.
+
+Whether one is still pending is a query: it is in no indexed block, and its time is not over. A reorganisation that
+takes its block makes it pending again without further code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from indexer.store.database import writing
+from indexer.store.queries import Queries, batches, insert_new
+from indexer.store.schema import blocks, events, pending, submission_inputs, submissions
+from parsers.bitcoin.tx import Outpoint
+
+PENDING_BLOCKS = 144
+"""Blocks after which a submitted transaction that was not mined is deleted."""
+
+MAX_SUBMISSIONS, MAX_BYTES = 10_000, 512 << 20
+"""Submitted transactions, ancestors included, and their bytes at once."""
+
+_LOCK = 0x61326273
+"""PostgreSQL advisory lock under which a submission is compared with the others and added ("a2bs")."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """A transaction (txid in internal byte order) with its raw bytes and the outpoints that it spends. `steak` is the
+    answer that its client got, as JSON, and `beef` its proof; both None for an ancestor of another submission."""
+
+    txid: bytes
+    raw: bytes
+    spends: tuple[Outpoint, ...]
+    steak: str | None = None
+    beef: bytes | None = None
+
+
+class DoubleSpendError(Exception):
+    """An output is spent already by a transaction that is in a block, unconfirmed or submitted."""
+
+
+class FullError(Exception):
+    """No more transactions may be pending at once."""
+
+
+class Submissions(Queries):
+    """The submitted transactions in one database; several threads and processes may use it at once. Methods that
+    write raise StoreError when the database refuses."""
+
+    def add(self, chain: str, transactions: Sequence[Submission]) -> None:
+        """Store transactions, all or none; those that are stored stay as they are, but for a missing answer. Raises
+        DoubleSpendError, and FullError."""
+        with writing(self._engine, _LOCK) as connection:
+            by_txid = {transaction.txid: transaction for transaction in transactions}
+            stored = _stored(connection, chain, by_txid)
+            new = [transaction for txid, transaction in by_txid.items() if txid not in stored]
+            _check_room(connection, new)
+            _check_unspent(connection, chain, new)
+            newest = select(func.max(blocks.c.height)).where(blocks.c.chain == chain)
+            height = connection.execute(newest).scalar() or 0
+            if new:
+                connection.execute(insert(submissions), [_row(chain, height, transaction) for transaction in new])
+                insert_new(connection, submission_inputs, [row for one in new for row in _input_rows(chain, one)])
+            for txid in stored & {one.txid for one in transactions if one.steak is not None}:
+                same = (submissions.c.chain == chain, submissions.c.txid == txid, submissions.c.steak.is_(None))
+                answered = {"steak": by_txid[txid].steak, "beef": by_txid[txid].beef}
+                connection.execute(update(submissions).where(*same).values(answered))
+
+    def steak(self, chain: str, txid: bytes) -> str | None:
+        """The answer that a transaction got when it was submitted, None where it was not."""
+        text: str | None = self._scalar(
+            select(submissions.c.steak).where(submissions.c.chain == chain, submissions.c.txid == txid)
+        )
+        return text
+
+    def beef(self, chain: str, txid: bytes) -> bytes | None:
+        """The BEEF with which a transaction was submitted, else that of a submission that descends from it; None where
+        there is neither."""
+        seen, level = set[bytes](), [txid]
+        with self._engine.connect() as connection:
+            while level:
+                seen.update(level)
+                for batch in batches(level):
+                    own = (submissions.c.chain == chain, submissions.c.txid.in_(batch), submissions.c.beef.is_not(None))
+                    held: bytes | None = connection.execute(select(submissions.c.beef).where(*own).limit(1)).scalar()
+                    if held is not None:
+                        return held
+                children = {child for batch in batches(level) for child in _children(connection, chain, batch)}
+                level = sorted(children - seen)
+        return None
+
+    def pending(self, chain: str) -> frozenset[bytes]:
+        """The txids of the submitted transactions of a chain without an event in a block."""
+        return frozenset(self._scalars(select(submissions.c.txid).where(*_pending(chain))))
+
+    def stored(self, chain: str, txids: Iterable[bytes]) -> set[bytes]:
+        """Those of these transactions that were submitted."""
+        with self._engine.connect() as connection:
+            return _stored(connection, chain, txids)
+
+    def raws(self, chain: str, txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Raw transactions by txid; unknown ones are left out."""
+        raws: dict[bytes, bytes] = {}
+        for batch in batches(txids):
+            statement = select(submissions.c.txid, submissions.c.raw)
+            own = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
+            raws |= {row["txid"]: row["raw"] for row in self._rows(statement.where(*own))}
+        return raws
+
+    def spends(self, chain: str) -> dict[Outpoint, bytes]:
+        """What the pending transactions of a chain spend, with the txid of each."""
+        statement = select(submission_inputs).join(submissions, _OWN_INPUTS).where(*_pending(chain))
+        return {Outpoint(row["spent_txid"], row["spent_vout"]): row["txid"] for row in self._rows(statement)}
+
+    def unsent(self, chain: str, limit: int, but: Collection[bytes] = ()) -> list[tuple[bytes, bytes]]:
+        """At most `limit` pending transactions (txid, raw) that no source has accepted yet, the oldest first, without
+        those in `but`."""
+        own = (submissions.c.chain == chain, ~submissions.c.sent)
+        statement = select(submissions.c.txid).where(*own).order_by(submissions.c.height)
+        pending = self.pending(chain)
+        txids = [txid for txid in self._scalars(statement) if txid in pending and txid not in but][:limit]
+        raws = self.raws(chain, txids)
+        return [(txid, raws[txid]) for txid in txids if txid in raws]
+
+    def mark_sent(self, chain: str, txids: Collection[bytes]) -> None:
+        """Note that the chain's source accepted these transactions."""
+        if not txids:
+            return
+        with writing(self._engine, _LOCK) as connection:
+            for batch in batches(txids):
+                own = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
+                connection.execute(update(submissions).where(*own).values(sent=True))
+
+    def drop(self, chain: str, txids: Iterable[bytes]) -> int:
+        """Delete these transactions and all submitted ones that descend from them; how many there were."""
+        dropped, waiting = set[bytes](), list(txids)
+        with writing(self._engine, _LOCK) as connection:
+            while waiting:
+                dropped.update(waiting)
+                waiting = [txid for batch in batches(waiting) for txid in _children(connection, chain, batch)]
+                waiting = [txid for txid in dict.fromkeys(waiting) if txid not in dropped]
+            count = 0
+            for batch in batches(dropped):
+                own = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
+                count += connection.execute(delete(submissions).where(*own)).rowcount
+        return count
+
+    def trim(self, chain: str, height: int) -> int:
+        """Delete the transactions of a chain whose time is over, the newest block being at `height`; how many."""
+        over = (submissions.c.chain == chain, submissions.c.height <= height - PENDING_BLOCKS)
+        if self._scalar(select(submissions.c.txid).where(*over).limit(1)) is None:
+            return 0
+        with writing(self._engine, _LOCK) as connection:
+            return connection.execute(delete(submissions).where(*over)).rowcount
+
+
+_OWN_INPUTS = (submission_inputs.c.chain == submissions.c.chain) & (submission_inputs.c.txid == submissions.c.txid)
+
+
+def _pending(chain: str) -> tuple[Any, ...]:
+    mined = select(events.c.txid).where(events.c.txid == submissions.c.txid, events.c.chain == chain)
+    return (submissions.c.chain == chain, ~mined.exists())
+
+
+def _stored(connection: Connection, chain: str, txids: Iterable[bytes]) -> set[bytes]:
+    stored: set[bytes] = set()
+    for batch in batches(txids):
+        own = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
+        stored.update(connection.execute(select(submissions.c.txid).where(*own)).scalars())
+    return stored
+
+
+def _check_room(connection: Connection, new: Sequence[Submission]) -> None:
+    count, size = connection.execute(
+        select(
+            func.count(), func.sum(func.length(submissions.c.raw) + func.coalesce(func.length(submissions.c.beef), 0))
+        )
+    ).one()
+    added = sum(len(transaction.raw) + len(transaction.beef or b"") for transaction in new)
+    if new and (count + len(new) > MAX_SUBMISSIONS or (size or 0) + added > MAX_BYTES):
+        raise FullError(f"{count:,} submitted transactions wait to be mined: no more are taken now")
+
+
+def _check_unspent(connection: Connection, chain: str, new: Iterable[Submission]) -> None:
+    """Raise DoubleSpendError where a submitted or unconfirmed transaction spends what a new one spends."""
+    spends = {outpoint: one.txid for one in new for outpoint in one.spends}
+    for table in (submission_inputs, pending):
+        for batch in batches({outpoint.txid for outpoint in spends}):
+            statement = select(table.c.spent_txid, table.c.spent_vout, table.c.txid)
+            own = (table.c.chain == chain, table.c.spent_txid.in_(batch))
+            for spent_txid, spent_vout, rival in connection.execute(statement.where(*own)):
+                outpoint = Outpoint(spent_txid, spent_vout)
+                if spends.get(outpoint, rival) != rival:
+                    raise DoubleSpendError(
+                        f"transaction {spends[outpoint][::-1].hex()} spends {outpoint}, which transaction "
+                        f"{rival[::-1].hex()} has spent"
+                    )
+
+
+def _children(connection: Connection, chain: str, txids: list[bytes]) -> list[bytes]:
+    own = (submission_inputs.c.chain == chain, submission_inputs.c.spent_txid.in_(txids))
+    return list(connection.execute(select(submission_inputs.c.txid).where(*own)).scalars())
+
+
+def _row(chain: str, height: int, one: Submission) -> dict[str, Any]:
+    return {
+        "chain": chain, "txid": one.txid, "raw": one.raw, "height": height, "steak": one.steak, "beef": one.beef,
+        "sent": False,
+    }  # fmt: skip
+
+
+def _input_rows(chain: str, one: Submission) -> list[dict[str, Any]]:
+    return [
+        {"chain": chain, "spent_txid": outpoint.txid, "spent_vout": outpoint.vout, "txid": one.txid}
+        for outpoint in one.spends
+    ]

@@ -1,0 +1,265 @@
+"""Subscriptions: saved searches, their queue of deliveries and its log. All of it is in the database, so that a crash
+loses nothing, and repeats at most the delivery that was under way, under the same number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from indexer.store.database import writing
+from indexer.store.queries import Queries, Row, batches, upsert
+from indexer.store.schema import cursors, deliveries, reported, subscriptions
+
+PER_CLIENT, IN_ALL = 5, 10_000
+"""Subscriptions that may be active at once."""
+
+MAX_WAITING, MAX_LOG = 10, 50
+"""Deliveries of a subscription that wait at once, the oldest dropped first, and the newest ones in its log."""
+
+MAX_REPORTED = 1_000
+"""Listings of which it is stored what was reported to a subscription: the newest."""
+
+ENDED_SECONDS = 7 * 86_400
+"""How long an ended subscription can be read, for the reason."""
+
+CURSOR = "subscriptions"
+_LOCK = 0x61326268
+"""PostgreSQL advisory lock under which subscriptions are added, ended and given deliveries ("a2bh")."""
+
+
+class TooManySubscriptionsError(Exception):
+    """More may not be active at once, of this client or in all: the message says which."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSubscription:
+    """A row of `subscriptions`."""
+
+    id: str
+    client: str
+    url: str
+    search: str
+    base: str
+    secret_sha256: bytes
+    created_at: int
+    since_seq: int = 0
+    sequence: int = 0
+    failing_since: int | None = None
+    next_at: int | None = None
+    ended_at: int | None = None
+    reason: str = ""
+
+
+class Delivery(NamedTuple):
+    """A row of `deliveries`."""
+
+    subscription: str
+    sequence: int
+    state: str
+    body: bytes | None
+    changes: int
+    tries: int
+    outcome: str
+    created_at: int
+    tried_at: int | None
+
+
+class ListingReport(NamedTuple):
+    """What is reported of a listing to a subscription, as a digest; None when the listing is no result any more."""
+
+    listing: str
+    registration: str
+    digest: bytes | None
+
+
+class NewDelivery(NamedTuple):
+    """A delivery to be queued under this number, and the listings that it reports."""
+
+    subscription: str
+    sequence: int
+    body: bytes
+    reports: Sequence[ListingReport]
+
+
+class Subscriptions(Queries):
+    """The subscriptions in one database; several threads and processes may use it at once. Methods that write raise
+    StoreError when the database refuses."""
+
+    def check_room(self, client: str) -> None:
+        """Raise TooManySubscriptionsError where `add` would."""
+        with self._engine.connect() as connection:
+            _check_room(connection, client)
+
+    def add(self, subscription: WebhookSubscription) -> None:
+        """Store a new subscription. Raises TooManySubscriptionsError."""
+        with writing(self._engine, _LOCK) as connection:
+            _check_room(connection, subscription.client)
+            row = {field.name: getattr(subscription, field.name) for field in fields(WebhookSubscription)}
+            connection.execute(insert(subscriptions), [row])
+
+    def get(self, id_: str) -> WebhookSubscription | None:
+        """A subscription, None where there is none."""
+        rows = self._rows(select(subscriptions).where(subscriptions.c.id == id_))
+        return WebhookSubscription(**rows[0]) if rows else None
+
+    def delete(self, id_: str) -> None:
+        """Delete a subscription with its deliveries."""
+        with writing(self._engine, _LOCK) as connection:
+            connection.execute(delete(subscriptions).where(subscriptions.c.id == id_))
+
+    def active(self) -> list[WebhookSubscription]:
+        """All active subscriptions, the oldest first."""
+        statement = select(subscriptions).where(subscriptions.c.ended_at.is_(None))
+        return [WebhookSubscription(**row) for row in self._rows(statement.order_by(subscriptions.c.since_seq))]
+
+    def log(self, id_: str) -> list[Delivery]:
+        """The newest deliveries of a subscription, the newest first."""
+        own = select(deliveries).where(deliveries.c.subscription == id_)
+        return [Delivery(**row) for row in self._rows(own.order_by(deliveries.c.sequence.desc()).limit(MAX_LOG))]
+
+    # -- queueing
+
+    def position(self) -> tuple[str, int] | None:
+        """The epoch and the last change of the outbox that was compared with all subscriptions."""
+        rows = self._rows(select(cursors).where(cursors.c.name == CURSOR))
+        return (rows[0]["epoch"], rows[0]["seq"]) if rows else None
+
+    def reports(self, registrations: Iterable[str]) -> dict[tuple[str, str], ListingReport]:
+        """What was last reported of the listings of registrations, by subscription and listing."""
+        stored: dict[tuple[str, str], ListingReport] = {}
+        for batch in batches(registrations):
+            rows = self._rows(select(reported).where(reported.c.registration.in_(batch)))
+            stored |= {
+                (row["subscription"], row["listing"]): ListingReport(row["listing"], row["registration"], row["digest"])
+                for row in rows
+            }
+        return stored
+
+    def enqueue(
+        self, before: tuple[str, int] | None, after: tuple[str, int], new: Sequence[NewDelivery], now: int
+    ) -> bool:
+        """Queue deliveries and move the position, in one transaction. Returns False, and changes nothing, if another
+        process has moved it. Subscriptions that ended meanwhile get none."""
+        with writing(self._engine, _LOCK) as connection:
+            row = connection.execute(select(cursors).where(cursors.c.name == CURSOR)).mappings().first()
+            if (None if row is None else (row["epoch"], row["seq"])) != before:
+                return False
+            moved = {"epoch": after[0], "seq": after[1]}
+            statement = upsert(connection, cursors).values(name=CURSOR, **moved)
+            connection.execute(statement.on_conflict_do_update(index_elements=["name"], set_=moved))
+            live = select(subscriptions.c.id).where(subscriptions.c.ended_at.is_(None))
+            active = set(connection.execute(live).scalars()) if new else set()
+            _queue(connection, [one for one in new if one.subscription in active], now)
+        return True
+
+    # -- delivering
+
+    def due(self, now: int, limit: int, leaving_out: Iterable[str] = ()) -> list[WebhookSubscription]:
+        """At most `limit` subscriptions with a delivery to send now, the longest due first."""
+        skipped = set(leaving_out)
+        statement = select(subscriptions).where(subscriptions.c.next_at <= now, subscriptions.c.ended_at.is_(None))
+        rows = self._rows(statement.order_by(subscriptions.c.next_at).limit(limit + len(skipped)))
+        return [WebhookSubscription(**row) for row in rows if row["id"] not in skipped][:limit]
+
+    def oldest_waiting(self, id_: str) -> Delivery | None:
+        """The delivery of a subscription to send next, None when none waits."""
+        own = select(deliveries).where(deliveries.c.subscription == id_, deliveries.c.state == "waiting")
+        rows = self._rows(own.order_by(deliveries.c.sequence).limit(1))
+        return Delivery(**rows[0]) if rows else None
+
+    def succeed(self, delivery: Delivery, outcome: str, now: int) -> None:
+        """Store that a delivery was accepted; the next one is due at once."""
+        own = _own(delivery)
+        with writing(self._engine) as connection:
+            done = {"state": "delivered", "body": None, "tries": delivery.tries + 1, "outcome": outcome}
+            connection.execute(update(deliveries).where(*own).values(tried_at=now, **done))
+            old = (deliveries.c.sequence <= delivery.sequence - MAX_LOG, deliveries.c.state != "waiting")
+            connection.execute(delete(deliveries).where(deliveries.c.subscription == delivery.subscription, *old))
+            self._schedule(connection, delivery.subscription, now, None)
+
+    def fail(self, delivery: Delivery, outcome: str, now: int, next_at: int, failing_since: int) -> None:
+        """Store that a delivery failed, and when it is tried again."""
+        with writing(self._engine) as connection:
+            tried = {"tries": delivery.tries + 1, "outcome": outcome, "tried_at": now}
+            connection.execute(update(deliveries).where(*_own(delivery)).values(**tried))
+            self._schedule(connection, delivery.subscription, next_at, failing_since)
+
+    def skip(self, id_: str, now: int) -> None:
+        """Store that nothing waits for a subscription that was due."""
+        with writing(self._engine) as connection:
+            self._schedule(connection, id_, now, None)
+
+    def end(self, id_: str, reason: str, now: int) -> None:
+        """End a subscription: what waits is dropped, its log can be read for a while."""
+        with writing(self._engine, _LOCK) as connection:
+            ended = {"ended_at": now, "reason": reason, "next_at": None}
+            connection.execute(update(subscriptions).where(subscriptions.c.id == id_).values(**ended))
+            waiting = (deliveries.c.subscription == id_, deliveries.c.state == "waiting")
+            connection.execute(update(deliveries).where(*waiting).values(state="dropped", body=None))
+            connection.execute(delete(reported).where(reported.c.subscription == id_))
+
+    def trim(self, now: int) -> None:
+        """Delete what ended long ago, and what was reported long before other listings."""
+        with writing(self._engine) as connection:
+            connection.execute(delete(subscriptions).where(subscriptions.c.ended_at < now - ENDED_SECONDS))
+            many = select(reported.c.subscription).group_by(reported.c.subscription)
+            for id_ in connection.execute(many.having(func.count() > MAX_REPORTED)).scalars().all():
+                newest = select(reported.c.sequence).where(reported.c.subscription == id_)
+                last = newest.order_by(reported.c.sequence.desc()).offset(MAX_REPORTED).limit(1).scalar_subquery()
+                connection.execute(delete(reported).where(reported.c.subscription == id_, reported.c.sequence <= last))
+
+    @staticmethod
+    def _schedule(connection: Connection, id_: str, next_at: int, failing_since: int | None) -> None:
+        waits = select(deliveries.c.sequence).where(deliveries.c.subscription == id_, deliveries.c.state == "waiting")
+        due = next_at if connection.execute(waits.limit(1)).first() is not None else None
+        own = (subscriptions.c.id == id_, subscriptions.c.ended_at.is_(None))
+        connection.execute(update(subscriptions).where(*own).values(next_at=due, failing_since=failing_since))
+
+
+def _own(delivery: Delivery) -> tuple[Any, ...]:
+    same = (deliveries.c.subscription == delivery.subscription, deliveries.c.sequence == delivery.sequence)
+    return (*same, deliveries.c.state == "waiting")
+
+
+def _check_room(connection: Connection, client: str) -> None:
+    active = select(func.count()).where(subscriptions.c.ended_at.is_(None))
+    if connection.execute(active.where(subscriptions.c.client == client)).scalar_one() >= PER_CLIENT:
+        raise TooManySubscriptionsError(f"{PER_CLIENT} subscriptions of yours are active: delete one of them first")
+    if connection.execute(active).scalar_one() >= IN_ALL:
+        raise TooManySubscriptionsError(f"{IN_ALL:,} subscriptions are active, and no more are taken")
+
+
+def _queue(connection: Connection, new: Sequence[NewDelivery], now: int) -> None:
+    if not new:
+        return
+    rows = [
+        {
+            "subscription": one.subscription, "sequence": one.sequence, "state": "waiting", "body": one.body,
+            "changes": len(one.reports), "tries": 0, "outcome": "", "created_at": now, "tried_at": None,
+        }
+        for one in new
+    ]  # fmt: skip
+    connection.execute(insert(deliveries), rows)
+    keys: list[Mapping[str, Any]] = [{"s": one.subscription, "n": one.sequence} for one in new]
+    number = {"sequence": bindparam("n"), "next_at": func.coalesce(subscriptions.c.next_at, now)}
+    connection.execute(update(subscriptions).where(subscriptions.c.id == bindparam("s")).values(number), keys)
+    over = (deliveries.c.sequence <= bindparam("n") - MAX_WAITING, deliveries.c.state == "waiting")
+    too_old = update(deliveries).where(deliveries.c.subscription == bindparam("s"), *over)
+    connection.execute(too_old.values(state="dropped", body=None, outcome="newer ones wait"), keys)
+    report_rows: list[Row] = [
+        {"subscription": one.subscription, "sequence": one.sequence, **report._asdict()}
+        for one in new
+        for report in one.reports
+    ]
+    if current := [row for row in report_rows if row["digest"] is not None]:
+        statement = upsert(connection, reported)
+        changed = {name: statement.excluded[name] for name in ("digest", "sequence")}
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=["subscription", "listing"], set_=changed), current
+        )
+    if gone := [{"s": row["subscription"], "l": row["listing"]} for row in report_rows if row["digest"] is None]:
+        same = (reported.c.subscription == bindparam("s"), reported.c.listing == bindparam("l"))
+        connection.execute(delete(reported).where(*same), gone)

@@ -1,0 +1,282 @@
+"""Reads the blocks after the newest stored one and writes them in batches.
+
+A pipeline of three stages: the source fetches ahead, blocks are read in chain order, and one batch is written while
+the next is read. An interruption at any point loses only what was not written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, ParamSpec, TypeVar
+
+from indexer.chains import BlockData, BlockEvents, Chain, DeferredEvents, PartialBlock
+from indexer.errors import SourceUnavailableError
+from indexer.model import BlockFacts, BlockRef, Event
+from indexer.resolution.block_proofs import MAX_RAW
+from indexer.resolution.block_reader import ReadResult, contradicted, is_silent, read_block
+from indexer.resolution.origins import HOPS, OriginTracer
+from indexer.resolution.registration_lookup import RegistrationLookup
+from indexer.resolution.session import Origin
+from indexer.spill import folder
+from indexer.store import Store, Writer
+from indexer.sync.batch import Batch
+from indexer.sync.progress import SyncProgress
+from parsers.bitcoin import tx
+from parsers.bitcoin.block import WatchedOutpoints
+from parsers.bitcoin.tx import Outpoint
+from parsers.errors import ParseError
+
+log = logging.getLogger(__name__)
+
+SMALL = 2 << 20
+"""Blocks up to this many bytes are searched in the event loop: 0.1 ms a megabyte, less than switching to a thread
+takes; 10 ms where every transaction is a candidate."""
+
+MOST_UNWRITTEN = 50_000
+"""Events of a block up to which the next block is read while this one is written: 1.1 kB of memory each."""
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class Catchup:
+    """Reads blocks of one chain into the store. `watched` holds the outpoints of registrations, and perhaps more;
+    `changed` is called, in the event loop, after each write."""
+
+    def __init__(
+        self, chain: Chain, store: Store, writer: Writer, progress: SyncProgress, changed: Callable[[], None]
+    ) -> None:
+        self._chain, self._store, self._writer = chain, store, writer
+        self._progress, self._changed = progress, changed
+        self._sparse = chain.sparse
+        self._registry = RegistrationLookup(store.registrations, chain.name)
+        self._writing: asyncio.Task[None] | None = None
+        self._sealed = Batch()
+        self._is_compiled = self._is_late = False
+        self._submitted: dict[Outpoint, bytes] = {}
+        self.origins = OriginTracer(chain, store, writer)
+        self.watched = WatchedOutpoints()
+
+    def watch(self) -> None:
+        """Watch exactly the outpoints of the stored registrations."""
+        self.watched = WatchedOutpoints()
+        self.watched.add(self._store.registrations.outpoints(self._chain.name))
+
+    async def read(self, newest: BlockRef | None, last: int) -> None:
+        """Read and append the blocks after `newest`, up to the height `last`.
+
+        Ends early when the best chain changes meanwhile or a block is refused. Raises SourceError or StoreError.
+        """
+        batch = Batch()
+        self._is_late = await asyncio.to_thread(self.origins.is_late)
+        self._submitted = await asyncio.to_thread(self._store.submissions.spends, self._chain.name)
+        stream = self._chain.blocks(newest.height + 1 if newest else self._chain.first, last)
+        try:
+            async for ref, data in stream:
+                if self._sparse:
+                    ref = await self._linked(ref, newest)
+                if newest is not None and ref.prev != newest.hash:
+                    break  # the best chain changed meanwhile
+                read = await self._read_one(ref, data)
+                if read is None:
+                    break
+                newest = ref
+                batch.add(read.reading, len(data))
+                is_large = len(read.reading.events) > MOST_UNWRITTEN
+                self._move_registrations(read.reading.events, until_written=not is_large)
+                if is_large or batch.is_full():
+                    await self._hand_over(batch)
+                    batch = Batch()
+                if is_large:
+                    await self._written()
+            await self._hand_over(batch)
+            batch = Batch()
+            await self._written()
+        finally:
+            # what was not written is read again: registrations are still where the store has them
+            self.watched.add(batch.spent())
+            self.watched.add(self._sealed.spent())
+            await _close(stream)
+            await self._drop()
+
+    async def _drop_contradicted(self, data: memoryview) -> None:
+        """Delete the submitted transactions that a transaction of this block contradicts, with their descendants."""
+        if not self._submitted:
+            return
+        against = await asyncio.to_thread(contradicted, data, self._submitted, self._chain.rules)
+        if against:
+            count = await asyncio.to_thread(self._store.submissions.drop, self._chain.name, against)
+            log.warning("%s: %d submitted transactions contradict a block; dropped", self._chain.name, count)
+
+    # -- reading
+
+    async def _linked(self, ref: BlockRef, newest: BlockRef | None) -> BlockRef:
+        """A block of a sparse chain with the stored block before it as its `prev`, if the source still has that."""
+        if newest is None:
+            return ref
+        theirs = await self._chain.ref(newest.height)
+        return replace(ref, prev=theirs.hash if theirs else b"")
+
+    async def _read_one(self, ref: BlockRef, data: BlockData) -> ReadResult | None:
+        """Read a block, looking up the output values and origins that it needs; None when the block is refused."""
+        if isinstance(data, DeferredEvents):
+            stored = await asyncio.to_thread(self._store.registrations.newest_events, self._chain.name, data.ids)
+            data = await asyncio.to_thread(self._chain.resolve, data, self._registry.newest(stored))
+            self._registry.note(data.events)
+        if isinstance(data, BlockEvents):
+            return ReadResult(BlockFacts(ref, data.events, dict(data.cards)), frozenset())
+        if isinstance(data, PartialBlock) and not data.transactions:
+            # a filtering source sends thousands of blocks without a transaction for each with one: no thread for those
+            return ReadResult(BlockFacts(ref, (), {}), frozenset())
+        try:
+            if isinstance(data, memoryview):
+                await self._drop_contradicted(data)
+            if await self._is_silent(data):
+                return ReadResult(BlockFacts(ref, (), {}), frozenset())
+            values: dict[Outpoint, int] = {}
+            origins: dict[Outpoint, Origin] | None = {} if self._is_late else None
+            read = await _to_its_end(self._read_with, ref, data, values, origins)
+            self._is_compiled = True
+            requested: set[Outpoint] = set()
+            while (wanted := read.missing_values - requested) or read.untraced:
+                requested |= wanted
+                values |= await self.look_up(wanted, ref)
+                if origins is not None:
+                    traced = await self.origins.find(read.untraced, ref)
+                    origins |= traced
+                    values |= {
+                        outpoint: value for origin in traced.values() for outpoint, value in origin.values.items()
+                    }
+                read = await _to_its_end(self._read_with, ref, data, values, origins)
+            used = {outpoint.txid for outpoint in requested if outpoint in values}
+            read = replace(read, reading=replace(read.reading, parents=await self._parents(used, ref)))
+        except ParseError as error:
+            self._progress.refused += 1
+            log.error("%s: block %d is refused: %s", self._chain.name, ref.height, error)
+            await self._chain.refuse(ref, str(error))
+            return None
+        return read
+
+    async def _is_silent(self, data: memoryview | PartialBlock) -> bool:
+        """Whether a small block has no transaction of the registry. Raises BlockError."""
+        if isinstance(data, PartialBlock) or len(data) > SMALL or not self._is_compiled:
+            return False
+        await asyncio.sleep(0)
+        return is_silent(data, self._chain.rules, self.watched)
+
+    def _read_with(
+        self, ref: BlockRef, data: memoryview | PartialBlock, values: dict[Outpoint, int],
+        origins: dict[Outpoint, Origin] | None,
+    ) -> ReadResult:  # fmt: skip
+        chain = self._chain
+        try:
+            return read_block(ref, data, chain.rules, chain.network, self.watched, self._registry, values, origins)
+        except OSError as error:
+            raise SourceUnavailableError(
+                f"{chain.name}: the events of block {ref.height:,} cannot be written to {folder()}: {error.strerror}; "
+                "make room there, or name another folder in TMPDIR"
+            ) from error
+
+    async def look_up(self, wanted: frozenset[Outpoint] | set[Outpoint], before: BlockRef) -> dict[Outpoint, int]:
+        """Values of outputs in satoshis, from the store and then from the source; those of the source are stored.
+        Outputs that neither knows are left out. Raises SourceError or StoreError."""
+        values = await asyncio.to_thread(self._store.content.output_values, wanted)
+        missing = [outpoint for outpoint in wanted if outpoint not in values]
+        if missing:
+            fetched = await self._chain.values(missing, before)
+            await asyncio.to_thread(self._writer.store_output_values, fetched)
+            values |= fetched
+        return values
+
+    async def _parents(self, txids: set[bytes], before: BlockRef) -> dict[bytes, bytes]:
+        """Raw transactions by txid whose output values were used and that are not stored, as far as the source has
+        them."""
+        missing = txids.difference(await asyncio.to_thread(self._store.content.parents, txids)) if txids else set()
+        fetched: dict[bytes, bytes] = {}
+
+        def take(raws: Mapping[bytes, bytes]) -> set[bytes]:
+            fetched.update(raws)
+            return missing - fetched.keys()
+
+        if missing:
+            await self._chain.ancestors(before, take)
+        return {txid: raw for txid, raw in fetched.items() if len(raw) <= MAX_RAW}
+
+    async def is_traced(self, card: Outpoint, ref: BlockRef) -> bool:
+        """Whether the origin of a card in the stored block `ref` can be traced, with twice the usual hops."""
+        stored = await asyncio.to_thread(self._store.proofs.get, self._chain.name, card.txid)
+        if stored is None:
+            return False
+        transaction = tx.read_exactly(stored.proof.raw, segwit=self._chain.rules.segwit)
+        origins = await self.origins.find({card: transaction}, ref, rounds=2 * HOPS)
+        return origins[card].unknown is None
+
+    def _move_registrations(self, events: Iterable[Event], *, until_written: bool) -> None:
+        """Watch the new outpoints of registrations instead of those spent; `until_written`, also look them up from
+        memory."""
+        if until_written:
+            self._registry.take(events)
+        self.watched.discard(event.spent for event in events if event.spent)
+        self.watched.add(event.state.outpoint for event in events if event.state and event.state.outpoint)
+
+    # -- writing
+
+    async def _hand_over(self, batch: Batch) -> None:
+        """Start writing a batch once the one before it is written."""
+        await self._written()
+        if batch.readings:
+            self._registry.seal()
+            self._sealed = batch
+            self._writing = asyncio.create_task(self._write(batch))
+
+    async def _written(self) -> None:
+        """Wait for the batch that is being written. Raises StoreError when that failed."""
+        if self._writing is None:
+            return
+        await asyncio.wait([self._writing])
+        self._writing.result()
+        self._writing, self._sealed = None, Batch()
+        self._registry.settle()
+
+    async def _drop(self) -> None:
+        """Wait for the write under way, and discard what was read and not written."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+            self._writing.exception()  # raised already, or superseded by the error on its way
+            self._writing = None
+        self._sealed = Batch()
+        self._registry.clear()
+
+    async def _write(self, batch: Batch) -> None:
+        await asyncio.to_thread(self._writer.append, self._chain.name, batch.readings, sparse=self._sparse)
+        progress, newest = self._progress, batch.newest
+        progress.blocks += len(batch.readings)
+        progress.bytes += batch.bytes
+        progress.events += batch.event_count
+        progress.event_counts.update(event.kind.value for event in batch.events())
+        progress.height, progress.hash = newest.height, newest.hash
+        log.info(
+            "%s: block %d of %d; %d blocks, %d events",
+            self._chain.name, newest.height, progress.tip or newest.height, len(batch.readings), batch.event_count,
+        )  # fmt: skip
+        self._changed()
+
+
+async def _close(stream: AsyncIterator[Any]) -> None:
+    """Stop a source from fetching ahead."""
+    if isinstance(stream, AsyncGenerator):
+        await stream.aclose()
+
+
+async def _to_its_end(work: Callable[_P, _R], *arguments: _P.args, **named: _P.kwargs) -> _R:
+    """Do work in a thread; when cancelled, wait until the thread has released the block that it reads."""
+    thread = asyncio.ensure_future(asyncio.to_thread(work, *arguments, **named))
+    try:
+        await asyncio.wait([thread])
+    except asyncio.CancelledError:
+        await asyncio.wait([thread])
+        raise
+    return thread.result()

@@ -1,0 +1,39 @@
+"""The progress of a follower, for status, logs and progress bars."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class SyncProgress:
+    """The progress of one follower.
+
+    state: starting, catching-up, following, unreachable or stopped; `error` says why for the last two.
+    height, hash: the newest stored block (hash in internal byte order); tip: the source's height.
+    blocks, bytes, events: read since the start; event_counts: the events by kind.
+    mempool: transactions in the source's mempool, None where it has none to list.
+    reorgs, refused: reorganisations, and blocks refused as invalid.
+    checked: the header rules that are checked, empty until the source is open.
+    note: a warning of the source; for a source of partial blocks, what that means.
+    caught: answers of such a source that were refused as impossible.
+    """
+
+    name: str
+    caip2: str = ""
+    state: str = "starting"
+    height: int | None = None
+    hash: bytes = b""
+    tip: int | None = None
+    mempool: int | None = None
+    blocks: int = 0
+    bytes: int = 0
+    events: int = 0
+    event_counts: Counter[str] = field(default_factory=Counter)
+    reorgs: int = 0
+    refused: int = 0
+    error: str = ""
+    checked: str = ""
+    note: str = ""
+    caught: int = 0

@@ -1,0 +1,166 @@
+"""Processes publishers' requests: looks for the transaction at every source, repeatedly for an hour.
+
+The times when requests are due are in the database, so that a restart continues; a scheduler would duplicate them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+from indexer.chains import Chain
+from indexer.errors import SourceError
+from indexer.store.requests import Requests, RequestState, TransactionRequest
+from parsers.bitcoin import tx
+from parsers.errors import ParseError
+
+log = logging.getLogger(__name__)
+
+FIRST_DELAY, TRIED_FOR = 1, 3_600
+"""Seconds until the second try, doubled for each later one, and from the request to the last try."""
+
+UNREACHED, UNREACHED_DELAY = 86_400, 10
+"""Seconds after which a request is given up when no source was reachable, and between tries meanwhile."""
+
+POLL_SECONDS = 0.5
+"""Seconds between two queries for requests of other processes."""
+
+TRIM_SECONDS = 600.0
+
+BATCH, BATCH_SECONDS = 100, 0.5
+"""Transactions of one lookup, and the pause after a full one: at most 200 a second from one source."""
+
+
+class TransactionSource(NamedTuple):
+    """A source of transactions: whether it is usable now, and `offer`, which takes the txid (internal byte order) of a
+    transaction that it has."""
+
+    chain: Chain
+    usable: Callable[[], bool]
+    offer: Callable[[bytes], None]
+
+
+class RequestLoop:
+    """Processes due requests. `news`, when set, ends the pause between two steps."""
+
+    def __init__(
+        self,
+        requests: Requests,
+        sources: Sequence[TransactionSource],
+        news: asyncio.Event,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._requests, self._sources, self._news, self._clock = requests, sources, news, clock
+        self._trimmed = 0.0
+
+    async def run(self) -> None:
+        """Process requests until cancelled. Raises StoreError when the database fails."""
+        await asyncio.to_thread(self._requests.hasten, self._now())
+        while True:
+            self._news.clear()
+            if await self.step() >= BATCH:
+                await asyncio.sleep(BATCH_SECONDS)
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self._news.wait()
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+    async def step(self) -> int:
+        """Process the requests that are due; their number."""
+        now = self._now()
+        due = await asyncio.to_thread(self._requests.due, now, BATCH)
+        if due:
+            left = await asyncio.to_thread(self._settle_indexed, due)
+            reached, finders = await self._fetch(left)
+            await asyncio.to_thread(self._update, left, reached, finders, now)
+        if now - self._trimmed >= TRIM_SECONDS:
+            self._trimmed = now
+            await asyncio.to_thread(self._requests.trim, now)
+        return len(due)
+
+    def _settle_indexed(self, due: Iterable[TransactionRequest]) -> list[TransactionRequest]:
+        """End the requests whose transaction is in an indexed block; the others."""
+        left = []
+        for request in due:
+            where = self._requests.mined(request.txid)
+            if where is None:
+                left.append(request)
+                continue
+            detail = f"in block {where[1]:,} of {where[0]}"
+            self._requests.update(replace(request, state=RequestState.INDEXED, next_at=0, detail=detail))
+        return left
+
+    async def _fetch(self, wanted: Sequence[TransactionRequest]) -> tuple[list[str], dict[bytes, str]]:
+        """The sources that were reachable, and the one that has each transaction, which is offered to its mempool."""
+        reached: list[str] = []
+        finders: dict[bytes, str] = {}
+        for source in self._sources if wanted else ():
+            missing = [request.txid for request in wanted if request.txid not in finders]
+            if not missing or not source.usable():
+                continue
+            try:
+                raws = await source.chain.transactions(missing)
+            except SourceError as error:
+                log.warning("%s is not reachable for transactions now: %s", source.chain.name, error)
+                continue
+            reached.append(source.chain.name)
+            for txid in missing:
+                if txid in raws and _is(txid, raws[txid], source.chain):
+                    source.offer(txid)
+                    finders[txid] = source.chain.name
+        return reached, finders
+
+    def _update(
+        self, looked: Iterable[TransactionRequest], reached: Sequence[str], finders: dict[bytes, str], now: int
+    ) -> None:
+        for request in looked:
+            self._requests.update(_after(request, reached, finders.get(request.txid), now))
+
+
+def _is(txid: bytes, raw: bytes, chain: Chain) -> bool:
+    """Whether these bytes are the requested transaction: sources are not trusted."""
+    try:
+        actual = tx.read_exactly(raw, segwit=chain.rules.segwit).txid
+    except ParseError as error:
+        log.error("%s answered %s with bytes that are no transaction: %s", chain.name, txid[::-1].hex(), error)
+        return False
+    if actual != txid:
+        log.error("%s answered %s with transaction %s", chain.name, txid[::-1].hex(), actual[::-1].hex())
+    return actual == txid
+
+
+def _after(request: TransactionRequest, reached: Sequence[str], finder: str | None, now: int) -> TransactionRequest:
+    """A request after a lookup at the sources `reached`, of which `finder` has the transaction."""
+    if not reached:
+        return _unreached(request, now)
+    over = now >= request.asked_at + TRIED_FOR
+    tries = request.tries + 1
+    tried = replace(request, tries=tries, next_at=0 if over else _next(request, tries, now))
+    if finder is not None:
+        return replace(tried, state=RequestState.LOCATED, detail=f"known to {finder}")
+    names = ", ".join(reached)
+    if request.state is RequestState.LOCATED:
+        return replace(tried, detail=f"was found, and is no longer known to {names}")
+    return replace(tried, state=RequestState.GIVEN_UP if over else RequestState.WAITING, detail=f"not known to {names}")
+
+
+def _unreached(request: TransactionRequest, now: int) -> TransactionRequest:
+    """A request after a lookup without a reachable source, which does not count as a try."""
+    waiting_on = replace(request, next_at=now + UNREACHED_DELAY, detail="no source could be asked")
+    if now < request.asked_at + UNREACHED:
+        return waiting_on
+    waiting = request.state is RequestState.WAITING
+    return replace(waiting_on, state=RequestState.GIVEN_UP if waiting else request.state, next_at=0)
+
+
+def _next(request: TransactionRequest, tries: int, now: int) -> int:
+    """When the next try is due: the delay doubles, and the last try is at the end of the hour."""
+    return min(now + (FIRST_DELAY << min(tries - 1, 12)), request.asked_at + TRIED_FOR)

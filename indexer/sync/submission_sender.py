@@ -1,0 +1,74 @@
+"""Sends submitted transactions to the source of their chain, where the operator wants that."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from indexer.chains import Chain
+from indexer.errors import RefusedTransactionError, SourceError
+from indexer.store.submissions import MAX_SUBMISSIONS, Submissions
+
+log = logging.getLogger(__name__)
+
+SEND_SECONDS = 1.0
+"""Pause between two queries for transactions to send."""
+
+BATCH = 100
+REFUSED_SECONDS = 60.0
+"""Seconds after which a transaction that the source refused is sent again: its parents may be late."""
+
+
+class SubmissionSender:
+    """Sends the pending transactions of one chain while `is_ready`. What the source refuses stays pending: it is tried
+    again until its time is over."""
+
+    def __init__(self, chain: Chain, submissions: Submissions, is_ready: Callable[[], bool] = lambda: True) -> None:
+        self._chain, self._submissions, self._is_ready = chain, submissions, is_ready
+        self._refused: dict[bytes, float] = {}
+
+    async def run(self) -> None:
+        """Send until cancelled. Raises StoreError."""
+        problem = ""
+        while True:
+            try:
+                if self._is_ready():
+                    await self.send()
+                problem = ""
+            except SourceError as error:
+                if str(error) != problem:
+                    log.warning("submitted transactions cannot be sent: %s", error)
+                problem = str(error)
+            await asyncio.sleep(SEND_SECONDS)
+
+    async def send(self) -> None:
+        """Send what was not sent yet, parents before their children. Raises SourceError, StoreError."""
+        now = time.monotonic()
+        later = {txid for txid, until in self._refused.items() if until > now}
+        waiting = await asyncio.to_thread(self._submissions.unsent, self._chain.name, BATCH, later)
+        sent: list[bytes] = []
+        try:
+            while waiting:  # their order is not known: a child is refused until its parent is sent
+                refused = [pair for pair in waiting if not await self._is_sent(*pair, sent)]
+                if len(refused) == len(waiting):
+                    break
+                waiting = refused
+        finally:
+            await asyncio.to_thread(self._submissions.mark_sent, self._chain.name, sent)
+
+    async def _is_sent(self, txid: bytes, raw: bytes, sent: list[bytes]) -> bool:
+        """Send a transaction, and add it to those sent; whether the source took it."""
+        try:
+            await self._chain.send(raw)
+        except RefusedTransactionError as error:
+            if txid not in self._refused:
+                log.warning("%s: transaction %s is not taken: %s", self._chain.name, txid[::-1].hex(), error)
+            if len(self._refused) > MAX_SUBMISSIONS:
+                self._refused.clear()
+            self._refused[txid] = time.monotonic() + REFUSED_SECONDS
+            return False
+        self._refused.pop(txid, None)
+        sent.append(txid)
+        return True

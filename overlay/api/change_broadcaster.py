@@ -1,0 +1,185 @@
+"""The change feed as JSON, and one reader of it for all streams: the newest changes are in memory, ready to be sent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import Any
+
+from aiohttp import web
+
+from indexer.store import StoreUnavailableError
+from overlay.api.counters import Counters
+from overlay.api.problems import ProblemError
+from overlay.listings.change_notifier import ChangeNotifier
+from overlay.listings.records import FeedChange, FeedPage
+from overlay.listings.repository import ListingRepository
+from overlay.text.compact_json import encode
+
+log = logging.getLogger(__name__)
+
+WINDOW = 4_000
+"""Changes in memory, some 1 MB. A stream that is further behind reads the store."""
+
+BATCH = 500
+
+POLL_SECONDS = 1.0
+"""Seconds between reads of the store while no change is notified."""
+
+IN_ALL, A_CLIENT = 1_000, 20
+"""Open streams: of a process, and of a client."""
+
+STREAMS = 0
+"""The number of the gauge that counts open streams."""
+
+
+def feed(store: ListingRepository, since: int, limit: int, epoch: str | None) -> dict[str, Any]:
+    """At most `limit` changes after `since`, as CONTRACT's page of changes. A `since` of another database or epoch
+    gets a single `reset`: the reader discards everything and reads from 0. A replica that lags gets none."""
+    page = store.changes(since, limit)
+    if page.may_be_behind and _is_of_other_epoch(page, since, epoch):
+        page = store.surely_changes(since, limit)
+    rows = page.rows
+    if _is_of_other_epoch(page, since, epoch):
+        reason = "since is not a sequence number of this epoch: forget everything and read from 0"
+        rows = (FeedChange(0, "reset", None, None, reason),)
+    last = rows[-1].seq if rows else since
+    return {
+        "changes": [_change(row, page.epoch) for row in rows],
+        "epoch": page.epoch,
+        "nextSince": last,
+        "more": last < page.newest_seq,
+    }
+
+
+def _is_of_other_epoch(page: FeedPage, since: int, epoch: str | None) -> bool:
+    return since > page.newest_seq or (epoch is not None and epoch != page.epoch)
+
+
+def _change(row: FeedChange, epoch: str) -> dict[str, Any]:
+    return {
+        "seq": row.seq,
+        "epoch": epoch,
+        "op": row.op,
+        "id": row.id,
+        "height": row.height,
+        "reason": row.reason,
+    }
+
+
+def as_event(change: dict[str, Any]) -> bytes:
+    """A change as a server-sent event; its id is where a reader continues."""
+    return b"id: %b-%d\ndata: %b\n\n" % (change["epoch"].encode(), change["seq"], encode(change))
+
+
+class ChangeBroadcaster:
+    """Reads the change feed once for all open streams, and wakes them when there are changes."""
+
+    def __init__(self, store: ListingRepository, notifier: ChangeNotifier, counters: Counters) -> None:
+        self._store, self._notifier, self._counters = store, notifier, counters
+        self._window: deque[tuple[int, bytes]] = deque(maxlen=WINDOW)
+        self._seq: int | None = None
+        self.epoch = ""
+        self._moved, self._needed = asyncio.Event(), asyncio.Event()
+        self._open: Counter[str] = Counter()
+        self.closed = False
+
+    def check_limits(self, client: str) -> None:
+        """Raise ProblemError: 429 or 503 when too many streams are open, 503 when the server shuts down."""
+        if self.closed:
+            raise ProblemError(503, "the server is shutting down", headers={"Retry-After": "2"})
+        if self._open[client] >= A_CLIENT:
+            detail = f"{A_CLIENT} streams are open from your address; close some of them"
+            raise ProblemError(429, detail, headers={"Retry-After": "30"})
+        if self._open.total() >= IN_ALL:
+            detail = f"{IN_ALL:,} streams are open, and no more are served"
+            raise ProblemError(503, detail, headers={"Retry-After": "30"})
+
+    @contextmanager
+    def open_stream(self, client: str) -> Iterator[None]:
+        """Count a stream of this client while it is open."""
+        self._open[client] += 1
+        self._counters.add(STREAMS, 1)
+        self._needed.set()
+        try:
+            yield
+        finally:
+            self._open -= Counter({client: 1})
+            self._counters.add(STREAMS, -1)
+            if not self._open:
+                self._needed.clear()
+
+    async def run(self) -> None:
+        """Read new changes while any stream is open, until cancelled."""
+        away = False
+        with self._notifier.listen() as woken:
+            while True:
+                if not self._needed.is_set():
+                    self._seq = None
+                    await self._needed.wait()
+                woken.clear()
+                try:
+                    await self._read()
+                except StoreUnavailableError as error:
+                    if not away:  # logged once, and again after the next read that worked
+                        log.warning("the change feed waits for the database: %s", error)
+                    away = True
+                except Exception:
+                    log.exception("the change feed cannot be read; trying again")
+                else:
+                    away = False
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await woken.wait()
+
+    async def _read(self) -> None:
+        """Read all new changes into memory, and wake the streams."""
+        if self._seq is None:
+            self._window.clear()
+            newest = await asyncio.to_thread(self._store.changes, 0, 0)
+            self._seq, self.epoch = newest.newest_seq, newest.epoch
+            self._wake()
+        more = True
+        while more:
+            page = await asyncio.to_thread(feed, self._store, self._seq, BATCH, self.epoch)
+            if page["changes"] and page["changes"][0]["op"] == "reset":
+                self._seq = None
+                self._wake()
+                return
+            self._window.extend((change["seq"], as_event(change)) for change in page["changes"])
+            more, self._seq = page["more"], page["nextSince"]
+            if page["changes"]:
+                self._wake()
+
+    def _wake(self) -> None:
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+    def since(self, seq: int) -> list[tuple[int, bytes]] | None:
+        """The changes after `seq` as events, None where memory does not reach back so far."""
+        if self._seq is None or not self._window or self._window[0][0] > seq + 1 or self._seq < seq:
+            return None
+        return list(islice(self._window, seq + 1 - self._window[0][0], None))[:BATCH]
+
+    async def wait_for_change(self, seq: int, seconds: float) -> bool:
+        """Wait until there may be changes after `seq`; False when there were none for so many seconds."""
+        waiting = self._moved
+        if self._seq is not None and self._seq > seq:
+            return True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await waiting.wait()
+            return True
+        return False
+
+    def close(self) -> None:
+        """End all streams."""
+        self.closed = True
+        self._wake()
+
+
+BROADCASTER: web.AppKey[ChangeBroadcaster] = web.AppKey("change broadcaster", ChangeBroadcaster)

@@ -1,0 +1,131 @@
+"""Which client a connection belongs to, and how many connections there may be: in all, and of one client."""
+
+from __future__ import annotations
+
+import re
+import resource
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+
+from aiohttp import web
+
+NOWHERE = "unknown"
+"""The client of a connection without an address, such as one over a local socket."""
+
+_MOST_FORWARDED = 16
+"""Addresses of X-Forwarded-For that are looked at, from the end."""
+
+_WITH_PORT = re.compile(r"\[([^\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
+_Address = IPv4Address | IPv6Address
+
+
+class ClientAddresses:
+    """Client addresses of requests. X-Forwarded-For is used only from proxies in `trusted` (networks)."""
+
+    def __init__(self, trusted: Sequence[str] = ()) -> None:
+        self._trusted = tuple(ip_network(network) for network in trusted)
+
+    def of(self, request: web.Request) -> str:
+        """The client of a request."""
+        peer = request.remote or ""
+        if self.trusts(peer):
+            return self._forwarded(request, peer)
+        return client(peer)
+
+    def trusts(self, peer: str) -> bool:
+        """Whether a connection from this address is a trusted proxy's."""
+        return bool(self._trusted) and self._trusts(address_of(peer))
+
+    def _trusts(self, address: _Address | None) -> bool:
+        return address is not None and any(address in network for network in self._trusted)
+
+    def _forwarded(self, request: web.Request, peer: str) -> str:
+        """The last address of X-Forwarded-For that is not a trusted proxy; earlier ones can be forged."""
+        forwarded = ",".join(request.headers.getall("X-Forwarded-For", ())).split(",")
+        for text in forwarded[: -_MOST_FORWARDED - 1 : -1]:
+            hop = _without_port(text.strip())
+            address = address_of(hop)
+            if address is None:
+                break
+            peer = hop
+            if not self._trusts(address):
+                break
+        return client(peer)
+
+
+def _without_port(text: str) -> str:
+    """An address of X-Forwarded-For without its brackets and port."""
+    match = _WITH_PORT.fullmatch(text)
+    return match[1] or match[2] if match else text
+
+
+def address_of(text: str) -> _Address | None:
+    """The IP address of a text, IPv4 also where it is mapped into IPv6; None for other texts."""
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+@lru_cache(maxsize=10_000)
+def client(text: str) -> str:
+    """The client that an address counts for: the address itself (IPv4), or its /64 network (IPv6)."""
+    address = address_of(text)
+    if address is None:
+        return NOWHERE
+    if isinstance(address, IPv4Address):
+        return str(address)
+    return str(IPv6Network((int(address) >> 64 << 64, 64)))
+
+
+MOST = 20_000
+"""Connections to one process; an idle one costs it about 10 kB."""
+
+MOST_OF_ONE = 256
+"""Connections of one client to one process. Trusted proxies speak for many; who is on this machine is no stranger."""
+
+_FILES = 65_536  # open files requested, as far as the hard limit allows
+_OTHER_FILES = 384  # of the database, the index and sources, and what is accepted before it can be refused
+
+
+def room() -> int:
+    """How many connections may be open, after raising this process' soft limit of open files towards the hard one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(hard, _FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    return MOST if soft == resource.RLIM_INFINITY else max(16, min(MOST, soft - _OTHER_FILES))
+
+
+class ConnectionLimits:
+    """Counts open connections by client."""
+
+    def __init__(self, clients: ClientAddresses, most: int, most_of_one: int = MOST_OF_ONE) -> None:
+        self._clients, self._most, self._most_of_one = clients, most, most_of_one
+        self._taken: Counter[str] = Counter()
+        self._all = 0
+
+    def take(self, peer: str) -> str | None:
+        """Count a connection from this address: the client's name for `give_back`, None where a limit is reached."""
+        name = client(peer)
+        if self._all >= self._most or (self._taken[name] >= self._most_of_one and not self._is_familiar(peer)):
+            return None
+        self._taken[name] += 1
+        self._all += 1
+        return name
+
+    def give_back(self, name: str) -> None:
+        """Count the end of a connection."""
+        self._taken[name] -= 1
+        self._all -= 1
+        if not self._taken[name]:
+            del self._taken[name]
+
+    def _is_familiar(self, peer: str) -> bool:
+        address = address_of(peer)
+        return address is None or address.is_loopback or self._clients.trusts(peer)

@@ -1,0 +1,80 @@
+"""The house's questions, as foreign protocols ask them: parameters as pairs in, records as JSON values out. Limits,
+executors and errors are those of the house API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from overlay.api import search_answer
+from overlay.api.answers import SERVICES
+from overlay.api.executors import READ_EXECUTOR, RECORDS, RECORDS_SECONDS
+from overlay.api.problems import ProblemError
+from overlay.api.request_context import CONTEXT
+from overlay.api.search_api import cursor, find_hits
+from overlay.api.search_request import SearchRequest, from_pairs
+from overlay.duplicates.duplicate_status import listing_with_duplicates
+from overlay.engines import Cursor
+from overlay.listings import lookup
+from overlay.listings.recent_changes import aged
+from overlay.search.query import Hits
+
+
+class FoundPage(NamedTuple):
+    """A page of CONTRACT's items (without `highlights`). `total` is exact unless `at_least`; `next_cursor`
+    is that of the house API, None at the end; `state` is the change that the index has read up to."""
+
+    items: list[dict[str, Any]]
+    total: int
+    at_least: bool
+    next_cursor: str | None
+    state: Cursor | None
+    search: SearchRequest
+    hits: Hits
+
+
+async def find(
+    request: web.Request,
+    pairs: Iterable[tuple[str, str]],
+    *,
+    with_duplicates: bool = False,
+    facts: tuple[tuple[str, ...], ...] = (),
+) -> FoundPage:
+    """Search with the parameters of `GET /v1/search`. `with_duplicates`: also the listings that a search hides behind
+    others with the same text. Raises ProblemError as the house does: BadRequestError with its faults by parameter, 429,
+    503. `facts`: filters that have no parameter; of each group a listing has one."""
+    services = request.app[SERVICES]
+    index, heights = await cursor(services), services.heights()
+    search_request = from_pairs(pairs, services.chains(), services.exchange, heights)
+    if with_duplicates or facts:
+        query = search_request.query._replace(with_duplicates=with_duplicates, more_facts=facts)
+        search_request = search_request._replace(query=query)
+    hits = await find_hits(request, search_request)
+    if not hits.total and index is None:
+        raise ProblemError(503, search_answer.UNMADE, headers=search_answer.AGAIN)
+    items = [] if search_request.beyond else search_answer.items(hits.hits, search_request.query.rates)
+    following = None if search_request.beyond else search_answer.next_cursor(search_request, hits, index)
+    return FoundPage(items, hits.total, hits.at_least, following, index, search_request, hits)
+
+
+def cursor_after(page: FoundPage, count: int) -> str | None:
+    """The cursor of a page that ends after `count` of the hits of this one."""
+    search = page.search._replace(query=page.search.query._replace(limit=count))
+    return search_answer.next_cursor(search, replace(page.hits, hits=page.hits.hits[:count]), page.state)
+
+
+async def get(request: web.Request, id_: str) -> dict[str, Any]:
+    """CONTRACT's item, or the ids of a registration's servers. Raises ListingNotFoundError."""
+    services = request.app[SERVICES]
+    item = await request.app[READ_EXECUTOR].read(listing_with_duplicates, services.store, services.engine.get, id_)
+    return dict(aged(item, services.heights(), services.change_blocks))
+
+
+async def history(request: web.Request, id_: str) -> dict[str, Any]:
+    """CONTRACT's history of a registration. Raises ListingNotFoundError."""
+    store, client = request.app[SERVICES].store, request.app[CONTEXT].clients.of(request)
+    revisions: dict[str, Any] = await request.app[RECORDS].run(client, RECORDS_SECONDS, lookup.history, store, id_)
+    return revisions

@@ -1,0 +1,196 @@
+"""Work in threads: bounded calls of clients, reads of listings, and long searches.
+
+Most searches take a millisecond or two, less than the detour through a thread. What can take a hundred times as long
+(measured at 100,000 offers: orders by name and price, facets, cursors and pages far down, many words or values) waits
+for one of a few threads, and is abandoned after a timeout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import get_running_loop
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from overlay.api.problems import ProblemError
+from overlay.projection.search_index import SearchIndex
+from overlay.search.query import PRICE_SORTS, Hits, Query
+
+_T = TypeVar("_T")
+
+
+class BoundedExecutor:
+    """At most `workers` calls at a time, `waiting` calls that wait or run, and `per_client` of these of one client.
+
+    `kind` names a call in messages. Threads cannot be interrupted: an abandoned call occupies its thread until it ends.
+    Create it in an event loop.
+    """
+
+    def __init__(self, kind: str, *, workers: int, waiting: int, per_client: int) -> None:
+        self._kind, self._waiting, self._per_client = kind, waiting, per_client
+        self._running = asyncio.Semaphore(workers)
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix=kind)
+        self._clients: Counter[str] = Counter()
+
+    def close(self) -> None:
+        """Start nothing more, and let the threads end."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def run(self, client: str, seconds: float, work: Callable[..., _T], *args: Any) -> _T:
+        """The result of `work(*args)` in a thread with this context. Raises what it raises, and ProblemError: 429
+        where this client has too many calls, 503 where all clients together have, or after `seconds`, waiting
+        included."""
+        try:
+            async with asyncio.timeout(seconds):
+                with self._counted(client):
+                    return await self._in_thread(work, *args)
+        except TimeoutError:
+            detail = f"this {self._kind} could not be answered within {seconds:g} s; ask for less, or again later"
+            raise ProblemError(503, detail, headers={"Retry-After": "5"}) from None
+
+    @contextmanager
+    def _counted(self, client: str) -> Iterator[None]:
+        """Count a call of this client while it waits or runs."""
+        if self._clients[client] >= self._per_client:
+            detail = f"{self._per_client} {self._kind} calls from your address are under way; wait for their answers"
+            raise ProblemError(429, detail, headers={"Retry-After": "1"})
+        if self._clients.total() >= self._waiting:
+            raise ProblemError(503, f"too many {self._kind} calls are under way", headers={"Retry-After": "2"})
+        self._clients[client] += 1
+        try:
+            yield
+        finally:
+            self._clients -= Counter({client: 1})
+
+    async def _in_thread(self, work: Callable[..., _T], *args: Any) -> _T:
+        await self._running.acquire()
+        try:
+            context = copy_context()
+            task = asyncio.get_running_loop().run_in_executor(self._threads, lambda: context.run(work, *args))
+        except BaseException:
+            self._running.release()
+            raise
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    def _done(self, task: asyncio.Future[Any]) -> None:
+        self._running.release()
+        if not task.cancelled():
+            task.exception()  # raised to the client, unless the call was given up
+
+
+PUBLISHING = web.AppKey("PUBLISHING", BoundedExecutor)
+"""Diagnoses of raw bytes, and checks: what a client hands in is parsed, up to 0.3 s of one core (a card of 1 MiB)."""
+
+LOOKUPS = web.AppKey("LOOKUPS", BoundedExecutor)
+"""Diagnoses by txid: most of their time, up to 3 s, they wait for sources that know of it."""
+
+RECORDS = web.AppKey("RECORDS", BoundedExecutor)
+"""Histories and proofs, which may be thousands of revisions."""
+
+PUBLISHING_SECONDS, RECORDS_SECONDS = 15.0, 10.0
+
+
+def publishing() -> BoundedExecutor:
+    """One call at a time: two would only compete for the interpreter lock."""
+    return BoundedExecutor("diagnosis or check", workers=1, waiting=16, per_client=4)
+
+
+def lookups() -> BoundedExecutor:
+    """Several calls at a time, as they mostly wait for sources."""
+    return BoundedExecutor("diagnosis", workers=4, waiting=32, per_client=8)
+
+
+def records(*, here: bool) -> BoundedExecutor:
+    """`here`: the database is a local file, and more than two threads would only compete for the interpreter lock."""
+    return BoundedExecutor("history or proof", workers=2 if here else 8, waiting=64, per_client=16)
+
+
+_READS_AT_ONCE = 2
+
+
+class ReadExecutor:
+    """Threads that read listings and cards. With a local database (`here`) more threads only compete for the
+    interpreter lock: one answers 600 reads a second, two 530, six 430 (measured)."""
+
+    def __init__(self, *, here: bool) -> None:
+        self._threads = ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="reader") if here else None
+
+    async def read(self, work: Callable[..., _T], *args: object) -> _T:
+        """The result of `work(*args)` in a thread with this context."""
+        return await get_running_loop().run_in_executor(self._threads, copy_context().run, work, *args)
+
+    def close(self) -> None:
+        """Start nothing more."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+READ_EXECUTOR = web.AppKey("READERS", ReadExecutor)
+
+
+SECONDS = 5.0
+"""What a long search gets, waiting included."""
+
+LONG_AT_ONCE, SLOW_AT_ONCE = 2, 16
+"""Places for long searches; places for all searches of an engine that says it is slow: it may only be waiting."""
+
+MOST_WAITING, A_CLIENT = 64, 8
+"""Searches that wait or are under way in all, and of these long ones for one client."""
+
+_FAR, _MANY_LETTERS, _MANY_VALUES = 500, 120, 12
+_filters = attrgetter("skills", "currencies", "intervals", "tags", "chains", "domains", "owners")
+
+
+def is_long(query: Query) -> bool:
+    """Whether a search can take much longer than most."""
+    return (
+        bool(query.facets)
+        or query.after is not None
+        or query.sort in ("name", *PRICE_SORTS)
+        or query.descending is not None
+        or query.as_of is not None
+        or query.operators is not None
+        or query.offset + query.limit > _FAR
+        or len(query.text) > _MANY_LETTERS
+        or sum(map(len, _filters(query))) > _MANY_VALUES
+    )
+
+
+class SearchExecutor:
+    """The threads for long searches of one process. Create it in an event loop."""
+
+    def __init__(self, engine: SearchIndex) -> None:
+        self._engine, self._slow = engine, engine.slow
+        self._executor = BoundedExecutor(
+            "search",
+            workers=SLOW_AT_ONCE if self._slow else LONG_AT_ONCE,
+            waiting=MOST_WAITING,
+            per_client=MOST_WAITING if self._slow else A_CLIENT,
+        )
+
+    def close(self) -> None:
+        """Start nothing more, and let the threads end."""
+        self._executor.close()
+
+    def are_low(self, query: Query) -> bool:
+        """Whether a search is fast enough for the event loop: then use `search`, else `wait`."""
+        return not (self._slow or is_long(query))
+
+    def search(self, query: Query) -> Hits:
+        """Search now, in this thread."""
+        return self._engine.search(query)
+
+    async def wait(self, query: Query, client: str) -> Hits:
+        """Search in a thread. Raises ProblemError as `BoundedExecutor.run`."""
+        return await self._executor.run(client, SECONDS, self._engine.search, query)
+
+
+SEARCH_EXECUTOR: web.AppKey[SearchExecutor] = web.AppKey("search executor", SearchExecutor)

@@ -1,0 +1,99 @@
+"""This server's own signing keys: Ed25519 and secp256k1, in a file of mode 0600. They sign statements about the server
+and its deliveries; they never hold funds, and the private parts are never shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from parsers.bitcoin import signatures
+
+_MEMBERS = ("ed25519", "secp256k1")
+
+
+class IdentityKeyError(Exception):
+    """The file of the keys cannot be used; the message names it and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityKey:
+    """The private keys, 32 bytes each."""
+
+    ed25519: bytes = field(repr=False)
+    secp256k1: bytes = field(repr=False)
+
+    @property
+    def ed25519_public(self) -> bytes:
+        """The Ed25519 public key (32 bytes)."""
+        return Ed25519PrivateKey.from_private_bytes(self.ed25519).public_key().public_bytes_raw()
+
+    @property
+    def secp256k1_public(self) -> bytes:
+        """The secp256k1 public key (33 bytes, compressed)."""
+        return signatures.public_key(self.secp256k1)
+
+    def sign_ed25519(self, message: bytes) -> bytes:
+        """The signature (64 bytes, RFC 8032) of a message."""
+        return Ed25519PrivateKey.from_private_bytes(self.ed25519).sign(message)
+
+    def sign_secp256k1(self, digest: bytes) -> bytes:
+        """The DER signature with low s of a 32-byte digest."""
+        return signatures.sign(self.secp256k1, digest)
+
+
+def read(file: Path) -> IdentityKey:
+    """The keys of a file: a JSON object with `ed25519` and `secp256k1`, each 64 hex digits.
+
+    Raises IdentityKeyError, also for a file that other users may read.
+    """
+    try:
+        if file.stat().st_mode & 0o077:
+            raise IdentityKeyError(f"{file} holds private keys and may be read by others: chmod 600 {file}")
+        document = json.loads(file.read_bytes())
+        key = IdentityKey(*(bytes.fromhex(document[name]) for name in _MEMBERS))
+        if len(key.ed25519) != 32:
+            raise ValueError("ed25519 has not 32 bytes")
+        signatures.public_key(key.secp256k1)
+    except OSError as error:
+        raise IdentityKeyError(f"the identity key {file} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        members = " and ".join(_MEMBERS)
+        raise IdentityKeyError(f"{file} is no identity key: a JSON object with {members}, 64 hex digits each") from None
+    return key
+
+
+def read_or_create(file: Path) -> IdentityKey:
+    """The keys of a file, which is created with new ones where there is none. Raises IdentityKeyError."""
+    if not file.exists():
+        document = {"ed25519": secrets.token_hex(32), "secp256k1": _new_secp256k1().hex()}
+        temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as opened:
+                json.dump(document, opened)
+                opened.flush()
+                os.fsync(opened.fileno())
+            try:
+                os.link(temporary, file)  # where several workers start, the first one's keys count
+            except FileExistsError:
+                pass
+            finally:
+                temporary.unlink()
+        except OSError as error:
+            raise IdentityKeyError(f"the identity key {file} cannot be created: {error.strerror}") from None
+    return read(file)
+
+
+def _new_secp256k1() -> bytes:
+    while True:
+        key = secrets.token_bytes(32)
+        try:
+            signatures.public_key(key)
+        except ValueError:
+            continue
+        return key

@@ -1,0 +1,370 @@
+"""Query parameters: one table that parses them and from which the OpenAPI document is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl
+
+from overlay.api import values
+from overlay.api.problems import BadRequestError, Fault
+from overlay.api.values import ValueRefusedError, shown
+from overlay.search.query import FACETS, SORTS
+from parsers.claims.amount_due import STAGES
+
+MAX_LIMIT, MAX_OFFSET = 100, 10_000
+MAX_PAIRS, MAX_REPEATS = 200, 64
+MAX_CHANGES = 1_000
+STATUSES = ("live", "pending", "burned", "undecided")
+KINDS = ("agent", "tool", "all")
+SORT_WORDS = tuple(sign + name for name in SORTS for sign in ("", "-"))
+
+
+MOMENT: dict[str, Any] = {
+    "type": "string",
+    "anyOf": [{"format": "date"}, {"format": "date-time"}],
+    "examples": ["2025-01-31", "2025-01-31T12:00:00Z"],
+}
+"""The schema of what `values.moment` reads."""
+
+WHOLE: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": values.LARGEST_WHOLE}
+"""The schema of what `values.whole` reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One query parameter. `read` parses one value or raises ValueRefusedError; `many`: it may be repeated (any of);
+    `may_be_empty`: an empty value counts as absent; `required`: it must be given; `schema` is the JSON Schema of one
+    value."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    read: Callable[[str], Any]
+    many: bool = False
+    may_be_empty: bool = False
+    required: bool = False
+    aliases: tuple[str, ...] = field(default=())
+
+
+def parameter(
+    name: str,
+    description: str,
+    read: Callable[[str], Any] = values.text,
+    *,
+    may_be_empty: bool = False,
+    required: bool = False,
+    **schema: Any,
+) -> Parameter:
+    """A parameter of a foreign protocol: a string, unless `schema` says otherwise."""
+    schema = {"type": "string", **schema}
+    return Parameter(
+        name=name, description=description, schema=schema, read=read, may_be_empty=may_be_empty, required=required
+    )
+
+
+def _page_size(value: str) -> int:
+    size = values.whole(value)
+    if not 1 <= size <= MAX_LIMIT:
+        raise ValueRefusedError("out-of-range", f"{size:,} is not between 1 and {MAX_LIMIT}")
+    return size
+
+
+def page_size(name: str, description: str) -> Parameter:
+    """The parameter of a foreign protocol for the entries a page, from 1 to 100, which are not clamped."""
+    return parameter(name, description, _page_size, type="integer", minimum=1, maximum=MAX_LIMIT)
+
+
+def optional(parameters: Iterable[Parameter]) -> tuple[Parameter, ...]:
+    """The parameters, where an empty value counts as absent, as forms send it."""
+    return tuple(replace(parameter, may_be_empty=True) for parameter in parameters)
+
+
+def _facet_words(value: str) -> tuple[str, ...]:
+    if value.strip().lower() in ("1", "true", "all"):
+        return FACETS
+    return tuple(values.one_of(name.strip(), FACETS) for name in value.split(",") if name.strip())
+
+
+def _sort(value: str) -> str:
+    if value.removeprefix("-") == "rating":
+        raise ValueRefusedError("not-served", "sorting by rating is not served: there is no evidence to rate by yet")
+    return values.one_of(value, SORT_WORDS)
+
+
+def _words(name: str, description: str, allowed: tuple[str, ...], *, many: bool = False) -> Parameter:
+    schema = {"type": "string", "enum": list(allowed)}
+    return Parameter(
+        name=name, description=description, schema=schema, many=many, read=partial(values.one_of, allowed=allowed)
+    )
+
+
+def _text(name: str, description: str, read: Callable[[str], Any] = values.text, *, many: bool = True) -> Parameter:
+    return Parameter(name=name, description=description, schema={"type": "string"}, read=read, many=many)
+
+
+def _amount(name: str, description: str) -> Parameter:
+    schema = {"type": "string", "pattern": r"^[0-9]*\.?[0-9]*([eE][+-]?[0-9]{1,2})?$", "examples": ["0.05"]}
+    return Parameter(name=name, description=description, schema=schema, read=values.amount)
+
+
+def _clamped(name: str, description: str, low: int, high: int, default: int | None = None) -> Parameter:
+    schema: dict[str, Any] = {"type": "number"}
+    if default is not None:
+        schema["default"] = default
+    note = f" Numbers outside {low} to {high} are clamped, fractions cut."
+    return Parameter(
+        name=name, description=description + note, schema=schema, read=partial(values.clamped, low=low, high=high)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The parameters of one route; `names` maps every name and alias to its parameter."""
+
+    parameters: tuple[Parameter, ...]
+    names: Mapping[str, Parameter]
+
+
+def table(*parameters: Parameter) -> Table:
+    return Table(
+        parameters, {alias: parameter for parameter in parameters for alias in (parameter.name, *parameter.aliases)}
+    )
+
+
+SEARCH = table(
+    Parameter(
+        name="q",
+        description="Words to find in names, descriptions, tags, skills and examples; at most 512 bytes and 32 words. "
+        '`"a phrase"` must be said word for word in one text; `-word` and `-"a phrase"` must not be said. `tag:`, '
+        "`owner:` and `skill:`, with a word or a phrase, are the filters `tag`, `owner` and `skillId` (values here and "
+        "there: any of them), with a `-` before them what must not be. An operator begins a word. A quotation mark "
+        "without a second one, a `-` alone, `--` and a filter without a value say nothing.",
+        schema={"type": "string"},
+        read=values.words,
+        may_be_empty=True,
+        aliases=("query",),
+    ),
+    _words("type", "What to find.", KINDS, many=True),
+    _text("skillId", "The id of a skill, exactly as in the card."),
+    _text(
+        "acceptedCurrency", "A currency that an offer takes: its own or one of `acceptedCurrencies`.", values.currency
+    ),
+    _text("interval", "How often an offer is paid: an ISO 8601 duration or `none` (per call).", values.interval),
+    _amount("maxPrice", "The most an offer may cost, in `priceCurrency`."),
+    _amount("minPrice", "The least an offer may cost, in `priceCurrency`."),
+    _text(
+        "priceCurrency",
+        "The currency of `maxPrice`, `minPrice` and of sorting by price. Default: the one `acceptedCurrency` asked for "
+        "(with several it must be given), else each offer's own. Offers in other currencies are converted by the "
+        "newest exchange rates, which the answer tells in `rates`; an offer without a quote does not meet a price "
+        "filter, and where nothing can be converted the answer names `priceCurrency` in `unappliedFilters`.",
+        values.currency,
+        many=False,
+    ),
+    _text("tag", "A tag of the listing or of one of its skills.", values.tag),
+    _text("chain", "A chain by its configured name or its CAIP-2 id."),
+    _text("domain", "The host of an agent's URL, or the domain of a pointer.", values.domain),
+    _text("owner", "The address that holds the listing.", values.owner),
+    _text("duplicatesOf", "The id of a listing: itself, and those that it is shown for in other searches.", many=False),
+    Parameter(
+        name="verified",
+        description="`true`: only listings with a domain badge or a met hash; `false`: only those without.",
+        schema={"type": "boolean"},
+        read=values.truth,
+    ),
+    _words("status", "Where a listing stands; default live and pending.", (*STATUSES, "all"), many=True),
+    _clamped("fromBlock", "The lowest updatedHeight, on `chain` (default: the first configured).", 0, values.LARGEST),
+    _clamped("toBlock", "The highest updatedHeight, on `chain` (default: the first configured).", 0, values.LARGEST),
+    Parameter(
+        name="updatedSince",
+        description="Updated at or after this time: RFC 3339, or a date (UTC).",
+        schema=MOMENT,
+        read=values.moment,
+    ),
+    Parameter(
+        name="asOfHeight",
+        description="The registry as it stood after this block of `chain` (default: the first configured), at most the "
+        "newest one indexed; nothing unconfirmed, and of each listing the last 256 states.",
+        schema=WHOLE,
+        read=values.whole,
+    ),
+    Parameter(
+        name="sort",
+        description="relevance, updated and created put the best or newest first, price, price_per_day and name the "
+        "lowest; `-` reverses. price compares amounts, and where an `interval` with a length is asked for prices per "
+        "day, as price_per_day does; what has no such price comes last either way. The answer says in "
+        "`priceComparison` which it was. Default: relevance, without words the latest.",
+        schema={"type": "string", "enum": list(SORT_WORDS), "default": "relevance"},
+        read=_sort,
+    ),
+    _clamped("limit", "Listings a page.", 1, MAX_LIMIT, 20),
+    Parameter(
+        name="offset",
+        description=f"Listings to skip. Out of 0 to {MAX_OFFSET} it is clamped; beyond the end there are no items.",
+        schema={"type": "number", "default": 0},
+        read=partial(values.clamped, low=0, high=MAX_OFFSET + 1),
+    ),
+    Parameter(
+        name="cursor",
+        description="The `nextCursor` of the page before, instead of `offset`; the rest stays the same. Empty: the "
+        "first page.",
+        schema={"type": "string"},
+        read=values.text,
+        may_be_empty=True,
+    ),
+    Parameter(
+        name="facets",
+        description=f"What to count over all that was found: {', '.join(FACETS)}, comma-separated or repeated; "
+        "or `all`. What a facet counts is not narrowed by its own filter, only by all others.",
+        schema={"type": "string"},
+        read=_facet_words,
+        many=True,
+    ),
+    Parameter(
+        name="explain",
+        description="`true`: the answer says in `explain` how the question was understood, and each item which factors "
+        "its score is made of.",
+        schema={"type": "boolean"},
+        read=values.truth,
+    ),
+    Parameter(
+        name="highlight",
+        description="`true`: each item says in `highlights` where its texts hold what was asked for.",
+        schema={"type": "boolean"},
+        read=values.truth,
+    ),
+)
+
+SUGGEST = table(
+    Parameter(
+        name="q",
+        description="What has been typed so far.",
+        schema={"type": "string"},
+        read=values.words,
+        may_be_empty=True,
+    ),
+    _clamped("limit", "Completions.", 1, 20, 8),
+)
+
+CHANGES = table(
+    Parameter(
+        name="since",
+        description="The last sequence number already known; default 0, the beginning.",
+        schema=WHOLE | {"default": 0},
+        read=values.whole,
+    ),
+    _text("epoch", "The epoch that `since` belongs to; another one is answered with a reset.", many=False),
+    _clamped("limit", "Rows.", 1, MAX_CHANGES, 100),
+)
+
+STREAM = table(*CHANGES.parameters[:2])
+
+PROOF = table(
+    Parameter(
+        name="from",
+        description="Add the chain's headers from this height on, such as that of a checkpoint: at most 20,160, so "
+        "that who needs more asks again from where they end.",
+        schema=WHOLE,
+        read=values.whole,
+    )
+)
+
+HEADERS = table(
+    Parameter(
+        name="from",
+        description="The height of the first header, 0 by default; at most 20,160 are returned at once.",
+        schema={"type": "integer", "minimum": 0},
+        read=values.whole,
+    ),
+    _text("chain", "The chain, by its configured name or CAIP-2 id; default: the first configured.", many=False),
+)
+
+QUOTE = table(
+    parameter("id", "The listing's id.", required=True),
+    _text("configId", "The id of one of its offers; not needed where there is only one.", many=False),
+    _text("currency", "The currency to pay in; default: the offer's own.", values.currency, many=False),
+    _words("stage", "What to pay: default `deposit` where the offer asks for one, else `full`.", STAGES),
+)
+
+NONE = table()
+
+CHECK = table(_words("type", "What the body is; default: told by its shape.", ("agent", "tool", "prices")))
+
+
+def pairs(query_string: str) -> list[tuple[str, str]]:
+    """The key-value pairs of a raw query string, percent-decoded. Raises BadRequestError for other than UTF-8, or
+    more than 200 pairs."""
+    try:
+        return parse_qsl(query_string, keep_blank_values=True, errors="strict", max_num_fields=MAX_PAIRS)
+    except UnicodeError:
+        detail = "the query string is not UTF-8 after percent-decoding"
+        raise BadRequestError((Fault("not-utf-8", detail, "query string"),)) from None
+    except ValueError:
+        detail = f"the query string has more than {MAX_PAIRS} parameters"
+        raise BadRequestError((Fault("too-many", detail, "query string"),)) from None
+
+
+def read(pairs: Iterable[tuple[str, str]], table: Table) -> tuple[dict[str, Any], list[Fault]]:
+    """The values of `pairs` by parameter name, and the faults. A repeatable parameter gives a tuple. An empty value
+    is a fault, unless the parameter may be empty: then it counts as absent."""
+    texts: dict[str, list[str]] = {}
+    faults: list[Fault] = []
+    for key, value in pairs:
+        if (parameter := table.names.get(key)) is None:
+            faults.append(_unknown(key, table.names))
+        elif value and not value.isspace():
+            texts.setdefault(parameter.name, []).append(value)
+        elif not parameter.may_be_empty:
+            faults.append(Fault("empty", f"{key} is empty: give it a value or leave it out", parameter.name))
+    faults += [
+        Fault("missing", f"{parameter.name} is missing: {parameter.description}", parameter.name)
+        for parameter in table.parameters
+        if parameter.required and parameter.name not in texts
+    ]
+    values_by_name = {name: _value(table.names[name], values, faults) for name, values in texts.items()}
+    return {name: value for name, value in values_by_name.items() if value is not None}, faults
+
+
+def read_query_string(query_string: str, table: Table) -> dict[str, Any]:
+    """The values of a raw query string by parameter name. Raises BadRequestError naming every fault."""
+    values_by_name, faults = read(pairs(query_string), table)
+    if faults:
+        raise BadRequestError(faults)
+    return values_by_name
+
+
+def _value(parameter: Parameter, texts: list[str], faults: list[Fault]) -> Any:
+    if not parameter.many:
+        texts = list(dict.fromkeys(texts))
+    if len(texts) > (MAX_REPEATS if parameter.many else 1):
+        allowed = f"at most {MAX_REPEATS} times" if parameter.many else "once"
+        detail = f"{parameter.name} may be given {allowed}, not {len(texts)} times"
+        faults.append(Fault("repeated", detail, parameter.name))
+        return None
+    try:
+        parsed = [_one(parameter, text) for text in texts]
+    except ValueRefusedError as error:
+        faults.append(Fault(error.code, f"{parameter.name}: {error}", parameter.name))
+        return None
+    if not parameter.many:
+        return parsed[0]
+    return tuple(parsed) if len(parsed) == 1 else tuple(dict.fromkeys(parsed))
+
+
+def _one(parameter: Parameter, text: str) -> Any:
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueRefusedError("not-utf-8", f"{shown(text)} is not UTF-8")
+    if len(text) > values.MAX_VALUE_BYTES and parameter.name not in ("q", "cursor"):
+        raise ValueRefusedError("too-long", f"{shown(text)} is longer than {values.MAX_VALUE_BYTES:,} characters")
+    return parameter.read(text)
+
+
+def _unknown(key: str, names: Mapping[str, Parameter]) -> Fault:
+    nearest = get_close_matches(key[:40], names, 1)
+    choices = f"known are {', '.join(names)}" if names else "this takes none"
+    hint = f"did you mean {nearest[0]}?" if nearest else choices
+    return Fault("unknown-parameter", f"{shown(key)} is not a parameter here; {hint}", key[:100])

@@ -1,0 +1,102 @@
+"""What the middleware needs of every request: its route, its client, rate limits and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from aiohttp import web
+from aiohttp.web_urldispatcher import AbstractRoute
+
+from indexer.settings import LIMITS, Quota
+from overlay.api.connection_limits import ClientAddresses
+from overlay.api.counters import ROUTES, Counters
+from overlay.api.problems import ProblemError
+from overlay.api.rate_limits import LimitResult, RateLimit, limits
+
+if TYPE_CHECKING:
+    from overlay.payments.gate import PaymentGate
+
+REFUSED = {name: number for number, name in enumerate(LIMITS, 1)}
+"""The number of the gauge that counts what each limit refused; 0 is that of open streams."""
+
+
+class RouteInfo(NamedTuple):
+    """A route's number in the counters, its rate limit, whether its duration is counted (not for streams), and the
+    error shape of its protocol, where it has its own."""
+
+    number: int
+    limit: RateLimit | None
+    timed: bool
+    error_response: Callable[[web.Request, ProblemError, str], web.Response] | None = None
+
+
+_ELSEWHERE = RouteInfo(ROUTES - 1, None, timed=True)
+"""What no route answers."""
+
+
+ProblemPage = Callable[[web.Request, ProblemError, str], web.Response | None]
+
+
+def _no_page(_request: web.Request, _problem: ProblemError, _request_id: str) -> None:
+    """No problem is shown as a page."""
+
+
+class RequestContext:
+    """Created once for an application; `add` every route of its router. `page` renders a problem for browsers, None
+    for other clients. With `log_requests` every response is logged. `under_way` holds the requests that are being
+    answered; while `draining`, each response is the last of its connection. `gate` takes payments for requests beyond
+    a limit."""
+
+    def __init__(
+        self,
+        quotas: Mapping[str, Quota | None],
+        trusted: tuple[str, ...],
+        counters: Counters,
+        *,
+        page: ProblemPage = _no_page,
+        log_requests: bool = False,
+        gate: PaymentGate | None = None,
+    ) -> None:
+        self.page, self.gate = page, gate
+        self.clients, self.counters, self.log_requests = ClientAddresses(trusted), counters, log_requests
+        self.under_way: dict[int, web.Request] = {}
+        self.draining = False
+        self._limits = limits(quotas, counters.buckets)
+        self._routes: dict[AbstractRoute, RouteInfo] = {}
+
+    def add(
+        self,
+        route: AbstractRoute,
+        number: int,
+        kind: str | None,
+        *,
+        timed: bool,
+        error_response: Callable[[web.Request, ProblemError, str], web.Response] | None = None,
+    ) -> None:
+        """Count this route as `number`, under the rate limit `kind`. Raises ValueError for more routes than
+        counters."""
+        if number >= _ELSEWHERE.number:
+            raise ValueError(f"route {number} is one too many for the counters")
+        self._routes[route] = RouteInfo(number, self._limits.get(kind) if kind else None, timed, error_response)
+
+    def routed(self, request: web.Request) -> RouteInfo:
+        """The RouteInfo of a request."""
+        return self._routes.get(request.match_info.route, _ELSEWHERE)
+
+    def take(self, request: web.Request, routed: RouteInfo) -> LimitResult | None:
+        """Count a request against its client's rate limit; None where there is none."""
+        if routed.limit is None:
+            return None
+        taken = routed.limit.take(self.clients.of(request))
+        if taken.wait:
+            self.counters.add(REFUSED[routed.limit.name], 1)
+        return taken
+
+    def take_attempt(self, request: web.Request) -> bool:
+        """Count an attempt to pay, which costs work, too, against the limit `ingest`; False beyond it."""
+        limit = self._limits.get("ingest")
+        return limit is None or not limit.take(self.clients.of(request)).wait
+
+
+CONTEXT: web.AppKey[RequestContext] = web.AppKey("request context", RequestContext)

@@ -1,0 +1,8 @@
+"""The id of the HTTP request that is being answered, for log lines. Imports nothing, as every command logs."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+REQUEST_ID: ContextVar[str] = ContextVar("request", default="")
+"""In whichever thread works for the request; empty elsewhere."""

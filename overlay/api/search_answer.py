@@ -1,0 +1,199 @@
+"""A page of search results as JSON: stored items, spliced with what depends on the query and never parsed again;
+highlights and explanations on demand; and for a search without results, why and what else finds something."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from overlay.api import cursors
+from overlay.api.problems import ProblemError
+from overlay.api.search_request import SearchRequest
+from overlay.engines import Cursor
+from overlay.listings.hit_json import cheapest, scored
+from overlay.pricing.exchange_rates import table_version
+from overlay.search import query_syntax, zero_results
+from overlay.search.explaining import explained, understood
+from overlay.search.highlighting import highlights, in_utf16, text_at
+from overlay.search.planner import QueryPlan
+from overlay.search.query import MARK_BYTES, PRICE_SORTS, Cheapest, Hit, Hits, shown_mark
+from overlay.search.sorting import price_comparison
+from overlay.text.compact_json import decode, encode
+
+if TYPE_CHECKING:
+    from overlay.api.search_request import SearchRequest
+    from overlay.projection.search_index import SearchIndex
+    from overlay.search.query import Hit, Hits, Query
+
+
+def page(
+    search_request: SearchRequest,
+    hits: Hits,
+    index: Cursor | None,
+    heights: Mapping[str, int],
+    rates: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> bytes:
+    """CONTRACT's Page as UTF-8 JSON. `index` is the generation the hits were read from, `rates` what is told of the
+    table that converted prices, `more` are further members (`extras`)."""
+    shown = () if search_request.beyond else hits.hits
+    tail: dict[str, Any] = {
+        "total": hits.total,
+        "matched": hits.matched,
+        "totalRelation": "gte" if hits.at_least else "eq",
+        "limit": search_request.query.limit,
+        "offset": search_request.position,
+        "nextCursor": None if search_request.beyond else next_cursor(search_request, hits, index),
+        "queryType": search_request.kind,
+        "query": search_request.text,
+    }
+    if search_request.query.facets:
+        tail["facets"] = _facets(hits)
+    if comparison := price_comparison(search_request.query):
+        tail["priceComparison"] = comparison
+    if rates:
+        tail["rates"] = rates
+    if search_request.notes:
+        if search_request.unapplied:
+            tail["unappliedFilters"] = search_request.unapplied
+        tail["notes"] = [note.as_json() for note in search_request.notes]
+    if search_request.explain:
+        tail["explain"] = query_explained(search_request)
+    if more:
+        tail |= more
+    tail["index"] = {"seq": index.seq if index else 0, "heights": dict(heights)}
+    before, after = b'{"items":[', b"]," + encode(tail)[1:]
+    return b"".join((before, *_items(shown, search_request.query.rates), after))
+
+
+def items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[dict[str, Any]]:
+    """The items of a page as JSON values."""
+    decoded: list[dict[str, Any]] = decode(b"".join((b"[", *_items(hits, rates), b"]")))
+    return decoded
+
+
+def _items(hits: Sequence[Hit], rates: Mapping[str, Decimal]) -> list[bytes | memoryview]:
+    """The items in pieces: each is stored as `{...}`, and members that depend on the query are added before its end."""
+    pieces: list[bytes | memoryview] = []
+    for _, item, score, offer, _, _ in hits:
+        cheapest_json = cheapest(offer, _rate(offer, rates) if rates else None)
+        pieces += (memoryview(item)[:-1], cheapest_json, scored(score))
+    if pieces:
+        pieces[-1] = pieces[-1][:-1]
+    return pieces
+
+
+def _rate(offer: Cheapest | None, rates: Mapping[str, Decimal]) -> Decimal | None:
+    return rates.get(offer.currency) if offer and offer.converted else None
+
+
+def next_cursor(search_request: SearchRequest, hits: Hits, index: Cursor | None) -> str | None:
+    """The cursor of the next page, None at the end. A full page reached by a cursor may be followed by an empty one."""
+    count = len(hits.hits)
+    seen = search_request.position + count
+    if count < search_request.query.limit or (
+        search_request.query.after is None and seen >= hits.total and not hits.at_least
+    ):
+        return None
+    epoch, seq = index or ("", 0)
+    rates = (
+        table_version(search_request.rates) if search_request.rates and search_request.query.sort in PRICE_SORTS else ""
+    )
+    place = cursors.PagePosition(
+        search_request.sort, hits.hits[-1].sort_key, epoch, seq, seen, rates, _shown(search_request, hits)
+    )
+    return cursors.encode(place)
+
+
+def _shown(search_request: SearchRequest, hits: Hits) -> bytes:
+    """What this page and those before have shown, where the order can change with the index: that of words. Nothing
+    where not all is known, since the first page began at an offset, or it is too much for a cursor."""
+    shown = search_request.query.shown
+    if not hits.plan.groups or len(shown) != search_request.position * MARK_BYTES:
+        return b""
+    shown += b"".join(shown_mark(hit.id) for hit in hits.hits)
+    return shown if len(shown) <= cursors.MOST_SHOWN * MARK_BYTES else b""
+
+
+def _facets(hits: Hits) -> dict[str, list[dict[str, Any]]]:
+    facets = hits.facets or {}
+    return {name: [{"value": value, "count": count} for value, count in pairs] for name, pairs in facets.items()}
+
+
+def query_explained(search_request: SearchRequest) -> dict[str, Any]:
+    """The query that the engine received, without empty fields."""
+    asked_of = search_request.query._replace(rates={}, quotes=None)._asdict()
+    del asked_of["shown"]
+    query = {name: str(v) if isinstance(v, Decimal) else v for name, v in asked_of.items()}
+    if search_request.query.operators is not None:
+        query["operators"] = asdict(search_request.query.operators)
+    return {"query": {name: value for name, value in query.items() if value not in (None, (), "", {})}}
+
+
+UNMADE = "the search index is being made, so nothing can be found yet; the status tells how far it is"
+AGAIN = {"Retry-After": "5"}
+_FEW_FILTERS = 4
+
+
+def needs_extras(search_request: SearchRequest, hits: Hits) -> bool:
+    """Whether `extras` adds anything: not for a plain search with results."""
+    return search_request.highlight or search_request.explain or not hits.total
+
+
+def is_quick(search_request: SearchRequest) -> bool:
+    """Whether `extras` takes no longer than a search: without words, and with few filters (counting them takes 0.25
+    ms at 100,000 offers, as long as the detour through a thread)."""
+    query = search_request.query
+    plain = not (search_request.highlight or search_request.explain or query.text or query.operators)
+    return plain and len(zero_results.narrowing(query)) <= _FEW_FILTERS
+
+
+def extras(engine: SearchIndex, search_request: SearchRequest, hits: Hits) -> tuple[Hits, Mapping[str, Any]]:
+    """The hits with `highlights` and `explain` in their items, and further members of the page. Takes a few
+    milliseconds for twenty items, or for the up to 30 searches that find alternatives; may be called in any thread.
+
+    Raises ProblemError (503) where nothing was found because there is no index yet.
+    """
+    if not hits.total and engine.cursor() is None:
+        raise ProblemError(503, UNMADE, headers=AGAIN)
+    more: dict[str, Any] = {} if hits.total else alternatives(engine, search_request)
+    if search_request.highlight or search_request.explain:
+        if search_request.explain:
+            more["explain"] = query_explained(search_request) | {"words": understood(hits.plan)}
+        hits = replace(hits, hits=tuple(_with_extras(hit, search_request, hits.plan) for hit in hits.hits))
+    return hits, more
+
+
+def _with_extras(hit: Hit, search_request: SearchRequest, plan: QueryPlan) -> Hit:
+    added: dict[str, Any] = {}
+    if search_request.highlight:
+        added["highlights"] = highlighted(json.loads(hit.item), plan)
+    if search_request.explain:
+        added["explain"] = explained(plan, hit)
+    return hit._replace(item=hit.item[:-1] + b"," + encode(added)[1:])
+
+
+def highlighted(item: Mapping[str, Any], plan: QueryPlan) -> list[dict[str, Any]]:
+    """CONTRACT's highlights: texts of an item by RFC 6901 pointer, with ranges in UTF-16 code units."""
+    texts = highlights(item, plan)
+    return [{"pointer": text.pointer, "ranges": in_utf16(text_at(item, text.pointer), text.ranges)} for text in texts]
+
+
+def alternatives(engine: SearchIndex, search_request: SearchRequest) -> dict[str, Any]:
+    """For a search without results: `emptiedBy`, the filters without which there are results, and `didYouMean`,
+    other texts with results; each only where there are any."""
+    query, words = search_request.query, query_syntax.read(search_request.text)
+
+    def count(other: Query) -> int:
+        return engine.search(other).total
+
+    respelt = zero_results.respelt(query.text, engine.terms())
+    emptied = [
+        {"parameters": list(proposal.parameters), "total": proposal.total}
+        for proposal in zero_results.emptied_by(query, count)
+    ]
+    meant = [proposal._asdict() for proposal in zero_results.proposals(query, words, respelt, count)]
+    return {name: members for name, members in (("emptiedBy", emptied), ("didYouMean", meant)) if members}

@@ -1,0 +1,269 @@
+"""A search request: the query for the engine, and what the answer has to say about the request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import Any, NamedTuple
+
+from overlay.api import cursors, values
+from overlay.api.parameters import MAX_OFFSET, SEARCH, STATUSES, read
+from overlay.api.problems import BadRequestError, Fault
+from overlay.api.values import shown
+from overlay.engines import Cursor
+from overlay.pricing.exchange_rates import CONTRADICTED, ExchangeRates, table_version, timestamp
+from overlay.search import query_syntax
+from overlay.search.query import PRICE_SORTS, Operators, Query
+from overlay.search.query_syntax import ParsedText
+from overlay.search.sorting import is_key
+from parsers.cards.rate_table import RateTable
+
+NEWEST_OR_BEST_FIRST = frozenset({"relevance", "updated", "created"})
+_BOUNDS = frozenset({"minPrice", "maxPrice"})
+_HEIGHTS = {"fromBlock": "from_height", "toBlock": "to_height", "asOfHeight": "as_of"}
+_QUERY_FIELDS = {
+    "skillId": "skills", "acceptedCurrency": "currencies", "interval": "intervals", "minPrice": "min_price",
+    "maxPrice": "max_price", "tag": "tags", "domain": "domains", "owner": "owners", "duplicatesOf": "group",
+    "verified": "verified", "updatedSince": "updated_since", "limit": "limit",
+}  # fmt: skip
+"""Where a query keeps the values of parameters that it takes as they are given."""
+
+
+class SearchRequest(NamedTuple):
+    """A validated search. `kind` is agent, tool or all; `sort` as in the URL; `position` counts the listings before
+    this page; `beyond` marks an offset above the largest one served, whose page is empty. `unapplied` names the
+    parameters that could not be applied, `notes` says why. `text` is `q` unchanged. `rates` is the table that
+    converts prices, if any. `after` is the state of the index at the page before, for a cursor."""
+
+    query: Query
+    kind: str
+    sort: str
+    position: int
+    beyond: bool
+    explain: bool
+    notes: tuple[Fault, ...] = ()
+    text: str = ""
+    highlight: bool = False
+    rates: RateTable | None = None
+    after: Cursor | None = None
+
+    @property
+    def unapplied(self) -> list[str]:
+        """The parameters that could not be applied."""
+        return [note.parameter for note in self.notes if note.parameter]
+
+
+NO_EXCHANGE = ExchangeRates()
+NO_HEIGHTS: Mapping[str, int] = {}
+
+
+def from_pairs(
+    url_pairs: Iterable[tuple[str, str]],
+    chains: Mapping[str, str],
+    exchange: ExchangeRates = NO_EXCHANGE,
+    heights: Mapping[str, int] = NO_HEIGHTS,
+) -> SearchRequest:
+    """Parse a search from its URL parameters. `chains` maps configured names to CAIP-2 ids, in configured order;
+    `exchange` converts prices; `heights` are the indexed heights by chain name.
+
+    Raises BadRequestError naming every fault.
+    """
+    values_by_name, faults = read(url_pairs, SEARCH)
+    names = _chains(values_by_name["chain"], chains, faults) if "chain" in values_by_name else ()
+    sort = values_by_name.get("sort", "relevance")
+    place = _place(values_by_name, sort, faults) if "cursor" in values_by_name else None
+    price_currency = _price_currency(values_by_name, faults)
+    height_chain = next(iter(names or chains), None)
+    _check_height(values_by_name.get("asOfHeight"), height_chain, heights, faults)
+    if faults:
+        raise BadRequestError(faults)
+    query = _query(values_by_name, names, sort)
+    table: RateTable | None = None
+    notes: tuple[Fault, ...] = ()
+    if price_currency is not None:
+        table = _table(exchange, price_currency, place)
+        rates = exchange.crosses(table, price_currency) if table else {}
+        by_filter = "priceCurrency" not in values_by_name
+        query = query._replace(price_currency=price_currency, priced_by_filter=by_filter, rates=rates)
+        notes += tuple(_on_prices(values_by_name, price_currency, table, exchange))
+    if "priceCurrency" not in values_by_name and not _BOUNDS.isdisjoint(values_by_name):
+        query = query._replace(quotes=exchange.quotes())
+    if not _HEIGHTS.keys().isdisjoint(values_by_name):
+        query = _at_heights(query, values_by_name, height_chain)
+        notes += tuple(_on_heights(values_by_name, names, height_chain))
+    if place is not None:
+        query = query._replace(after=place.key, offset=min(place.position, MAX_OFFSET), shown=place.shown)
+    return SearchRequest(
+        query=query,
+        kind=query.kind or "all",
+        sort=sort,
+        position=place.position if place else query.offset,
+        beyond=not place and values_by_name.get("offset", 0) > MAX_OFFSET,
+        explain=values_by_name.get("explain", False),
+        notes=notes,
+        text=values_by_name.get("q", ""),
+        highlight=values_by_name.get("highlight", False),
+        rates=table,
+        after=Cursor(place.epoch, place.seq) if place else None,
+    )
+
+
+def _table(exchange: ExchangeRates, price_currency: str, place: cursors.PagePosition | None) -> RateTable | None:
+    """The newest exchange rates; for a later page of an order by price those of its first page. Raises
+    BadRequestError where these are not stored any more."""
+    newest = exchange.quoting(price_currency)
+    if place is None or place.sort.removeprefix("-") not in PRICE_SORTS:
+        return newest
+    if place.rates == (table_version(newest) if newest else ""):
+        return newest
+    table = exchange.of_version(place.rates, price_currency)
+    if table is None:
+        detail = "the exchange rates have changed since this order by price began: ask again without the cursor"
+        raise BadRequestError((Fault("rates-changed", detail, "cursor"),))
+    return table
+
+
+def _query(values_by_name: Mapping[str, Any], chains: tuple[str, ...], sort: str) -> Query:
+    """The query without converted currencies, heights and cursor. Absent parameters keep the query's defaults."""
+    fields: dict[str, Any] = {
+        _QUERY_FIELDS[name]: value for name, value in values_by_name.items() if name in _QUERY_FIELDS
+    }
+    words = query_syntax.read(values_by_name.get("q", ""))
+    fields["text"] = words.text
+    if any(words[1:]):
+        fields |= _typed(fields, words)
+    if "type" in values_by_name:
+        fields["kind"] = _kind(values_by_name["type"])
+    if chains:
+        fields["chains"] = chains
+    if "status" in values_by_name:
+        fields["statuses"] = STATUSES if "all" in values_by_name["status"] else values_by_name["status"]
+    if "sort" in values_by_name:
+        name = fields["sort"] = sort.removeprefix("-")
+        fields["descending"] = name not in NEWEST_OR_BEST_FIRST if sort.startswith("-") else None
+    if "offset" in values_by_name:
+        fields["offset"] = min(values_by_name["offset"], MAX_OFFSET)
+    if "facets" in values_by_name:
+        fields["facets"] = tuple(dict.fromkeys(chain.from_iterable(values_by_name["facets"])))
+    return Query(**fields)
+
+
+def _at_heights(query: Query, values_by_name: Mapping[str, Any], height_chain: str | None) -> Query:
+    """The query with its heights, where there is a chain for them."""
+    if height_chain is None:
+        return query
+    heights = {_HEIGHTS[name]: value for name, value in values_by_name.items() if name in _HEIGHTS}
+    return query._replace(height_chain=height_chain, **heights)
+
+
+def _typed(fields: Mapping[str, Any], words: ParsedText) -> Iterator[tuple[str, Any]]:
+    """Operators and filters that were typed in `q`; their values are added to those of the parameters."""
+    yield "operators", _operators(words)
+    of = (
+        ("skills", words.skills, values.text),
+        ("tags", words.tags, values.tag),
+        ("owners", words.owners, values.owner),
+    )
+    for name, typed, read_one in of:
+        if typed:
+            yield name, tuple(dict.fromkeys((*fields.get(name, ()), *map(read_one, typed))))
+
+
+def _operators(words: ParsedText) -> Operators | None:
+    operators = query_syntax.operators(words)
+    if operators is None or not operators.not_owners:
+        return operators
+    return replace(operators, not_owners=tuple(map(values.owner, operators.not_owners)))
+
+
+def _kind(kinds: tuple[str, ...]) -> str | None:
+    return kinds[0] if len(kinds) == 1 and kinds[0] != "all" else None
+
+
+def _chains(texts: tuple[str, ...], configured: Mapping[str, str], faults: list[Fault]) -> tuple[str, ...]:
+    """Configured names for names or CAIP-2 ids, each once."""
+    names: dict[str, None] = {}
+    for text in texts:
+        meant = [name for name, caip2 in configured.items() if text in (name, caip2)]
+        if not meant:
+            choices = ", ".join(f"{name} ({caip2})" for name, caip2 in configured.items()) or "none yet"
+            faults.append(
+                Fault("unknown-chain", f"chain: {shown(text)} is not indexed here; known: {choices}", "chain")
+            )
+        names.update(dict.fromkeys(meant))
+    return tuple(names)
+
+
+def _place(values_by_name: Mapping[str, Any], sort: str, faults: list[Fault]) -> cursors.PagePosition | None:
+    text = values_by_name["cursor"]
+    if values_by_name.get("offset"):
+        faults.append(Fault("conflict", "give cursor or offset, not both", "cursor"))
+    try:
+        place = cursors.decode(text)
+    except ValueError as error:
+        faults.append(Fault("bad-cursor", str(error), "cursor"))
+        return None
+    if place.sort != sort:
+        detail = f"the cursor belongs to sort={shown(place.sort)}, not to sort={shown(sort)}"
+        faults.append(Fault("bad-cursor", detail, "cursor"))
+    elif not is_key(sort.removeprefix("-"), place.key):
+        faults.append(Fault("bad-cursor", "the cursor was not given out here", "cursor"))
+    return place
+
+
+def _price_currency(values_by_name: Mapping[str, Any], faults: list[Fault]) -> str | None:
+    """Law 15: `priceCurrency`, else the only accepted currency. With several a fault is added."""
+    currency: str | None = values_by_name.get("priceCurrency")
+    accepted: tuple[str, ...] = values_by_name.get("acceptedCurrency", ())
+    if currency is not None or not _by_price(values_by_name):
+        return currency
+    if len(accepted) > 1 and not _BOUNDS.isdisjoint(values_by_name):
+        detail = f"priceCurrency is needed: prices could be in {' or '.join(map(shown, accepted))}"
+        faults.append(Fault("price-currency-needed", detail, "priceCurrency"))
+    return accepted[0] if len(accepted) == 1 else None
+
+
+def _by_price(values_by_name: Mapping[str, Any]) -> bool:
+    return not _BOUNDS.isdisjoint(values_by_name) or values_by_name.get("sort", "").removeprefix("-") in PRICE_SORTS
+
+
+def _check_height(
+    height: int | None, height_chain: str | None, heights: Mapping[str, int], faults: list[Fault]
+) -> None:
+    """Add a fault for a height above the indexed one, as the answer would change."""
+    tip = heights.get(height_chain) if height_chain is not None else None
+    if height is not None and tip is not None and height > tip:
+        detail = f"asOfHeight: {height:,} is above the newest block of {height_chain} that is indexed, {tip:,}"
+        faults.append(Fault("above-the-tip", detail, "asOfHeight"))
+
+
+def _on_prices(
+    values_by_name: Mapping[str, Any], price_currency: str, table: RateTable | None, exchange: ExchangeRates
+) -> Iterable[Fault]:
+    """Notes on offers that could not be compared by price (law 15)."""
+    if not _by_price(values_by_name):
+        return
+    if table is None:
+        code, why = exchange.missing(price_currency)
+        detail = f"{why}: only offers priced in {shown(price_currency)} were compared by price"
+        yield Fault(code, detail, "priceCurrency")
+    else:
+        detail = f"offers in a currency that {table.source} does not quote were not compared by price"
+        yield Fault("quoted-only", detail)
+        if exchange.is_last_good(table):
+            used = f"the last good quote is used instead, of {timestamp(table.quoted_at)}"
+            detail = (
+                f"quotes of {shown(price_currency)} that {table.source} gives now are refused: {CONTRADICTED}; {used}"
+            )
+            yield Fault("refused-quote", detail)
+
+
+def _on_heights(values_by_name: Mapping[str, Any], names: tuple[str, ...], height_chain: str | None) -> Iterable[Fault]:
+    """Notes on heights that could not be applied: only the first of several chains is searched."""
+    if height_chain is None:
+        for name in filter(_HEIGHTS.__contains__, values_by_name):
+            yield Fault("no-chain", "no chain is configured yet, so there is no height to compare", name)
+    if len(names) > 1:
+        others = ", ".join(names[1:])
+        yield Fault("one-chain", f"heights are those of {names[0]}: nothing of {others} is shown", "chain")

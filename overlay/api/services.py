@@ -1,0 +1,111 @@
+"""What the HTTP API needs of the rest of the program: the listings, and `AppServices`, all of it together."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from indexer.settings import CHANGE_BLOCKS, Quota
+from overlay.api.counters import Counters
+from overlay.listings.change_notifier import ChangeNotifier
+from overlay.listings.logos import NoLogos
+from overlay.pricing.exchange_rates import ExchangeRates
+from overlay.projection.search_index import SearchIndex
+from parsers.bitcoin.tx import Outpoint
+
+if TYPE_CHECKING:
+    from indexer.admission.admission import Admissions
+    from indexer.store.requests import Recheck, Requests
+    from indexer.sync.progress import SyncProgress
+    from overlay.api.identity_key import IdentityKey
+    from overlay.listings.repository import ListingRepository
+    from overlay.payments.gate import PaymentGate
+    from overlay.payments.node import Broadcaster
+    from overlay.webhooks import Webhooks
+
+
+class LogoSource(Protocol):
+    """Small pictures of listings' logos; see `overlay.listings.logos`. `stamp` answers from memory, the others read."""
+
+    def shown(self, urls: Iterable[str], /) -> Mapping[str, str]:
+        """The SHA-256 (hex) of the small picture of each of these logos that there is one of."""
+        ...
+
+    def picture(self, digest: str, /) -> bytes | None:
+        """The small picture (WebP) with this SHA-256 (hex)."""
+        ...
+
+    def stamp(self) -> int:
+        """Another number when there are other pictures."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessInfo:
+    """What is told of a process to who watches it.
+
+    `status` answers CONTRACT's Status; it may take its time and is called in a thread. `ready` is None when all is
+    caught up with, else a sentence saying what is missing. `version` is the program's. `requests` is what publishers
+    ask to be fetched. `refused` counts the blocks refused, by chain, `ingested` tells what was read of each, and
+    `fetched` counts fetches by what they came to. With `log_requests` each answer is worth a line in the log.
+    """
+
+    status: Callable[[], dict[str, Any]]
+    ready: Callable[[], str | None]
+    version: str
+    requests: Requests
+    refused: Callable[[], Mapping[str, int]] = dict
+    ingested: Callable[[], Mapping[str, SyncProgress]] = dict
+    fetched: Callable[[], Mapping[str, int]] = dict
+    counters: Counters = field(default_factory=Counters)
+    log_requests: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppServices(ProcessInfo):
+    """Everything that the application uses, built once by the command that starts it.
+
+    `diagnose` answers CONTRACT's Diagnosis for a txid or outpoint as text or for raw transaction bytes (raising
+    ParseError for bytes that are none); it may take its time and is called in a thread. `chains` maps configured names
+    to CAIP-2 ids, in configured order, and `heights` names to the height indexed; both are called for every search and
+    must answer from memory.
+
+    `on_request` is called after a publisher has requested a transaction. `recheck` schedules a new fetch of everything
+    that a listing's plain id refers to; its second argument is the time in milliseconds since 1970. `notifier` wakes
+    the tasks that wait for changes; without notifications the store is polled. `limits` are the rate limits by kind of
+    route and `trusted_proxies` the networks whose X-Forwarded-For is trusted.
+    `check_owner` queries the source of a chain for an outpoint: True if unspent, False if spent, None without an
+    answer; it is None where no chain finds moves by queries. `exchange` holds the exchange rates, `logos` the
+    thumbnails. A change of price is a warning for `change_blocks` blocks. `public_url` is the configured base of
+    absolute URLs ("" for that of the request; see `overlay.api.base_url`), `admissions` takes transactions with their
+    proof, `arc_callback_token` ("" for none) is the secret of who reports what became of them, `identity` this server's
+    own keys (None where several machines share a database and no key is configured), `doors` the names of the foreign
+    protocols served. `payment_nodes` are the nodes that payments are checked with, by ticker, `prices` those
+    of the own agent card (JSON), for which `gate` takes payments, `webhooks` is what
+    subscriptions need (None where nothing is delivered).
+    """
+
+    engine: SearchIndex
+    store: ListingRepository
+    diagnose: Callable[[str | bytes], dict[str, Any]]
+    chains: Callable[[], Mapping[str, str]]
+    heights: Callable[[], Mapping[str, int]]
+    on_request: Callable[[], None] = lambda: None
+    recheck: Callable[[str, int], Sequence[Recheck]] = lambda *_: ()
+    change_blocks: int = CHANGE_BLOCKS
+    notifier: ChangeNotifier = field(default_factory=ChangeNotifier)
+    exchange: ExchangeRates = field(default_factory=ExchangeRates)
+    logos: LogoSource = field(default_factory=NoLogos)
+    limits: Mapping[str, Quota | None] = field(default_factory=dict)
+    trusted_proxies: tuple[str, ...] = ()
+    public_url: str = ""
+    identity: IdentityKey | None = None
+    doors: tuple[str, ...] = ()
+    check_owner: Callable[[str, Outpoint], Awaitable[bool | None]] | None = None
+    admissions: Admissions | None = None
+    arc_callback_token: str = ""
+    payment_nodes: Mapping[str, Broadcaster] = field(default_factory=dict)
+    prices: Sequence[Any] = ()
+    gate: PaymentGate | None = None
+    webhooks: Webhooks | None = None

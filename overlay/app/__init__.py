@@ -1,0 +1,1 @@
+"""The long-running program: the composition root, its loops, its status, logs and metrics."""

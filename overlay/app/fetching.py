@@ -1,0 +1,103 @@
+"""Build what sends requests to strangers' hosts: for cards of pointers, declarations of domains, key sets, logos, and
+to the targets of webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from indexer.settings import Settings
+
+if TYPE_CHECKING:
+    from indexer.fetcher.fetch_loop import FetchLoop
+    from indexer.fetcher.http_fetcher import HttpFetcher
+    from indexer.fetcher.limits import Limits
+    from indexer.store import Store, Writer
+    from overlay.api.identity_key import IdentityKey
+    from overlay.app.status_service import StatusService
+    from overlay.duplicates.duplicate_index import DuplicateIndex
+    from overlay.projection.search_index import SearchIndex
+    from overlay.search.query import Query
+    from overlay.webhooks import Webhooks
+    from overlay.webhooks.delivery_loop import DeliveryLoop
+
+WEBHOOKS_LOCK = 0x61326264
+"""PostgreSQL advisory lock of the process that delivers ("a2bd")."""
+
+
+def build_fetch_loop(settings: Settings, store: Store, writer: Writer, changed: Callable[[], None]) -> FetchLoop:
+    """The loop that fetches; `changed` is called after it has stored something. Slow: it reads certificates."""
+    from indexer.fetcher.card_fetcher import CardFetcher
+    from indexer.fetcher.dns import TxtRecords
+    from indexer.fetcher.domain_badges import DomainVerifier
+    from indexer.fetcher.fetch_loop import FetchLoop
+    from indexer.fetcher.gateway import Gateway
+    from indexer.fetcher.key_sets import KeySetVerifier
+    from indexer.fetcher.logo_fetcher import LogoFetcher
+    from indexer.fetcher.motebit_identity import MotebitVerifier
+    from indexer.store.logos import Logos
+
+    fetcher = build_fetcher(settings)
+    cards = CardFetcher(fetcher, Gateway(settings.ipfs_gateway) if settings.ipfs_gateway else None)
+    logos = LogoFetcher(fetcher, Logos(store.engine))
+    txt = TxtRecords()
+    return FetchLoop(
+        store, writer, cards, DomainVerifier(fetcher, txt), logos=logos,
+        key_sets=KeySetVerifier(fetcher, store, writer), identities=MotebitVerifier(fetcher, txt, writer),
+        changed=changed,
+    )  # fmt: skip
+
+
+def build_fetcher(settings: Settings, limits: Limits | None = None) -> HttpFetcher:
+    """What fetches from strangers' hosts. Slow: it reads certificates."""
+    from indexer.fetcher.connections import tls_context
+    from indexer.fetcher.dns import SystemResolver, table
+    from indexer.fetcher.http_fetcher import HttpFetcher
+
+    tls = tls_context(settings.fetch_ca_file or None)
+    return HttpFetcher(SystemResolver(), tls, table(settings.fetch_resolve), limits)
+
+
+def build_webhooks(
+    settings: Settings,
+    store: Store,
+    identity: IdentityKey,
+    index: SearchIndex,
+    duplicates: DuplicateIndex | None,
+    status: StatusService,
+) -> tuple[Webhooks, DeliveryLoop] | tuple[None, None]:
+    """Subscriptions, and the loop that delivers; None where the door is closed, and for the demonstration, which sends
+    no requests to hosts."""
+    from indexer.store.process_lock import ProcessLock
+    from indexer.store.subscriptions import Subscriptions
+    from overlay.protocols import chosen
+    from overlay.webhooks import Webhooks
+    from overlay.webhooks.delivery_loop import DeliveryLoop
+    from overlay.webhooks.matcher import SubscriptionMatcher
+    from overlay.webhooks.targets import Targets, public_key_text
+
+    is_demonstration = settings.sample and not settings.fetch_resolve
+    if is_demonstration or "webhooks" not in chosen(settings.doors):
+        return None, None
+    subscriptions = Subscriptions(store.primary)
+    targets = Targets(partial(build_fetcher, settings), identity.sign_ed25519)
+    parse = partial(_saved_query, status)
+    matcher = SubscriptionMatcher(store, subscriptions, index, duplicates, parse, status.exchange.stamp)
+    lock = ProcessLock(store.primary, "webhooks.lock", WEBHOOKS_LOCK)
+    webhooks = Webhooks(
+        subscriptions=subscriptions, targets=targets, public_key=public_key_text(identity.ed25519_public)
+    )
+    return webhooks, DeliveryLoop(subscriptions, matcher, targets, lock)
+
+
+def _saved_query(status: StatusService, search: str) -> Query | None:
+    """The query of a saved search; None where it has become invalid, such as by a chain that is not followed now."""
+    from overlay.api.parameters import pairs
+    from overlay.api.problems import BadRequestError
+    from overlay.api.search_request import from_pairs
+
+    try:
+        return from_pairs(pairs(search), status.chains(), status.exchange).query
+    except BadRequestError:
+        return None

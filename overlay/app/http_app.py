@@ -1,0 +1,105 @@
+"""The HTTP application: the routes of the API, the metrics and the pages joined, behind one middleware."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from itertools import chain
+
+from aiohttp import web
+
+from overlay.api.answers import OPENAPI, PROCESS, ROUTE_PATHS, SERVICES
+from overlay.api.change_broadcaster import BROADCASTER, ChangeBroadcaster
+from overlay.api.executors import (
+    LOOKUPS,
+    PUBLISHING,
+    READ_EXECUTOR,
+    RECORDS,
+    SEARCH_EXECUTOR,
+    ReadExecutor,
+    SearchExecutor,
+    lookups,
+    publishing,
+    records,
+)
+from overlay.api.middleware import handle_request
+from overlay.api.openapi import document
+from overlay.api.parameters import NONE, read_query_string
+from overlay.api.request_context import CONTEXT, RequestContext
+from overlay.api.routes import ROUTES as API_ROUTES
+from overlay.api.routes import STREAM, Handler
+from overlay.api.server import refuse_others
+from overlay.api.services import AppServices
+from overlay.app.metrics_server import ROUTES as METRICS_ROUTES
+from overlay.protocols import doors
+from overlay.web.page_routes import ROUTES as WEB_ROUTES
+from overlay.web.rendering import for_people
+
+ROUTES = (*API_ROUTES, *METRICS_ROUTES, *WEB_ROUTES)
+"""Every route of the house: those of the doors are added to them."""
+
+
+def create_app(services: AppServices) -> web.Application:
+    """The application over `services`, which live as long as it does."""
+    app = web.Application(middlewares=[handle_request])
+    app[SERVICES] = app[PROCESS] = services
+    opened = doors(services.doors)
+    routes = [*ROUTES, *chain.from_iterable(door.routes for door in opened)]
+    app[OPENAPI] = document(routes, services.version, [door.schemas for door in opened])
+    app[CONTEXT] = RequestContext(
+        services.limits,
+        services.trusted_proxies,
+        services.counters,
+        page=for_people,
+        log_requests=services.log_requests,
+        gate=services.gate,
+    )
+    app[SEARCH_EXECUTOR] = SearchExecutor(services.engine)
+    app[PUBLISHING], app[LOOKUPS] = publishing(), lookups()
+    app[RECORDS] = records(here=services.store.is_here)
+    app[READ_EXECUTOR] = ReadExecutor(here=services.store.is_here and not services.engine.slow)
+    app[BROADCASTER] = ChangeBroadcaster(services.store, services.notifier, services.counters)
+    app[ROUTE_PATHS] = list(dict.fromkeys(route.path for route in routes))
+    for route in routes:
+        handler = _without_parameters(route.handler) if route.refuses_parameters else route.handler
+        for method in (route.method, "HEAD") if route.method == "GET" else (route.method,):
+            added = app.router.add_route(method, route.pattern, handler)
+            number, timed = app[ROUTE_PATHS].index(route.path), STREAM not in route.media
+            app[CONTEXT].add(added, number, route.limit, timed=timed, error_response=route.error_response)
+    refuse_others(app)
+    app.on_shutdown.append(_end_streams)
+    app.on_cleanup.append(_end_reading)
+    app.on_cleanup.append(_close_payment_nodes)
+    app.cleanup_ctx.append(_read_for_streams)
+    app.cleanup_ctx.extend(door.run for door in opened if door.run is not None)
+    return app
+
+
+async def _close_payment_nodes(app: web.Application) -> None:
+    for node in app[SERVICES].payment_nodes.values():
+        await node.close()
+
+
+def _without_parameters(handler: Handler) -> Handler:
+    async def refuse_or_answer(request: web.Request) -> web.StreamResponse:
+        if request.rel_url.raw_query_string:
+            read_query_string(request.rel_url.raw_query_string, NONE)
+        return await handler(request)
+
+    return refuse_or_answer
+
+
+async def _end_streams(app: web.Application) -> None:
+    app[BROADCASTER].close()
+
+
+async def _end_reading(app: web.Application) -> None:
+    for executor_key in (SEARCH_EXECUTOR, READ_EXECUTOR, PUBLISHING, LOOKUPS, RECORDS):
+        app[executor_key].close()
+
+
+async def _read_for_streams(app: web.Application) -> AsyncIterator[None]:
+    reading = asyncio.create_task(app[BROADCASTER].run())
+    yield
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)

@@ -1,0 +1,195 @@
+"""Everything worth watching, in the words of Prometheus. Only what a scrape asks for is computed, when it asks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from indexer.model import EventKind
+from indexer.store import StoreUnavailableError
+from indexer.sync.progress import SyncProgress
+from overlay.api.change_broadcaster import STREAMS
+from overlay.api.counters import BUCKETS, Counters
+from overlay.api.request_context import REFUSED
+from overlay.api.services import ProcessInfo
+from overlay.app.logs import ERRORS, WARNINGS
+from overlay.engines import UnavailableError
+
+log = logging.getLogger(__name__)
+
+STATES = ("starting", "catching-up", "following", "unreachable", "stopped", "stored")
+
+_CHAIN_GAUGES = (
+    # the name, the member of status, what it is
+    ("a2b_chain_height", "height", "Height up to which the chain is indexed."),
+    ("a2b_chain_tip_height", "tip", "Height of the source's newest block."),
+    ("a2b_chain_lag_blocks", "lag", "Blocks that the source has and the index has not."),
+    ("a2b_chain_mempool", "mempool", "Unconfirmed transactions at the source."),
+)
+
+
+def exposition(services: ProcessInfo, paths: Sequence[str], accept: str) -> tuple[bytes, str]:
+    """All metrics in the format that `accept` asks for, and its content type. `paths` are the routes' by number,
+    each once: Prometheus rejects a scrape with two samples of the same labels."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Everything(services, paths))
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type
+
+
+class _Everything(Collector):
+    """One scrape."""
+
+    def __init__(self, services: ProcessInfo, paths: Sequence[str]) -> None:
+        self._services, self._paths = services, paths
+
+    def collect(self) -> Iterable[Metric]:
+        """All metrics, as they are now. While the database is away, those that need it are left out: how many errors
+        there are, and what is answered nevertheless, is told then above all."""
+        services = self._services
+        yield _by_label("a2b_info", "1 for the version that runs.", "version", {services.version: 1})
+        try:
+            stored = list(self._stored())
+        except (StoreUnavailableError, UnavailableError) as error:
+            log.warning("metrics are served without those of the database: %s", error)
+            stored = []
+        yield GaugeMetricFamily("a2b_database_up", "1 while the database answers.", float(bool(stored)))
+        yield from stored
+        yield _counted("a2b_fetches", "Fetches since the start, by what they came to.", "outcome", services.fetched())
+        yield from _ingested(services.ingested())
+        yield from _http(services.counters, self._paths)
+        yield _lines(services.counters)
+
+    def _stored(self) -> Iterator[Metric]:
+        """The metrics that read the database."""
+        services = self._services
+        status = services.status()
+        yield from _chains(status["chains"], services.refused())
+        yield _by_label("a2b_listings", "Listings, by status; rejected are near misses.", "status", status["listings"])
+        if index := status.get("index"):
+            yield GaugeMetricFamily("a2b_index_seq", "The newest change that searches see.", index["seq"])
+            yield GaugeMetricFamily("a2b_index_behind_changes", "Changes that searches do not see.", index["behind"])
+            yield from _renewal(index.get("renewal"))
+        yield _by_label(
+            "a2b_ingest_requests", "Transactions that publishers requested, by state.", "state",
+            services.requests.counts(),
+        )  # fmt: skip
+        yield _by_label(
+            "a2b_locators", "Locators that pointers name, by state of fetching.", "state", status.get("pointers", {})
+        )
+        yield from _rates(status.get("rates"))
+
+
+def _renewal(progress: Mapping[str, int] | None) -> Iterator[Metric]:
+    """The progress of a rebuild of the index, while there is one."""
+    if progress is not None:
+        done = "Registrations in the index that is being rebuilt."
+        yield GaugeMetricFamily("a2b_index_renewal_registrations", done, progress["done"])
+        yield GaugeMetricFamily(
+            "a2b_index_renewal_registrations_wanted", "Registrations that it will hold.", progress["of"]
+        )
+
+
+def _rates(rates: Mapping[str, Any] | None) -> Iterator[Metric]:
+    """The age of what prices are converted by, and of every feed."""
+    if rates is None:
+        return
+    if rates["age"] is not None:
+        yield GaugeMetricFamily("a2b_rates_age_seconds", "Age of the exchange rates in use.", rates["age"])
+    ages = GaugeMetricFamily(
+        "a2b_rates_feed_age_seconds", "Age of the newest quote of a feed.", labels=["feed", "base"]
+    )
+    usable = GaugeMetricFamily("a2b_rates_feed_usable", "1 while a feed's quote may be used.", labels=["feed", "base"])
+    seen: set[tuple[str, str]] = set()
+    for feed in rates["feeds"]:
+        labels = (feed["source"], feed["base"])
+        if labels in seen:  # the preferred one of two at the same host
+            continue
+        seen.add(labels)
+        usable.add_metric(labels, float(feed["usable"]))
+        if feed["age"] is not None:
+            ages.add_metric(labels, feed["age"])
+    yield from (ages, usable)
+
+
+def _ingested(progress_by_chain: Mapping[str, SyncProgress]) -> Iterator[Metric]:
+    """What was read of chains here."""
+    blocks = CounterMetricFamily("a2b_ingested_blocks", "Blocks read and stored since the start.", labels=["chain"])
+    size = CounterMetricFamily("a2b_ingested_bytes", "Bytes of these blocks.", labels=["chain"])
+    events = CounterMetricFamily("a2b_ingested_events", "Events of these blocks, by kind.", labels=["chain", "outcome"])
+    for name, progress in progress_by_chain.items():
+        blocks.add_metric([name], progress.blocks)
+        size.add_metric([name], progress.bytes)
+        for kind in EventKind:
+            events.add_metric([name, kind.value], progress.event_counts[kind.value])
+    yield from (blocks, size, events)
+
+
+def _counted(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=[label])
+    for value, count in sorted(values.items()):
+        family.add_metric([value], count)
+    return family
+
+
+def _by_label(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for value, count in values.items():
+        family.add_metric([value], count)
+    return family
+
+
+def _chains(rows: Sequence[Mapping[str, Any]], refused: Mapping[str, int]) -> Iterator[Metric]:
+    for name, member, text in _CHAIN_GAUGES:
+        family = GaugeMetricFamily(name, text, labels=["chain"])
+        for row in rows:
+            if row.get(member) is not None:
+                family.add_metric([row["name"]], row[member])
+        yield family
+    state = GaugeMetricFamily("a2b_chain_state", "1 for the state that the chain is in.", labels=["chain", "state"])
+    reorgs = CounterMetricFamily("a2b_chain_reorgs", "Reorganisations since the start.", labels=["chain"])
+    for row in rows:
+        for word in STATES:
+            state.add_metric([row["name"], word], float(row["state"] == word))
+        if row.get("reorgs") is not None:
+            reorgs.add_metric([row["name"]], row["reorgs"])
+    blocks = CounterMetricFamily("a2b_chain_refused_blocks", "Blocks refused since the start.", labels=["chain"])
+    for chain, count in refused.items():
+        blocks.add_metric([chain], count)
+    yield from (state, reorgs, blocks)
+
+
+def _http(counters: Counters, paths: Sequence[str]) -> Iterator[Metric]:
+    times = HistogramMetricFamily(
+        "a2b_http_request_seconds", "Time to answer, by route and status.", labels=["route", "status"]
+    )
+    for latency in counters.latencies():
+        path = paths[latency.route] if latency.route < len(paths) else "other"
+        times.add_metric([path, str(latency.status or "other")], list(_buckets(latency.counts)), latency.seconds)
+    yield times
+    refused = CounterMetricFamily("a2b_http_rate_limited", "Requests refused by a rate limit.", labels=["limit"])
+    for name, number in REFUSED.items():
+        refused.add_metric([name], counters.gauge(number))
+    yield refused
+    yield GaugeMetricFamily("a2b_streams", "Readers of the change feed that are connected.", counters.gauge(STREAMS))
+
+
+def _lines(counters: Counters) -> Metric:
+    lines = CounterMetricFamily("a2b_log_lines", "Lines logged since the start, by level.", labels=["level"])
+    for level, number in (("warning", WARNINGS), ("error", ERRORS)):
+        lines.add_metric([level], counters.gauge(number))
+    return lines
+
+
+def _buckets(counts: Sequence[int]) -> Iterator[tuple[str, float]]:
+    """Counts up to each bound, as Prometheus adds them up."""
+    total = 0
+    for bound, count in zip([*map(str, BUCKETS), "+Inf"], counts, strict=True):
+        total += count
+        yield bound, total

@@ -1,0 +1,253 @@
+"""The status of the process: CONTRACT's Status, readiness, and the chains and heights that searches answer for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from indexer.headers.networks import by_caip2
+from indexer.model import LATE, PARTIAL
+from indexer.settings import Settings, masked
+from indexer.state_hash import starts_late, state_hash, stored_state_hash, update_state_hash
+from indexer.store import Store, Writer
+from indexer.store.rates import Quotes
+from indexer.store.state_hashes import StateHash
+from indexer.sync.progress import SyncProgress
+from overlay.app.storage import in_configured_order
+from overlay.engines import UnavailableError
+from overlay.listings.pointer_counts import ListedPointers
+from overlay.pricing.exchange_rates import ExchangeRates
+from overlay.projection.projector import IndexProjector
+from overlay.projection.search_index import SearchIndex
+
+if TYPE_CHECKING:
+    from indexer.chains import Chain
+    from indexer.rates.loop import RatesLoop
+
+HASH_PAUSE = 5.0
+"""Pause after computing a state hash, as a multiple of the time that took: bounds the share of a processor it uses."""
+
+COUNTED = ("live", "burned", "pending", "rejected", "undecided")
+
+
+class StatusService:
+    """What is known of this process. `progress` is updated by followers, or from the store by `refresh`; `rates_loop`
+    and `fetch_outcomes` are set by the loops that fetch rates and cards, where this process runs them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        engine: SearchIndex | None,
+        version: str,
+        writer: Writer | None = None,
+    ) -> None:
+        self._settings, self._store, self._engine, self._version = settings, store, engine, version
+        self._writer = writer
+        self._sources = {name: " ".join(map(masked, urls)) for name, urls in settings.sources().items()}
+        self._failover: dict[str, Chain] = {}
+        self._hashed_tips: dict[str, tuple[int | None, bytes]] = {}
+        self._computed: dict[str, StateHash] = {}
+        self._counts: dict[str, tuple[tuple[int | None, bytes], dict[str, int]]] = {}
+        self._projector = IndexProjector(store, engine) if engine else None
+        self._pointers = ListedPointers(store)
+        self.rates_loop: RatesLoop | None = None
+        self.exchange = ExchangeRates(Quotes(store.engine).newest)
+        self.fetch_outcomes: Mapping[str, int] = {}
+        self._was_ready = False
+        self.progress: dict[str, SyncProgress] = {}
+        self._chains: dict[str, str] = {}
+        self._heights: dict[str, int] = {}
+        self.refresh()
+        with suppress(UnavailableError):  # then the index loop publishes the heights, once it knows them
+            if self._projector is not None and not self._projector.pending_changes():
+                self.publish(self.stored_heights())
+
+    def refresh(self) -> None:
+        """Read from the store which chains it holds, and the newest block of those that are not followed here."""
+        for name, caip2 in in_configured_order(self._settings, self._store.chains()).items():
+            progress = self.progress.setdefault(name, SyncProgress(name, caip2, "stored"))
+            if progress.state == "stored" and (newest := self._store.blocks.newest(name)) is not None:
+                progress.height, progress.hash = newest.height, newest.hash
+        # where there is an index, its loop publishes new heights
+        self.publish(self._heights if self._projector else self.stored_heights())
+
+    def follow(self, progress: SyncProgress, chain: Chain | None = None) -> None:
+        """Report a chain that is followed here by its follower's progress; the stored block holds until that moves."""
+        stored = self.progress.get(progress.name)
+        if stored is not None:
+            progress.caip2, progress.height, progress.hash = stored.caip2, stored.height, stored.hash
+        self.progress[progress.name] = progress
+        if chain is not None and chain.sources:
+            self._failover[chain.name] = chain
+
+    def publish(self, heights: Mapping[str, int]) -> None:
+        """Searches answer for these heights, by chain name, from now on."""
+        self._chains = in_configured_order(
+            self._settings, {name: progress.caip2 for name, progress in self.progress.items() if progress.caip2}
+        )
+        self._heights = {name: heights[name] for name in self._chains if name in heights}
+
+    def chains(self) -> Mapping[str, str]:
+        """CAIP-2 ids by chain name, in configured order."""
+        return self._chains
+
+    def heights(self) -> Mapping[str, int]:
+        """The height that searches answer for, by chain name."""
+        return self._heights
+
+    def stored_heights(self) -> dict[str, int]:
+        """The height up to which each chain is stored, by name."""
+        return {name: progress.height for name, progress in self.progress.items() if progress.height is not None}
+
+    def ingested(self) -> dict[str, SyncProgress]:
+        """The progress of the chains that are followed here, by name."""
+        return {name: progress for name, progress in self.progress.items() if progress.state != "stored"}
+
+    def refused_blocks(self) -> dict[str, int]:
+        """How many blocks of each chain that is followed here were refused, by name."""
+        return {name: progress.refused for name, progress in self.ingested().items()}
+
+    # -- readiness
+
+    def ready(self) -> str | None:
+        """None once everything was indexed for the first time, unless the index is lost later; else what is missing, in
+        a sentence. Raises UnavailableError where the index is in a database that does not answer."""
+        if not self._was_ready:
+            missing = self._missing()
+            if missing is not None:
+                return missing
+            self._was_ready = True
+        is_lost = self._engine is not None and self._engine.cursor() is None
+        return "the index was lost, and is being rebuilt" if is_lost else None
+
+    def _missing(self) -> str | None:
+        if not self.progress:
+            return "no chain is indexed yet"
+        for progress in self.progress.values():
+            if progress.state in ("starting", "catching-up"):
+                indexed = (
+                    "no block is indexed yet" if progress.height is None else f"block {progress.height:,} is indexed"
+                )
+                of_tip = f" of {progress.tip:,}" if progress.tip else ""
+                return f"{progress.name} is {progress.state}: {indexed}{of_tip}"
+            if progress.state in ("unreachable", "stopped") and progress.height is None:
+                return f"{progress.name} is {progress.state}: {progress.error.removeprefix(f'{progress.name}: ')}"
+        return self._index_lag()
+
+    def _index_lag(self) -> str | None:
+        """What is stored and not yet searchable, in a sentence."""
+        if self._projector is None:
+            return None
+        if count := self._projector.pending_changes():
+            return f"the index has not seen {count:,} changes"
+        late = [name for name, height in self.stored_heights().items() if self._heights.get(name, -1) < height]
+        return f"the index is about to answer for {', '.join(late)}" if late else None
+
+    # -- status
+
+    def status(self) -> dict[str, Any]:
+        """CONTRACT's Status. Reads the store: to be called in a thread."""
+        names = in_configured_order(self._settings, {name: progress.caip2 for name, progress in self.progress.items()})
+        counts = [*(self._counted(self.progress[name]) for name in names), self._pointers.counts()]
+        self.exchange.refresh()
+        status = {
+            "version": self._version,
+            "chains": [self._chain(self.progress[name]) for name in names],
+            "listings": {word: sum(count.get(word, 0) for count in counts) for word in COUNTED},
+            "pointers": self._store.fetches.counts(),
+            "stateHash": {
+                name: {"height": newest.height, "hash": newest.digest}
+                for name in names
+                if (newest := self._computed.get(name) or stored_state_hash(self._store, name)) is not None
+            },
+            "rates": self.exchange.status(self.rates_loop.statuses if self.rates_loop else ()),
+            "index": self._index(),
+        }
+        return status | ({"replica": self._replica()} if self._store.primary is not self._store.engine else {})
+
+    def _replica(self) -> dict[str, Any]:
+        lag = self._store.lag()
+        return {"source": masked(self._settings.database_read), "lagSeconds": lag.seconds, "behind": lag.changes}
+
+    def _chain(self, progress: SyncProgress) -> dict[str, Any]:
+        network = by_caip2(progress.caip2)
+        members: dict[str, Any] = {
+            "name": progress.name,
+            "chain": progress.caip2,
+            "network": network.name if network else progress.caip2.partition(":")[2] or None,
+            "state": progress.state,
+            "height": progress.height,
+            "hash": progress.hash[::-1].hex() if progress.hash else None,
+            "tip": progress.tip,
+            "lag": None
+            if progress.tip is None
+            else max(0, progress.tip - (-1 if progress.height is None else progress.height)),
+            "mempool": progress.mempool,
+            "reorgs": None if progress.state == "stored" else progress.reorgs,
+            "source": self._sources.get(progress.name),
+        }
+        if (chain := self._failover.get(progress.name)) is not None:
+            members |= {"sources": chain.sources, "warnings": chain.warnings}
+        notes = [progress.note]
+        if self._store.is_partial(progress.name):
+            members |= {"complete": False, "caught": progress.caught}
+            notes = [progress.note or PARTIAL]
+        if starts_late(self._store, progress.name):
+            members["complete"] = False
+            notes.append(LATE)
+        texts = {"error": progress.error, "checked": progress.checked, "note": "; ".join(filter(None, notes))}
+        return members | {name: text for name, text in texts.items() if text}
+
+    def _counted(self, progress: SyncProgress) -> dict[str, int]:
+        """The listings of a chain by status, counted once for a tip; unconfirmed ones are counted each time."""
+        tip = (progress.height, progress.hash)
+        cached = self._counts.get(progress.name)
+        if cached is None or cached[0] != tip:
+            cached = self._counts[progress.name] = (tip, self._store.registrations.counts(progress.name))
+        return cached[1] | {"pending": self._store.pending.new_count(progress.name)}
+
+    def _index(self) -> dict[str, Any] | None:
+        if self._engine is None or self._projector is None:
+            return None
+        cursor, rebuild = self._engine.cursor(), self._engine.progress()
+        members = {
+            "engine": self._engine.name,
+            "seq": cursor.seq if cursor else 0,
+            "behind": self._projector.pending_changes(),
+        }
+        return members if rebuild is None else {**members, "renewal": rebuild._asdict()}
+
+    # -- state hashes
+
+    async def hash_tips(self) -> None:
+        """Keep the state hash of each chain up to date in a thread, once per tip, but not while a chain catches up.
+        Runs until cancelled."""
+        while True:
+            for progress in list(self.progress.values()):
+                tip = (progress.height, progress.hash)
+                if progress.state not in ("starting", "catching-up") and self._hashed_tips.get(progress.name) != tip:
+                    started = time.monotonic()
+                    await asyncio.to_thread(self.update_state_hash, progress.name)
+                    self._hashed_tips[progress.name] = tip
+                    await asyncio.sleep(HASH_PAUSE * (time.monotonic() - started))
+            await asyncio.sleep(0.2)
+
+    def update_state_hash(self, chain: str) -> None:
+        """Store the state hash of a chain's newest block where this process indexes. One that only reads computes a
+        hash itself as long as none is stored."""
+        if self._writer is not None:
+            update_state_hash(self._store, self._writer, chain)
+        elif stored_state_hash(self._store, chain) is None:
+            self.recompute_state_hash(chain)
+        else:
+            self._computed.pop(chain, None)
+
+    def recompute_state_hash(self, chain: str) -> None:
+        """Compute the state hash of a chain's newest block from all registrations, whatever is stored."""
+        newest = self._store.blocks.newest(chain)
+        if newest is not None:
+            self._computed[chain] = StateHash(newest.height, state_hash(self._store, chain, newest.height))

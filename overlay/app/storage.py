@@ -1,0 +1,142 @@
+"""Open the database, the search index and the duplicate index that the settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from indexer.settings import Settings, SettingsError, masked
+from overlay.app.compilation import set_cache_folder
+from overlay.app.read_only import is_writable, readable_copy, warn_read_only
+
+if TYPE_CHECKING:
+    from indexer.store import Store
+    from overlay.api.identity_key import IdentityKey
+    from overlay.duplicates.duplicate_index import DuplicateIndex
+    from overlay.projection.search_index import SearchIndex
+
+
+class MissingError(Exception):
+    """The database or index that a command reads does not exist: the message says what creates it."""
+
+
+def make_data_folder(settings: Settings) -> None:
+    """Create the data folder where it is missing. Raises OSError."""
+    settings.data.mkdir(parents=True, exist_ok=True)
+    set_cache_folder(settings)
+
+
+def open_store(settings: Settings, *, create: bool, replica: bool = False) -> Store:
+    """The store; with `create`, a new one where none exists; with `replica`, reading from `database_read` where that is
+    set. Raises SettingsError, StoreError, MissingError, OSError."""
+    from indexer.store import Store, connect, unchecked
+    from indexer.store.database import connect_read_only
+
+    if replica and settings.database_read:
+        if not (settings.database.startswith("postgres") and settings.database_read.startswith("postgres")):
+            raise SettingsError("database_read is a replica of database, and both must be postgresql+psycopg://…")
+        make_data_folder(settings)
+        return Store(connect(settings.database_read, replica=True), unchecked(settings.database))
+    file = _sqlite_file(settings)
+    if create:
+        make_data_folder(settings)
+    elif file is not None and not file.exists():
+        raise _missing("database", file)
+    elif file is not None and not (is_writable(file) and is_writable(file.parent)):
+        warn_read_only(file.parent)
+        return Store(connect_read_only(file))
+    return Store(connect(settings.database))
+
+
+def stored_heights(settings: Settings) -> dict[str, int]:
+    """The height up to which each chain is stored, by chain name. Raises StoreError, MissingError, OSError."""
+    file = _sqlite_file(settings)
+    if file is not None and file.exists():
+        from indexer.sqlite_heights import heights
+
+        return heights(file)
+    store = open_store(settings, create=False)
+    try:
+        newest = {name: store.blocks.newest(name) for name in store.chains()}
+        return {name: ref.height for name, ref in newest.items() if ref is not None}
+    finally:
+        store.engine.dispose()
+
+
+def open_index(settings: Settings, *, create: bool) -> SearchIndex:
+    """The search index; with `create`, a new one where none exists. Raises EngineError, MissingError, OSError."""
+    from overlay.engines import IN_FILES
+    from overlay.projection.search_index import SearchIndex
+
+    scheme, _, path = settings.search.partition(":")
+    if scheme not in IN_FILES:
+        return SearchIndex(settings.search)
+    if not create and path and not Path(path).exists():
+        raise _missing("index", Path(path))
+    if create:
+        make_data_folder(settings)
+    elif path and not is_writable(Path(path)):
+        warn_read_only(Path(path).parent)
+        return SearchIndex(f"{scheme}:{readable_copy(Path(path))}")
+    return SearchIndex(settings.search)
+
+
+def open_duplicates(settings: Settings) -> DuplicateIndex:
+    """The duplicate index, in the folder of the search index, or in the data folder where that has none. Raises
+    EngineError."""
+    from overlay.duplicates.duplicate_index import DuplicateIndex
+    from overlay.engines import IN_FILES
+
+    scheme, _, path = settings.search.partition(":")
+    return DuplicateIndex(path if scheme in IN_FILES else str(settings.data))
+
+
+@contextmanager
+def index_write_errors(settings: Settings) -> Iterator[None]:
+    """Turn what an engine raises for a full or failing disk into an EngineError that names the index."""
+    from overlay.engines import EngineError
+
+    try:
+        yield
+    except OSError as error:
+        raise EngineError(f"cannot write the index {masked(settings.search)}: {error.strerror or error}") from error
+    except ValueError as error:
+        # Tantivy reports errors of files as ValueErrors; other ValueErrors are defects of this program
+        if "os error" not in str(error):
+            raise
+        raise EngineError(f"cannot write the index {masked(settings.search)}: {error}") from error
+
+
+def in_configured_order(settings: Settings, chains: Mapping[str, str]) -> dict[str, str]:
+    """CAIP-2 ids by chain name: first the configured chains in their order, then the others by name."""
+    names = [chain.name for chain in settings.chains if chain.name in chains]
+    return {name: chains[name] for name in dict.fromkeys([*names, *sorted(chains)])}
+
+
+def _missing(what: str, path: Path) -> MissingError:
+    return MissingError(
+        f"there is no {what} {path}: `a2b up` creates one, and --url asks an overlay that runs elsewhere"
+    )
+
+
+def _sqlite_file(settings: Settings) -> Path | None:
+    scheme, separator, path = settings.database.partition(":///")
+    return Path(path.partition("?")[0]) if separator and scheme.startswith("sqlite") else None
+
+
+def open_identity(settings: Settings) -> IdentityKey | None:
+    """This server's own keys: those of the configured file, else of one in the data folder, created where the database
+    is a file on this machine. None where others may share the database, or the folder is read-only. Raises
+    SettingsError for a file that cannot be used."""
+    from overlay.api.identity_key import IdentityKeyError, read, read_or_create
+
+    try:
+        if settings.identity_key:
+            return read(Path(settings.identity_key))
+        if _sqlite_file(settings) is None or not is_writable(settings.data):
+            return None
+        return read_or_create(settings.data / "identity.json")
+    except IdentityKeyError as error:
+        raise SettingsError(str(error)) from None

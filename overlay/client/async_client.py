@@ -1,0 +1,270 @@
+"""The asynchronous client: sends requests within bounds, retries, pages and follows the change stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import aclosing, asynccontextmanager
+from functools import wraps
+from itertools import count
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
+
+import httpx
+
+from indexer import http_body
+from overlay.client import answer_models as models
+from overlay.client import calls, exchange
+from overlay.client.calls import Call, SearchFilters
+from overlay.client.errors import NotVerifiedError, RemoteError, RemoteProblemError
+from overlay.client.event_stream import ChangeStream, Position
+from overlay.client.exchange import HEADERS, ClientLimits
+
+if TYPE_CHECKING:
+    from overlay.client.payment_claims import PaymentClaim
+    from overlay.publish.coins import Coin
+    from overlay.publish.keys import PublisherKey
+    from overlay.verify import VerificationReport
+    from overlay.verify.domains import Hosts
+    from overlay.verify.trusted_source import TrustedSource
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+HEARTBEAT_SECONDS = 45.0
+"""How long an open change stream may be silent: an overlay sends a sign of life every 15 s."""
+
+MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.5, 60.0
+"""Bounds of the pause before a stream is opened again, which its server names."""
+
+_BROKEN = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
+
+
+def _sending(
+    build: Callable[P, Call[T]],
+) -> Callable[Concatenate[AsyncOverlayClient, P], Coroutine[Any, Any, T]]:
+    """The method that sends the call of a function in `calls`, with the same parameters."""
+
+    @wraps(build)
+    async def method(client: AsyncOverlayClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await client.send(build(*args, **kwargs))
+
+    return method
+
+
+class AsyncOverlayClient:
+    """An overlay at a base URL (with or without `/v1`). Use it with `async with`, or close it with `aclose`.
+
+    Every method raises RemoteError where the overlay cannot be asked or answers otherwise than one, and a
+    RemoteProblemError where it answers with a problem: NotThereError for 404, RefusedError for other 4xx.
+    `transport` replaces the network, for tests. Raises RemoteError for what is no URL.
+    """
+
+    def __init__(
+        self, url: str, limits: ClientLimits | None = None, *, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self.base, self.limits = exchange.base_url(url), limits or ClientLimits()
+        self._http = httpx.AsyncClient(timeout=self.limits.silence_seconds, headers=HEADERS, transport=transport)
+
+    async def __aenter__(self) -> AsyncOverlayClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def send(self, call: Call[T]) -> T:
+        """The answer to a request as its model."""
+        return exchange.typed(self._url(call), call, await self.ask(call, is_checked=False))
+
+    async def ask(self, call: Call[Any], *, is_checked: bool = True) -> Any:
+        """The answer to a request as JSON, with all its members (a card as bytes). Its shape `is_checked` unless the
+        caller judges each member."""
+        status, headers, body = await self.fetch(call)
+        value = exchange.parse(call, self._url(call), status, headers, body)
+        if is_checked:
+            exchange.typed(self._url(call), call, value)
+        return value
+
+    search = _sending(calls.search)
+    get = _sending(calls.get)
+    card = _sending(calls.card)
+    history = _sending(calls.history)
+    changes = _sending(calls.changes)
+    diagnose = _sending(calls.diagnose)
+    check = _sending(calls.check)
+    ingest = _sending(calls.ingest)
+    quote = _sending(calls.quote)
+    pay_check = _sending(calls.pay_check)
+    status = _sending(calls.status)
+
+    async def verify(
+        self,
+        id_: str,
+        *,
+        trusted: TrustedSource | None = None,
+        hosts: Hosts | None = None,
+        expected: str | None = None,
+    ) -> VerificationReport:
+        """Verify a listing and its proof here, trusting nobody: as `overlay.verify.verify`, which names what is proved
+        and what is not. Raises what `trusted` raises when it does not answer, too."""
+        from overlay.client.listing_source import verified
+
+        return (await verified(self, id_, trusted, hosts, expected))[0]
+
+    async def pay(
+        self,
+        id_: str,
+        key: PublisherKey,
+        coins: Sequence[Coin],
+        *,
+        most_satoshis: int,
+        config_id: str | None = None,
+        skill: str | None = None,
+        stage: str | None = None,
+        refund_address: str | None = None,
+        trusted: TrustedSource | None = None,
+        expected: str | None = None,
+    ) -> PaymentClaim:
+        """The claim that pays an offer of a listing in BSV. The price and its address are read from the card only after
+        that is verified; of the overlay itself only an exchange rate is used, within `most_satoshis`. Nothing is sent.
+
+        Raises NotVerifiedError, PaymentRefusedError, CoinsError.
+        """
+        from overlay.client.listing_source import verified
+        from overlay.client.payment_claims import CURRENCY, build_claim, choose_offer, stage_of
+
+        report, source = await verified(self, id_, trusted, None, expected)
+        if report.missing:
+            raise NotVerifiedError(report)
+        offer = choose_offer(source.offers(), config_id, skill)
+        rate = None
+        if offer.currency != CURRENCY and CURRENCY in offer.accepted:
+            rate = (await self.quote(id_, offer.id, currency=CURRENCY, stage=stage_of(offer, stage))).rate
+        return build_claim(
+            offer, key, coins, most_satoshis=most_satoshis, stage=stage, rate=rate, refund_address=refund_address
+        )
+
+    async def pages(self, words: str = "", **filters: Unpack[SearchFilters]) -> AsyncGenerator[models.SearchPage]:
+        """All pages, one after another; what changes while they are read may come twice, and is not left out."""
+        call: Call[models.SearchPage] = calls.search(words, **filters)
+        cursor: str | None = None
+        while True:
+            page = await self.send(call)
+            yield page
+            if page.next_cursor is None or not page.items:
+                return
+            if page.next_cursor == cursor:
+                raise RemoteError(f"{self._url(call)} answers with the same page again and again")
+            cursor = page.next_cursor
+            call = calls.next_page(call, cursor)
+
+    async def items(self, words: str = "", **filters: Unpack[SearchFilters]) -> AsyncGenerator[models.Item]:
+        """The items of all pages, each id once."""
+        ids: set[str] = set()
+        async with aclosing(self.pages(words, **filters)) as pages:
+            async for page in pages:
+                for item in page.items:
+                    if item.id not in ids:
+                        ids.add(item.id)
+                        yield item
+
+    async def stream(self, since: Position | None = None) -> AsyncGenerator[tuple[Position, models.RegistryChange]]:
+        """Changes as they happen, without end and without gaps, each with the position to continue from after it.
+        A connection that breaks is made again; raises after `limits.attempts` in a row that failed."""
+        stream, failures = ChangeStream(since), 0
+        while True:
+            wait: float | None = None
+            try:
+                async with aclosing(self._connected(stream)) as changes:
+                    async for position, change in changes:
+                        failures = 0
+                        yield position, change
+            except (RemoteError, RemoteProblemError) as error:
+                failures += 1
+                status, wait = getattr(error, "status", None), getattr(error, "retry_after", None)
+                if exchange.pause(self.limits, failures, status, wait) is None:
+                    raise
+            await asyncio.sleep(max(wait or 0.0, MIN_RETRY_SECONDS, min(stream.retry_seconds, MAX_RETRY_SECONDS)))
+
+    async def _connected(self, stream: ChangeStream) -> AsyncGenerator[tuple[Position, models.RegistryChange]]:
+        """The changes of one connection."""
+        stream.connect()
+        call = calls.stream()
+        headers = {"Accept": "text/event-stream"} | (
+            {"Last-Event-ID": str(stream.position)} if stream.position else {}
+        )  # fmt: skip
+        try:
+            async with self._open(call, headers, HEARTBEAT_SECONDS) as response:
+                if response.headers.get("content-type", "").partition(";")[0].strip() != "text/event-stream":
+                    body = await self._body(response)
+                    exchange.parse(call, self._url(call), response.status_code, response.headers, body)
+                    raise RemoteError(f"{self._url(call)} answers {response.status_code}, and not with events")
+                http_body.check_uncoded(response.headers.multi_items())
+                async for chunk in response.aiter_raw():
+                    for change in stream.feed(chunk):
+                        yield Position(change.epoch, change.seq), change
+        except (httpx.HTTPError, http_body.BodyError) as error:
+            raise RemoteError(f"{self._url(call)} breaks off: {_reason(error)}") from None
+
+    async def fetch(self, call: Call[Any]) -> tuple[int, httpx.Headers, bytes]:
+        """Status, headers and body, after as many attempts as the limits allow. Raises RemoteError."""
+        url = self._url(call)
+        for attempt in count(1):
+            try:
+                status, headers, body = await self._once(call)
+                seconds = exchange.pause(self.limits, attempt, status, exchange.retry_after(headers))
+                if seconds is None:
+                    return status, headers, body
+            except _BROKEN as error:
+                seconds = exchange.pause(self.limits, attempt, None, None)
+                if seconds is None:
+                    raise RemoteError(f"cannot ask {url}: {_reason(error)}") from None
+            except http_body.BodyError as error:
+                raise RemoteError(f"{url} answers with {error}") from None
+            except TimeoutError:
+                raise RemoteError(f"{url} does not answer within {self.limits.whole_seconds:g} s") from None
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                raise RemoteError(f"cannot ask {url}: {_reason(error)}") from None
+            await asyncio.sleep(seconds)
+        raise AssertionError
+
+    async def _once(self, call: Call[Any]) -> tuple[int, httpx.Headers, bytes]:
+        async with asyncio.timeout(self.limits.whole_seconds), self._open(call) as response:
+            return response.status_code, response.headers, await self._body(response)
+
+    async def _body(self, response: httpx.Response) -> bytes:
+        bounds = http_body.Bounds(self.limits.answer_bytes)
+        return await http_body.read(response.aiter_raw(), response.headers.multi_items(), bounds)
+
+    @asynccontextmanager
+    async def _open(
+        self, call: Call[Any], headers: dict[str, str] | None = None, silence: float | None = None
+    ) -> AsyncIterator[httpx.Response]:
+        """An open response. Redirects are followed here: httpx would read, and decode, their bodies without a bound."""
+        timeout = httpx.Timeout(self.limits.silence_seconds, read=silence or self.limits.silence_seconds)
+        own = dict(call.headers) | ({} if call.content is None else {"Content-Type": "application/json"})
+        request = self._http.build_request(
+            call.method, self._url(call), headers=own | (headers or {}), params=list(call.parameters) or None,
+            content=call.content, timeout=timeout,
+        )  # fmt: skip
+        for _ in range(self.limits.redirects + 1):
+            response = await self._http.send(request, stream=True)
+            try:
+                if response.next_request is None:
+                    yield response
+                    return
+                exchange.check_redirect(str(request.url), str(response.next_request.url))
+                request = response.next_request
+            finally:
+                await response.aclose()
+        raise RemoteError(f"cannot ask {self._url(call)}: more than {self.limits.redirects} redirects")
+
+    def _url(self, call: Call[Any]) -> str:
+        return f"{self.base}{call.path}"
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,176 @@
+"""The requests of the HTTP API, each with the model of its answer. Nothing is sent here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Generic, TypedDict, TypeVar, Unpack
+from urllib.parse import quote as quoted
+
+import msgspec
+
+from overlay.client import answer_models as models
+from overlay.client.event_stream import Position
+
+T = TypeVar("T")
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+Words = str | Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """A request: method, path below the base URL (percent-encoded), query, headers, body (JSON), and how its
+    answer is read: JSON, or else bytes."""
+
+    path: str
+    read: Callable[[Any], T]
+    parameters: tuple[tuple[str, str], ...] = ()
+    method: str = "GET"
+    content: bytes | None = None
+    is_json: bool = True
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class SearchFilters(TypedDict, total=False):
+    """The parameters of a search beside its words, as docs/search.md explains them; several words mean any of them."""
+
+    type: Words
+    skill_id: Words
+    accepted_currency: Words
+    interval: Words
+    max_price: Decimal | int | str
+    min_price: Decimal | int | str
+    price_currency: str
+    tag: Words
+    chain: Words
+    domain: Words
+    owner: Words
+    duplicates_of: str
+    verified: bool
+    status: Words
+    from_block: int
+    to_block: int
+    updated_since: str
+    as_of_height: int
+    sort: str
+    limit: int
+    offset: int
+    cursor: str
+    facets: Words
+    explain: bool
+    highlight: bool
+
+
+def search(words: str = "", **filters: Unpack[SearchFilters]) -> Call[models.SearchPage]:
+    """A page of items."""
+    pairs = [("q", words)] if words else []
+    for name, value in filters.items():
+        values = value if isinstance(value, list | tuple | set | frozenset) else (value,)
+        pairs += [(_camel(name), str(part).lower() if isinstance(part, bool) else str(part)) for part in values]
+    return search_by(pairs)
+
+
+def search_by(parameters: Sequence[tuple[str, str]]) -> Call[models.SearchPage]:
+    """The same from the parameters of the URL."""
+    return Call("/v1/search", _model(models.SearchPage), tuple(parameters))
+
+
+def next_page(call: Call[models.SearchPage], cursor: str) -> Call[models.SearchPage]:
+    """The search continued where a page ended."""
+    others = tuple(pair for pair in call.parameters if pair[0] not in ("cursor", "offset"))
+    return replace(call, parameters=(*others, ("cursor", cursor)))
+
+
+def get(id_: str) -> Call[models.Item | models.ServerList]:
+    """One item, or the servers of a registration that holds several."""
+    return Call(_listing(id_), models.read_listing)
+
+
+def history(id_: str) -> Call[models.ListingHistory]:
+    """Every revision of a registration, the newest first."""
+    return Call(f"{_listing(id_)}/history", _model(models.ListingHistory))
+
+
+def card(id_: str) -> Call[bytes]:
+    """A card's exact bytes."""
+    return Call(f"{_listing(id_)}/card", _model(bytes), is_json=False)
+
+
+def stream() -> Call[bytes]:
+    """The change stream."""
+    return Call("/v1/stream", _model(bytes), is_json=False)
+
+
+def proof(id_: str, first: int | None = None) -> Call[dict[str, Any]]:
+    """What proves a listing, with headers from height `first` on. `overlay.verify` reads it."""
+    parameters = () if first is None else (("from", str(first)),)
+    return Call(f"{_listing(id_)}/proof", _model(dict[str, Any]), parameters)
+
+
+def diagnose(transaction: str | bytes) -> Call[models.DiagnosisTrace]:
+    """The step trace of a txid, an outpoint or a raw transaction."""
+    read = _model(models.DiagnosisTrace)
+    if isinstance(transaction, bytes):
+        return Call("/v1/diagnose", read, method="POST", content=_body({"rawTx": transaction.hex()}))
+    return Call(f"/v1/diagnose/{quoted(transaction, safe='')}", read)
+
+
+def check(body: bytes, kind: str | None = None) -> Call[models.CardReview]:
+    """Errors, warnings and preview of a card, config or price list."""
+    parameters = (("type", kind),) if kind else ()
+    return Call("/v1/check", _model(models.CardReview), parameters, "POST", content=body)
+
+
+def ingest(txid: str) -> Call[models.IngestState]:
+    """Request that a transaction be fetched."""
+    return Call("/v1/ingest", _model(models.IngestState), method="POST", content=_body({"txid": txid}))
+
+
+def quote(
+    id_: str, config_id: str | None = None, *, currency: str | None = None, stage: str | None = None
+) -> Call[models.PriceQuote]:
+    """The amount to pay now for an offer of a listing."""
+    given_parameters = {"id": id_, "configId": config_id, "currency": currency, "stage": stage}
+    parameters = tuple((name, value) for name, value in given_parameters.items() if value is not None)
+    return Call("/v1/quote", _model(models.PriceQuote), parameters)
+
+
+def pay_check(body: dict[str, Any]) -> Call[models.PaymentReview]:
+    """Whether a payment claim would be taken: `claim`, `id` or `config`, and optionally `skillId` and `state`."""
+    return Call("/v1/pay/check", _model(models.PaymentReview), method="POST", content=_body(body))
+
+
+def changes(since: Position | None = None, limit: int = 1_000) -> Call[models.ChangePage]:
+    """A page of the change feed after a position, from the beginning without one."""
+    after = () if since is None else (("since", str(since.seq)), ("epoch", since.epoch))
+    return Call("/v1/changes", _model(models.ChangePage), (*after, ("limit", str(limit))))
+
+
+def anchors(path: str, question: Mapping[str, Any], topic: str) -> Call[dict[str, Any]]:
+    """A route of a topic's anchors (BRC-136). `overlay.verify` reads the answer."""
+    headers = (("X-BSV-Topic", topic),)
+    return Call(path, _model(dict[str, Any]), method="POST", content=_body(dict(question)), headers=headers)
+
+
+def status() -> Call[models.RegistryStatus]:
+    """Heights, counts, rates and versions."""
+    return Call("/v1/status", _model(models.RegistryStatus))
+
+
+def _listing(id_: str) -> str:
+    return f"/v1/listings/{quoted(id_, safe='')}"
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _body(value: dict[str, Any]) -> bytes:
+    return _ENCODER.encode(value)
+
+
+def _model(kind: type[T]) -> Callable[[Any], T]:
+    return lambda value: msgspec.convert(value, kind)

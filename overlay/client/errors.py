@@ -1,0 +1,60 @@
+"""Errors of the client: the overlay cannot be asked, answers otherwise than an overlay, or answers with a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from overlay.verify import VerificationReport
+
+MAX_DETAIL = 2_000
+"""Characters of an overlay's complaint that are passed on."""
+
+MAX_FAULTS = 100
+
+
+class ClientError(Exception):
+    """Every error of this client."""
+
+
+class RemoteError(ClientError):
+    """The overlay could not be asked, or did not answer as one: the message says which."""
+
+
+class RemoteProblemError(ClientError):
+    """The overlay answers with an RFC 9457 problem, whose members these are: `status`, `title`, `detail`, `errors`
+    (each with `code`, `detail` and `parameter` or `pointer`) and `request_id`. `retry_after` is in seconds, None where
+    the answer does not say when to ask again. 429 and 5xx are of this class itself, 4xx of one below."""
+
+    def __init__(self, url: str, status: int, problem: Mapping[str, Any], retry_after: float | None = None) -> None:
+        stated = problem.get("detail") or problem.get("error") or problem.get("message")
+        detail = str(stated or f"status {status}")[:MAX_DETAIL]
+        super().__init__(detail if status < 500 and status != 429 else f"{url} answers {status}: {detail}")
+        errors = problem.get("errors")
+        faults = errors if isinstance(errors, list) else []
+        self.status, self.detail, self.retry_after = status, detail, retry_after
+        self.title, self.request_id = str(problem.get("title", ""))[:200], str(problem.get("requestId", ""))[:200]
+        self.errors = [fault for fault in faults[:MAX_FAULTS] if isinstance(fault, dict)]
+
+
+class RefusedError(RemoteProblemError):
+    """The overlay says that the request is wrong (a 4xx but 404 and 429)."""
+
+
+class NotThereError(RemoteProblemError):
+    """The overlay says that there is no such thing (404)."""
+
+
+class NotVerifiedError(ClientError):
+    """A listing is not proved, and nothing is paid for it: `report` says which steps are missing."""
+
+    def __init__(self, report: VerificationReport) -> None:
+        super().__init__(f"{report.id} is not proved: {', '.join(report.missing)}")
+        self.report = report
+
+
+def problem_error(url: str, status: int, value: object, retry_after: float | None) -> RemoteProblemError:
+    """The exception for an answer of status 400 or above, whose body is this JSON."""
+    kind = NotThereError if status == 404 else RefusedError if 400 <= status < 500 and status != 429 else None
+    return (kind or RemoteProblemError)(url, status, value if isinstance(value, dict) else {}, retry_after)

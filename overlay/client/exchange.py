@@ -1,0 +1,110 @@
+"""What a request and its answer are, without input or output: bounds, base URL, redirects, retries, parsing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+
+from overlay.client.calls import Call
+from overlay.client.errors import RemoteError, problem_error
+from parsers.cards import strict_json
+from parsers.errors import ParseError
+
+T = TypeVar("T")
+
+HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "a2b-registry"}
+
+_RETRIED = frozenset((429, 502, 503, 504))
+_FIRST_PAUSE = 0.5
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """Bounds of a client. `silence_seconds`: how long a connection, and every next piece of an answer, is waited for;
+    `whole_seconds`: for a whole answer, redirects included, however slowly it drips; `answer_bytes`: of an answer,
+    decoded (a history of ten thousand revisions is 8 MB); `redirects`: followed, within the origin only; `attempts`:
+    how often a request is sent in all while the overlay is busy or breaks the connection; `pause_seconds`: the longest
+    Retry-After that is waited for, beyond which the answer is an error at once."""
+
+    silence_seconds: float = 30.0
+    whole_seconds: float = 120.0
+    answer_bytes: int = 64 << 20
+    redirects: int = 5
+    attempts: int = 3
+    pause_seconds: float = 60.0
+
+
+def base_url(url: str) -> str:
+    """The base below which the routes are, from what a user gives: with a trailing `/` or `/v1`, too. Raises
+    RemoteError for what is no HTTP URL."""
+    base = url.strip().rstrip("/").removesuffix("/v1").rstrip("/")
+    try:
+        parts = urlsplit(base)
+        is_usable = parts.scheme in _PORTS and bool(parts.hostname) and not (parts.query or parts.fragment)
+        is_usable = is_usable and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise RemoteError(f"{url[:200]!a} is not the URL of an overlay, such as https://overlay.example")
+    return base
+
+
+def check_redirect(url: str, target: str) -> None:
+    """Raise RemoteError where a redirect leads to another origin (scheme, host and port)."""
+    if _origin(urlsplit(url)) != _origin(urlsplit(target)):
+        raise RemoteError(f"{url} redirects to another origin, which is not asked: {target[:200]!a}")
+
+
+def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """The seconds that an answer asks to wait (Retry-After: seconds, or an HTTP date); None where it does not."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:12])
+    try:
+        due = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if due.tzinfo is None:  # RFC 9110 §5.6.7: always UTC
+        due = due.replace(tzinfo=UTC)
+    return max(0.0, (due - datetime.now(UTC)).total_seconds())
+
+
+def pause(limits: ClientLimits, attempt: int, status: int | None, wait: float | None) -> float | None:
+    """The seconds to wait before sending a request again, None not to. `attempt` counts from 1; `status` is None for a
+    connection that broke; `wait` is what the answer asks for. Every route may be sent twice: none does more then."""
+    if attempt >= limits.attempts or not (status is None or status in _RETRIED):
+        return None
+    seconds = _FIRST_PAUSE * 2 ** (attempt - 1) if wait is None else wait
+    return seconds if seconds <= limits.pause_seconds else None
+
+
+def parse(call: Call[Any], url: str, status: int, headers: Mapping[str, str], body: bytes) -> Any:
+    """The JSON of a good answer, or its bytes. Raises RemoteProblemError, RemoteError."""
+    if not call.is_json and status == 200:
+        return body
+    try:
+        value = strict_json.answer(body)
+    except ParseError as error:
+        raise RemoteError(f"{url} answers {status}, and not with JSON: is it an overlay? ({error})") from None
+    if status >= 400:
+        raise problem_error(url, status, value, retry_after(headers))
+    return value
+
+
+def typed(url: str, call: Call[T], value: Any) -> T:
+    """The answer to a call as its model. Raises RemoteError naming the member that an overlay would send otherwise."""
+    try:
+        return call.read(value)
+    except msgspec.ValidationError as error:
+        raise RemoteError(f"{url} answers otherwise than an overlay does: {str(error)[:500]}") from None

@@ -1,0 +1,66 @@
+"""Listings and proofs of an overlay, as `overlay.verify` and `overlay.publish` read them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from overlay.client import calls
+from overlay.client.calls import Call
+from overlay.listings.lookup import parse_id
+from overlay.verify import VerificationReport, verify
+from overlay.verify.domains import Hosts
+from overlay.verify.trusted_source import TrustedSource
+from parsers.cards import AgentCard, Kind, read_of, server_id
+from parsers.cards.offers import Offer
+
+if TYPE_CHECKING:
+    from overlay.client.async_client import AsyncOverlayClient
+
+
+class ClientSource:
+    """A `ListingSource` over a function that gives the answer to a call as JSON, or as bytes where it is no JSON."""
+
+    def __init__(self, ask: Callable[[Call[Any]], Any]) -> None:
+        self._ask = ask
+        self._item: Any = None
+        self._card = b""
+
+    def listing(self, id_: str) -> Any:
+        """The item."""
+        self._item = self._ask(calls.get(id_))
+        return self._item
+
+    def card(self, id_: str) -> bytes:
+        """The card's exact bytes."""
+        self._card = self._ask(calls.card(id_))
+        return self._card
+
+    def proof(self, id_: str, first: int | None = None) -> Any:
+        """The proof, with headers from height `first` on."""
+        return self._ask(calls.proof(id_, first))
+
+    def offers(self) -> tuple[Offer, ...]:
+        """The offers in the card, once the listing has been verified with this source."""
+        id_: str = self._item["id"]
+        registration_id, _ = parse_id(id_)
+        card = read_of(registration_id, self._card, Kind(self._item["type"]))
+        if isinstance(card, AgentCard):
+            return card.offers
+        count = len(card.servers)
+        return {server_id(registration_id, server.key, count): server.offers for server in card.servers}[id_]
+
+
+async def verified(
+    client: AsyncOverlayClient, id_: str, trusted: TrustedSource | None, hosts: Hosts | None, expected: str | None
+) -> tuple[VerificationReport, ClientSource]:
+    """The report on a listing, and what it was made of. The work is done in a thread, which asks this loop."""
+    loop = asyncio.get_running_loop()
+
+    def ask(call: Call[Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(client.ask(call, is_checked=False), loop).result()
+
+    source = ClientSource(ask)
+    report = await asyncio.to_thread(verify, source, id_, trusted=trusted, hosts=hosts, expected=expected)
+    return report, source

@@ -1,0 +1,88 @@
+"""Builds the payment claim for an offer (A2B §4.2): a signed transaction on Bitcoin SV, which the server sends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from overlay.publish.coins import Coin
+from overlay.publish.keys import PublisherKey
+from overlay.publish.transactions import DEFAULT_FEE_RATE, fund, sign
+from parsers.bitcoin.address import key_hash
+from parsers.bitcoin.script import p2pkh
+from parsers.bitcoin.tx import TxOutput
+from parsers.cards.offers import Offer
+from parsers.claims.amount_due import PaymentRefusedError, check_currency, due, satoshis
+from parsers.claims.payment import Payment, PaymentTerms, UtxoChain, verify
+
+CURRENCY = "BSV"
+"""The currency in which claims are paid here."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentClaim:
+    """A claim: `value` is its JSON; `payment` what a server reads in it. Amounts and `fee` are in satoshis."""
+
+    value: dict[str, Any]
+    payment: Payment
+    fee: int
+
+    def data_part(self) -> dict[str, Any]:
+        """The claim as the DataPart of a message (A2B §4.2)."""
+        return {"type": "data", "data": {"x-payment": self.value}}
+
+
+def stage_of(offer: Offer, stage: str | None) -> str:
+    """The stage to pay first: the deposit of an offer that has one, else the whole amount."""
+    return stage or ("full" if offer.deposit_pct is None else "deposit")
+
+
+def choose_offer(offers: Sequence[Offer], config_id: str | None, skill: str | None) -> Offer:
+    """The offer with this id, or the only one for a skill. Raises PaymentRefusedError naming those that there are."""
+    usable = [offer for offer in offers if skill is None or offer.skill_ids is None or skill in offer.skill_ids]
+    named = [offer for offer in usable if config_id in (None, offer.id)]
+    if not named or (config_id is None and len(named) > 1):
+        ids = ", ".join(ascii(offer.id[:100]) for offer in usable[:16]) or "none"
+        raise PaymentRefusedError("PaymentInvalid", "unknown-config", f"choose one of the prices by its id: {ids}")
+    return named[0]
+
+
+def build_claim(
+    offer: Offer,
+    key: PublisherKey,
+    coins: Sequence[Coin],
+    *,
+    most_satoshis: int,
+    stage: str | None = None,
+    rate: Decimal | None = None,
+    fee_rate: int = DEFAULT_FEE_RATE,
+    refund_address: str | None = None,
+) -> PaymentClaim:
+    """The claim that pays an offer in BSV from these coins, which the key spends. `rate` is satoshis' coin for one unit
+    of the offer's currency, not needed where that is BSV, too. Nothing above `most_satoshis` is signed, the fee aside.
+
+    Raises PaymentRefusedError where the offer cannot be paid so, CoinsError where the coins do not suffice.
+    """
+    check_currency(offer, CURRENCY)
+    stage = stage_of(offer, stage)
+    needed = satoshis(due(offer, stage, CURRENCY, rate).amount)
+    if needed > most_satoshis:
+        detail = f"{needed:,} satoshis are due, and at most {most_satoshis:,} may be paid"
+        raise PaymentRefusedError("AmountInsufficient", "amount", detail)
+    script = p2pkh(_address(offer, key))
+    draft = sign(fund([TxOutput(needed, script)], coins, key.script, fee_rate=fee_rate), key)
+    value = {"configId": offer.id, "stage": stage, "rawTx": draft.raw.hex(), "currency": CURRENCY}
+    value |= {"refundAddress": refund_address} if refund_address else {}
+    chain = UtxoChain("bsv", key.network)
+    terms = PaymentTerms(offers=[offer], chains={CURRENCY: chain}, rate=lambda _paid, _into: rate, state=None)
+    return PaymentClaim(value, verify(value, terms), draft.fee)
+
+
+def _address(offer: Offer, key: PublisherKey) -> bytes:
+    hash160 = key_hash(offer.address.strip())
+    if hash160 is None:
+        detail = f"the price {offer.id[:100]!a} names no P2PKH address of BSV {key.network}: {offer.address[:100]!a}"
+        raise PaymentRefusedError("AddressMismatch", "address", detail)
+    return hash160

@@ -1,0 +1,48 @@
+"""`a2b mcp`: the registry's tools for an MCP client that starts its servers, over standard input and output."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from overlay.commands.options import command
+
+if TYPE_CHECKING:
+    from overlay.commands.options import Commands
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+
+
+def add(commands: Commands) -> None:
+    """Add `a2b mcp`."""
+    parser = command(
+        commands, "mcp", mcp,
+        "Serve the registry's tools to an MCP client over standard input and output, until it closes them.",
+        more="Listings come from a running overlay; `verify` checks their proofs here, without trusting it.",
+    )  # fmt: skip
+    parser.add_argument(
+        "--chain", metavar="CAIP2", help="the chain on which `verify` expects listings [any main network]"
+    )
+    parser.add_argument("--url", default=DEFAULT_URL, help=f"the overlay to ask [{DEFAULT_URL}]")
+
+
+def mcp(args: Namespace) -> int:
+    """Serve until standard input ends."""
+    import asyncio
+
+    asyncio.run(_serve(args.url, args.chain))
+    return 0
+
+
+async def _serve(url: str, chain: str | None) -> None:
+    from mcp.server.stdio import stdio_server
+
+    from overlay.app.version import version
+    from overlay.client import AsyncOverlayClient
+    from overlay.protocols.mcp.mcp_server import server
+    from overlay.protocols.mcp.remote_source import RemoteSource
+
+    async with AsyncOverlayClient(url) as client, stdio_server() as (reading, writing):
+        source = RemoteSource(client, chain)
+        served = server(version(), lambda _context: source)
+        await served.run(reading, writing, served.create_initialization_options())

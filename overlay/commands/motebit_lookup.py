@@ -1,0 +1,65 @@
+"""`a2b motebit`: the Motebit identity that a host publishes."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from overlay.commands.options import UsageError, add_json, command, settings_of
+from overlay.text.safe_text import on_one_line
+from overlay.text.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from indexer.store.motebit_hosts import IdentityOutcome
+    from overlay.commands.options import Commands
+
+
+def add(commands: Commands) -> None:
+    """Add `a2b motebit`."""
+    parser = command(
+        commands, "motebit", motebit,
+        "Show the Motebit identity that a host publishes, verified. Exit code 1 when there is none.",
+        "fetch_resolve", "fetch_ca_file",
+        more="Asked are DNS (TXT _motebit.HOST), then the host's well-known file, then a relay, which proves nothing.",
+    )  # fmt: skip
+    parser.add_argument("host", metavar="HOST", help="a domain name")
+    parser.add_argument("--relay", metavar="URL", help="a relay to ask where the host publishes nothing [none]")
+    add_json(parser)
+
+
+def motebit(args: Namespace) -> int:
+    """Print the identity, and how it was found."""
+    import asyncio
+
+    from indexer.errors import SourceUnavailableError
+    from indexer.fetcher.dns import TxtRecords
+    from indexer.fetcher.motebit_identity import MotebitVerifier
+    from overlay.app.fetching import build_fetcher
+    from parsers.pointers.locator import a_label
+
+    host = a_label(args.host)
+    if host is None:
+        raise UsageError(f"{on_one_line(args.host)} is no domain name")
+    verifier = MotebitVerifier(build_fetcher(settings_of(args)), TxtRecords())
+    outcome = asyncio.run(verifier.lookup(host, args.relay))
+    if outcome.is_unknown:
+        raise SourceUnavailableError(f"{host} could not be asked: {outcome.reason}")
+    answer = _answer(outcome)
+    if args.json:
+        say_json(answer)
+    else:
+        for name, value in answer.items():
+            say(f"{name:14}{on_one_line(', '.join(value) if isinstance(value, list) else str(value))}")
+    return 0 if answer["verified"] else 1
+
+
+def _answer(outcome: IdentityOutcome) -> dict[str, Any]:
+    identity = outcome.identity
+    if identity is None:
+        return {"verified": False, "reason": outcome.reason}
+    members = {
+        "motebit_id": identity.motebit_id, "public_key": identity.public_key, "binding": identity.binding,
+        "method": identity.method, "url": identity.url, "endpoint": identity.endpoint,
+        "capabilities": list(identity.capabilities),
+    }  # fmt: skip
+    return {"verified": identity.method != "relay", **members}

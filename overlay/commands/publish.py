@@ -1,0 +1,389 @@
+"""`a2b inscribe`, `point`, `transfer`, `burn` and `broadcast`: write to the registry. Nothing is sent without
+`--broadcast`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from overlay.commands.options import UsageError, add_json, ask, command, settings_of
+from overlay.text.safe_text import on_one_line
+from overlay.text.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from overlay.commands.options import Commands
+    from overlay.publish.coins import Coin
+    from overlay.publish.keys import PublisherKey
+    from overlay.publish.registration_output import RegistrationOutput
+    from overlay.publish.transactions import Draft
+    from overlay.web.amounts import About
+    from parsers.cards import Kind
+
+MAX_CARD_BYTES = 2 << 20
+MAX_SAVED_BYTES = 32 << 20
+COINS = ("bsv", "btc", "bch", "ltc", "doge")
+
+
+def add(commands: Commands) -> None:
+    """Add the commands that write to the registry."""
+    dry = "A dry run, unless --broadcast is given: prints what it would cost, and the signed transaction."
+    parser = _command(
+        commands, "inscribe", inscribe, "Inscribe a card, or update one by re-inscription on its satoshi.", dry
+    )
+    parser.add_argument("file", metavar="FILE", nargs="?", help="the card or MCP config; none changes the MAP alone")
+    parser.add_argument("--app", help="the name of the program that publishes [with --update: as before]")
+    parser.add_argument("--type", choices=("agent", "tool"), help="what it is [by its shape]")
+    parser.add_argument("--update", metavar="ID", help="the registration to update")
+    parser.add_argument("--sigma", action="store_true", help="sign the inscription with the same key (SIGMA)")
+
+    parser = _command(commands, "point", point, "Publish a pointer to the card that a domain serves.", dry)
+    parser.add_argument("domain", metavar="DOMAIN", help="serves the card at /.well-known/agent.json")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="the card, whose SHA-256 the pointer states")
+    parser.add_argument("--coin", choices=COINS, default="bsv", help="others: an unsigned transaction [bsv]")
+
+    parser = _command(commands, "transfer", transfer, "Transfer a registration to another address.", dry)
+    parser.add_argument("id", metavar="ID", help="the registration")
+    parser.add_argument("to", metavar="ADDRESS", help="the new owner's P2PKH address")
+
+    parser = _command(commands, "burn", burn, "Delist a registration for good: its satoshi is merged.", dry)
+    parser.add_argument("id", metavar="ID", help="the registration")
+
+    parser = command(
+        commands, "sign", sign, "Sign an unsigned transaction that the page Register or another program prepared.",
+        "data", "database", more=dry,
+    )  # fmt: skip
+    parser.add_argument("file", metavar="FILE", help="JSON with rawTx, and inputs of {outpoint, satoshis, script}")
+    _add_results(parser)
+
+    parser = command(
+        commands, "broadcast", broadcast, "Send a saved transaction; sending it again is no error.",
+    )  # fmt: skip
+    parser.add_argument("file", metavar="FILE", help="what another command saved with --out")
+    _add_targets(parser)
+
+
+def _command(commands: Commands, name: str, run: Any, purpose: str, more: str) -> ArgumentParser:
+    parser = command(commands, name, run, purpose, "data", "database", more=more)
+    parser.add_argument("--coins", metavar="FILE", type=Path, help="JSON list of {txid, vout, satoshis} of that key")
+    parser.add_argument("--fee-rate", metavar="SATOSHIS", type=int, help="for each 1,000 bytes [50]")
+    _add_results(parser)
+    return parser
+
+
+def _add_results(parser: ArgumentParser) -> None:
+    parser.add_argument("--url", help="the overlay to look registrations up in, and to announce to what is sent")
+    parser.add_argument("--key-file", metavar="FILE", type=Path, help="the private key, in WIF or hex [A2B_KEY]")
+    parser.add_argument(
+        "--currency", metavar="CODE", default="USD", help="to show the cost in, by the local exchange rates [USD]"
+    )
+    parser.add_argument("--out", metavar="FILE", type=Path, help="save the signed transaction; needed to broadcast")
+    parser.add_argument("--broadcast", action="store_true", help="send it through --node or --arc")
+    _add_targets(parser)
+    add_json(parser)
+
+
+def _add_targets(parser: ArgumentParser) -> None:
+    parser.add_argument("--node", metavar="URL", help="a node, http://user:password@host:port; also lists coins")
+    parser.add_argument("--arc", metavar="URL", help="an ARC server (its token in A2B_ARC_TOKEN)")
+
+
+def inscribe(args: Namespace) -> int:
+    """Register, or update."""
+    from overlay.publish import scripts
+    from overlay.publish.transactions import with_sigma
+
+    key, registration = _key(args), _registration(args, args.update) if args.update else None
+    if registration is None and (args.file is None or args.app is None):
+        raise UsageError("a new registration needs FILE and --app NAME")
+    card, checked = None, {}
+    if args.file is not None:
+        card = _read(Path(args.file), MAX_CARD_BYTES)
+        checked = _checked(card, args.type or (registration.kind.value if registration else None))
+        if not checked["ok"]:
+            return _show_invalid(checked, as_json=args.json)
+    kind = registration.kind if registration else _kind(checked)
+    app = args.app or (registration.app if registration else "")
+    coins, first = _coins(args, key), registration.coin if registration else None
+    try:
+        script = scripts.metadata(key.script, kind, app) if card is None else scripts.inscription(
+            key.script, card, kind, app
+        )  # fmt: skip
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if args.sigma:
+        script = with_sigma(script, first or _first(coins), key)
+    return _finish(args, key, [(1, script)], coins, first, checked)
+
+
+def point(args: Namespace) -> int:
+    """Publish a pointer."""
+    from overlay.publish import scripts
+
+    card = _read(Path(args.file), MAX_CARD_BYTES) if args.file else None
+    checked = _checked(card, None) if card is not None else {}
+    if checked and not checked["ok"]:
+        return _show_invalid(checked, as_json=args.json)
+    try:
+        outputs = scripts.pointers(args.domain, card, args.coin)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if args.coin != "bsv":
+        return _show_scripts(outputs, args)
+    key = _key(args)
+    return _finish(args, key, [(0, script) for script in outputs], _coins(args, key), None, checked)
+
+
+def transfer(args: Namespace) -> int:
+    """Transfer to another owner."""
+    from parsers.bitcoin.address import key_hash
+    from parsers.bitcoin.script import p2pkh
+
+    to = key_hash(args.to)
+    if to is None:
+        raise UsageError(f"{args.to[:100]!a} is not a P2PKH address of BSV")
+    key, registration = _key(args), _registration(args, args.id)
+    return _finish(args, key, [(1, p2pkh(to))], _coins(args, key), registration.coin, {})
+
+
+def burn(args: Namespace) -> int:
+    """Delist."""
+    key, registration = _key(args), _registration(args, args.id)
+    return _finish(args, key, [], _coins(args, key), registration.coin, {})
+
+
+def sign(args: Namespace) -> int:
+    """Sign a transaction from a file."""
+    import json
+
+    from overlay.publish.wallet_file import read_draft
+    from parsers.bitcoin.address import owner
+    from parsers.inscriptions import output_record
+
+    key = _key(args)
+    try:
+        draft = read_draft(json.loads(_read(Path(args.file), MAX_SAVED_BYTES)))
+    except (ValueError, RecursionError):
+        raise UsageError(f"{args.file} is not JSON") from None
+    if not args.json:
+        for number, output in enumerate(draft.tx.outputs):
+            payee = owner(output.script, "bsv", key.network) or "a script without an address"
+            say(f"output {number}: {output.satoshis:,} satoshis to {payee}")
+    inscription = output_record.read(draft.tx, 0).inscription if draft.tx.outputs else None
+    checked = _checked(inscription.body, None) if inscription else {}
+    return _sign(args, key, draft, checked)
+
+
+def broadcast(args: Namespace) -> int:
+    """Send a saved transaction."""
+    import json
+
+    try:
+        saved = json.loads(_read(Path(args.file), MAX_SAVED_BYTES))
+        raw, extended = bytes.fromhex(saved["rawTx"]), bytes.fromhex(saved["extended"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UsageError(f"{args.file} is no transaction as --out saves it") from None
+    say(f"sent {_send(args, raw, extended)}")
+    return 0
+
+
+def _finish(
+    args: Namespace,
+    key: PublisherKey,
+    outputs: Sequence[tuple[int, bytes]],
+    coins: Sequence[Coin],
+    first: Coin | None,
+    checked: Mapping[str, Any],
+) -> int:
+    """Build and sign, and then show, save and send what was asked for. What is sent is saved before."""
+    from overlay.publish.transactions import DEFAULT_FEE_RATE, fund
+    from parsers.bitcoin.tx import TxOutput
+
+    if args.fee_rate is not None and not 0 < args.fee_rate <= 1_000_000:
+        raise UsageError("--fee-rate is from 1 to 1,000,000 satoshis for 1,000 bytes")
+    rate = args.fee_rate or DEFAULT_FEE_RATE
+    built = [TxOutput(satoshis, script) for satoshis, script in outputs]
+    return _sign(args, key, fund(built, coins, key.script, fee_rate=rate, first=first, merge=not built), checked)
+
+
+def _sign(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[str, Any]) -> int:
+    from overlay.publish import transactions
+
+    if args.broadcast and args.out is None:
+        raise UsageError("--broadcast needs --out FILE, where the transaction is saved before it is sent")
+    draft = transactions.sign(draft, key)
+    if args.out is not None:
+        _save(args.out, draft)
+    sent = _send(args, draft.raw, draft.extended) if args.broadcast else None
+    _show(args, draft, checked, sent)
+    return 0
+
+
+def _save(file: Path, draft: Draft) -> None:
+    import json
+    import os
+
+    with file.open("x", encoding="ascii") as opened:  # never over an earlier transaction, which may have been sent
+        json.dump({"txid": draft.tx.hex_id, "rawTx": draft.raw.hex(), "extended": draft.extended.hex()}, opened)
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+def _send(args: Namespace, raw: bytes, extended: bytes) -> str:
+    import asyncio
+
+    from overlay.publish.broadcast import to_arc, to_node
+    from parsers.bitcoin.tx import sha256d
+
+    if bool(args.node) == bool(args.arc):
+        raise UsageError("to send, give --node URL or --arc URL")
+    txid = sha256d(raw)[::-1].hex()
+    asyncio.run(to_node(args.node, raw) if args.node else to_arc(args.arc, extended, txid))
+    if getattr(args, "url", None):
+        from overlay.client import calls
+
+        ask(args.url, calls.ingest(txid))
+    return txid
+
+
+def _show(args: Namespace, draft: Draft, checked: Mapping[str, Any], sent: str | None) -> None:
+    from overlay.publish.transactions import beef_of
+
+    beef, about = beef_of(draft), _about(args, draft.fee)
+    answer = {
+        "txid": draft.tx.hex_id, "outpoint": f"{draft.tx.hex_id}_0", "bytes": draft.tx.size, "fee": draft.fee,
+        "sent": sent is not None, "rawTx": draft.raw.hex(), "extended": draft.extended.hex(),
+        "beef": beef.hex() if beef else None, "warnings": checked.get("warnings", []),
+        "preview": checked.get("preview"), "about": about._asdict() if about else None,
+    }  # fmt: skip
+    if args.json:
+        say_json(answer)
+        return
+    if checked:
+        _show_check(checked)
+    say(f"transaction {answer['txid']}, {draft.tx.size:,} bytes")
+    say(f"costs {draft.fee:,} satoshis of fee{f', about {about.amount} {about.currency}' if about else ''}")
+    if sent:
+        say("sent")
+        return
+    say("not sent (--broadcast sends it); the signed transaction:")
+    say(draft.raw.hex())
+    if beef:
+        say("as BEEF:")
+        say(beef.hex())
+
+
+def _about(args: Namespace, satoshis: int) -> About | None:
+    """A cost on Bitcoin SV in the currency that is asked for, None without a usable exchange rate."""
+    from decimal import Decimal
+
+    from overlay.commands.search import exchange_of
+    from overlay.web.amounts import about
+
+    return about(str(Decimal(satoshis).scaleb(-8)), "BSV", args.currency.upper(), exchange_of(settings_of(args)))
+
+
+def _show_check(checked: Mapping[str, Any]) -> None:
+    from overlay.commands.search import card_lines
+
+    for warning in checked["warnings"]:
+        say(f"warning: {on_one_line(warning['pointer'] or '/')}: {on_one_line(warning['detail'])}")
+    preview = checked["preview"] or {}
+    for shown in preview.get("servers", [preview]):
+        for line in card_lines({"status": "live", "id": "(not published yet)"} | shown):
+            say(line)
+
+
+def _show_invalid(checked: Mapping[str, Any], *, as_json: bool) -> int:
+    if as_json:
+        say_json(checked)
+    else:
+        for error in checked["errors"]:
+            say(f"error: {on_one_line(error['pointer'] or '/')}: {on_one_line(error['detail'])}")
+        say("invalid: nothing was built")
+    return 1
+
+
+def _show_scripts(outputs: Sequence[bytes], args: Namespace) -> int:
+    from parsers.bitcoin.tx import TxOutput, serialise
+
+    raw = serialise((), tuple(TxOutput(0, script) for script in outputs)).hex()
+    if args.json:
+        scripts = [{"satoshis": 0, "script": script.hex()} for script in outputs]
+        say_json({"coin": args.coin, "outputs": scripts, "rawTx": raw})
+    else:
+        say(f"pay 0 to {'these scripts, in this order' if len(outputs) > 1 else 'this script'} on {args.coin}:")
+        for script in outputs:
+            say(script.hex())
+        say("the same as a transaction without inputs, for fundrawtransaction of a node's wallet:")
+        say(raw)
+    return 0
+
+
+def _key(args: Namespace) -> PublisherKey:
+    from overlay.publish.keys import read
+
+    return read(args.key_file)
+
+
+def _coins(args: Namespace, key: PublisherKey) -> list[Coin]:
+    import asyncio
+
+    from overlay.publish.coins import from_file, from_node
+
+    if args.coins is not None:
+        return from_file(args.coins)
+    if args.node:
+        return asyncio.run(from_node(args.node, key.address))
+    raise UsageError(f"give --coins FILE, or --node URL of a node whose wallet watches {key.address}")
+
+
+def _first(coins: Sequence[Coin]) -> Coin:
+    from overlay.publish.coins import CoinsError, largest_first
+
+    usable = largest_first(coins)
+    if not usable:
+        raise CoinsError("there are no coins of more than one satoshi")
+    return usable[0]
+
+
+def _registration(args: Namespace, id_: str) -> RegistrationOutput:
+    """Where the registration's satoshi is now."""
+    from overlay.publish.registration_output import find
+
+    if args.url:
+        from overlay.client import OverlayClient
+        from overlay.client.listing_source import ClientSource
+
+        with OverlayClient(args.url) as client:
+            return find(ClientSource(client.ask), id_)
+    from overlay.app.storage import open_store
+    from overlay.listings.repository import ListingRepository
+    from overlay.verify.local_source import LocalSource
+
+    store = open_store(settings_of(args), create=False)
+    try:
+        return find(LocalSource(ListingRepository(store)), id_)
+    finally:
+        store.engine.dispose()
+
+
+def _checked(card: bytes, kind: str | None) -> dict[str, Any]:
+    from overlay.listings.card_check import check
+
+    return check(card, kind)
+
+
+def _kind(checked: Mapping[str, Any]) -> Kind:
+    from parsers.cards import Kind
+
+    return Kind(checked["preview"]["type"])
+
+
+def _read(file: Path, most: int) -> bytes:
+    with file.open("rb") as opened:
+        body = opened.read(most + 1)
+    if len(body) > most:
+        raise UsageError(f"{file} is larger than {most:,} bytes")
+    return body

@@ -1,0 +1,1 @@
+"""A registration or pointer becomes a listing, and a listing becomes JSON."""

@@ -1,0 +1,82 @@
+"""Check a card, an MCP config or a price list before it is published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from overlay.listings.item_json import Shown, card_fields, cheapest_json, offer_json, warning_json
+from parsers import cards
+from parsers.cards import Kind, ToolConfig, strict_json
+from parsers.cards.fields import Fields
+from parsers.cards.offers import PRICE_KEYS, Offer, read_offers
+from parsers.errors import CardError
+from parsers.reasons import Reason
+
+_OF_A_CARD = frozenset({"name", "skills", "url", "supportedInterfaces", "mcpServers"})
+_LEAVES_OUT = frozenset({"offer-amount", "offer-currency", "offer-interval", "wrong-type"})
+
+
+def check(body: bytes, kind: str | None = None) -> dict[str, Any]:
+    """CONTRACT's answer to a check: `{ok, errors, warnings, preview}`; `preview` is null when there are errors.
+
+    `kind` is agent, tool or prices; with None the shape of the JSON decides. Never raises.
+    """
+    if kind == "prices" or kind is None:
+        try:
+            value, repeated = strict_json.loads(body)
+        except CardError as error:
+            return _answer(error.reasons, (), None)
+        if kind == "prices" or _is_price_list(value):
+            return _prices(value, repeated, len(body))
+    examined = cards.examine(body, None if kind is None else Kind(kind))
+    return _answer(examined.errors, examined.warnings, _preview(examined.card) if examined.card else None)
+
+
+def _is_price_list(value: Any) -> bool:
+    """Whether a value is a list, one price, or an object with prices and no other member of a card."""
+    if isinstance(value, dict):
+        priced = any(key in value for key in PRICE_KEYS) or {"amount", "currency"} <= value.keys()
+        return priced and not _OF_A_CARD & value.keys()
+    return isinstance(value, list)
+
+
+def _prices(value: Any, repeated: tuple[Reason, ...], size: int) -> dict[str, Any]:
+    """The answer for a price list. An offer that a card would omit with a warning is an error here; skill ids are not
+    checked, as there is no list of skills."""
+    bare = not (isinstance(value, dict) and any(key in value for key in PRICE_KEYS))
+    fields = Fields(size, repeated)
+    offers = read_offers({PRICE_KEYS[0]: value} if bare else value, fields, frozenset())
+    reasons = [_relative(reason, bare=bare) for reason in fields.finish() if reason.code != "offer-skill"]
+    errors = tuple(reason for reason in reasons if reason.code in _LEAVES_OUT)
+    if not offers and not errors:
+        errors = (Reason("missing", "a price"),)
+    warnings = tuple(reason for reason in reasons if reason.code not in _LEAVES_OUT)
+    return _answer(errors, warnings, _offers(offers))
+
+
+def _relative(reason: Reason, *, bare: bool) -> Reason:
+    return reason._replace(pointer=reason.pointer.removeprefix(f"/{PRICE_KEYS[0]}")) if bare else reason
+
+
+def _offers(offers: tuple[Offer, ...]) -> dict[str, Any]:
+    return {"type": "prices", "offers": [offer_json(offer) for offer in offers], "cheapest": cheapest_json(offers)}
+
+
+def _preview(card: cards.Card) -> dict[str, Any]:
+    """The result card: the members that the item would have."""
+    if isinstance(card, ToolConfig) and len(card.servers) > 1:
+        return {"type": "tool", "servers": [_one(server) for server in card.servers]}
+    return _one(card.servers[0] if isinstance(card, ToolConfig) else card)
+
+
+def _one(card: Shown) -> dict[str, Any]:
+    return {"type": card.kind.value, **card_fields(card), "cheapest": cheapest_json(card.offers)}
+
+
+def _answer(errors: tuple[Reason, ...], warnings: tuple[Reason, ...], preview: dict[str, Any] | None) -> dict[str, Any]:
+    return {
+        "ok": not errors,
+        "errors": [warning_json(reason) for reason in errors],
+        "warnings": [warning_json(reason) for reason in warnings],
+        "preview": None if errors else preview,
+    }

@@ -1,0 +1,37 @@
+"""The texts of a card that are indexed for search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+
+from overlay.search.analysis import words
+from parsers.cards import AgentCard, McpServer
+
+
+def texts(card: AgentCard | McpServer) -> Iterator[str]:
+    """All of them."""
+    yield card.name
+    yield card.description
+    yield from card.tags
+    for skill in card.skills:
+        yield from (skill.id, skill.name, skill.description, *skill.tags, *skill.examples)
+    yield from more(card)
+
+
+def wording(card: AgentCard | McpServer) -> bytes:
+    """A digest of the words of a card with their counts in the name and in other texts, and of the skills that only
+    offers name, which are searchable, too: 128 bits of BLAKE2b. Word order, punctuation and prices make no
+    difference."""
+    name, *others = texts(card)
+    digests = sorted([f"name {word}" for word in words(name)] + [word for text in others for word in words(text)])
+    named = {id_ for offer in card.offers for id_ in offer.skill_ids or ()}
+    digests += sorted(map(repr, named.difference(skill.id for skill in card.skills)))
+    return blake2b("\n".join(digests).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def more(card: AgentCard | McpServer) -> Iterable[str]:
+    """The texts of a card other than name, description, tags and skills."""
+    if isinstance(card, McpServer):
+        yield from (card.key, *card.keywords, *card.tools, *card.prompts, *card.resources)
+    yield from card.provider.values()

@@ -1,0 +1,69 @@
+"""Thumbnails of logos from the store. Missing ones are requested in batches, not while a page is rendered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from indexer.store.logos import Logos as Stored
+
+MOST_NOTED = 2_000
+"""Logos requested between two flushes; further ones are requested when a page needs them again."""
+
+
+class LogoImages:
+    """Thumbnails of logos. Requests are kept in memory until `flush`, which is called from time to time."""
+
+    def __init__(self, stored: Stored) -> None:
+        self._stored = stored
+        self._wanted: set[str] = set()
+        self._lock = Lock()
+        self._newest = 0
+
+    def shown(self, urls: Iterable[str]) -> Mapping[str, str]:
+        """The SHA-256 (hex) of the thumbnail of each of these logos that has one; all are requested."""
+        requested = {url for url in urls if url}
+        with self._lock:
+            if len(self._wanted) + len(requested) <= MOST_NOTED:
+                self._wanted |= requested
+        return self._stored.thumbnails(requested) if requested else {}
+
+    def stamp(self) -> int:
+        """A number that changes when thumbnails do; from memory."""
+        return self._newest
+
+    def picture(self, digest: str) -> bytes | None:
+        """The thumbnail (WebP) with this SHA-256 (hex)."""
+        return self._stored.body(bytes.fromhex(digest))
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether any were requested since the last `flush`."""
+        return bool(self._wanted)
+
+    def flush(self) -> None:
+        """Store the requests, and update `stamp`. Raises what the database raises."""
+        with self._lock:
+            wanted, self._wanted = self._wanted, set()
+        if wanted:
+            self._stored.request(wanted, int(time.time() * 1000))
+        self._newest = self._stored.newest()
+
+
+class NoLogos:
+    """The source of logos of a process without a fetcher: it has none."""
+
+    def shown(self, urls: Iterable[str]) -> Mapping[str, str]:  # noqa: ARG002
+        """None."""
+        return {}
+
+    def stamp(self) -> int:
+        """Constant."""
+        return 0
+
+    def picture(self, digest: str) -> bytes | None:  # noqa: ARG002
+        """None."""
+        return None

@@ -1,0 +1,122 @@
+"""One listing by its id, for `/v1/listings`, the pages, the command line and `a2b verify`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from overlay.listings import item_json
+from overlay.listings.from_pointer import why_not
+from overlay.listings.history_json import revision
+from parsers import cards
+from parsers.bitcoin.tx import Outpoint
+
+if TYPE_CHECKING:
+    from overlay.listings.records import Registration
+    from overlay.listings.repository import ListingRepository
+
+MAX_ID_LENGTH = 4_096
+"""Characters of an id; a longer one names no listing."""
+
+_MAX_NAMED_IDS = 64
+
+
+class ListingNotFoundError(LookupError):
+    """No listing has this id, or its card is not fetched yet. The message says which."""
+
+
+def parse_id(text: str) -> tuple[str, str | None]:
+    """A listing's id as (registration id, server key or None). Outpoints and contract addresses are normalised; keys
+    are percent-encoded (law 6), also when the client has decoded them."""
+    registration_id, separator, key = text.partition("#")
+    if registration_id.startswith("eip155:"):
+        registration_id = registration_id.lower()  # the checksum of an address is in the case of its letters
+    with suppress(ValueError):  # the id of a pointer is a domain or a URL
+        registration_id = str(Outpoint.parse(registration_id))
+    return registration_id, quote(unquote(key), safe="") if separator else None
+
+
+def registration(repository: ListingRepository, registration_id: str, text: str) -> Registration:
+    """The registration with this id; messages name it as `text`, as the client wrote it.
+
+    Raises ListingNotFoundError.
+    """
+    well_formed = _is_well_formed(registration_id)
+    record = repository.listing(registration_id) if well_formed else None
+    if record is None and well_formed and (pointing := repository.pointing(registration_id)) is not None:
+        raise ListingNotFoundError(f"{_quoted(text)} is not listed: {why_not(pointing)}")
+    if record is None:
+        raise ListingNotFoundError(f"no listing has the id {_quoted(text)}; diagnose its transaction to see why")
+    return record
+
+
+def listings(repository: ListingRepository, text: str) -> tuple[item_json.Listing, ...]:
+    """The listings of the registration that the id `text` belongs to: one, or one for each MCP server of its card.
+
+    Raises ListingNotFoundError.
+    """
+    record = registration(repository, parse_id(text)[0], text)
+    if record.card_body is None:
+        raise _not_fetched(text)
+    return item_json.listings_of(record, cards.read_of(record.state.id, record.card_body, record.state.kind))
+
+
+def listing(repository: ListingRepository, text: str) -> dict[str, Any]:
+    """CONTRACT's item of a listing, or the ids of the servers of a registration. Raises ListingNotFoundError."""
+    registration_id, key = parse_id(text)
+    candidates = listings(repository, text)
+    if key is None:
+        return item_json.registration_json(candidates)
+    for candidate in candidates:
+        if candidate.id == f"{registration_id}#{key}":
+            return item_json.listing_json(candidate) | {"cheapest": item_json.cheapest_json(candidate.card.offers)}
+    ids = ", ".join(candidate.id for candidate in candidates[:_MAX_NAMED_IDS])
+    raise ListingNotFoundError(f"no listing has the id {_quoted(text)}; this registration lists {ids}")
+
+
+def single_listing(repository: ListingRepository, text: str) -> item_json.Listing:
+    """The one listing that an id names. Raises ListingNotFoundError, also for a registration of several servers."""
+    candidates = listings(repository, text)
+    registration_id, key = parse_id(text)
+    wanted = registration_id if key is None else f"{registration_id}#{key}"
+    for candidate in candidates:
+        if candidate.id == wanted:
+            return candidate
+    ids = ", ".join(candidate.id for candidate in candidates[:_MAX_NAMED_IDS])
+    raise ListingNotFoundError(f"{_quoted(text)} is no single listing; there are {ids}")
+
+
+def history(repository: ListingRepository, text: str) -> dict[str, Any]:
+    """CONTRACT's history of a registration, the newest revision first. Raises ListingNotFoundError."""
+    registration_id, _ = parse_id(text)
+    entries = repository.history(registration_id) if _is_well_formed(registration_id) else []
+    if not entries:
+        registration(repository, registration_id, text)
+    members = {"id": registration_id, "revisions": [revision(entry) for entry in entries]}
+    drifts = [
+        {"cardSha256": drift.sha256.hex(), "since": item_json.timestamp_of_milliseconds(drift.since)}
+        for drift in repository.drifts(registration_id)
+    ]
+    return members | {"drifts": drifts} if drifts else members
+
+
+def card(repository: ListingRepository, text: str) -> tuple[bytes, bytes]:
+    """The SHA-256 of a listing's card (32 bytes), and the card's exact bytes. Raises ListingNotFoundError."""
+    record = registration(repository, parse_id(text)[0], text)
+    body = record.card_body if record.card_body is not None else repository.card(record.state.card)
+    if body is None:
+        raise _not_fetched(text)
+    return record.state.card, body
+
+
+def _not_fetched(text: str) -> ListingNotFoundError:
+    return ListingNotFoundError(f"the card of {_quoted(text)} has not been fetched yet")
+
+
+def _is_well_formed(registration_id: str) -> bool:
+    return len(registration_id) <= MAX_ID_LENGTH and registration_id.isprintable()  # lone surrogates are not printable
+
+
+def _quoted(text: str) -> str:
+    return ascii(text[:200])

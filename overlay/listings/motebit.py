@@ -1,0 +1,90 @@
+"""The Motebit identity of a listing, and the filter terms by which it is discovered.
+
+A listing has the identity that its host publishes, or the one that its card claims. Once the host has published one, a
+claim of another identity or key counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from parsers.cards import AgentCard, MotebitClaim
+
+if TYPE_CHECKING:
+    from indexer.store.motebit_hosts import HostIdentity
+    from overlay.listings.item_json import Listing
+
+VERIFIED, CLAIMED, NONE = "motebit:verified", "motebit:claimed", "motebit:none"
+"""Facts of agents: their host serves a verified identity file, their card claims an identity, neither."""
+
+
+def id_fact(motebit_id: str) -> str:
+    """The fact of agents with this identity."""
+    return f"motebit-id:{motebit_id}"
+
+
+def capability_fact(capability: str) -> str:
+    """The fact of agents with an identity and this capability."""
+    return f"motebit-capability:{capability}"
+
+
+def contradicts_host(listing: Listing) -> bool:
+    """Whether a card claims another identity or key than its host has published."""
+    claim, published = _claim(listing), _published(listing)
+    if claim is None or published is None:
+        return False
+    return (claim.motebit_id, claim.public_key) != (published.motebit_id, published.public_key)
+
+
+def _claim(listing: Listing) -> MotebitClaim | None:
+    return listing.card.motebit if isinstance(listing.card, AgentCard) else None
+
+
+def _published(listing: Listing) -> HostIdentity | None:
+    """The identity pinned for the host of an agent, whether it is served now or not."""
+    published = listing.published_identity
+    is_own = published is not None and published.host == listing.host and isinstance(listing.card, AgentCard)
+    return published if is_own else None
+
+
+def motebit_json(listing: Listing) -> dict[str, Any] | None:
+    """The member `motebit` of an item: the identity of an agent, None without one.
+
+    Of a verified one the capabilities are those that the identity file names, and the skills of the card only where the
+    domain confirms the listing: anyone can inscribe a card with a url at this host.
+    """
+    claim, published = _claim(listing), _published(listing)
+    if contradicts_host(listing):
+        return None
+    skills = [skill.id for skill in listing.card.skills]
+    if published is not None and published.valid:
+        more = skills if listing.is_confirmed_by_domain else []
+        identity, key = published.motebit_id, published.public_key
+        endpoint, capabilities = published.endpoint or listing.card.url, [*published.capabilities, *more]
+    elif claim is not None:
+        identity, key = claim.motebit_id, claim.public_key
+        endpoint, capabilities = listing.card.url, skills
+    else:
+        return None
+    return {
+        "id": identity,
+        "publicKey": key,
+        "did": (claim.did or None) if claim else None,
+        "verified": published is not None and published.valid,
+        "endpoint": endpoint,
+        "capabilities": list(dict.fromkeys(capabilities)),
+    }
+
+
+def motebit_facts(listing: Listing) -> Iterator[str]:
+    """The facts of an agent by which it is discovered, none of a tool."""
+    if not isinstance(listing.card, AgentCard):
+        return
+    identity = motebit_json(listing)
+    if identity is None:
+        yield NONE
+        return
+    yield VERIFIED if identity["verified"] else CLAIMED
+    yield id_fact(identity["id"])
+    yield from map(capability_fact, identity["capabilities"])

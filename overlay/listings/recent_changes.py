@@ -1,0 +1,55 @@
+"""Warnings about changed prices and addresses: an answer compares the card with what was shown so many blocks ago.
+
+A stored item lists under `recentChanges` how the card differs from each earlier card; which of these differences is
+recent depends on the height of the query.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from overlay.search.query import Hit, Hits
+from overlay.text.compact_json import encode
+
+_MEMBER = b'"recentChanges":['
+
+
+def ages(item: bytes) -> bool:
+    """Whether a stored item (UTF-8 JSON) lists recent changes; searching the bytes is quicker than parsing them."""
+    return _MEMBER in item
+
+
+def aged(item: dict[str, Any], heights: Mapping[str, int], blocks: int) -> dict[str, Any]:
+    """An item with the warnings about its changes since the card shown `blocks` blocks ago, or since the oldest one if
+    that is younger. `heights` are the indexed heights by chain; without the chain's, the oldest card is compared.
+    """
+    if "recentChanges" not in item:
+        return item
+    answer = {name: value for name, value in item.items() if name != "recentChanges"}
+    height = heights.get(item["chain"])
+    for change in item["recentChanges"]:
+        if height is None or height - change["replacedAt"] < blocks:
+            if change["warnings"]:
+                answer["warnings"] = [*item["warnings"], *change["warnings"]]
+                answer["changedHeight"] = change["replacedAt"]
+            break
+    return answer
+
+
+def is_due(hits: Hits) -> bool:
+    """Whether any hit lists recent changes, so that `aged_hits` needs heights."""
+    return any(ages(hit.item) for hit in hits.hits)
+
+
+def aged_hits(hits: Hits, heights: Mapping[str, int], blocks: int) -> Hits:
+    """Hits with `aged` items; those without recent changes, nearly all, are not parsed."""
+    return replace(hits, hits=tuple(_aged(hit, heights, blocks) for hit in hits.hits))
+
+
+def _aged(hit: Hit, heights: Mapping[str, int], blocks: int) -> Hit:
+    if not ages(hit.item):
+        return hit
+    return hit._replace(item=encode(aged(json.loads(hit.item), heights, blocks)))

@@ -1,0 +1,102 @@
+"""Records read from the store: a registration, its revisions, and the rows of the change feed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from indexer.model import Event, RegistrationState
+from parsers.reasons import Reason
+
+if TYPE_CHECKING:
+    from indexer.resolution.pointer_service import PointerListing
+    from indexer.store.badges import DomainBadge
+    from indexer.store.card_signatures import StoredSignature
+    from indexer.store.motebit_hosts import HostIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingRevision:
+    """An unconfirmed revision that would change a confirmed listing: its outpoint and its summary;
+    for a config, those of its `servers` by key."""
+
+    outpoint: str | None
+    summary: str
+    servers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviousCard:
+    """A card that was shown before the current one: its bytes, the owner then, and the height (of the listing's chain)
+    from which another card was shown."""
+
+    body: bytes
+    owner: str | None
+    replaced_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """The newest state of one registration, or of what pointers list under an id.
+
+    `chain` is the configured name, `caip2` its CAIP-2 id. `card_body` holds the exact bytes of the winning revision.
+    Times are of the blocks that `state` calls updated and created, in seconds since 1970; `created_time` is None while
+    the registration is unconfirmed, and then its heights mean nothing. `signer` is the address of the winner's verified
+    SIGMA signature. `owner_checked` is when the chain's source last reported the outpoint as unspent, in seconds since
+    1970, where moves are found by queries. `pointing` is what points at the card where it was fetched, and `badge` what
+    the host of an inscribed card's url declares about the registration (law 11), None where it was never checked.
+    `undecided` is the reason why its outpoint, or the owner of its card, is unknown (law 3), else None.
+    `previous` are the cards shown before, oldest first. `signature` is what checking the card's own signatures came to,
+    None for a card without; `published_identity` the Motebit identity of its host, None where it has published none.
+    `headers_unproved`: headers of its chain were taken without their proof of work.
+    """
+
+    state: RegistrationState
+    chain: str
+    caip2: str
+    card_body: bytes | None
+    updated_time: int | None
+    created_time: int | None
+    signer: str | None = None
+    undecided: Reason | None = None
+    pending: PendingRevision | None = None
+    owner_checked: int | None = None
+    pointing: PointerListing | None = None
+    badge: DomainBadge | None = None
+    previous: tuple[PreviousCard, ...] = ()
+    headers_unproved: bool = False
+    signature: StoredSignature | None = None
+    published_identity: HostIdentity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One event of a registration, or a pointer, and its block; height, hash (internal order) and time
+    are None while it is unconfirmed."""
+
+    event: Event
+    height: int | None
+    hash: bytes | None
+    time: int | None
+
+
+class FeedChange(NamedTuple):
+    """A row of the change feed: `op` is upsert, remove, revert or reset."""
+
+    seq: int
+    op: str
+    id: str | None
+    height: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPage:
+    """Rows in order of `seq`, the epoch they belong to, and the newest sequence number. `may_be_behind`: a replica
+    answered, whose newest row may be older than the primary's."""
+
+    epoch: str
+    rows: tuple[FeedChange, ...]
+    newest_seq: int
+    may_be_behind: bool = False

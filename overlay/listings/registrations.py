@@ -1,0 +1,109 @@
+"""Revisions of the store become registrations. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from indexer import store
+from indexer.model import Event, EventKind, Status
+from indexer.resolution.pointer_service import PointerListing
+from indexer.store.rows import place
+from overlay.listings.records import PreviousCard, Registration
+from overlay.listings.unconfirmed import WINS, pending_revision, unconfirmed_registration
+from parsers.bitcoin.tx import Outpoint
+
+MAX_PREVIOUS = 64
+"""Earlier cards with which the current one is compared, at most."""
+
+
+def by_chain(record: store.RegistrationHistory) -> Iterator[tuple[str, list[store.Revision], list[Event]]]:
+    """A registration's confirmed and unconfirmed revisions, chain by chain."""
+    for chain in dict.fromkeys(
+        [*(past.chain for past in record.confirmed), *(revision.chain for revision in record.pending)]
+    ):
+        history = [past for past in record.confirmed if past.chain == chain]
+        yield chain, history, [revision.event for revision in record.pending if revision.chain == chain]
+
+
+def leads_elsewhere(record: store.RegistrationHistory, pointing: PointerListing) -> bool:
+    """Whether the newest event of a registration, a registry entry, is a pointer whose card is fetched."""
+    if not record.confirmed or record.confirmed[-1].event.pointer is None or pointing.resolution is None:
+        return False
+    winner = winner_of(record.confirmed) or record.confirmed[0]
+    return pointing.resolution.anchor.place > place(winner.height, winner.event.position)
+
+
+def winner_of(history: Sequence[store.Revision]) -> store.Revision | None:
+    """The winning revision, None where it is in a block before the first stored one."""
+    return next((past for past in reversed(history) if past.event.kind in WINS), None)
+
+
+def newest_cards(history: Sequence[store.Revision], waiting: Sequence[Event]) -> set[bytes]:
+    newest = [past.event.state for past in history[-1:]] + [event.state for event in waiting[-1:]]
+    return {state.card for state in newest if state}
+
+
+def shown_revisions(history: Sequence[store.Revision]) -> list[store.Revision]:
+    """The revisions with a winning card, oldest first; of many, the first and the newest ones, so that no number of
+    updates drops the first card."""
+    winners = [past for past in history if past.event.kind in WINS and past.event.card]
+    return winners if len(winners) <= MAX_PREVIOUS else [winners[0], *winners[-MAX_PREVIOUS:]]
+
+
+def previous_cards(history: Sequence[store.Revision], bodies: Mapping[bytes, bytes]) -> tuple[PreviousCard, ...]:
+    """The earlier cards."""
+    return tuple(
+        PreviousCard(body=body, owner=before.event.state.owner, replaced_at=after.height)
+        for before, after in pairwise(shown_revisions(history))
+        if before.event.state is not None and (body := bodies.get(before.event.card or b"")) is not None
+    )
+
+
+def _card(events: Sequence[Event], bodies: Mapping[bytes, bytes]) -> bytes | None:
+    """The card's bytes after these events."""
+    state = events[-1].state
+    return bodies.get(state.card) if state else None
+
+
+def newest_registration(
+    history: Sequence[store.Revision],
+    waiting: Sequence[Event],
+    chain: str,
+    chains: dict[str, str],
+    bodies: Mapping[bytes, bytes],
+    checked: Mapping[Outpoint, int],
+) -> Registration:
+    """The newest state of a registration on a chain, with its unconfirmed events (`waiting`)."""
+    if not history:
+        return unconfirmed_registration(waiting, chain, chains.get(chain, chain), _card(waiting, bodies))
+    body = _card([past.event for past in history], bodies)
+    registration = registration_at(history, chains, body, checked)
+    return replace(registration, pending=pending_revision(waiting, bodies), previous=previous_cards(history, bodies))
+
+
+def registration_at(
+    history: Sequence[store.Revision], chains: dict[str, str], body: bytes | None, checked: Mapping[Outpoint, int]
+) -> Registration:
+    """The state of a registration after these revisions (oldest first, not empty); `checked` are times at which
+    outpoints were seen unspent."""
+    newest = history[-1]
+    state = newest.event.state
+    if state is None:
+        raise ValueError("these revisions are not of a registration")
+    winner = winner_of(history)
+    if winner is None and newest.event.kind is EventKind.UNDECIDED and newest.event.card is not None:
+        winner = newest  # its card is shown until the update is attributed to an owner
+    return Registration(
+        state=state,
+        chain=newest.chain,
+        caip2=chains.get(newest.chain, newest.chain),
+        card_body=body,
+        updated_time=winner.time if winner else None,
+        # an account that was closed and opened again is a first record again
+        created_time=next((past.time for past in history if past.height >= state.created_height), history[0].time),
+        signer=winner.event.signer if winner else None,
+        undecided=newest.event.reasons[0] if state.status is Status.UNDECIDED and newest.event.reasons else None,
+        owner_checked=checked.get(state.outpoint) if state.outpoint else None,
+    )

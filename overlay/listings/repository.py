@@ -1,0 +1,254 @@
+"""Reads of the store: registrations, histories, cards and proofs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from indexer import store
+from indexer.admission.topic_graph import TopicGraph
+from indexer.headers.networks import topic_genesis
+from indexer.model import Drift, Proof
+from indexer.resolution.pointer_service import PointerListing, drifts, is_outpoint, pointer_listing
+from indexer.state_hash import starts_late
+from indexer.store.rows import place
+from indexer.store.topic_anchors import TopicAnchorQueries
+from overlay.listings import from_pointer
+from overlay.listings.proofs import Evidence, evidence
+from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, PreviousCard, Registration
+from overlay.listings.registrations import leads_elsewhere, newest_cards, newest_registration, shown_revisions
+from parsers.bitcoin import basm
+from parsers.bitcoin.basm_answers import AnchorTip
+from parsers.bitcoin.tx import Outpoint
+from parsers.cards import Kind
+from parsers.claims.card_signature import SIGNATURES
+
+MOST_ALIKE = 16
+"""Ids that one prefix may name, at most."""
+
+BACKWARDS = 4 * 3_600
+"""Seconds by which a block's time may be before that of an earlier block, at most: twice what nodes accept."""
+
+
+class ListingRepository:
+    """Queries for registrations, histories, cards and proofs. Synchronous and thread-safe."""
+
+    def __init__(self, source: store.Store) -> None:
+        self._store = source
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the database is a file."""
+        return self._store.engine.dialect.name == "sqlite"
+
+    @property
+    def topic_graph(self) -> TopicGraph:
+        """What other overlays synchronise."""
+        return TopicGraph(self._store)
+
+    def listing(self, id: str, /) -> Registration | None:  # noqa: A002
+        """The newest state of a registration or pointer, None for an unknown id."""
+        record = self._store.history.with_pending([id]).get(id)
+        pointing = None if is_outpoint(id) else pointer_listing(self._store, id)
+        if pointing is not None and (record is None or leads_elsewhere(record, pointing)):
+            elsewhere = self.registration_of(pointing)
+            if elsewhere is not None:
+                return self.with_previous(elsewhere)
+        if record is None:
+            return None
+        # chains that share their past may hold the same transaction: the first by name counts
+        chain = (record.confirmed or record.pending)[0].chain
+        history = [revision for revision in record.confirmed if revision.chain == chain]
+        waiting = [revision.event for revision in record.pending if revision.chain == chain]
+        bodies = self._store.content.cards(
+            newest_cards(history, waiting) | {past.event.card or b"" for past in shown_revisions(history)}
+        )
+        registration = newest_registration(
+            history, waiting, chain, self._store.chains(), bodies, self.checked([history])
+        )
+        badge = self._store.badges.get([id]).get(id)
+        return self._with_identity(self.with_signature(replace(registration, badge=badge)), badge.host if badge else "")
+
+    def pointing(self, id: str, /) -> PointerListing | None:  # noqa: A002
+        """The pointers to an id, None without any."""
+        return None if is_outpoint(id) else pointer_listing(self._store, id)
+
+    def history(self, registration_id: str, /) -> list[HistoryEntry]:
+        """Every revision of a registration or pointer, newest first; unconfirmed ones first."""
+        record = self._store.history.with_pending([registration_id]).get(registration_id, store.RegistrationHistory())
+        if not is_outpoint(registration_id):
+            confirmed = {(past.chain, past.height, past.event.position) for past in record.confirmed}
+            more = self._store.pointers.revisions(registration_id)
+            new = [past for past in more if (past.chain, past.height, past.event.position) not in confirmed]
+            both = sorted([*record.confirmed, *new], key=lambda past: (past.time, past.height, past.event.position))
+            record = replace(record, confirmed=both)
+        return [
+            *(HistoryEntry(revision.event, None, None, None) for revision in reversed(record.pending)),
+            *(HistoryEntry(past.event, past.height, past.hash, past.time) for past in reversed(record.confirmed)),
+        ]
+
+    def tools_with_prefix(self, prefix: str, /) -> list[str]:
+        """The tools in a block whose ids begin with these hex digits, the oldest first; a few at most."""
+        return self._store.history.with_prefix(prefix, Kind.TOOL, MOST_ALIKE)
+
+    def burned_tools(self, since: int, after: tuple[str, int], limit: int, /) -> list[tuple[str, tuple[str, int]]]:
+        """The tools that were burned at or after a time (seconds since 1970) and the positions of these events, which
+        are a chain and a place; in this order, from the first position after `after` on."""
+        first_places = {
+            chain: place(self._store.blocks.height_at(chain, 1000 * (since - BACKWARDS)) or 0)
+            for chain in self._store.chains()
+            if chain >= after[0]
+        }
+        if after[0] in first_places:
+            first_places[after[0]] = max(first_places[after[0]], after[1] + 1)
+        return [
+            (past.event.state.id, (past.chain, place(past.height, past.event.position)))
+            for past in self._store.history.burned(Kind.TOOL, since, first_places, limit)
+            if past.event.state is not None
+        ]
+
+    def drifts(self, id: str, /) -> list[Drift]:  # noqa: A002
+        """Other cards served at the locator of a pointer, newest first (law 10)."""
+        return [] if is_outpoint(id) else drifts(self._store, id)
+
+    def card(self, sha256: bytes, /) -> bytes | None:
+        """Card bytes by their SHA-256, None when they are not stored."""
+        return self._store.content.cards([sha256]).get(sha256)
+
+    def evidence(self, registration_id: str, /) -> Evidence:
+        """The proof of a registration. Raises NoProofError."""
+        return evidence(self._store, registration_id)
+
+    def mined(self, chain: str, txids: Iterable[bytes], room: int, /) -> dict[bytes, Proof]:
+        """The stored transactions of these (txids in internal byte order), each with its merkle path: in this order as
+        many as have `room` bytes in all, without those that are too large."""
+        wanted = list(dict.fromkeys(txids))
+        sizes = self._store.proofs.sizes(chain, wanted)
+        chosen: list[bytes] = []
+        for txid in wanted:
+            if txid in sizes and sizes[txid] <= room:
+                room -= sizes[txid]
+                chosen.append(txid)
+        return {txid: proved.proof for txid, proved in self._store.proofs.get_many(chain, chosen).items()}
+
+    @property
+    def topic_anchors(self) -> TopicAnchorQueries:
+        """Anchors of the registry's topic (BRC-136)."""
+        return self._store.topic_anchors
+
+    def anchored_chain(self) -> tuple[str, str] | None:
+        """The name and CAIP-2 id of the first chain with anchors, None without any."""
+        return next((pair for pair in self._store.chains().items() if topic_genesis(pair[1]) is not None), None)
+
+    def anchor_tip(self, chain: str, caip2: str, /) -> AnchorTip:
+        """The newest anchor of a chain, and what its anchors cover."""
+        anchors = self._store.topic_anchors
+        newest = anchors.newest(chain)
+        complete = not (self._store.is_partial(chain) or starts_late(self._store, chain))
+        if newest is None:
+            return AnchorTip(-1, basm.NO_HASH, None, caip2, complete, None)
+        undecided = anchors.undecided_from(chain)
+        return AnchorTip(newest.height, newest.tac, anchors.genesis(chain), caip2, complete, undecided)
+
+    def parent(self, txid: bytes, /) -> bytes | None:
+        """A raw transaction whose output values were needed to follow a satoshi, None where it is not stored."""
+        return self._store.content.parents([txid]).get(txid)
+
+    def merkle_paths(self, chain: str, height: int, txids: Iterable[bytes], /) -> dict[bytes, bytes]:
+        """The stored merkle paths (BRC-74) of those of these transactions that are in the block at a height."""
+        return self._store.proofs.paths(chain, height, txids)
+
+    def ids_at(self, outpoint: Outpoint, /) -> list[str]:
+        """The ids of registrations whose satoshi is or was at an outpoint, and of pointers in it, sorted; also by
+        unconfirmed events."""
+        events = [past.event for past in self._store.history.of_transaction(outpoint.txid)]
+        events += [revision.event for revision in self._store.pending.of_transaction(outpoint.txid)]
+        there = [event for event in events if event.outpoint == outpoint]
+        named = [event.state.id if event.state else event.pointer and event.pointer.id for event in there]
+        return sorted({id_ for id_ in named if id_})
+
+    def proved(self, txids: Iterable[str], /) -> set[str]:
+        """Those of these txids (hex, display order) with a stored proof."""
+        stored = self._store.proofs.stored([bytes.fromhex(txid)[::-1] for txid in txids])
+        return {txid[::-1].hex() for txid in stored}
+
+    def headers(self, chain: str, first: int, count: int, /) -> list[bytes]:
+        """At most `count` consecutive headers of a chain from height `first` on."""
+        return self._store.headers.run(chain, first, count)
+
+    def changes(self, since: int, limit: int, /) -> FeedPage:
+        """At most `limit` rows of the outbox after sequence number `since`."""
+        return _changes(self._store, since, limit)
+
+    def surely_changes(self, since: int, limit: int, /) -> FeedPage:
+        """The same from the primary database. Raises StoreUnavailableError when only a replica answers."""
+        page = _changes(self._store.on_primary(), since, limit)
+        if page.may_be_behind:
+            raise store.StoreUnavailableError("only a replica answers, which may lag behind an earlier answer")
+        return page
+
+    def registration_of(self, pointing: PointerListing) -> Registration | None:
+        """The registration from pointers; None while nothing is listed."""
+        shown = from_pointer.registration_of(pointing, self._store.chains())
+        if shown is None:
+            return None
+        unproved = self._store.is_unproved(shown.chain)
+        shown = self.with_signature(replace(shown, headers_unproved=True) if unproved else shown)
+        resolution = pointing.resolution
+        return self._with_identity(shown, from_pointer.host(resolution.anchor.locator or "") if resolution else "")
+
+    def _with_identity(self, registration: Registration, host: str) -> Registration:
+        """A registration with the Motebit identity of its host."""
+        published = self._store.motebit_hosts.get([host]).get(host) if host else None
+        return replace(registration, published_identity=published)
+
+    def with_signature(self, registration: Registration) -> Registration:
+        """A registration with the result of checking the signatures of its card, where it has any."""
+        if registration.card_body is None or SIGNATURES not in registration.card_body:
+            return registration
+        digest = registration.state.card
+        return replace(registration, signature=self._store.signatures.get([digest]).get(digest))
+
+    def with_previous(self, registration: Registration) -> Registration:
+        """A registration from pointers with its earlier cards."""
+        resolution = registration.pointing.resolution if registration.pointing else None
+        if resolution is None or resolution.anchor.locator is None:
+            return registration
+        if resolution.anchor.digest is None:
+            facts = self._store.pointers.facts([resolution.anchor.locator])
+            served = from_pointer.served_before(resolution, facts.get(resolution.anchor.locator, ()))
+            heights = [
+                (digest, registration.state.owner, self._store.blocks.height_at(registration.chain, until))
+                for digest, until in served
+            ]
+            # a card served before the first block gives no warning
+            previous = [(digest, owner, height) for digest, owner, height in heights if height is not None]
+        else:
+            previous = from_pointer.listed_before(resolution)
+        bodies = self._store.content.cards({digest for digest, _, _ in previous})
+        cards_before = (
+            PreviousCard(body=bodies[digest], owner=owner, replaced_at=height)
+            for digest, owner, height in previous
+            if digest in bodies
+        )
+        return replace(registration, previous=tuple(cards_before))
+
+    def checked(self, histories: Iterable[Sequence[store.Revision]]) -> dict[Outpoint, int]:
+        """When the outpoints of registrations were last reported unspent, in seconds since 1970, on chains where
+        queries find moves."""
+        outpoints_by_chain: dict[str, list[Outpoint]] = {}
+        for history in histories:
+            state = history[-1].event.state if history else None
+            if state is not None and state.outpoint is not None:
+                outpoints_by_chain.setdefault(history[-1].chain, []).append(state.outpoint)
+        checked_at: dict[Outpoint, int] = {}
+        for chain, outpoints in outpoints_by_chain.items():
+            if self._store.is_partial(chain):
+                checked_at |= self._store.spend_checks.unspent_at(chain, outpoints)
+        return checked_at
+
+
+def _changes(source: store.Store, since: int, limit: int) -> FeedPage:
+    outbox, changes = source.outbox.page(since, limit)
+    rows = tuple(FeedChange(row.seq, row.op, row.id, row.height, row.reason) for row in changes)
+    return FeedPage(outbox.epoch, rows, outbox.newest_seq, outbox.is_replica)

@@ -1,0 +1,52 @@
+"""Unconfirmed events: new registrations, and pending changes of confirmed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from indexer.model import Event, EventKind, RegistrationState, Status
+from overlay.listings.records import PendingRevision, Registration
+from parsers import cards
+from parsers.cards import ToolConfig, summary
+
+WINS = (EventKind.INSCRIBED, EventKind.REINSCRIBED)
+"""Kinds of events that replace the card of a registration."""
+
+
+def unconfirmed_registration(events: Sequence[Event], chain: str, caip2: str, body: bytes | None) -> Registration:
+    """The state of a registration without a confirmed event, after its events so far; `body` is its card."""
+    state = _state(events)
+    winner = next((event for event in reversed(events) if event.kind in WINS), events[0])
+    return Registration(
+        state=state,
+        chain=chain,
+        caip2=caip2,
+        card_body=body,
+        updated_time=None,
+        created_time=None,
+        signer=winner.signer,
+        undecided=events[-1].reasons[0] if state.status is Status.UNDECIDED and events[-1].reasons else None,
+    )
+
+
+def pending_revision(events: Sequence[Event], bodies: Mapping[bytes, bytes]) -> PendingRevision | None:
+    """The change that these unconfirmed events would make to a confirmed registration; None without events."""
+    if not events:
+        return None
+    state = _state(events)
+    outpoint = str(state.outpoint) if state.outpoint else None
+    body = bodies.get(state.card)
+    if body is None:  # evicted meanwhile
+        return PendingRevision(outpoint=outpoint, summary="")
+    card = cards.read(body, state.kind)
+    if isinstance(card, ToolConfig):
+        servers = {server.key: summary(server.description) for server in card.servers}
+        return PendingRevision(outpoint=outpoint, summary=next(iter(servers.values())), servers=servers)
+    return PendingRevision(outpoint=outpoint, summary=summary(card.description))
+
+
+def _state(events: Sequence[Event]) -> RegistrationState:
+    state = events[-1].state
+    if state is None:
+        raise ValueError("these events are not of a registration")
+    return state

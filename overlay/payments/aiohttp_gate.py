@@ -1,0 +1,47 @@
+"""A payment gate as middleware of aiohttp."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import web
+
+from overlay.payments.gate import PaymentGate
+from overlay.payments.gate_answers import GateAnswer
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Middleware = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
+
+_OWN = frozenset({"content-length", "transfer-encoding", "connection", "date", "server"})
+
+
+def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware:
+    """Demand payment for these paths; the value of each is the skill that it is for, None where the request says.
+
+    The work must answer with a whole `web.Response`: one that streams cannot be withheld here, see the gate for ASGI.
+    """
+
+    @web.middleware
+    async def demand(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path not in paths or request.method == "OPTIONS":
+            return await handler(request)
+
+        async def work() -> GateAnswer:
+            try:
+                response = await handler(request)
+            except web.HTTPException as error:
+                response = error
+            if not isinstance(response, web.Response) or not isinstance(response.body, (bytes, type(None))):
+                raise TypeError(f"a paid answer on {request.path} is streamed: it could not be withheld")
+            return GateAnswer(response.status, _headers(response.headers), response.body or b"")
+
+        answer = await gate.answer(
+            request.headers, await request.read(), work, url=str(request.url), skill=paths[request.path]
+        )
+        return web.Response(status=answer.status, headers=list(answer.headers), body=answer.body)
+
+    return demand
+
+
+def _headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in headers.items() if name.lower() not in _OWN)

@@ -1,0 +1,127 @@
+"""A payment gate as middleware of ASGI 3. Of an event stream the last part is withheld until it is paid (A2B §7)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
+
+from overlay.payments.gate import MAX_ANSWER_BYTES, PaymentGate
+from overlay.payments.gate_answers import GateAnswer
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+MAX_BODY_BYTES = 2 << 20
+"""Bytes of a request's body."""
+
+_STREAM = "text/event-stream"
+_LENGTH = "content-length"
+
+
+class AsgiGate:
+    """`app` behind a gate that demands payment for `paths`; the value of each is the skill that it is for, None where
+    the request says."""
+
+    def __init__(self, app: App, gate: PaymentGate, paths: Mapping[str, str | None]) -> None:
+        self._app, self._gate, self._paths = app, gate, paths
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """GateAnswer one connection."""
+        if scope["type"] != "http" or scope["path"] not in self._paths or scope["method"] == "OPTIONS":
+            await self._app(scope, receive, send)
+            return
+        body = await _body(receive)
+        if body is None:
+            detail = f"the body is larger than {MAX_BODY_BYTES:,} bytes".encode()
+            await _send_whole(send, GateAnswer(413, (("Content-Type", "text/plain"),), detail))
+            return
+        headers = _FoldedHeaders(
+            {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        )
+        exchange = _Exchange(self._app, scope, body, receive, send)
+        url = f"{scope.get('scheme', 'http')}://{headers.get('host', '')}{scope['path']}"
+        answer = await self._gate.answer(headers, body, exchange.work, url=url, skill=self._paths[scope["path"]])
+        await exchange.finish(answer)
+
+
+class _FoldedHeaders(dict[str, str]):
+    """Headers by their names in lower case, found in any case."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name.lower(), default)
+
+
+class _Exchange:
+    """One run of the application: its answer is held back, of an event stream only the last part."""
+
+    def __init__(self, app: App, scope: MutableMapping[str, Any], body: bytes, receive: Receive, send: Send) -> None:
+        self._app, self._scope, self._body, self._rest, self._send = app, scope, body, receive, send
+        self._status, self._headers = 500, tuple[tuple[str, str], ...]()
+        self._held = bytearray()
+        self._is_stream = self._is_started = self._is_delivered = False
+
+    async def work(self) -> GateAnswer:
+        """Run the application; its answer, or what is left to send of it."""
+        await self._app(self._scope, self._receive, self._take)
+        return GateAnswer(self._status, self._headers, bytes(self._held), streamed=self._is_started)
+
+    async def finish(self, answer: GateAnswer) -> None:
+        """Send an answer, or its body as the last part of a stream that has begun."""
+        if not self._is_started:
+            await _send_whole(self._send, answer)
+            return
+        body = answer.body if answer.status < 400 else b"event: payment\ndata: " + answer.body + b"\n\n"
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def _receive(self) -> Message:
+        if self._is_delivered:
+            return await self._rest()
+        self._is_delivered = True
+        return {"type": "http.request", "body": self._body, "more_body": False}
+
+    async def _take(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in message.get("headers", ())]
+            self._status = message["status"]
+            self._headers = tuple((name, value) for name, value in headers if name.lower() != _LENGTH)
+            kinds = [value for name, value in headers if name.lower() == "content-type"]
+            self._is_stream = self._status < 400 and any(kind.lower().startswith(_STREAM) for kind in kinds)
+        elif message["type"] == "http.response.body" and message.get("body"):
+            if self._is_stream and self._held:
+                await self._flush()
+            self._held += message["body"]
+            if len(self._held) > MAX_ANSWER_BYTES:
+                raise ValueError(f"a paid answer is larger than {MAX_ANSWER_BYTES:,} bytes")
+
+    async def _flush(self) -> None:
+        """Send what came before the last part."""
+        if not self._is_started:
+            self._is_started = True
+            await self._send(_start(self._status, self._headers))
+        await self._send({"type": "http.response.body", "body": bytes(self._held), "more_body": True})
+        self._held.clear()
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """The body of a request, None for one that is too large."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            return None
+        if message["type"] != "http.request" or not message.get("more_body"):
+            return bytes(body)
+
+
+def _start(status: int, headers: tuple[tuple[str, str], ...]) -> Message:
+    encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+    return {"type": "http.response.start", "status": status, "headers": encoded}
+
+
+async def _send_whole(send: Send, answer: GateAnswer) -> None:
+    headers = (*answer.headers, (_LENGTH, str(len(answer.body))))
+    await send(_start(answer.status, headers))
+    await send({"type": "http.response.body", "body": answer.body})

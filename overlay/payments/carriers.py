@@ -1,0 +1,123 @@
+"""Where a request carries its payment claim: the header `A2B-Payment`, a DataPart of an A2A message, `_meta` of MCP."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from parsers.cards import strict_json
+from parsers.claims.amount_due import PaymentRefusedError
+from parsers.errors import CardError
+
+PAYMENT_HEADER, TASK_HEADER = "A2B-Payment", "A2B-Task"
+SUBSCRIPTION_HEADER = "A2B-Subscription"
+MEMBER, TASK_MEMBER, SUBSCRIPTION_MEMBER = "x-payment", "x-payment-task", "x-payment-subscription"
+
+A2A_METHODS = frozenset(
+    {"message/send", "message/stream", "SendMessage", "SendStreamingMessage", "tasks/send", "tasks/sendSubscribe"}
+)
+MCP_METHODS = frozenset({"tools/call"})
+
+MAX_PARTS = 1_000
+MAX_ID = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaidCall:
+    """A request as a gate sees it. `claim` is JSON, None for none; `task` and `subscription` are what the client names,
+    "" for none; `skill` is what is asked for, None where the request does not say. `rpc` is the id of a JSON-RPC
+    request, in a list of one; empty for plain HTTP. `is_paid`: it asks for work, not for something beside it."""
+
+    claim: Any = None
+    task: str = ""
+    subscription: str = ""
+    skill: str | None = None
+    rpc: list[Any] = field(default_factory=list)
+    url: str = ""
+    is_paid: bool = True
+
+
+def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCall:
+    """The call in a request; a claim in the body counts before one in the header. Raises PaymentRefusedError for a
+    header that is neither JSON nor base64 of it, and for a JSON body that another parser might read otherwise: a batch,
+    repeated keys, more than 64 levels or 1 MiB."""
+    task, subscription = headers.get(TASK_HEADER, "")[:MAX_ID], headers.get(SUBSCRIPTION_HEADER, "")[:MAX_ID]
+    claim = _header_claim(headers.get(PAYMENT_HEADER))
+    message = _message(body)
+    if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+        return PaidCall(claim=claim, task=task, subscription=subscription, url=url)
+    method, params = message["method"], _object(message.get("params"))
+    meta = _object(params.get("_meta"))
+    if method in A2A_METHODS:
+        sent = _object(params.get("message"))
+        meta = _object(params.get("metadata")) | _object(sent.get("metadata"))
+        carried, skill = _part_claim(sent.get("parts")), meta.get("skillId", params.get("skillId"))
+    else:
+        carried, skill = meta.get(MEMBER), params.get("name")
+    return PaidCall(
+        claim=claim if carried is None else carried,
+        task=_text(meta.get(TASK_MEMBER)) or task,
+        subscription=_text(meta.get(SUBSCRIPTION_MEMBER)) or subscription,
+        skill=skill if isinstance(skill, str) else None,
+        rpc=[message.get("id")],
+        url=url,
+        is_paid=method in A2A_METHODS | MCP_METHODS,
+    )
+
+
+def _message(body: bytes) -> Any:
+    """The JSON object of a body, None for a body that is no JSON."""
+    if body.lstrip(b" \t\r\n\xef\xbb\xbf")[:1] not in (b"{", b"["):
+        return None
+    try:
+        value, repeated = strict_json.loads(body)
+    except CardError as error:
+        raise PaymentRefusedError("PaymentInvalid", "request-malformed", f"the request: {error}") from None
+    if repeated or not isinstance(value, dict):
+        detail = "the request repeats a key" if repeated else "the request is a batch: one payment is for one call"
+        raise PaymentRefusedError("PaymentInvalid", "request-malformed", detail)
+    return value
+
+
+def _part_claim(parts: Any) -> Any:
+    """The claim in the first part of a message that has one, whatever the version calls such parts."""
+    for part in parts[:MAX_PARTS] if isinstance(parts, list) else ():
+        data = _object(_object(part).get("data"))
+        data = _object(data.get("data")) if MEMBER not in data and "data" in data else data
+        if MEMBER in data:
+            return data[MEMBER]
+    return None
+
+
+def _header_claim(text: str | None) -> Any:
+    if text is None:
+        return None
+    raw = text.strip().encode("utf-8", "surrogateescape")
+    if not raw.startswith(b"{"):
+        try:
+            raw = base64.b64decode(raw.replace(b"-", b"+").replace(b"_", b"/") + b"=" * (-len(raw) % 4), validate=True)
+        except binascii.Error:
+            raw = b""
+    value = _json(raw)
+    if value is None:
+        detail = f"the header {PAYMENT_HEADER} is neither a JSON object nor base64 of one"
+        raise PaymentRefusedError("PaymentInvalid", "claim-malformed", detail)
+    return value
+
+
+def _json(raw: bytes) -> Any:
+    try:
+        return strict_json.loads(raw)[0]
+    except CardError:
+        return None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value[:MAX_ID] if isinstance(value, str) else ""

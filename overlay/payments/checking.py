@@ -1,0 +1,127 @@
+"""A dry run of a payment claim: everything that can be checked, nothing reserved and nothing sent."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from indexer.errors import SourceError
+from indexer.headers.networks import by_caip2
+from overlay.payments.inputs import check_inputs
+from overlay.payments.node import Broadcaster
+from overlay.pricing.exchange_rates import ExchangeRates
+from parsers.cards.fields import Fields
+from parsers.cards.money import plain
+from parsers.cards.offers import PRICE_KEYS, Offer, price_lists, read_offers
+from parsers.claims.amount_due import PaymentRefusedError
+from parsers.claims.payment import Payment, PaymentTerms, UtxoChain, check_payment, read_payment
+
+Run = Callable[..., Awaitable[Any]]
+"""Runs a function with arguments in a thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaymentSources:
+    """What payments are checked with: the chains by ticker, their nodes as far as there are any, exchange rates."""
+
+    chains: Mapping[str, UtxoChain]
+    nodes: Mapping[str, Broadcaster] = field(default_factory=dict)
+    exchange: ExchangeRates = field(default_factory=ExchangeRates)
+
+    def rate(self, currency: str, into: str) -> Decimal | None:
+        """Units of `into` for one of `currency`, by the preferred table that quotes both."""
+        table = self.exchange.quoting(into, currency)
+        return table.rate(currency, into) if table else None
+
+    def terms(self, offers: Sequence[Offer], skill: str | None, state: str | None) -> PaymentTerms:
+        """What claims for these offers are verified against."""
+        return PaymentTerms(offers=offers, chains=self.chains, rate=self.rate, skill=skill, state=state)
+
+
+def utxo_chains(chains: Mapping[str, str]) -> dict[str, UtxoChain]:
+    """The UTXO chains among these (name to CAIP-2 id) by ticker; of several of a coin the first."""
+    by_ticker: dict[str, UtxoChain] = {}
+    for network in filter(None, map(by_caip2, chains.values())):
+        by_ticker.setdefault(network.coin.upper(), UtxoChain(network.coin, network.kind))
+    return by_ticker
+
+
+def offers_in(value: Any) -> tuple[Offer, ...]:
+    """The offers in a card, a price list or a single price."""
+    has_list = isinstance(value, dict) and any(price_lists(value, ""))
+    return read_offers(value if has_list else {PRICE_KEYS[0]: value}, Fields(0), frozenset())
+
+
+async def next_height(node: Broadcaster | None) -> int | None:
+    """The height of the next block, None where it is unknown."""
+    try:
+        return None if node is None else await node.next_height()
+    except SourceError:
+        return None
+
+
+async def check_claim(
+    value: Any,
+    offers: Sequence[Offer],
+    sources: PaymentSources,
+    *,
+    skill: str | None = None,
+    state: str | None = None,
+    run: Run = to_thread,
+) -> dict[str, Any]:
+    """The answer of `POST /v1/pay/check`: `ok`, and where it is false `code`, `error` and `reasons`; `unchecked` says
+    what nothing here can know. `run` runs in a thread what takes time for a large transaction."""
+    answer: dict[str, Any] = {"ok": False, "reasons": [], "unchecked": []}
+    terms = sources.terms(offers, skill, state)
+    currency = value.get("currency") if isinstance(value, dict) else None
+    node = sources.nodes.get(currency.strip().upper()) if isinstance(currency, str) else None
+    height = await next_height(node)
+    try:
+        payment = await run(read_payment, value, replace(terms, height=lambda _chain: height))
+        answer |= payment_json(payment)
+        check_payment(payment, terms)
+        answer["unchecked"] = await _unchecked(payment, node, run)
+    except PaymentRefusedError as error:
+        return answer | refusal_json(error)
+    return answer | {"ok": True}
+
+
+async def _unchecked(payment: Payment, node: Broadcaster | None, run: Run) -> list[dict[str, str]]:
+    """Check the inputs where a node can be asked, else say that they are not checked."""
+    reserved = {"code": "not-reserved", "detail": "whether the transaction was claimed elsewhere before is not known"}
+    if node is None:
+        detail = f"no node of {payment.chain.coin} is configured: its inputs may be spent or wrongly signed"
+        return [{"code": "no-node", "detail": detail}, reserved]
+    try:
+        spent = await node.outputs([tx_input.prevout for tx_input in payment.tx.inputs])
+    except SourceError:
+        detail = f"the node of {payment.chain.coin} does not answer: its inputs may be spent or wrongly signed"
+        return [{"code": "node-unreachable", "detail": detail}, reserved]
+    await run(partial(check_inputs, payment, spent))
+    return [reserved]
+
+
+def payment_json(payment: Payment) -> dict[str, Any]:
+    """The members of an answer about a payment."""
+    return {
+        "configId": payment.offer.id,
+        "stage": payment.claim.stage,
+        "currency": payment.claim.currency,
+        "address": payment.offer.address,
+        "txid": payment.tx.hex_id,
+        "rate": plain(payment.due.rate),
+        "slippagePct": plain(payment.due.slippage),
+        "neededSatoshis": payment.needed,
+        "leastSatoshis": payment.least,
+        "paidSatoshis": payment.paid,
+    }
+
+
+def refusal_json(error: PaymentRefusedError) -> dict[str, Any]:
+    """The members of an answer about a refused payment: the JSON-RPC code and name of A2B §5.3, and the reason."""
+    reasons = [{"code": error.reason, "detail": str(error)}]
+    return {"code": error.code, "error": error.name, "detail": str(error), "reasons": reasons}

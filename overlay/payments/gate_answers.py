@@ -1,0 +1,120 @@
+"""What a gate answers: 402 with the JSON-RPC codes of A2B §5.3, and `accepts` as x402 clients read it.
+
+The scheme of `accepts` is `a2b`: a raw transaction that pays to a static address, in an A2B claim. x402's `exact` and
+BRC-105 pay to keys that are derived for each payment, for which the server would need a key that can spend: not served.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from indexer.headers.networks import NETWORKS
+from indexer.store.payments import LedgerPayment, TaskState
+from overlay.payments.carriers import PaidCall
+from overlay.payments.checking import PaymentSources
+from overlay.text.compact_json import encode
+from parsers.cards.money import plain
+from parsers.cards.offers import Offer
+from parsers.claims.amount_due import PaymentRefusedError, due, satoshis
+from parsers.claims.payment import STAGES_IN, UtxoChain
+
+X402_VERSION, SCHEME = 2, "a2b"
+TIMEOUT_SECONDS = 600
+"""How long a payment may take; rates are usable for longer."""
+
+REQUIRED_HEADER = "PAYMENT-REQUIRED"
+"""x402 v2: the requirements as base64 of JSON."""
+
+MAX_HEADER_BYTES = 6_000
+
+RETRY_SECONDS = 30
+
+
+class GateAnswer(NamedTuple):
+    """An HTTP answer. `streamed`: its head and the beginning of its body have gone to the client already. `payment` is
+    the full payment that this answer was given for, None for a repeated one."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    streamed: bool = False
+    payment: LedgerPayment | None = None
+
+
+def payment_required(
+    call: PaidCall,
+    error: PaymentRefusedError,
+    offers: Sequence[Offer],
+    sources: PaymentSources,
+    state: TaskState,
+    **members: Any,
+) -> GateAnswer:
+    """The 402 for a call that was not paid as it must be; `members` are added to what it says."""
+    requirements = list(accepts(offers, sources, state, call.url))
+    required = {"x402Version": X402_VERSION, "error": error.name, "accepts": requirements}
+    required |= {"resource": {"url": call.url}} if call.url else {}
+    data = required | {
+        "code": error.code,
+        "reason": error.reason,
+        "detail": str(error),
+        "state": state.value,
+        **members,
+    }
+    encoded = base64.b64encode(json.dumps(required).encode()).decode()
+    headers = ((REQUIRED_HEADER, encoded),) if len(encoded) <= MAX_HEADER_BYTES else ()
+    return _answer(call, 402, error.code, error.name, data, headers)
+
+
+def unavailable(call: PaidCall, detail: str, **members: Any) -> GateAnswer:
+    """The 503 for a call whose payment cannot be decided now."""
+    headers = (("Retry-After", str(RETRY_SECONDS)),)
+    return _answer(call, 503, -32603, "PaymentUndecided", {"detail": detail, **members}, headers)
+
+
+def _answer(
+    call: PaidCall, status: int, code: int, name: str, data: dict[str, Any], headers: tuple[tuple[str, str], ...]
+) -> GateAnswer:
+    body: dict[str, Any] = {"code": code, "error": name} | data
+    if call.rpc:
+        body = {"jsonrpc": "2.0", "id": call.rpc[0], "error": {"code": code, "message": name, "data": data}}
+    return GateAnswer(
+        status, (("Content-Type", "application/json"), ("Cache-Control", "no-store"), *headers), encode(body)
+    )
+
+
+def accepts(offers: Sequence[Offer], sources: PaymentSources, state: TaskState, url: str) -> Iterator[dict[str, Any]]:
+    """What pays for a call: each offer in each of its currencies with a chain and a rate, at the stages of the task's
+    state."""
+    for offer in offers:
+        stages = [stage for stage in STAGES_IN.get(state, ()) if stage == "full" or offer.deposit_pct is not None]
+        for currency in offer.accepted:
+            chain = sources.chains.get(currency)
+            for stage in stages if chain is not None else ():
+                try:
+                    amount = due(offer, stage, currency, sources.rate(offer.currency, currency))
+                except PaymentRefusedError:
+                    continue
+                yield {
+                    "scheme": SCHEME,
+                    "network": _caip2(chain),
+                    "amount": str(satoshis(amount.amount)),
+                    "asset": currency,
+                    "payTo": offer.address,
+                    "maxTimeoutSeconds": TIMEOUT_SECONDS,
+                    "resource": url,
+                    "description": offer.description or offer.name,
+                    "extra": {
+                        "configId": offer.id,
+                        "stage": stage,
+                        "leastSatoshis": satoshis(amount.least),
+                        "interval": offer.interval,
+                        "depositPct": None if offer.deposit_pct is None else plain(offer.deposit_pct),
+                    },
+                }
+
+
+def _caip2(chain: UtxoChain | None) -> str:
+    return next((network.caip2 for network in NETWORKS if (network.coin, network.kind) == chain), "")

@@ -1,0 +1,140 @@
+"""A node as payments need it: outputs that are unspent, what became of a transaction, and where one is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Protocol, TypeVar
+
+from indexer import chains
+from indexer.chains.node import coin_parameters, parse
+from indexer.chains.node.broadcast import send
+from indexer.chains.node.client import Client, RpcError
+from indexer.errors import SourceError, SourceUnavailableError
+from parsers.bitcoin.tx import Outpoint, Transaction, TxOutput
+from parsers.claims.payment import UtxoChain
+
+SECONDS = 10.0
+"""How long a node may take to answer."""
+
+_SATOSHIS = 10**8
+_UNKNOWN = -5
+_T = TypeVar("_T")
+
+
+class Broadcaster(Protocol):
+    """What a gate asks about payments on one chain, and sends them to. Every method raises SourceError where there is
+    no answer."""
+
+    async def chain(self) -> UtxoChain:
+        """The chain, which does not change."""
+        ...
+
+    async def next_height(self) -> int:
+        """The height of the next block."""
+        ...
+
+    async def outputs(self, outpoints: Sequence[Outpoint], /) -> list[TxOutput | None]:
+        """These outputs; None for one that does not exist, or that a block or unconfirmed transaction spends."""
+        ...
+
+    async def confirmations(self, tx: Transaction, /) -> int | None:
+        """How many blocks a transaction is in or under: 0 while unconfirmed, None where it is in none."""
+        ...
+
+    async def send(self, raw: bytes, /) -> None:
+        """Send a transaction; sending it again is no error. Raises RefusedTransactionError."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class PaymentNode:
+    """A node of BSV, BTC, LTC, BCH or DOGE as a `Broadcaster`, by its URL as in `A2B_CHAINS`. Raises SourceError."""
+
+    def __init__(self, name: str, url: str) -> None:
+        address, options = parse(name, url)
+        self.coin = coin_parameters.coin(name, options)
+        self._client, self._network, self._chain = Client(address), options.get("network"), None
+
+    _chain: UtxoChain | None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+
+    async def chain(self) -> UtxoChain:
+        """The coin, and the network of the node's genesis block."""
+        if self._chain is None:
+            network = await self._within(coin_parameters.network(self._client, self.coin, self._network))
+            self._chain = UtxoChain(self.coin, network.kind)
+        return self._chain
+
+    async def next_height(self) -> int:
+        """One above the node's tip."""
+        return (await self._within(coin_parameters.node_info(self._client))).height + 1
+
+    async def outputs(self, outpoints: Sequence[Outpoint]) -> list[TxOutput | None]:
+        """By `gettxout`, with the mempool."""
+        calls = [("gettxout", (outpoint.txid[::-1].hex(), outpoint.vout, True)) for outpoint in outpoints]
+        return [_output(answer) for answer in await self._within(self._client.batch(calls))]
+
+    async def confirmations(self, tx: Transaction) -> int | None:
+        """By the mempool or transaction index, else by the unspent outputs: a node without the index does not know a
+        mined transaction whose outputs are all spent."""
+        calls: list[tuple[str, tuple[Any, ...]]] = [("getrawtransaction", (tx.hex_id, 1))]
+        calls += [("gettxout", (tx.hex_id, vout, True)) for vout in range(len(tx.outputs))]
+        for answer in await self._within(self._client.batch(calls)):
+            if isinstance(answer, RpcError) and answer.code != _UNKNOWN:
+                raise answer
+            if isinstance(answer, dict) and not _is_stale(answer):
+                return max(0, int(answer.get("confirmations", 0)))
+        return None
+
+    async def send(self, raw: bytes) -> None:
+        """By `sendrawtransaction`."""
+        await self._within(send(self._client, raw))
+
+    async def _within(self, answer: Awaitable[_T]) -> _T:
+        try:
+            async with asyncio.timeout(SECONDS):
+                return await answer
+        except TimeoutError:
+            message = f"{self._client.name}: {self._client.label} does not answer within {SECONDS:g} s"
+            raise SourceUnavailableError(message) from None
+
+
+def nodes_of(sources: Mapping[str, Sequence[str]]) -> dict[str, PaymentNode]:
+    """The nodes among configured sources (URLs by the name of a chain) by ticker; of several the first. Raises
+    SourceError for a wrong URL."""
+    nodes: dict[str, PaymentNode] = {}
+    for name, urls in sources.items():
+        for url in urls:
+            if chains.module(name, url) == "indexer.chains.node":
+                node = PaymentNode(name, url)
+                nodes.setdefault(node.coin.upper(), node)
+    return nodes
+
+
+def _is_stale(answer: Mapping[str, Any]) -> bool:
+    """Whether `getrawtransaction` answers with a transaction of a block that a reorganisation took back: the index of
+    some nodes still has it, with a block and no confirmations."""
+    return "blockhash" in answer and int(answer.get("confirmations", 0)) < 1
+
+
+def _output(answer: Any) -> TxOutput | None:
+    """The output in an answer of `gettxout`. Raises SourceError for one of another form."""
+    if answer is None:
+        return None
+    if isinstance(answer, RpcError):
+        raise answer
+    try:
+        satoshis = Decimal(answer["value"]) * _SATOSHIS
+        if satoshis != int(satoshis):
+            raise ValueError("a fraction of a satoshi")
+        return TxOutput(int(satoshis), bytes.fromhex(answer["scriptPubKey"]["hex"]))
+    except (KeyError, TypeError, ValueError, OverflowError, InvalidOperation):
+        raise SourceError(f"the node answers gettxout with {str(answer)[:100]!a}, as no node does") from None

@@ -1,0 +1,1 @@
+"""Exchange rates and what has to be paid for an offer."""

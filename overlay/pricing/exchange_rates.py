@@ -1,0 +1,181 @@
+"""The exchange rates that answers use: rate tables read from the store and cached in memory.
+
+The indexing process fetches them from feeds (`indexer.rates.loop`); this module sends no requests.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from parsers.cards.rate_table import RateTable
+
+if TYPE_CHECKING:
+    from indexer.rates.loop import FeedStatus
+    from indexer.store.rates import Quote
+
+RETIRED_SECONDS, MAX_RETIRED = 600, 64
+"""How long (seconds) and how many tables stay in memory after newer ones have replaced them, so that the next page of
+a result sorted by price uses the rates of the first one."""
+
+CONTRADICTED = "they differ by more than half from earlier quotes or from those of other feeds"
+"""Why quotes are refused, for messages."""
+
+_ATTRIBUTES = ("base", "source", "quoted_at", "until", "rates")
+
+
+class ExchangeRates:
+    """A cache of rate tables. `read` returns the newest quote of every feed, the preferred feed first; only `refresh`
+    calls it. `clock` returns seconds since 1970."""
+
+    def __init__(self, read: Callable[[], Sequence[Quote]] = tuple, clock: Callable[[], float] = time.time) -> None:
+        self._read, self._clock = read, clock
+        self._tables: tuple[RateTable, ...] = ()
+        self._refused: tuple[RateTable, ...] = ()
+        self._crosses: dict[tuple[RateTable, str], dict[str, Decimal]] = {}
+        self._retired: OrderedDict[str, tuple[RateTable, float]] = OrderedDict()
+
+    def refresh(self) -> None:
+        """Read the stored tables. Raises what the database raises."""
+        quotes = self._read()
+        tables = tuple(quote.table for quote in quotes)
+        if [_members(table) for table in tables] != [_members(table) for table in self._tables]:
+            self._retire()
+            self._tables, self._crosses = tables, {}
+            self._refused = tuple(quote.table for quote in quotes if quote.is_refused)
+
+    def _retire(self) -> None:
+        """Keep the tables used until now for RETIRED_SECONDS."""
+        now = self._clock()
+        for table in self._tables:
+            self._retired[table_version(table)] = table, now + RETIRED_SECONDS
+            self._retired.move_to_end(table_version(table))
+        while self._retired and (len(self._retired) > MAX_RETIRED or next(iter(self._retired.values()))[1] <= now):
+            self._retired.popitem(last=False)
+
+    def of_version(self, wanted: str, currency: str) -> RateTable | None:
+        """The table that quotes a currency and has this version: one in use, or one retired in the last
+        `RETIRED_SECONDS` that has not expired; None when there is none."""
+        now = self._clock()
+        tables = [*self.usable(), *(table for table, until in [self._retired.get(wanted, (None, 0.0))] if until > now)]
+        quoting = (table for table in tables if table is not None and now < table.until and currency in table.rates)
+        return next((table for table in quoting if table_version(table) == wanted), None)
+
+    def usable(self) -> tuple[RateTable, ...]:
+        """The tables that are not too old, the preferred first."""
+        now = self._clock()
+        return tuple(table for table in self._tables if now < table.until)
+
+    def quoting(self, *currencies: str) -> RateTable | None:
+        """The preferred table of those that quote all of these currencies, None where there is none."""
+        return _preferred(self.usable(), *currencies)
+
+    def crosses(self, table: RateTable, into: str) -> Mapping[str, Decimal]:
+        """The rates of a table into a currency that it quotes; cached, as many queries need the same ones."""
+        crosses = self._crosses
+        if (table, into) not in crosses:
+            crosses[table, into] = table.crosses(into)
+        return crosses[table, into]
+
+    def quotes(self) -> ConversionRates | None:
+        """The rates of the tables in use now into any currency; None without a usable table."""
+        return ConversionRates(self, tables) if (tables := self.usable()) else None
+
+    def missing(self, currency: str) -> tuple[str, str]:
+        """Why no amount can be converted into a currency that no usable table quotes: a code and a sentence."""
+        accepted_rates = (table for table in self._tables if table not in self._refused)
+        if not any(currency in table.rates for table in accepted_rates) and any(
+            currency in table.rates for table in self._refused
+        ):
+            return "refused-quote", f"the current quotes of {currency!a} are refused: {CONTRADICTED}"
+        if self.usable():
+            return "no-quote", f"no feed of exchange rates quotes {currency!a}"
+        if self._tables:
+            age = min(self._age(table) for table in self._tables)
+            return "stale-rates", f"the newest exchange rates are {age:,} s old, too old to be used"
+        return "no-rates", "there are no exchange rates"
+
+    def is_last_good(self, table: RateTable) -> bool:
+        """Whether a table holds the last good rates because the feed's current ones are refused."""
+        return table in self._refused
+
+    def stamp(self) -> tuple[object, ...]:
+        """A value that changes whenever the tables in use do."""
+        return tuple((table.source, table.quoted_at, table_version(table)) for table in self.usable())
+
+    def table_json(self, table: RateTable) -> dict[str, Any]:
+        """A table as JSON, for answers that used it: source, time, age in seconds and base currency."""
+        return {"source": table.source, "at": timestamp(table.quoted_at), "age": self._age(table), "base": table.base}
+
+    def status(self, feed_statuses: Sequence[FeedStatus] = ()) -> dict[str, Any] | None:
+        """The table in use and the state of every feed, as JSON; None without tables and feeds. `feed_statuses` are
+        the results of the last fetches, in the process that fetches."""
+        if not self._tables and not feed_statuses:
+            return None
+        current = next(iter(self.usable()), None)
+        members = self.table_json(current) if current else {"source": None, "at": None, "age": None, "base": None}
+        if feed_statuses:
+            return members | {"feeds": [_feed_json(feed_status, self._clock()) for feed_status in feed_statuses]}
+        usable = self.usable()
+        accepted = [table for table in self._tables if table not in self._refused]
+        return members | {"feeds": [self.table_json(table) | {"usable": table in usable} for table in accepted]}
+
+    def _age(self, table: RateTable) -> int:
+        return max(0, int(self._clock()) - table.quoted_at)
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionRates:
+    """The rates of some tables into a currency, taken from the preferred table that quotes it."""
+
+    exchange: ExchangeRates
+    tables: tuple[RateTable, ...]
+
+    def __call__(self, currency: str) -> Mapping[str, Decimal]:
+        """Units of a currency for one of each other; empty where none quotes it."""
+        table = _preferred(self.tables, currency)
+        return self.exchange.crosses(table, currency) if table else {}
+
+
+def _preferred(tables: Sequence[RateTable], *currencies: str) -> RateTable | None:
+    """The first table that quotes all of these currencies."""
+    return next((table for table in tables if table.rates.keys() >= set(currencies)), None)
+
+
+@lru_cache(maxsize=64)
+def table_version(table: RateTable) -> str:
+    """A digest of a table's base and rates (8 bytes of BLAKE2b, hex): equal rates at another time give the same one."""
+    content = f"{table.base} {sorted((currency, str(rate)) for currency, rate in table.rates.items())}"
+    return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def timestamp(seconds: int) -> str:
+    """ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _members(table: RateTable) -> tuple[object, ...]:
+    return tuple(getattr(table, name) for name in _ATTRIBUTES)
+
+
+def _feed_json(status: FeedStatus, now: float) -> dict[str, Any]:
+    """The result of the last fetch of a feed."""
+    members: dict[str, Any] = {
+        "source": status.feed.source,
+        "base": status.feed.base,
+        "at": None if status.quoted_at is None else timestamp(status.quoted_at),
+        "age": None if status.quoted_at is None else max(0, int(now) - status.quoted_at),
+        "usable": status.until is not None and now < status.until,
+    }
+    if status.code:
+        members |= {"code": status.code, "error": status.error}
+    if status.left_out:
+        members["leftOut"] = list(status.left_out[:64])
+    return members

@@ -1,0 +1,240 @@
+"""Registrations become the documents of an index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from indexer import store
+from indexer.model import Event, Status
+from indexer.resolution.pointer_service import is_outpoint, pointer_listings
+from indexer.store.badges import DomainBadge
+from indexer.store.motebit_hosts import HostIdentity
+from indexer.store.rows import place
+from overlay.duplicates.claims import ClaimHistory, unconfirmed
+from overlay.listings import from_pointer
+from overlay.listings.card_texts import more
+from overlay.listings.item_json import Listing, listing_json, listings_of
+from overlay.listings.motebit import motebit_facts
+from overlay.listings.records import PendingRevision, Registration
+from overlay.listings.registrations import (
+    by_chain,
+    leads_elsewhere,
+    newest_registration,
+    previous_cards,
+    registration_at,
+    winner_of,
+)
+from overlay.listings.repository import ListingRepository
+from overlay.listings.unconfirmed import pending_revision
+from overlay.search.document import Document, Since
+from overlay.text.compact_json import encode
+from parsers import cards
+from parsers.bitcoin.tx import Outpoint
+from parsers.cards import Card, Kind, is_entry
+
+MOST_STRETCHES = 256
+"""Superseded states of a registration in an index, at most; older ones are only in its history."""
+
+STILL = 2**63 - 1
+"""`until_height` of a confirmed state without a later block, when another document holds the current state: one with
+a pending revision or a fetched card."""
+
+
+_Times = dict[str, dict[int, int]]
+
+
+class DocumentReader:
+    """Reads the documents of registrations from the store."""
+
+    def __init__(self, source: store.Store) -> None:
+        self._store, self._listings = source, ListingRepository(source)
+
+    def documents(self, registrations: Iterable[str]) -> Iterator[Document]:
+        """The documents of these registrations and pointers: one for each listing and range of heights, and one for an
+        unconfirmed state or a fetched card."""
+        wanted = list(registrations)
+        chains = self._store.chains()
+        histories = self._store.history.with_pending(wanted)
+        elsewhere: set[str] = set()
+        for pointing in pointer_listings(self._store, (id_ for id_ in wanted if not is_outpoint(id_))):
+            record = histories.get(pointing.id)
+            shown = (
+                self._listings.registration_of(pointing)
+                if record is None or leads_elsewhere(record, pointing)
+                else None
+            )
+            if shown is not None:
+                elsewhere.add(pointing.id)
+                yield from self._pointed(self._listings.with_previous(shown))
+        badges = self._store.badges.get(histories)
+        identities = self._store.motebit_hosts.get(badge.host for badge in badges.values())
+        on_each = [parts for record in histories.values() for parts in by_chain(record)]
+        events = (event for _, history, waiting in on_each for event in (*(past.event for past in history), *waiting))
+        bodies = self._store.content.cards({event.state.card for event in events if event.state})
+        checked = self._listings.checked(history for _, history, _ in on_each)
+        times = self._settled_times(on_each)
+        for chain, history, waiting in on_each:
+            if history:
+                id_ = _id(history)
+                badge = badges.get(id_)
+                identity = identities.get(badge.host) if badge else None
+                yield from _stretches(
+                    history, pending_revision(waiting, bodies), chains, bodies, checked, badge, identity, times[chain],
+                    self._listings.with_signature, outdated=id_ in elsewhere,
+                )  # fmt: skip
+            else:
+                registration = self._listings.with_signature(
+                    newest_registration(history, waiting, chain, chains, bodies, checked)
+                )
+                yield from _current(registration, ClaimHistory(), unconfirmed(chain, registration.state.id))
+
+    def _settled_times(self, on_each: Iterable[tuple[str, list[store.Revision], list[Event]]]) -> _Times:
+        """For each chain the times by which seniority is compared, by the heights of these revisions."""
+        heights: dict[str, set[int]] = {}
+        for chain, history, _ in on_each:
+            heights.setdefault(chain, set()).update(past.height for past in history)
+        return {chain: self._store.blocks.monotonic_times(chain, wanted) for chain, wanted in heights.items()}
+
+    def _pointed(self, registration: Registration) -> Iterator[Document]:
+        """The documents of a listing from pointers, with the claims of its earlier cards."""
+        periods = from_pointer.card_periods(registration.pointing) if registration.pointing else []
+        bodies = self._store.content.cards({digest for digest, _ in periods[:-1] if digest})
+        claims = ClaimHistory()
+        for digest, since in periods[:-1]:
+            if not digest:
+                claims.add((), since)
+            elif digest in bodies:
+                before = replace(registration, state=replace(registration.state, card=digest), previous=())
+                claims.add(
+                    listings_of(before, _read(registration.state.id, bodies[digest], registration.state.kind)),
+                    since,
+                )
+        yield from _current(
+            registration, claims, periods[-1][1] if periods else unconfirmed(registration.chain, registration.state.id)
+        )
+
+
+def _id(history: Sequence[store.Revision]) -> str:
+    state = history[-1].event.state
+    return state.id if state else ""
+
+
+def _stretches(
+    history: Sequence[store.Revision],
+    pending: PendingRevision | None,
+    chains: dict[str, str],
+    bodies: dict[bytes, bytes],
+    checked: Mapping[Outpoint, int],
+    badge: DomainBadge | None,
+    identity: HostIdentity | None,
+    times: Mapping[int, int],
+    with_signature: Callable[[Registration], Registration],
+    *,
+    outdated: bool,
+) -> Iterator[Document]:
+    """The documents of a registration on one chain: its state after each block with an event of it, until the next such
+    block, and its current state with a pending revision. `outdated`: a fetched card has replaced the last state."""
+    ends = [number for number in range(1, len(history)) if history[number].height != history[number - 1].height]
+    ends.append(len(history))
+    heights = [history[end - 1].height for end in ends]
+    untils: list[int | None] = [*heights[1:], STILL if pending or outdated else None]
+    claims = ClaimHistory()
+    for end, height, until in list(zip(ends, heights, untils, strict=True))[-MOST_STRETCHES:]:
+        state = history[end - 1].event.state
+        if state is None or state.card not in bodies:
+            continue
+        registration = with_signature(registration_at(history[:end], chains, bodies[state.card], checked))
+        registration = replace(
+            registration,
+            badge=badge,
+            previous=previous_cards(history[:end], bodies),
+            published_identity=identity,
+        )
+        listings = listings_of(registration, _read(state.id, bodies[state.card], state.kind))
+        since = _since(history[:end], times)
+        claims.add(() if state.status is Status.BURNED else listings, since)
+        for listing in listings:
+            fingerprint = claims.fingerprint(listing) if until is None else None
+            yield replace(document(listing), from_height=height, until_height=until, fingerprint=fingerprint)
+        if pending and not outdated and end == len(history):
+            shown = _current(replace(registration, pending=pending), claims, since)
+            yield from (replace(document, from_height=None) for document in shown)
+
+
+def _current(registration: Registration, claims: ClaimHistory, since: Since) -> Iterator[Document]:
+    """The documents of the current state for queries without a height. Adds that state, valid `since` then, to
+    `claims`."""
+    if registration.card_body is not None:
+        listings = listings_of(
+            registration, _read(registration.state.id, registration.card_body, registration.state.kind)
+        )
+        claims.add(listings, since)
+        for listing in listings:
+            yield replace(document(listing), fingerprint=claims.fingerprint(listing))
+
+
+def _since(history: Sequence[store.Revision], times: Mapping[int, int]) -> Since:
+    """When the state after these revisions began."""
+    winner = winner_of(history) or history[0]
+    state = history[-1].event.state
+    created = state.created_height if state else 0
+    # an account that was closed and opened again is a first record again
+    first = next((past for past in history if past.height >= created), history[0])
+    time = times.get(winner.height, winner.time)
+    return Since(time, winner.chain, winner.height, place(first.height, first.event.position))
+
+
+def _read(id_: str, body: bytes, kind: Kind) -> Card:
+    # how a registry entry is parsed depends on its id, any other card only on its bytes
+    return _read_of(id_ if is_entry(id_) else "", body, kind)
+
+
+@lru_cache(maxsize=256)
+def _read_of(id_: str, body: bytes, kind: Kind) -> Card:
+    return cards.read_of(id_, body, kind)
+
+
+def document(listing: Listing, until_height: int | None = None) -> Document:
+    """The document of a listing, valid from its updated height until before `until_height`."""
+    state, card = listing.state, listing.card
+    confirmed = listing.confirmed
+    # a query for a past height does not cover fetched cards (law 18)
+    has_heights = confirmed and listing.pointing is None
+    return Document(
+        id=listing.id,
+        registration=state.id,
+        kind=card.kind.value,
+        status=listing.status,
+        chain=listing.chain,
+        caip2=listing.caip2,
+        owner=state.owner or "",
+        domain=listing.host,
+        verified=listing.verified,
+        also_on=tuple(_other_chains(listing)),
+        from_height=state.updated_height if has_heights else None,
+        until_height=until_height,
+        updated_height=state.updated_height if confirmed else None,
+        updated_time=listing.updated_time,
+        created_height=state.created_height if confirmed else None,
+        created_time=listing.created_time,
+        name=card.name,
+        description=card.description,
+        tags=card.tags,
+        skills=card.skills,
+        words=tuple(more(card)),
+        offers=card.offers,
+        signed=listing.signer is not None,
+        more_facts=tuple(motebit_facts(listing)),
+        item=encode(listing_json(listing)),
+        analysed=listing.analysed,
+    )
+
+
+def _other_chains(listing: Listing) -> Iterable[str]:
+    """The other chains with an anchor that is met."""
+    resolution = listing.pointing.resolution if listing.pointing else None
+    if resolution is not None:
+        on = {anchor.chain for anchor, met in zip(resolution.anchors, resolution.met, strict=True) if met}
+        yield from sorted(on - {listing.chain})

@@ -1,0 +1,278 @@
+"""Project the store's changes into the search index: read the outbox after the index' cursor, and write in batches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from itertools import islice
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+from indexer.store import Store, StoreUnavailableError
+from indexer.store.outbox import OutboxPosition
+from overlay.duplicates.duplicate_status import document_with_status
+from overlay.engines import BusyError, Cursor, UnavailableError, is_further
+from overlay.projection.documents import DocumentReader
+
+if TYPE_CHECKING:
+    from overlay.duplicates.duplicate_index import DuplicateIndex
+    from overlay.projection.search_index import SearchIndex
+    from overlay.search.document import Document
+
+log = logging.getLogger(__name__)
+
+BATCH = 2_000
+"""Changes or registrations written to the index in one commit."""
+
+LOG_SECONDS = 5.0
+"""Between two log lines about a rebuild."""
+
+REPLICA_SECONDS = 0.1
+"""Between two looks at a replica that lags behind the index."""
+
+
+def _continues(cursor: Cursor, outbox: OutboxPosition) -> bool:
+    return cursor.epoch == outbox.epoch and cursor.seq <= outbox.newest_seq
+
+
+class IndexProjector:
+    """Keeps one index in step with the store. Calls block: call them from a worker thread."""
+
+    def __init__(self, store: Store, engine: SearchIndex, duplicates: DuplicateIndex | None = None) -> None:
+        """With `duplicates`, near-identical listings are one result."""
+        self._store, self._engine, self._duplicates = store, engine, duplicates
+        self._reader = DocumentReader(store)
+        self._is_fed_elsewhere = False
+
+    def initialize(self) -> None:
+        """Give a new index of an empty store its cursor, so that searches need not wait for the first batch."""
+        with suppress(BusyError, UnavailableError):
+            if self._engine.cursor() is None and not self._store.outbox.newest_seq():
+                self.fill(lambda _: None)
+
+    def cleanup(self) -> None:
+        """Remove the partly built index of a process that was killed during a rebuild."""
+        self._engine.cleanup()
+
+    def cursor(self) -> Cursor | None:
+        """How far the index has read."""
+        return self._engine.cursor()
+
+    def pending_changes(self) -> int:
+        """Number of changes in the outbox that the index has not read."""
+        cursor = self._engine.cursor()
+        outbox = self._store.outbox.position()
+        if cursor is not None and self._is_ahead(cursor, outbox):
+            return 0
+        return outbox.newest_seq - (cursor.seq if cursor and _continues(cursor, outbox) else 0)
+
+    def _continues(self, cursor: Cursor) -> bool:
+        """Whether a cursor is of this outbox: a restored or failed-over database has another epoch, or fewer rows."""
+        return _continues(cursor, self._store.outbox.position())
+
+    def _is_ahead(self, cursor: Cursor, outbox: OutboxPosition) -> bool:
+        """Whether the index was fed from the primary of this replica, which has yet to catch up."""
+        if not outbox.is_replica or _continues(cursor, outbox):
+            return False
+        if cursor.epoch == outbox.epoch:
+            return True
+        try:
+            return self._store.on_primary().outbox.position().epoch == cursor.epoch
+        except StoreUnavailableError:
+            return True
+
+    def step(self, progress: Callable[[int], None] = lambda _: None) -> int:
+        """Project the next batch of changes; the number of changes, 0 when the index is up to date.
+
+        An index of another database, or one that cannot be read, is rebuilt in this call: `progress` receives the
+        number of registrations written after each batch, and may raise to stop. Raises BusyError while another process
+        feeds the index and has not finished.
+        """
+        index, outbox = self._engine.cursor(), self._store.outbox.position()
+        if index is not None and self._is_ahead(index, outbox):
+            return 0
+        if self._is_fed_elsewhere and index == (outbox.epoch, outbox.newest_seq):
+            return 0
+        try:
+            count = self._project(progress)
+        except BusyError:
+            self._is_fed_elsewhere = True
+            if self.pending_changes():
+                raise
+            return 0  # only the process that feeds the index needs a current duplicate index
+        self._is_fed_elsewhere = False
+        return count
+
+    def run(self) -> int:
+        """Project all changes; their number."""
+        total = 0
+        while count := self.step():
+            total += count
+        return total
+
+    def _project(self, progress: Callable[[int], None]) -> int:
+        cursor = self._position(progress)
+        if cursor is not None and self._continues(cursor):
+            return self.project_after(cursor)
+        if cursor is None and not self._store.outbox.newest_seq():
+            return self.fill(progress)  # an empty store
+        reason = "it is empty or cannot be read" if cursor is None else "it was built from another database"
+        log.info("index: rebuilding, because %s", reason)
+        return self.rebuild(lambda done, _: progress(done))
+
+    def project_after(self, cursor: Cursor) -> int:
+        """Project the next batch of changes after `cursor`; their number."""
+        changes = self._store.outbox.after(cursor.seq, BATCH)
+        if not changes:
+            return self._reindex_changed(cursor)
+        registrations = list(dict.fromkeys(change.id for change in changes))
+        began, cursor = monotonic(), Cursor(cursor.epoch, changes[-1].seq)
+        self._write(registrations, cursor)
+        self._reindex_changed(cursor)
+        log.info("index: %d changes projected in %.0f ms", len(changes), 1000 * (monotonic() - began))
+        return len(changes)
+
+    def _position(self, progress: Callable[[int], None]) -> Cursor | None:
+        """What both the index and the duplicate index have read; None where the index has to be rebuilt."""
+        index = self._engine.cursor()
+        if index is None or self._duplicates is None or not self._continues(index):
+            return index
+        duplicates = self._duplicates.cursor()
+        if duplicates is None or not self._continues(duplicates):
+            self._rebuild_duplicates(self._duplicates, index, progress)
+            return index
+        return min(index, duplicates)
+
+    def _rebuild_duplicates(self, duplicates: DuplicateIndex, index: Cursor, progress: Callable[[int], None]) -> None:
+        """Rebuild the duplicate index from the store, where its file was lost or another machine fed the index before.
+        Which statuses have changed since is not recorded, so all listings are queued for reindexing."""
+        self._engine.replace([], [], index)  # raises BusyError where another process feeds the index
+        duplicates.clear()
+        total = 0
+        for batch, number in self._batches():
+            duplicates.update(batch, self._reader.documents(batch), None)
+            total += number
+            progress(total)
+        duplicates.queue_all()
+        duplicates.update([], [], index)
+        log.info("index: the claims of %d registrations read from the store", total)
+
+    def _write(self, registrations: Sequence[str], cursor: Cursor) -> None:
+        """Replace the documents of registrations by those of the store; others whose duplicate status changes for it
+        are queued."""
+        if self._duplicates is None:
+            self._reindex(registrations, cursor)
+            return
+        # claims are written once the engine iterates: a process that may not write the index writes no claims
+        documents = self._with_claims_recorded(self._duplicates, registrations, cursor)
+        self._engine.replace(registrations, documents, cursor)
+
+    def _with_claims_recorded(
+        self, duplicates: DuplicateIndex, registrations: Sequence[str], cursor: Cursor
+    ) -> Iterator[Document]:
+        documents = list(self._reader.documents(registrations))
+        duplicates.update(registrations, documents, cursor)
+        yield from self._with_status(registrations, documents)
+
+    def _reindex(self, registrations: Sequence[str], cursor: Cursor) -> None:
+        """Replace the documents of registrations by those of the store, with their present duplicate status."""
+        documents = self._reader.documents(registrations)
+        self._engine.replace(registrations, self._with_status(registrations, documents), cursor)
+
+    def _with_status(self, registrations: Sequence[str], documents: Iterable[Document]) -> Iterator[Document]:
+        if self._duplicates is None:
+            yield from documents
+            return
+        statuses = self._duplicates.statuses(registrations)
+        yield from (document_with_status(document, statuses) for document in documents)
+
+    def _reindex_changed(self, cursor: Cursor) -> int:
+        """Reindex a batch of listings whose duplicate status has changed; their number."""
+        if self._duplicates is None:
+            return 0
+        changed = self._duplicates.queued()
+        if changed:
+            self._reindex(changed, cursor)
+            self._duplicates.dequeue(changed)
+        return len(changed)
+
+    def rebuild(self, progress: Callable[[int, int], None] = lambda *_: None) -> int:
+        """Rebuild the index from the store; the number of registrations written.
+
+        The new version is built beside the live one and promoted atomically; an interrupted rebuild leaves the live one
+        as it was. `progress` receives the registrations written and their total. Raises BusyError while another process
+        rebuilds.
+        """
+        with self._engine.rebuilding() as fresh, ExitStack() as stack:
+            duplicates = stack.enter_context(self._duplicates.rebuilding()) if self._duplicates is not None else None
+            total = self._fill_and_promote(IndexProjector(self._store, fresh, duplicates), progress)
+            if self._duplicates is not None and duplicates is not None:
+                self._duplicates.copy_from(duplicates)
+        log.info("index: rebuilt from the store, %d registrations", total)
+        return total
+
+    def _fill_and_promote(self, fresh: IndexProjector, progress: Callable[[int, int], None]) -> int:
+        """Fill a new version, and promote it once it has read as much as the live one; the number of registrations."""
+        of = self._store.registrations.count() + len(self._store.pending.new_ids())
+        logged = monotonic()
+
+        def report(done: int) -> None:
+            nonlocal logged
+            self._engine.report_progress(done, of)
+            if monotonic() - logged >= LOG_SECONDS:
+                logged = monotonic()
+                log.info("index: rebuilding, %d of %d registrations", done, of)
+            progress(done, of)
+
+        self._engine.report_progress(0, of)
+        total = fresh.fill(report)
+        while True:
+            cursor = fresh.cursor()
+            if cursor is None or not self._continues(cursor):
+                total = fresh.fill(report)  # the database was replaced meanwhile
+            elif not (back := self._database_went_back()) and is_further(self._engine.cursor(), cursor):
+                if not fresh.project_after(cursor):
+                    sleep(REPLICA_SECONDS)  # this replica lags behind what the live index has read
+            elif self._engine.promote(fresh._engine, back=back):
+                return total
+            report(total)
+
+    def _database_went_back(self) -> bool:
+        """Whether the index has read changes that the database does not hold, as after a restored backup."""
+        cursor, outbox = self._engine.cursor(), self._store.outbox.position()
+        return cursor is not None and not _continues(cursor, outbox) and not self._is_ahead(cursor, outbox)
+
+    def fill(self, progress: Callable[[int], None]) -> int:
+        """Write all registrations to an index that is not live yet; their number. Those whose duplicate status changes
+        for a later one are written twice."""
+        self._engine.clear()
+        if self._duplicates is not None:
+            self._duplicates.clear()
+        epoch, newest, _ = self._store.outbox.position()
+        total = 0
+        for batch, number in self._batches():
+            self._write(batch, Cursor(epoch, 0))
+            total += number
+            progress(total)
+        while self._reindex_changed(Cursor(epoch, 0)):
+            progress(total)
+        self._write([], Cursor(epoch, newest))
+        return total
+
+    def _batches(self) -> Iterator[tuple[list[str], int]]:
+        """The ids of all registrations (confirmed, then unconfirmed) and of all pointer targets, in batches, and how
+        many of each batch count as registrations: targets do not."""
+        after: tuple[str, str] | None = None
+        while rows := self._store.registrations.ids(after, BATCH):
+            ids = list(dict.fromkeys(id_ for _, id_ in islice(rows, BATCH)))
+            yield ids, len(ids)
+            after = rows[-1]
+        unconfirmed = self._store.pending.new_ids()
+        for start in range(0, len(unconfirmed), BATCH):
+            ids = unconfirmed[start : start + BATCH]
+            yield ids, len(ids)
+        last: str | None = None
+        while targets := list(self._store.pointers.ids(last, BATCH)):
+            yield targets, 0
+            last = targets[-1]

@@ -1,0 +1,285 @@
+"""The search index that the rest of the program uses: an engine, planning, ranking, suggestions and rebuilding.
+
+Results by relevance are ranked in two stages: the engine's BM25 selects the candidates, and `search.rerank` orders
+them. Beyond the candidates the engine's order applies. Every other order is the engine's, exact to any depth."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from math import inf, nextafter
+from typing import TYPE_CHECKING, Any
+
+from overlay.engines import BusyError, Cursor, Engine, EngineError, engine_module, is_further
+from overlay.engines.index_versions import Progress
+from overlay.search import facet_counts, suggesting
+from overlay.search.diversity import diversified
+from overlay.search.facts import EXACT
+from overlay.search.planner import CANDIDATES, QueryPlan, plan
+from overlay.search.prices import cheapest
+from overlay.search.query import (
+    MARK_BYTES,
+    EngineHit,
+    Hit,
+    Hits,
+    Matches,
+    Query,
+    StaleCursorError,
+    Suggestion,
+    shown_mark,
+)
+from overlay.search.rerank import Scored, factors
+from overlay.search.sorting import follows, is_reversed, order
+
+if TYPE_CHECKING:
+    from overlay.search.document import Document
+    from overlay.search.term_dictionary import TermDictionary
+
+_WINDOW = 1_000
+"""Results of the first read that looks for the position of a cursor in a changed index; each next read is larger."""
+
+
+class SearchIndex:
+    """The live version of an index, reopened when another version is promoted; or a `version` that is being built.
+    Safe for threads and processes; one process writes."""
+
+    def __init__(self, url: str, version: Any = None) -> None:
+        """Open the index at a URL, or create it. Raises UnknownEngineError, OSError."""
+        self._module, place = engine_module(url)
+        self.name, self.slow, self._url = url.partition(":")[0], self._module.SLOW, url
+        self._versions = self._module.open_versions(place)
+        self._is_live = version is None
+        self._opening = threading.Lock()
+        self._version = version or self._versions.live()
+        self._engine = self._open(self._version)
+
+    def _open(self, version: Any) -> Engine:
+        try:
+            return self._module.open_engine(version, make=True)
+        except (OSError, ValueError):
+            live = self._versions.live()
+            if not self._is_live or live == version:
+                raise
+            self._version = live  # another version was promoted meanwhile
+            return self._module.open_engine(live, make=True)
+
+    def _current(self) -> Engine:
+        """The engine of the live version."""
+        if self._is_live and self._versions.live() != self._version and self._opening.acquire(blocking=False):
+            try:
+                self._reopen()
+            finally:
+                self._opening.release()
+        return self._engine
+
+    def _reopen(self) -> None:
+        live = self._versions.live()
+        if live != self._version:
+            self._engine, self._version = self._module.open_engine(live, make=False), live
+
+    # -- searching
+
+    def cursor(self) -> Cursor | None:
+        """How far the index has read; None when it is new or damaged, and needs a rebuild."""
+        return self._current().cursor()
+
+    def terms(self) -> TermDictionary:
+        """The term dictionary."""
+        return self._current().terms()
+
+    def plan(self, text: str) -> QueryPlan:
+        """The plan of a query text."""
+        return plan(text, self.terms())
+
+    def get(self, id: str) -> bytes | None:  # noqa: A002
+        """The stored item of a current listing, None when there is none."""
+        return self._current().get(id)
+
+    def search(self, query: Query) -> Hits:
+        """Run a query. Raises StaleCursorError for a next page by relevance after the index has changed, if the query
+        lacks the marks of what was shown."""
+        engine = self._current()
+        planned = plan(query.text, engine.terms())
+        matches = _page(engine, query, planned)
+        counts = (
+            facet_counts.counts(query, matches, lambda wide: engine.search(wide, planned, 0, 0))
+            if query.facets
+            else None
+        )
+        return Hits(
+            tuple([_hit(row, query) for row in matches.rows]),
+            min(matches.total, EXACT),
+            min(matches.matched, EXACT),
+            at_least=matches.total > EXACT,
+            facets=counts,
+            plan=planned,
+        )
+
+    def suggest(self, text: str, limit: int) -> list[Suggestion]:
+        """Completions of a text, the best first."""
+        engine = self._current()
+
+        def find(planned: QueryPlan, stop: int) -> list[EngineHit]:
+            return engine.search(Query(), planned, 0, stop).rows
+
+        return suggesting.suggest(text, limit, engine.terms(), find)
+
+    # -- writing
+
+    def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
+        """Remove all documents of `registrations`, add `documents`, and store `cursor`, in one durable commit. Raises
+        BusyError while another process writes."""
+        with self._writable() as engine:
+            engine.write(registrations, documents, cursor)
+
+    def clear(self) -> None:
+        """Remove everything, the cursor too."""
+        with self._writable() as engine:
+            engine.write(None, (), None)
+
+    @contextmanager
+    def _writable(self) -> Iterator[Engine]:
+        if not self._is_live:
+            yield self._engine
+            return
+        with self._opening:
+            before = self._version
+            self._reopen()
+            if self._version != before:
+                raise BusyError("the index was replaced meanwhile; read its cursor again")
+        with self._versions.writing(self._version):
+            yield self._engine
+
+    def close(self) -> None:
+        """Release files and locks; the object is not used afterwards."""
+        self._engine.close()
+
+    # -- rebuilding
+
+    @contextmanager
+    def rebuilding(self) -> Iterator[SearchIndex]:
+        """A new empty version, while this one stays live: to be filled and promoted, otherwise removed at the end.
+        Raises BusyError while another process rebuilds."""
+        with self._versions.rebuilding() as version:
+            fresh = SearchIndex(self._url, version)
+            try:
+                yield fresh
+            finally:
+                fresh.close()
+
+    def promote(self, fresh: SearchIndex, *, back: bool = False) -> bool:
+        """Make a new version live in all processes, atomically and durably. Returns False, and changes nothing, if this
+        one has read further, unless the database went `back`."""
+        if fresh._is_live:
+            raise EngineError("only a version that is being rebuilt can be promoted")
+        cursor = fresh.cursor()
+        with self._versions.promoting():
+            if not back and is_further(self.cursor(), cursor):
+                return False
+            fresh._engine.close()
+            self._versions.promote(fresh._version)
+        with self._opening:
+            self._reopen()
+        fresh._engine = self._module.open_engine(fresh._version, make=False)
+        return True
+
+    def report_progress(self, done: int, of: int) -> None:
+        """Publish the progress of a rebuild to all processes; only while `rebuilding`."""
+        self._versions.report_progress(done, of)
+
+    def progress(self) -> Progress | None:
+        """The progress of the process that rebuilds; None without one."""
+        return self._versions.progress()
+
+    def cleanup(self) -> None:
+        """Remove versions that a killed process left, unless a rebuild is in progress."""
+        self._versions.cleanup()
+
+
+def _page(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
+    """The results of the requested page."""
+    if query.after is None:
+        return _between(engine, query, planned, query.offset, query.offset + query.limit)
+    if query.shown:
+        return _unshown(engine, query, planned)
+    if query.offset:  # the end of the previous page, if the index is unchanged
+        page = _between(engine, query, planned, query.offset - 1, query.offset + query.limit)
+        if page.rows and page.rows[0].key == tuple(query.after):
+            return page._replace(rows=page.rows[1:])
+    return _after(engine, query, planned, tuple(query.after))
+
+
+def _unshown(engine: Engine, query: Query, planned: QueryPlan) -> Matches:
+    """The first results that no previous page has shown, even if the index has changed since."""
+    marks = query.shown
+    shown = {marks[start : start + MARK_BYTES] for start in range(0, len(marks), MARK_BYTES)}
+    candidates = _between(engine, query, planned, 0, len(shown) + query.limit)
+    rows = [row for row in candidates.rows if shown_mark(row.record.id) not in shown]
+    return candidates._replace(rows=rows[: query.limit])
+
+
+def _after(engine: Engine, query: Query, planned: QueryPlan, after: tuple[Any, ...]) -> Matches:
+    """The first results after a sort key of an index that has changed. Raises StaleCursorError by relevance, where any
+    change can move any listing."""
+    if order(query) == "relevance":
+        raise StaleCursorError
+    start, window, later = 0, _WINDOW, list[EngineHit]()
+    while True:
+        matches = _between(engine, query, planned, start, start + window)
+        later += [row for row in matches.rows if follows(query, row.key, after)]
+        start, window = start + window, 4 * window
+        if len(later) >= query.limit or start >= matches.total:
+            return matches._replace(rows=later[: query.limit])
+
+
+def _between(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
+    if order(query) != "relevance" or not planned.groups or stop <= start:
+        return engine.search(query, planned, start, stop)
+    if not is_reversed(query):
+        return _relevant(engine, query, planned, start, stop)
+    total = engine.search(query._replace(facets=()), planned, 0, 0).total
+    matches = _relevant(engine, query, planned, max(0, total - stop), max(0, total - start))
+    return matches._replace(rows=matches.rows[::-1])
+
+
+def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop: int) -> Matches:
+    """Results by relevance, the candidates re-ranked."""
+    is_deep = start >= 2 * CANDIDATES
+    first = engine.search(query, planned, 0, CANDIDATES if is_deep else max(CANDIDATES, stop))
+    head = _reranked(planned, first.rows[:CANDIDATES], stop)
+    if is_deep:
+        beyond = engine.search(query._replace(facets=()), planned, start, stop).rows
+    else:
+        beyond = first.rows[max(start, CANDIDATES) : stop]
+    if not beyond:
+        return first._replace(rows=head[start:])
+    last = first.rows[len(head) - 1].score if head else 1.0
+    lowest = min((row.score for row in head), default=0.0)
+    tail = [
+        row._replace(score=lowest * (row.score / last)) for row in beyond
+    ]  # division first, so that equal scores stay equal
+    return first._replace(rows=[*head[start:], *tail])
+
+
+def _reranked(planned: QueryPlan, rows: Sequence[EngineHit], stop: int) -> list[EngineHit]:
+    """The first `stop` candidates, re-ranked and diversified. Results that diversity moves get keys that keep the keys
+    ascending."""
+    if not rows:
+        return []
+    scored = factors(planned, [row.record.forward for row in rows])
+    scores = scored.scores.tolist()
+    best = sorted(range(len(rows)), key=lambda index: (-scores[index], rows[index].record.id))
+    head: list[EngineHit] = []
+    for position in diversified([scored.sources[index] for index in best], stop):
+        index = best[position]
+        record, key = rows[index].record, -scores[index]
+        if head and head[-1].key >= (0, key, record.id):
+            key = nextafter(head[-1].key[1], inf)
+        head.append(EngineHit((0, key, record.id), scores[index], record, Scored(scored, index)))
+    return head
+
+
+def _hit(row: EngineHit, query: Query) -> Hit:
+    record = row.record
+    return Hit(record.id, record.item, row.score, cheapest(record.offers, query), row.key, row.scored)

@@ -1,0 +1,98 @@
+"""The parts of a message, in the form of A2A 1.0 (`text`, `data`) or 0.3 (with `kind`), as parameters of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from overlay.api.problems import BadRequestError, Fault
+from overlay.api.values import json_texts
+from overlay.protocols.a2a import a2a_errors as errors
+from overlay.protocols.a2a.a2a_errors import A2aError
+
+TEXT, DATA = "text/plain", "application/json"
+MAX_PARTS = 16
+_MAX_CONTEXT_ID = 256
+_FILES = ("file", "raw", "url")
+_ONLY_OVER_HTTP = ("facets", "explain", "highlight")
+_PUSH = ("pushNotificationConfig", "taskPushNotificationConfig")
+
+
+class SearchMessage(NamedTuple):
+    """The parameters of `GET /v1/search` that a message contains, the question among them; the media types of parts
+    that the client accepts; and the client's context id, if any."""
+
+    pairs: tuple[tuple[str, str], ...]
+    modes: tuple[str, ...]
+    context_id: str | None
+
+
+def read_message(params: dict[str, Any]) -> SearchMessage:
+    """Read the parameters of `SendMessage` or `message/send`. Raises A2aError, BadRequestError."""
+    message, configuration = _object(params, "message"), _object({"configuration": {}} | params, "configuration")
+    if any(configuration.get(name) for name in _PUSH):
+        raise A2aError(errors.NO_PUSH, errors.NO_PUSH.sentence)
+    if task := message.get("taskId"):
+        detail = f"there is no task {str(task)[:100]!a}: {errors.TASK_NOT_FOUND.sentence}"
+        raise A2aError(errors.TASK_NOT_FOUND, detail)
+    context_id = message.get("contextId") or None
+    if context_id is not None and (not isinstance(context_id, str) or len(context_id) > _MAX_CONTEXT_ID):
+        raise A2aError(errors.INVALID_PARAMS, f"contextId is no string of at most {_MAX_CONTEXT_ID} characters")
+    return SearchMessage(tuple(_pairs(message)), _modes(configuration), context_id)
+
+
+def _modes(configuration: dict[str, Any]) -> tuple[str, ...]:
+    """The media types that the client accepts, of those that there are."""
+    accepted = configuration.get("acceptedOutputModes") or ["*/*"]
+    if not isinstance(accepted, list):
+        raise A2aError(errors.INVALID_PARAMS, "acceptedOutputModes is no list")
+    modes = tuple(mode for mode in (TEXT, DATA) if mode in accepted or "*/*" in accepted)
+    if not modes:
+        raise A2aError(
+            errors.CONTENT_TYPE, f"acceptedOutputModes has neither {TEXT} nor {DATA}, which is what there is"
+        )
+    return modes
+
+
+def _pairs(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The parameters of all parts: texts are joined to one question. Raises A2aError, BadRequestError."""
+    parts = message.get("parts")
+    if not isinstance(parts, list) or not 0 < len(parts) <= MAX_PARTS:
+        raise A2aError(errors.INVALID_PARAMS, f"parts is no list of 1 to {MAX_PARTS} parts")
+    texts: list[str] = []
+    members: list[tuple[str, Any]] = []
+    for number, part in enumerate(parts):
+        match part:
+            case {"text": str(text)} if "data" not in part:
+                texts.append(text)
+            case {"data": dict(data)} if "text" not in part:
+                members += data.items()
+            case dict() if any(name in part for name in _FILES):
+                detail = f"part {number} is a file: send the question as text, or parameters as data"
+                raise A2aError(errors.CONTENT_TYPE, detail)
+            case _:
+                detail = f"part {number} has neither a text (a string) nor data (an object)"
+                raise A2aError(errors.INVALID_PARAMS, detail)
+    faults = list(_faults(members, has_text=bool(texts)))
+    if faults:
+        raise BadRequestError(faults)
+    yield from ((name, text) for name, value in members for text in json_texts(value))
+    if question := " ".join(texts).strip():
+        yield "q", question
+
+
+def _faults(members: Iterable[tuple[str, Any]], *, has_text: bool) -> Iterator[Fault]:
+    """What is wrong with the members of data parts. Names and values are checked by the search itself."""
+    for name, value in members:
+        if name in _ONLY_OVER_HTTP:
+            yield Fault("not-served", f"{name} is not answered here, only by GET /v1/search", name)
+        elif has_text and name in ("q", "query"):
+            yield Fault("conflict", f"{name}: the question is in the text part, leave it out of the data", name)
+        elif isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict | list) for v in value)):
+            yield Fault("wrong-type", f"{name[:100]!a} is no string, number, boolean, or list of these", name[:100])
+
+
+def _object(params: dict[str, Any], name: str) -> dict[str, Any]:
+    if not isinstance(value := params.get(name), dict):
+        raise A2aError(errors.INVALID_PARAMS, f"{name} is missing, or no object")
+    return value

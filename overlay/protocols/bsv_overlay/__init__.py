@@ -1,0 +1,34 @@
+"""The BSV overlay services protocol (BRC-22, BRC-24, BRC-88, BRC-136, GASP) as overlay-express and its clients speak
+it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from overlay.protocols import Door
+from overlay.protocols.bsv_overlay import (
+    anchor_api,
+    arc_api,
+    gasp_api,
+    lookup_api,
+    node_health,
+    service_directory,
+    submit_api,
+)
+
+
+async def _run(app: web.Application) -> AsyncIterator[None]:
+    node_health.note_start(app)
+    app[gasp_api.NODES] = nodes = gasp_api.node_executor()
+    yield
+    nodes.close()
+
+
+_PARTS = (service_directory, lookup_api, submit_api, arc_api, anchor_api, gasp_api, node_health)
+DOOR = Door(
+    routes=tuple(route for part in _PARTS for route in part.ROUTES),
+    schemas={name: schema for part in _PARTS for name, schema in part.SCHEMAS.items()},
+    run=_run,
+)

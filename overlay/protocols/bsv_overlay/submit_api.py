@@ -1,0 +1,105 @@
+"""The route `/submit` (BRC-22): a transaction with its BEEF in, the admitted outputs by topic out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from aiohttp import web
+
+from indexer.admission.admission import MAX_BEEF_BYTES, Admission, Admissions
+from indexer.admission.refusal import NotAdmittedError
+from indexer.store.submissions import FullError
+from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.parameters import parameter
+from overlay.api.problems import BadRequestError, Fault, ProblemError
+from overlay.api.publisher_api import run
+from overlay.api.routes import BINARY, Route
+from overlay.api.schemas import array_of, record
+from overlay.api.values import shown
+from overlay.protocols.bsv_overlay.express_errors import error_response
+from overlay.protocols.bsv_overlay.service_names import TOPICS, by_name
+from parsers.byte_reader import ByteReader
+from parsers.errors import ParseError
+
+MAX_TOPICS = 16
+_FULL_SECONDS = 600
+"""Seconds after which a client is asked to try again when too much is pending: about a block."""
+
+
+async def submit(request: web.Request) -> web.Response:
+    """Admit a transaction (BRC-22): its BEEF (BRC-62, BRC-95 or BRC-96) is verified, and the outputs that it adds to
+    each topic are answered once they are stored. A repeated submission gets the same answer."""
+    topics = _topics(request.headers.get("X-Topics"))
+    received = await body(request, MAX_BEEF_BYTES)
+    if request.headers.get("X-Includes-Off-Chain-Values") == "true":
+        received = _without_off_chain_values(received)
+    admission = await admit(request, received)
+    return json_answer({topic: admission.as_json() for topic in topics})
+
+
+async def admit(request: web.Request, beef: bytes) -> Admission:
+    """Submit a BEEF. Raises BadRequestError with the reason, ProblemError (429, 503)."""
+    admissions = request.app[SERVICES].admissions
+    if admissions is None:
+        raise ProblemError(503, "this server takes no submissions: its database cannot be written")
+    try:
+        return await run(request, Admissions.submit, admissions, beef)
+    except NotAdmittedError as error:
+        raise BadRequestError((Fault(error.code, str(error)),)) from None
+    except FullError as error:
+        raise ProblemError(429, str(error), headers={"Retry-After": str(_FULL_SECONDS)}) from None
+
+
+def _topics(header: str | None) -> list[str]:
+    """The topics that a client names, as JSON or separated by commas: both are in use. Raises BadRequestError."""
+    if header is None:
+        raise _refused("missing-topics", 'the header X-Topics is missing: a JSON array such as ["tm_agent_registry"]')
+    names: Any = [name.strip() for name in header.split(",")]
+    if header.lstrip()[:1] in ("[", "{", '"'):
+        try:
+            names = json.loads(header)
+        except (ValueError, RecursionError):
+            raise _refused("bad-topics", f"X-Topics is {shown(header)}, which is not JSON") from None
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+        raise _refused("bad-topics", f"X-Topics is {shown(header)}: a JSON array of at least one topic")
+    if len(names) > MAX_TOPICS:
+        raise _refused("bad-topics", f"X-Topics names {len(names)} topics: at most {MAX_TOPICS}")
+    for name in names:
+        if by_name(TOPICS, name) is None:
+            topics = ", ".join(topic.name for topic in TOPICS)
+            raise _refused("unknown-topic", f"{shown(name)} is not a topic of this overlay: one of {topics}")
+    return list(dict.fromkeys(names))
+
+
+def _without_off_chain_values(received: bytes) -> bytes:
+    """The BEEF of a body with off-chain values, `VarInt(length) || BEEF || values` (BRC-22): the registry uses no
+    values. Raises BadRequestError."""
+    try:
+        reader = ByteReader(received)
+        return reader.take(reader.varint("the length of the BEEF"), "the BEEF")
+    except ParseError as error:
+        raise _refused("not-a-beef", str(error)) from None
+
+
+def _refused(code: str, detail: str) -> BadRequestError:
+    return BadRequestError((Fault(code, detail),))
+
+
+_HEADERS = (
+    parameter("X-Topics", "Topics, as a JSON array or separated by commas.", required=True),
+    parameter("X-Includes-Off-Chain-Values", "`true`: the BEEF has its length before it, and values after it."),
+)
+ROUTES = (
+    Route(
+        path="/submit", method="POST", handler=submit, tag="bsv overlay", answer="OverlaySteak",
+        body="OverlayBeef", body_media=BINARY, headers=_HEADERS, limit="ingest", error_response=error_response,
+    ),
+)  # fmt: skip
+
+_NUMBERS = array_of({"type": "integer", "minimum": 0})
+_ADMITTED = record({"outputsToAdmit": _NUMBERS, "coinsToRetain": _NUMBERS})
+SCHEMAS: dict[str, Any] = {
+    "OverlayBeef": {"description": "A BEEF (BRC-62, BRC-95 or BRC-96) as bytes."},
+    "OverlaySteak": {"type": "object", "additionalProperties": _ADMITTED},
+}

@@ -1,0 +1,148 @@
+"""The Model Context Protocol at `/mcp`: streamable HTTP without sessions and streams, in every version that the
+official package speaks. Any origin may ask: answers are public, and a request changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from overlay.api import door_requests
+from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.parameters import parameter
+from overlay.api.problems import ProblemError
+from overlay.api.publisher_api import diagnosis, look_up
+from overlay.api.quote_api import quote_for
+from overlay.api.routes import JSON, Route
+from overlay.api.services import AppServices
+from overlay.protocols import Door
+
+if TYPE_CHECKING:
+    from overlay.protocols.mcp.asgi_bridge import AsgiApp
+    from overlay.protocols.mcp.tool_calls import Pairs
+
+MAX_BODY = (4 << 20) + (64 << 10)
+"""Bytes of a message: a raw transaction as long as `POST /v1/diagnose` takes it."""
+
+_ASGI_APP: web.AppKey[asyncio.Future[AsgiApp]] = web.AppKey("MCP application", asyncio.Future)
+"""The package's application, once it runs."""
+
+_CODES = {400: -32600, 408: -32600, 413: -32600, 415: -32600, 429: -32000}
+
+
+class HttpSource:
+    """The registry, as asked by one HTTP request."""
+
+    def __init__(self, request: web.Request) -> None:
+        self._request = request
+
+    async def search(self, pairs: Pairs) -> Mapping[str, Any]:
+        """A page of a search."""
+        page = await door_requests.find(self._request, pairs)
+        relation = "gte" if page.at_least else "eq"
+        return {
+            "items": page.items, "total": page.total, "totalRelation": relation, "nextCursor": page.next_cursor
+        }  # fmt: skip
+
+    async def get(self, id_: str) -> Mapping[str, Any]:
+        """A listing."""
+        return await door_requests.get(self._request, id_)
+
+    async def history(self, id_: str) -> Mapping[str, Any]:
+        """Its revisions."""
+        return await door_requests.history(self._request, id_)
+
+    async def diagnose(self, transaction: str) -> Mapping[str, Any]:
+        """The steps of a transaction."""
+        return await diagnosis(self._request, transaction)
+
+    async def verify(self, id_: str) -> Mapping[str, Any]:
+        """This server's check of its own proof."""
+        return await look_up(self._request, _verified, self._request.app[SERVICES], id_)
+
+    async def quote(self, pairs: Pairs) -> Mapping[str, Any]:
+        """What is to be paid now."""
+        return await quote_for(self._request, pairs)
+
+
+def _verified(services: AppServices, id_: str) -> dict[str, Any]:
+    from overlay.verify import verify
+    from overlay.verify.local_source import LocalSource
+
+    source = LocalSource(services.store)
+    return verify(source, id_, expected=source.listing(id_).get("caip2")).as_json()
+
+
+async def post(request: web.Request) -> web.Response:
+    """A message of the Model Context Protocol (streamable HTTP): tools to search, get, verify, diagnose and quote."""
+    from overlay.protocols.mcp.asgi_bridge import respond
+
+    if request.content_type != JSON:
+        raise ProblemError(415, f"the body is {request.content_type[:60]!a}: send {JSON}")
+    document = await body(request, MAX_BODY)
+    if document.lstrip()[:1] == b"[":
+        raise ProblemError(400, "the body is a list: send one JSON-RPC message, as batches are not taken")
+    return await respond(await asyncio.shield(request.app[_ASGI_APP]), request, document)
+
+
+async def _run(app: web.Application) -> AsyncIterator[None]:
+    """Serve in a task of its own, as what the package enters it must leave in the same task."""
+    app[_ASGI_APP] = ready = asyncio.get_running_loop().create_future()
+    ended = asyncio.Event()
+    serving = asyncio.create_task(_serve(app[SERVICES].version, ready, ended))
+    serving.add_done_callback(lambda task: _fail(task, ready))
+    yield
+    ended.set()
+    await serving
+    ready.cancel()
+
+
+def _fail(serving: asyncio.Task[None], ready: asyncio.Future[AsgiApp]) -> None:
+    """Let requests fail with what ended the server before it was ready."""
+    if not serving.cancelled() and (error := serving.exception()) is not None and not ready.done():
+        ready.set_exception(error)
+
+
+async def _serve(version: str, ready: asyncio.Future[AsgiApp], ended: asyncio.Event) -> None:
+    await asyncio.to_thread(import_module, "overlay.protocols.mcp.mcp_server")  # a second, in which pages are served
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    from overlay.protocols.mcp.asgi_bridge import REQUEST
+    from overlay.protocols.mcp.mcp_server import server
+
+    logging.getLogger("mcp").setLevel(logging.WARNING)
+    served = server(version, lambda context: HttpSource(context.request.scope[REQUEST]))
+    manager = StreamableHTTPSessionManager(served, json_response=True, stateless=True, max_request_body_size=MAX_BODY)
+    async with manager.run():
+        ready.set_result(manager.asgi_app)
+        await ended.wait()
+
+
+def error_response(_request: web.Request, problem: ProblemError, request_id: str) -> web.Response:
+    """A JSON-RPC error without the id of a request, as none was read."""
+    error = {"code": _CODES.get(problem.status, -32603), "message": problem.detail, "data": {"requestId": request_id}}
+    return json_answer({"jsonrpc": "2.0", "id": None, "error": error}, status=problem.status)
+
+
+_HEADERS = (parameter("MCP-Protocol-Version", "The version of the protocol that the client speaks."),)
+DOOR = Door(
+    routes=(
+        Route(
+            path="/mcp", method="POST", handler=post, tag="MCP", answer="McpMessage", body="McpMessage",
+            headers=_HEADERS, empty=(202,), errors=(404, 406), error_response=error_response,
+        ),
+    ),
+    schemas={
+        "McpMessage": {
+            "type": "object",
+            "description": "A JSON-RPC 2.0 message of the Model Context Protocol.",
+            "required": ["jsonrpc"],
+            "properties": {"jsonrpc": {"const": "2.0"}, "method": {"type": "string"}},
+        }
+    },
+    run=_run,
+)  # fmt: skip

@@ -1,0 +1,202 @@
+"""The MCP Registry API, v0.1 and v0, read-only: every tool is a server, every revision of it a version. At the root and
+under `/registry`."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import web
+
+from overlay.api import openapi, values
+from overlay.api.answers import SERVICES, conditional, json_answer
+from overlay.api.base_url import base_url
+from overlay.api.executors import RECORDS, RECORDS_SECONDS
+from overlay.api.parameters import MOMENT, page_size, parameter, read_query_string, table
+from overlay.api.problems import TYPE as PROBLEM_TYPE
+from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError
+from overlay.api.request_context import CONTEXT
+from overlay.api.routes import Route
+from overlay.listings.repository import ListingRepository
+from overlay.protocols import Door
+from overlay.protocols.mcp_registry.server_json import response
+from overlay.protocols.mcp_registry.server_names import listings_named
+from overlay.protocols.mcp_registry.server_pages import ServerQuery, page
+from overlay.protocols.mcp_registry.server_versions import ServerVersion, versions
+from overlay.text.compact_json import encode
+
+YAML = "application/yaml"
+_UPSTREAM = "https://github.com/modelcontextprotocol/registry"
+_READ_ONLY = "this registry is read from chains: inscribe the server's config as `a2b-mcp` to publish it, see /docs"
+
+
+_DELETED = parameter("include_deleted", "Also servers whose registration is burned.", values.truth, type="boolean")
+_LIST_PARAMETERS = (
+    parameter("cursor", "The `nextCursor` of the page before."),
+    page_size("limit", "Versions a page: 30, at most 100."),
+    parameter("search", "Words to find, as in the house API; or a server's name.", values.words),
+    parameter(
+        "updated_since", "Published, replaced or deleted at or after this time (RFC 3339).", values.moment, **MOMENT
+    ),
+    parameter("version", "`latest`: the newest version of each server; else exactly this one."),
+    _DELETED,
+)
+_LIST = table(*_LIST_PARAMETERS)
+_ONE = table(_DELETED)
+
+
+async def servers(request: web.Request) -> web.Response:
+    """Servers in all versions, page by page."""
+    read = read_query_string(request.rel_url.raw_query_string, _LIST)
+    since, deleted = read.get("updated_since"), read.get("include_deleted")
+    if since is not None and deleted is False:
+        detail = "updated_since includes deleted servers: leave include_deleted out"
+        raise BadRequestError((Fault("conflict", detail, "include_deleted"),))
+    query = ServerQuery(
+        read.get("search", ""), read.get("version", ""), since, bool(deleted) or since is not None,
+        read.get("limit", 30), read.get("cursor", ""),
+    )  # fmt: skip
+    rows, following = await page(request, query)
+    return _list(request, rows, str(following) if following else "")
+
+
+async def server_versions(request: web.Request) -> web.Response:
+    """All versions of a server, the newest first."""
+    return _list(request, await _versions(request), "")
+
+
+async def server_version(request: web.Request) -> web.Response:
+    """One version of a server, or its latest."""
+    wanted = request.match_info.get("version", "latest")
+    for version in await _versions(request):
+        if version.version == wanted or (wanted == "latest" and version.latest):
+            return conditional(request, encode(response(base_url(request), version)))
+    raise NotFoundError(f"the server has no version {wanted[:100]!a}")
+
+
+async def refuse(_: web.Request) -> web.Response:
+    """Refused: servers are published by inscribing them."""
+    raise ProblemError(403, _READ_ONLY)
+
+
+async def health(_: web.Request) -> web.Response:
+    """Whether the server answers."""
+    return json_answer({"status": "ok"})
+
+
+async def ping(_: web.Request) -> web.Response:
+    """Whether the server answers."""
+    return json_answer({"pong": True})
+
+
+async def program_version(request: web.Request) -> web.Response:
+    """The version of the program."""
+    return json_answer({"version": request.app[SERVICES].version})
+
+
+async def openapi_yaml(request: web.Request) -> web.Response:
+    """The OpenAPI document of this API, as JSON, which is YAML (1.2)."""
+    document = openapi.document(_routes(""), "1.0.0")
+    mount = request.path.removesuffix("/openapi.yaml")
+    document["info"] = {
+        "title": "MCP Registry API of an A2B overlay",
+        "version": "1.0.0",
+        "description": f"Read-only subregistry. The API is that of the MCP Registry, {_UPSTREAM}.",
+    }
+    document |= {"servers": [{"url": base_url(request) + mount}], "components": {"schemas": SCHEMAS}}
+    answer = conditional(request, encode(document))
+    answer.content_type = YAML
+    return answer
+
+
+def _list(request: web.Request, rows: list[ServerVersion], following: str) -> web.Response:
+    metadata: dict[str, Any] = {"count": len(rows)} | ({"nextCursor": following} if following else {})
+    base = base_url(request)
+    return conditional(request, encode({"servers": [response(base, row) for row in rows], "metadata": metadata}))
+
+
+async def _versions(request: web.Request) -> list[ServerVersion]:
+    """The versions of the server that the path names. Raises ListingNotFoundError, NotFoundError."""
+    read = read_query_string(request.rel_url.raw_query_string, _ONE)
+    repository, client = request.app[SERVICES].store, request.app[CONTEXT].clients.of(request)
+    name = request.match_info["server"]
+    rows = await request.app[RECORDS].run(client, RECORDS_SECONDS, _all_versions, repository, name)
+    if not rows:
+        raise NotFoundError(f"the server {name[:200]!a} is not confirmed yet")
+    if rows[0].deleted and not read.get("include_deleted"):
+        raise NotFoundError(f"the server {name[:200]!a} is deleted: its registration is burned")
+    return rows
+
+
+def _all_versions(repository: ListingRepository, name: str) -> list[ServerVersion]:
+    return versions(repository, listings_named(repository, name if "/" in name else f"{name}/")[0])
+
+
+def error_response(_request: web.Request, problem: ProblemError, _request_id: str) -> web.Response:
+    """The registry's error: problem details whose `errors` have `message` and `location`."""
+    errors = [
+        {"message": fault.detail, "location": f"query.{fault.parameter}" if fault.parameter else "path"}
+        for fault in problem.faults
+    ]
+    title = HTTPStatus(problem.status).phrase
+    members = {"title": title, "status": problem.status, "detail": problem.detail, "errors": errors}
+    headers = {"Content-Type": PROBLEM_TYPE, "Cache-Control": "no-store"}
+    return web.Response(body=encode(members), status=problem.status, headers=headers)
+
+
+_OBJECT = {"type": "object"}
+SCHEMAS: dict[str, Any] = {
+    "ServerResponse": {
+        **_OBJECT,
+        "description": "A server.json (schema 2025-12-11) and what this registry says of it.",
+        "required": ["server", "_meta"],
+        "properties": {"server": {**_OBJECT, "required": ["name", "description", "version"]}, "_meta": _OBJECT},
+    },
+    "ServerList": {
+        **_OBJECT,
+        "required": ["servers", "metadata"],
+        "properties": {
+            "servers": {"type": "array", "items": {"$ref": "#/components/schemas/ServerResponse"}},
+            "metadata": {
+                **_OBJECT,
+                "required": ["count"],
+                "properties": {"count": {"type": "integer"}, "nextCursor": {"type": "string"}},
+            },
+        },
+    },
+    "RegistryState": _OBJECT,
+}
+
+
+def _route(path: str, handler: Any, answer: str | None, **options: Any) -> Route:
+    return Route(
+        path=path,
+        handler=handler,
+        tag="MCP Registry",
+        answer=answer,
+        error_response=error_response,
+        error_media=PROBLEM_TYPE,
+        **options,
+    )
+
+
+def _routes(mount: str) -> list[Route]:
+    """The routes of the API below a path."""
+    routes = []
+    for root in (f"{mount}/v0.1", f"{mount}/v0"):
+        one = {"parameters": (_DELETED,), "errors": (404,), "conditional": True}
+        list_options = {"parameters": _LIST_PARAMETERS, "conditional": True}
+        routes += [
+            _route(f"{root}/servers", servers, "ServerList", **list_options),
+            _route(f"{root}/servers/{{server}}/versions/{{version}}", server_version, "ServerResponse", **one),
+            _route(f"{root}/servers/{{server}}/versions", server_versions, "ServerList", **one),
+            _route(f"{root}/servers/{{server}}", server_version, "ServerResponse", **one),
+            _route(f"{root}/publish", refuse, None, method="POST", errors=(403,)),
+            _route(f"{root}/health", health, "RegistryState", limit=None),
+            _route(f"{root}/ping", ping, "RegistryState", limit=None),
+            _route(f"{root}/version", program_version, "RegistryState", limit=None),
+        ]
+    return [*routes, _route(f"{mount}/openapi.yaml", openapi_yaml, None, media=(YAML,), conditional=True)]
+
+
+DOOR = Door(routes=(*_routes(""), *_routes("/registry")), schemas=SCHEMAS)

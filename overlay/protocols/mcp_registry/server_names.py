@@ -1,0 +1,86 @@
+"""Names of MCP servers: `network.a2b.<first 12 hex digits of the origin's txid>/<server's key>`.
+
+The origin never changes, so names survive updates and transfers. All names are in this registry's own namespace: none
+claims a domain. Of registrations whose txids begin alike the oldest has the short name, the others their whole txid.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from urllib.parse import unquote
+
+from overlay.listings import lookup
+from overlay.listings.item_json import Listing
+from overlay.listings.repository import ListingRepository
+from parsers.cards import McpServer
+
+NAMESPACE = "network.a2b."
+MAX_NAME, MAX_SLUG = 200, 80
+SHORT = 12
+"""Hex digits of a txid in a name."""
+
+_OUTPOINT = re.compile(r"([0-9a-f]{64})_([0-9]{1,10})")
+_LABEL = re.compile(rf"([0-9a-f]{{{SHORT},64}})(?:\.([0-9]{{1,10}}))?")
+_ESCAPE = re.compile(r"-([0-9a-f]{2})")
+
+
+def name_of(repository: ListingRepository, listing: Listing) -> str | None:
+    """The name of a tool's listing, None where its id is too long for one."""
+    registration = listing.state.id
+    label = _label(registration)
+    if (outpoint := _OUTPOINT.fullmatch(registration)) and oldest(repository, label) not in (None, registration):
+        label = outpoint[1] + label[SHORT:]
+    name = f"{NAMESPACE}{label}/{slug(listing)}"
+    return name if len(name) <= MAX_NAME else None
+
+
+def _label(registration: str) -> str:
+    if outpoint := _OUTPOINT.fullmatch(registration):
+        return outpoint[1][:SHORT] + ("" if outpoint[2] == "0" else f".{outpoint[2]}")
+    return "id." + "".join(
+        chr(byte) if byte < 128 and (chr(byte).isalnum() or byte == ord(".")) else f"-{byte:02x}"
+        for byte in registration.encode()
+    )
+
+
+def slug(listing: Listing) -> str:
+    """The part of a name after the slash. The servers of one config are told apart by a hash of what is lost."""
+    key = listing.card.key if isinstance(listing.card, McpServer) else ""
+    text = re.sub(r"[^a-zA-Z0-9._-]+", "-", key).strip("-")[:MAX_SLUG] or "server"
+    if text != key and listing.count > 1:
+        text += f"-{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return text
+
+
+def oldest(repository: ListingRepository, label: str) -> str | None:
+    """The oldest tool in a block whose outpoint a label such as `0123456789ab.1` abbreviates."""
+    parsed = _LABEL.fullmatch(label)
+    if parsed is None:
+        return None
+    vout = f"_{parsed[2] or 0}"
+    return next((id_ for id_ in repository.tools_with_prefix(parsed[1]) if id_.endswith(vout)), None)
+
+
+def listings_named(repository: ListingRepository, text: str) -> list[Listing]:
+    """The listings with a name, or all of a namespace where it has no slash. Raises ListingNotFoundError."""
+    namespace, separator, name = text.partition("/")
+    label = namespace.removeprefix(NAMESPACE)
+    registration: str | None = None
+    if label != namespace:
+        registration = _unescaped(label[3:]) if label.startswith("id.") else oldest(repository, label)
+    if registration is None:
+        raise lookup.ListingNotFoundError(f"no server has the name {text[:MAX_NAME]!a}")
+    listings = [
+        listing
+        for listing in lookup.listings(repository, registration)
+        if isinstance(listing.card, McpServer) and (not separator or slug(listing) == name)
+    ]
+    if not listings:
+        raise lookup.ListingNotFoundError(f"{namespace[:MAX_NAME]!a} has no server of the name {name[:MAX_NAME]!a}")
+    return listings
+
+
+def _unescaped(label: str) -> str:
+    raw = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), label)
+    return unquote(raw.encode("latin-1", "replace").decode("utf-8", "replace"), errors="replace") if raw else ""

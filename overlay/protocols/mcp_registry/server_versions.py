@@ -1,0 +1,100 @@
+"""Versions of MCP servers: each revision of a registration with a card is one (MCP Registry v0.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from overlay.listings.from_pointer import card_periods
+from overlay.listings.item_json import Listing
+from overlay.listings.repository import ListingRepository
+from overlay.listings.unconfirmed import WINS
+from overlay.protocols.mcp_registry.server_names import name_of
+from parsers import cards
+from parsers.cards import Kind, McpServer, ToolConfig
+
+MAX_VERSIONS = 64
+"""Versions of a server that are listed: the newest."""
+
+_VERSION = re.compile(r"(?!latest$)[0-9A-Za-z][0-9A-Za-z.+_-]{0,99}")
+
+
+class ServerVersion(NamedTuple):
+    """One version of a server: what its revision says of it, and when it was published and last changed status (seconds
+    since 1970). `txid` and `height` are those of the revision, None for the card of a pointer."""
+
+    name: str
+    version: str
+    server: McpServer
+    listing: Listing
+    sha256: str
+    published: int
+    changed: int
+    latest: bool
+    txid: str | None = None
+    height: int | None = None
+
+    @property
+    def deleted(self) -> bool:
+        """Whether the registration is burned."""
+        return self.listing.status == "burned"
+
+
+class _CardRevision(NamedTuple):
+    number: int
+    server: McpServer
+    sha256: bytes
+    time: int
+    txid: str | None = None
+    height: int | None = None
+
+
+def versions(repository: ListingRepository, listing: Listing) -> list[ServerVersion]:
+    """The versions of a tool, the newest first; none while it is unconfirmed. A version has the text of the card, where
+    no earlier one has the same, else `0.0.` and its number."""
+    name = name_of(repository, listing)
+    if name is None or not isinstance(listing.card, McpServer) or not listing.confirmed:
+        return []
+    revisions, burned_at = _revisions(repository, listing, listing.card)
+    texts: list[str] = []
+    for revision in revisions:
+        text = revision.server.version
+        texts.append(text if _VERSION.fullmatch(text) and text not in texts else f"0.0.{revision.number}")
+    ends = [*(revision.time for revision in revisions[1:]), revisions[-1].time] if revisions else []
+    rows = [
+        ServerVersion(
+            name, text, revision.server, listing, revision.sha256.hex(), revision.time, burned_at or end,
+            revision is revisions[-1], revision.txid, revision.height,
+        )
+        for revision, text, end in zip(revisions, texts, ends, strict=True)
+    ]  # fmt: skip
+    return rows[::-1]
+
+
+def _revisions(
+    repository: ListingRepository, listing: Listing, server: McpServer
+) -> tuple[Sequence[_CardRevision], int | None]:
+    """The revisions of a server, oldest first, and when its registration was burned."""
+    if listing.pointing is not None:
+        time = listing.updated_time or listing.created_time
+        number = sum(1 for digest, _ in card_periods(listing.pointing) if digest) or 1
+        return [_CardRevision(number, server, listing.state.card, time)] if time is not None else [], None
+    past = [entry for entry in reversed(repository.history(listing.state.id)) if entry.time is not None]
+    burned_at = next((entry.time for entry in past if entry.event.kind.value == "burned"), None)
+    wins = [entry for entry in past if entry.event.kind in WINS and entry.event.card]
+    revisions = []
+    for number, entry in list(enumerate(wins, 1))[-MAX_VERSIONS:]:
+        digest, event = entry.event.card or b"", entry.event
+        version = server if digest == listing.state.card else _server(repository, digest, server.key)
+        if version is not None and entry.time is not None:
+            revisions.append(_CardRevision(number, version, digest, entry.time, event.txid[::-1].hex(), entry.height))
+    return revisions, burned_at
+
+
+def _server(repository: ListingRepository, digest: bytes, key: str) -> McpServer | None:
+    """The server with a key in an earlier card."""
+    body = repository.card(digest)
+    config = cards.examine(body, Kind.TOOL).card if body is not None else None
+    servers = config.servers if isinstance(config, ToolConfig) else ()
+    return next((server for server in servers if server.key == key), None)

@@ -1,0 +1,138 @@
+"""Motebit's relay, read-only: `GET /api/v1/agents/discover`, `GET /api/v1/discover/{id}` and this registry's signed
+metadata. Agents are listings with a Motebit identity: one that their card claims in `x-motebit`, or one whose identity
+file their host serves and that was verified."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from overlay.api import values
+from overlay.api.answers import SERVICES, conditional, json_answer
+from overlay.api.base_url import base_url
+from overlay.api.door_requests import find
+from overlay.api.parameters import MAX_LIMIT, parameter, read_query_string, table
+from overlay.api.problems import NotFoundError, ProblemError
+from overlay.api.routes import Route
+from overlay.listings.motebit import CLAIMED, NONE, VERIFIED, capability_fact, id_fact
+from overlay.protocols import Door
+from overlay.protocols.motebit import agent_rows, relay_metadata
+from overlay.text.compact_json import encode
+from parsers.cards.motebit_claim import MAX_ID
+
+_EVERYTHING = "all"
+
+
+def _limit(text: str) -> int:
+    return values.clamped(text, 1, MAX_LIMIT)
+
+
+def _include(text: str) -> str:
+    if text != _EVERYTHING:
+        raise values.ValueRefusedError("unknown-value", f"{values.shown(text)} is not {_EVERYTHING}")
+    return text
+
+
+_PARAMETERS = (
+    parameter("capability", "The exact id of a capability (skill)."),
+    parameter("motebit_id", "The identity of an agent."),
+    parameter("limit", f"Agents: 20; numbers outside 1 to {MAX_LIMIT} are clamped.", _limit, type="number"),
+    parameter(
+        "include", "`all`, which a relay takes for silent agents; here none is left out.", _include, enum=["all"]
+    ),
+    parameter("unverified", "`true`: also agents without a Motebit identity.", values.truth, type="boolean"),
+)
+_DISCOVER = table(*_PARAMETERS)
+
+
+async def discover(request: web.Request) -> web.Response:
+    """Agents with a Motebit identity, those first whose host serves a verified identity file."""
+    wanted = read_query_string(request.rel_url.raw_query_string, _DISCOVER)
+    limit, capability, motebit_id = wanted.get("limit", 20), wanted.get("capability"), wanted.get("motebit_id")
+    groups = [(id_fact(motebit_id),)] if motebit_id is not None else []
+    identified = [*groups, (capability_fact(capability),)] if capability is not None else groups
+    searches = [(VERIFIED, identified), (CLAIMED, identified)]
+    if wanted.get("unverified") and motebit_id is None:
+        searches.append((NONE, [(f"skill:{capability}",)] if capability is not None else []))
+    items: list[dict[str, Any]] = []
+    for fact, more in searches:
+        if len(items) < limit:
+            items += await _agents(request, limit - len(items), (fact,), *more, with_duplicates=motebit_id is not None)
+    base = base_url(request)
+    relay = relay_metadata.relay_id(request.app[SERVICES].identity)
+    return conditional(request, encode({"agents": [agent_rows.agent(base, item, relay) for item in items]}))
+
+
+async def resolve(request: web.Request) -> web.Response:
+    """Where the agent with an identity is; `found` is false where no listing has it."""
+    motebit_id = request.match_info["id"]
+    items = []
+    if len(motebit_id) <= MAX_ID:
+        for fact in (VERIFIED, CLAIMED):
+            items += await _agents(request, 20, (fact,), (id_fact(motebit_id),), with_duplicates=True)
+    base, relay = base_url(request), relay_metadata.relay_id(request.app[SERVICES].identity)
+    return conditional(request, encode(agent_rows.resolution(base, motebit_id, items, relay)))
+
+
+async def _agents(
+    request: web.Request, limit: int, *facts: tuple[str, ...], with_duplicates: bool = False
+) -> list[dict[str, Any]]:
+    """The live agents with these facts, the oldest listing first."""
+    pairs = [("type", "agent"), ("status", "live"), ("sort", "-created"), ("limit", str(limit))]
+    return (await find(request, pairs, with_duplicates=with_duplicates, facts=facts)).items
+
+
+async def metadata(request: web.Request) -> web.Response:
+    """What this registry is to Motebit agents, signed with its identity key."""
+    identity = request.app[SERVICES].identity
+    if identity is None:
+        raise NotFoundError("this registry has no identity key to sign its metadata with: set A2B_IDENTITY_KEY")
+    pairs = [("type", "agent"), ("status", "live"), ("limit", "1")]
+    count = (await find(request, pairs, facts=((VERIFIED, CLAIMED),))).total
+    return conditional(request, encode(relay_metadata.signed(identity, base_url(request), count)))
+
+
+def error_response(_request: web.Request, problem: ProblemError, _request_id: str) -> web.Response:
+    """The relay's error: a text in `error`."""
+    return json_answer({"error": problem.detail, "status": problem.status}, status=problem.status)
+
+
+_OBJECT = {"type": "object"}
+_TEXT = {"type": "string"}
+_AGENT = {"required": ["motebit_id", "endpoint_url", "capabilities", "public_key", "identity", "listing"], **_OBJECT}
+
+
+def _route(path: str, handler: Any, answer: str, **options: Any) -> Route:
+    return Route(
+        path=path, handler=handler, tag="Motebit", answer=answer, conditional=True, error_response=error_response,
+        **options,
+    )  # fmt: skip
+
+
+DOOR = Door(
+    routes=(
+        _route("/api/v1/agents/discover", discover, "MotebitAgents", parameters=_PARAMETERS),
+        _route("/api/v1/discover/{id}", resolve, "MotebitResolution"),
+        _route("/.well-known/motebit.json", metadata, "MotebitRelay", errors=(404,)),
+    ),
+    schemas={
+        "MotebitAgents": {
+            **_OBJECT,
+            "required": ["agents"],
+            "properties": {"agents": {"type": "array", "items": _AGENT}},
+        },
+        "MotebitResolution": {
+            **_OBJECT,
+            "description": "AgentResolutionResult (v1).",
+            "required": ["motebit_id", "found", "resolved_via", "cached", "ttl"],
+            "properties": {"motebit_id": _TEXT, "found": {"type": "boolean"}, "relay_url": _TEXT, "public_key": _TEXT},
+        },
+        "MotebitRelay": {
+            **_OBJECT,
+            "description": "Relay metadata, with an Ed25519 signature (hex) over all other members by RFC 8785.",
+            "required": ["protocol_version", "relay_id", "public_key", "endpoint_url", "suite", "signature"],
+            "properties": dict.fromkeys(("relay_id", "public_key", "endpoint_url", "suite", "signature"), _TEXT),
+        },
+    },
+)

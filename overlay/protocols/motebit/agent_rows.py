@@ -1,0 +1,67 @@
+"""Listings as the rows and resolution results of a Motebit relay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from parsers.claims.motebit.identifiers import binding
+
+SECONDS_FOUND, SECONDS_MISSING = 300, 60
+"""For how long a resolution may be cached."""
+
+
+def agent(base: str, item: dict[str, Any], relay: str) -> dict[str, Any]:
+    """A row of `agents`. `identity` says what is behind `motebit_id` and `public_key`: `verified` (the host of the
+    listing serves the identity file), `claimed` (its card has `x-motebit`) or `none` (both are null)."""
+    identity = item.get("motebit")
+    row: dict[str, Any] = {
+        "motebit_id": identity["id"] if identity else None,
+        "public_key": identity["publicKey"] if identity else None,
+        "did": identity["did"] if identity else None,
+        "endpoint_url": identity["endpoint"] if identity else item["url"],
+        "capabilities": identity["capabilities"] if identity else _skills(item),
+        "display_name": item["name"],
+        "description": item["description"],
+        "metadata": {"name": item["name"], "description": item["description"]},
+        "identity": level(item),
+        "listing": f"{base}/v1/listings/{quote(item['id'], safe='')}",
+        "hop_distance": 0,
+    }
+    return row | ({"source_relay": relay} if relay else {})
+
+
+def level(item: dict[str, Any]) -> str:
+    """verified, claimed or none."""
+    identity = item.get("motebit")
+    return "none" if not identity else "verified" if identity["verified"] else "claimed"
+
+
+def _skills(item: dict[str, Any]) -> list[str]:
+    return list(dict.fromkeys(skill["id"] for skill in item["skills"]))
+
+
+def resolution(base: str, motebit_id: str, items: Sequence[dict[str, Any]], relay: str) -> dict[str, Any]:
+    """An AgentResolutionResult for the listings with an identity, the oldest first. One that its host verifies counts
+    before one whose id is derived from its key, and that before any other claim."""
+    via = [relay or base]
+    if not items:
+        return {"motebit_id": motebit_id, "found": False, "resolved_via": via, "cached": False, "ttl": SECONDS_MISSING}
+    best = agent(base, min(items, key=_doubt), relay)
+    return {
+        "motebit_id": motebit_id,
+        "found": True,
+        "relay_id": via[0],
+        "relay_url": base,
+        "resolved_via": via,
+        "cached": False,
+        "ttl": SECONDS_FOUND,
+    } | {name: best[name] for name in ("capabilities", "public_key", "endpoint_url", "identity", "listing")}
+
+
+def _doubt(item: dict[str, Any]) -> int:
+    identity = item["motebit"]
+    if identity["verified"]:
+        return 0
+    return 1 if binding(identity["id"], bytes.fromhex(identity["publicKey"]), {}) == "sovereign" else 2

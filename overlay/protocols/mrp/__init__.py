@@ -1,0 +1,273 @@
+"""MRP, the Moltrouter Protocol (0.1): listings as routes to capabilities. HELLO, DISCOVER and NEGOTIATE are answered;
+EXECUTE is refused with the address of the agent; the registry's query and manifests serve its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+
+from overlay.api import values
+from overlay.api.answers import SERVICES, body, conditional, json_answer
+from overlay.api.base_url import base_url
+from overlay.api.door_requests import find, get
+from overlay.api.parameters import WHOLE, parameter, read_query_string, table
+from overlay.api.problems import NotFoundError, ProblemError
+from overlay.api.request_context import CONTEXT
+from overlay.api.request_id import REQUEST_ID
+from overlay.api.routes import Route
+from overlay.listings.lookup import ListingNotFoundError
+from overlay.protocols import Door
+from overlay.protocols.mrp import exchanges, route_offers
+from overlay.protocols.mrp.envelopes import (
+    BATCH_MEDIA_TYPE,
+    MEDIA_TYPE,
+    VERSION,
+    Envelope,
+    MrpError,
+    error_payload,
+    json_error,
+    keys,
+    read,
+    reply,
+    service_id,
+    signed,
+)
+from overlay.text.compact_json import encode
+from parsers.cards import strict_json
+from parsers.errors import ParseError
+
+MAX_BODY = 256 << 10
+MAX_BATCH = 32
+MANIFEST_TYPE = "application/mrp-manifest+json"
+
+_MESSAGE: web.RequestKey[Any] = web.RequestKey("MRP message", object)
+Exchange = Callable[[web.Request, Envelope], Awaitable[tuple[str, dict[str, Any]]]]
+
+
+_QUERY_PARAMETERS = (
+    parameter("capability", "The id of a skill, or the name of a tool."),
+    parameter("policy", "A policy that providers state: none does, so that nothing is answered."),
+    parameter("limit", "Entries a page: 20; more than 100 are cut to 100.", values.whole, **WHOLE),
+    parameter("cursor", "The `next_page` of the page before."),
+)
+_QUERY = table(*_QUERY_PARAMETERS)
+_MANIFEST_PARAMETERS = (parameter("capability", "One of several capabilities; default: the first."),)
+_MANIFEST = table(*_MANIFEST_PARAMETERS)
+
+
+async def well_known(request: web.Request) -> web.Response:
+    """What this registry offers to MRP clients."""
+    manifest_url = f"{base_url(request)}/mrp/manifest"
+    answer = {"mrp_version": VERSION, "capabilities": ["registry-search"], "manifest_url": manifest_url}
+    return conditional(request, encode(answer))
+
+
+async def own_keys(request: web.Request) -> web.Response:
+    """The public key that signs this registry's MRP messages."""
+    return conditional(request, encode(keys(request.app[SERVICES].identity)))
+
+
+async def own_manifest(request: web.Request) -> web.Response:
+    """The manifest of the registry's own capability, search."""
+    return _manifest(request, route_offers.own_manifest(base_url(request), request.app[SERVICES].version))
+
+
+async def manifest(request: web.Request) -> web.Response:
+    """The manifest of a capability of a listing."""
+    wanted = read_query_string(request.rel_url.raw_query_string, _MANIFEST).get("capability")
+    item = await get(request, request.match_info["id"])
+    if "skills" not in item:
+        raise NotFoundError(f"this is a config of several servers: {', '.join(item['servers'])[:1_000]}")
+    names = route_offers.capabilities(item)
+    if wanted is not None and wanted not in names:
+        raise NotFoundError(f"the listing has no capability {wanted[:100]!a}")
+    return _manifest(request, route_offers.manifest(base_url(request), item, wanted or names[0]))
+
+
+def _manifest(request: web.Request, document: dict[str, Any]) -> web.Response:
+    response = conditional(request, encode(document))
+    if response.status == 200:
+        response.headers["Content-Type"] = MANIFEST_TYPE
+    return response
+
+
+async def query(request: web.Request) -> web.Response:
+    """Listings as providers, by capability; of one capability, the page of the most relevant ones."""
+    arguments = read_query_string(request.rel_url.raw_query_string, _QUERY)
+    limit = [("limit", str(arguments.get("limit", 20)))]
+    cursor = [("cursor", arguments["cursor"])] if "cursor" in arguments else []
+    items: list[dict[str, Any]] = []
+    next_page = None
+    if "policy" not in arguments:
+        if "capability" in arguments:
+            items, _ = await exchanges.with_capability(request, arguments["capability"], [*limit, *cursor])
+        else:
+            page = await find(request, [*limit, *cursor, ("sort", "-created")])
+            items, next_page = page.items, page.next_cursor
+    base = base_url(request)
+    results = [route_offers.entry(base, item, arguments.get("capability")) for item in items]
+    return conditional(request, encode({"mrp_version": VERSION, "next_page": next_page, "results": results}))
+
+
+async def hello(request: web.Request) -> web.Response:
+    """HELLO: the versions and capabilities of this registry."""
+    return await _respond(request, "HELLO", exchanges.hello)
+
+
+async def discover(request: web.Request) -> web.Response:
+    """DISCOVER: offers for an intent, an empty list where none is known to meet the requirements."""
+    return await _respond(request, "DISCOVER", exchanges.discover)
+
+
+async def negotiate(request: web.Request) -> web.Response:
+    """NEGOTIATE: whether a route is available under constraints, and what it costs now."""
+    return await _respond(request, "NEGOTIATE", exchanges.negotiate)
+
+
+async def execute(request: web.Request) -> web.Response:
+    """EXECUTE: refused with the address of the agent, as the registry executes nothing."""
+    return await _respond(request, "EXECUTE", exchanges.execute)
+
+
+async def _respond(request: web.Request, msg_type: str, exchange: Exchange) -> web.Response:
+    """The answer to an envelope, or to each of a batch. An ERROR is answered with HTTP status 200, as clients in use
+    read no body of another."""
+    try:
+        message = strict_json.answer(await body(request, MAX_BODY))
+    except ParseError as error:
+        raise MrpError("MRP_INVALID_REQUEST", f"the body is no JSON: {error}") from None
+    request[_MESSAGE] = None
+    if not isinstance(message, list):
+        return _envelopes(await _answer(request, message, msg_type, exchange), MEDIA_TYPE)
+    if not 1 <= len(message) <= MAX_BATCH:
+        raise MrpError("MRP_INVALID_REQUEST", f"a batch of {len(message)}: from 1 to {MAX_BATCH} messages are taken")
+    answers = []
+    for number, one in enumerate(message):
+        if number:
+            _take(request)
+        answers.append(await _answer(request, one, msg_type, exchange))
+    return _envelopes(answers, BATCH_MEDIA_TYPE)
+
+
+def _take(request: web.Request) -> None:
+    """Count a further message against the client's rate limit. Raises ProblemError."""
+    context = request.app[CONTEXT]
+    taken = context.take(request, context.routed(request))
+    if taken is not None and taken.wait:
+        raise ProblemError(
+            429, f"too many messages; try again in {taken.wait} s", headers={"Retry-After": str(taken.wait)}
+        )
+
+
+async def _answer(request: web.Request, message: Any, msg_type: str, exchange: Exchange) -> dict[str, Any]:
+    request[_MESSAGE] = message
+    now = datetime.now(UTC)
+    try:
+        envelope = read(message, now)
+        if envelope.msg_type != msg_type:
+            raise MrpError("MRP_INVALID_REQUEST", f"msg_type is {envelope.msg_type}: here it is {msg_type}")
+        answered, payload = await exchange(request, envelope)
+    except (ProblemError, ListingNotFoundError) as error:
+        problem = error if isinstance(error, ProblemError) else NotFoundError(str(error))
+        if problem.status >= 429:
+            raise
+        answered, payload = "ERROR", error_payload(problem, REQUEST_ID.get())
+    return _signed(request, reply(message, service_id(base_url(request)), answered, payload, now), now)
+
+
+def _signed(request: web.Request, envelope: dict[str, Any], now: datetime) -> dict[str, Any]:
+    identity = request.app[SERVICES].identity
+    return envelope if identity is None else signed(envelope, base_url(request), identity, now)
+
+
+def _envelopes(value: Any, media: str) -> web.Response:
+    response = json_answer(value)
+    response.headers["Content-Type"] = media
+    return response
+
+
+def error_response(request: web.Request, problem: ProblemError, request_id: str) -> web.Response:
+    """An ERROR envelope. Its HTTP status is 200 for errors in the message, else that of the problem."""
+    payload = error_payload(problem, request_id)
+    now = datetime.now(UTC)
+    envelope = _signed(request, reply(request.get(_MESSAGE), service_id(base_url(request)), "ERROR", payload, now), now)
+    status = 200 if isinstance(problem, MrpError) else problem.status
+    response = json_answer(envelope, status=status)
+    response.headers["Content-Type"] = MEDIA_TYPE
+    return response
+
+
+_OBJECT = {"type": "object"}
+_TEXT = {"type": "string"}
+SCHEMAS: dict[str, Any] = {
+    "MrpMessage": {
+        "description": "An envelope, or a batch of them.",
+        "anyOf": [
+            {"$ref": "#/components/schemas/MrpEnvelope"},
+            {
+                "type": "array",
+                "items": {"$ref": "#/components/schemas/MrpEnvelope"},
+                "minItems": 1,
+                "maxItems": MAX_BATCH,
+            },
+        ],
+    },
+    "MrpEnvelope": {
+        **_OBJECT,
+        "description": "An envelope of MRP 0.1.",
+        "required": ["mrp_version", "msg_id", "msg_type", "timestamp", "sender", "payload"],
+        "properties": {
+            **dict.fromkeys(
+                ("mrp_version", "msg_id", "msg_type", "timestamp", "in_reply_to", "idempotency_key"), _TEXT
+            ),
+            **dict.fromkeys(("sender", "receiver", "trace", "payload"), _OBJECT),
+        },
+    },
+    "MrpRegistryPage": {
+        **_OBJECT,
+        "required": ["mrp_version", "results"],
+        "properties": {"mrp_version": _TEXT, "results": {"type": "array", "items": _OBJECT}},
+    },
+    "MrpManifest": {**_OBJECT, "required": ["capability_id", "capability", "version", "endpoints"]},
+    "MrpKeys": {**_OBJECT, "required": ["keys"], "properties": {"keys": {"type": "array", "items": _OBJECT}}},
+    "MrpWellKnown": {**_OBJECT, "required": ["mrp_version", "capabilities", "manifest_url"]},
+}
+
+
+def _route(path: str, handler: Any, answer: str, **options: Any) -> Route:
+    return Route(
+        path=path, handler=handler, tag="MRP", answer=answer, error_response=json_error, conditional=True, **options
+    )
+
+
+def _exchange(name: str, handler: Any) -> Route:
+    return Route(
+        path=f"/mrp/{name}", method="POST", handler=handler, tag="MRP", answer="MrpMessage", body="MrpMessage",
+        media=(MEDIA_TYPE, BATCH_MEDIA_TYPE), error_response=error_response, error_media=MEDIA_TYPE,
+    )  # fmt: skip
+
+
+DOOR = Door(
+    routes=(
+        _route("/.well-known/mrp.json", well_known, "MrpWellKnown"),
+        _route("/.well-known/mrp-keys.json", own_keys, "MrpKeys"),
+        _route("/mrp/manifest", own_manifest, "MrpManifest", media=(MANIFEST_TYPE,)),
+        _route(
+            "/mrp/manifest/{id}",
+            manifest,
+            "MrpManifest",
+            media=(MANIFEST_TYPE,),
+            parameters=_MANIFEST_PARAMETERS,
+            errors=(404,),
+        ),
+        _route("/mrp/registry/query", query, "MrpRegistryPage", parameters=_QUERY_PARAMETERS),
+        _exchange("hello", hello),
+        _exchange("discover", discover),
+        _exchange("negotiate", negotiate),
+        _exchange("execute", execute),
+    ),
+    schemas=SCHEMAS,
+)

@@ -1,0 +1,215 @@
+"""MRP envelopes: requests are read leniently, as the clients in use leave out what the strict schemas require;
+responses validate against the strict schemas of version 0.1."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any, Literal
+from urllib.parse import urlsplit
+from uuid import UUID, uuid4, uuid5
+
+from aiohttp import web
+from pydantic import ConfigDict, Field, field_validator
+
+from overlay.api.answers import json_answer
+from overlay.api.identity_key import IdentityKey
+from overlay.api.problems import ProblemError
+from overlay.api.request_bodies import Body, checked
+from overlay.api.values import shown
+from parsers.claims.canonical_json import base64url_text
+from parsers.claims.mrp.signed_envelope import signing_input
+
+MAJOR, MINOR = 0, 1
+VERSION = f"{MAJOR}.{MINOR}"
+VALID_SECONDS = 300
+"""How long a signed answer holds."""
+
+MEDIA_TYPE = "application/mrp+json"
+BATCH_MEDIA_TYPE = "application/mrp-batch+json"
+
+_VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})")
+_REPLIES = UUID("1c7f1e5e-2b0e-5d1c-9f53-3d6b3c1f7a20")
+_UNKNOWN_ID = "00000000-0000-0000-0000-000000000000"
+"""What an error refers to whose request had no id."""
+
+_Texts = list[str]
+
+
+class MrpError(ProblemError):
+    """A request that is answered with an ERROR envelope: `code` of MRP's taxonomy, `details` for programs."""
+
+    def __init__(self, code: str, detail: str, **details: Any) -> None:
+        super().__init__(400, detail)
+        self.code, self.details = code, details
+
+
+class _Lenient(Body):
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+
+class Party(_Lenient):
+    """Who sends or receives."""
+
+    id: str = Field(min_length=3, max_length=1_000)
+
+
+class Envelope(_Lenient):
+    """A request."""
+
+    mrp_version: str
+    msg_id: str = Field(min_length=8, max_length=200)
+    msg_type: Literal[
+        "HELLO", "DISCOVER", "OFFER", "NEGOTIATE", "EXECUTE", "EVIDENCE", "JOB_ACCEPTED", "JOB_STATUS", "STREAM_CHUNK",
+        "ERROR",
+    ]  # fmt: skip
+    timestamp: str
+    sender: Party
+    receiver: Party | None = None
+    trace: dict[str, Any] = Field(default={})
+    auth: dict[str, Any] | None = None
+    expires_at: str | None = None
+    idempotency_key: str | None = Field(default=None, max_length=200)
+    payload: dict[str, Any]
+
+    @field_validator("timestamp", "expires_at")
+    @classmethod
+    def _is_utc(cls, text: str | None) -> str | None:
+        if text is not None:
+            moment(text)
+        return text
+
+
+class Hello(_Lenient):
+    """The payload of HELLO."""
+
+    schemas: _Texts = Field(default=[])
+
+
+class Discover(_Lenient):
+    """The payload of DISCOVER."""
+
+    intent: str = Field(min_length=1)
+    constraints: dict[str, Any] = Field(default={})
+    proofs_required: _Texts = Field(default=[])
+
+
+class Negotiate(_Lenient):
+    """The payload of NEGOTIATE."""
+
+    route_id: str
+    constraints: dict[str, Any] = Field(default={})
+    payment_intent: dict[str, Any] | None = None
+
+
+class Execute(_Lenient):
+    """The payload of EXECUTE."""
+
+    route_id: str
+
+
+def moment(text: str) -> datetime:
+    """A time by RFC 3339 in UTC. Raises ValueError."""
+    time = datetime.fromisoformat(text)
+    if time.utcoffset() != UTC.utcoffset(None) or "T" not in text.upper():
+        raise ValueError(f"{shown(text)} is no time by RFC 3339 in UTC, such as 2026-01-31T12:00:00Z")
+    return time
+
+
+def read(value: Any, now: datetime) -> Envelope:
+    """The envelope in a JSON value. Raises MrpError or BadRequestError."""
+    if isinstance(value, dict) and isinstance(version := value.get("mrp_version"), str):
+        match = _VERSION.fullmatch(version)
+        if match and int(match[1]) != MAJOR:
+            detail = f"mrp_version {version} is not spoken here: {VERSION} is"
+            raise MrpError("MRP_VERSION_UNSUPPORTED", detail, supported=[VERSION])
+        if not match:
+            raise MrpError("MRP_INVALID_REQUEST", f"mrp_version {shown(version)} is not of the form 0.1")
+    envelope = checked(Envelope, value)
+    if envelope.expires_at is not None and moment(envelope.expires_at) <= now:
+        raise MrpError("MRP_INVALID_REQUEST", f"the message has expired: expires_at is {envelope.expires_at}")
+    return envelope
+
+
+def reply(request: Any, sender: str, msg_type: str, payload: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """The envelope that answers `request`, a JSON value of any shape. A repeated `idempotency_key` of one sender is
+    answered with the same `msg_id`."""
+    members: dict[str, Any] = request if isinstance(request, dict) else {}
+    asker = members.get("sender")
+    receiver, key = _text(asker.get("id") if isinstance(asker, dict) else None, 3), members.get("idempotency_key")
+    version = _VERSION.fullmatch(_text(members.get("mrp_version"), 1))
+    minor = min(int(version[2]), MINOR) if version and int(version[1]) == MAJOR else MINOR
+    is_keyed = isinstance(key, str) and bool(key)
+    answer = {
+        "mrp_version": f"{MAJOR}.{minor}",
+        "msg_id": str(uuid5(_REPLIES, f"{msg_type} {receiver} {key!a}") if is_keyed else uuid4()),
+        "msg_type": msg_type,
+        "timestamp": _rfc3339(now),
+        "sender": {"id": sender},
+        "receiver": {"id": receiver or "unknown"},
+        "in_reply_to": _text(members.get("msg_id"), 8) or _UNKNOWN_ID,
+        "payload": payload,
+    }
+    if isinstance(trace := members.get("trace"), dict):
+        echoed = {name: trace[name] for name in ("root", "parent") if isinstance(trace.get(name), str)}
+        answer |= {"trace": echoed} if echoed else {}
+    return answer | ({"idempotency_key": key} if is_keyed else {})
+
+
+def _text(value: Any, least: int) -> str:
+    return value[:1_000] if isinstance(value, str) and len(value) >= least else ""
+
+
+def signed(envelope: dict[str, Any], issuer: str, identity: IdentityKey, now: datetime) -> dict[str, Any]:
+    """The envelope signed with this server's Ed25519 key, whose public part `keys` names."""
+    auth: dict[str, Any] = {"type": "signed", "issuer": issuer}
+    expires_at = _rfc3339(now + timedelta(seconds=VALID_SECONDS))
+    document = envelope | {"nonce": str(uuid4()), "expires_at": expires_at, "auth": auth}
+    value = base64url_text(identity.sign_ed25519(signing_input(document)))
+    signature = {"alg": "EdDSA", "key_id": key_id(identity), "value": value}
+    return document | {"auth": auth | {"signature": signature}}
+
+
+def keys(identity: IdentityKey | None) -> dict[str, Any]:
+    """The document of this server's keys; none where it has no identity."""
+    own = {"alg": "EdDSA", "public_key": base64url_text(identity.ed25519_public)} if identity else {}
+    return {"keys": [{"key_id": key_id(identity), **own}] if identity else []}
+
+
+def key_id(identity: IdentityKey) -> str:
+    """The first half of the SHA-256 of the public key, in hex."""
+    return sha256(identity.ed25519_public).hexdigest()[:32]
+
+
+def _rfc3339(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def service_id(base: str) -> str:
+    """The id by which this server sends, of its URL."""
+    return f"service:a2b/{urlsplit(base).netloc}"
+
+
+def error_payload(problem: ProblemError, request_id: str) -> dict[str, Any]:
+    """The payload of ERROR for a problem."""
+    details: dict[str, Any] = {"request_id": request_id}
+    if isinstance(problem, MrpError):
+        code = problem.code
+        details |= problem.details
+    elif problem.status == 429:
+        code = "MRP_RATE_LIMITED"
+    else:
+        code = "MRP_INVALID_REQUEST" if problem.status < 500 else "MRP_INTERNAL_ERROR"
+    if problem.faults:
+        details["errors"] = [fault.as_json() for fault in problem.faults]
+    payload = {"code": code, "message": problem.detail, "retryable": problem.status in (429, 503), "details": details}
+    seconds = problem.headers.get("Retry-After", "")
+    return payload | ({"retry_after_ms": 1_000 * int(seconds)} if seconds.isdigit() else {})
+
+
+def json_error(_request: web.Request, problem: ProblemError, request_id: str) -> web.Response:
+    """The error of the registry's routes, which exchange no envelopes: `error` is the code."""
+    payload = error_payload(problem, request_id)
+    members = {"mrp_version": VERSION, "error": payload.pop("code"), **payload}
+    return json_answer(members, status=problem.status)

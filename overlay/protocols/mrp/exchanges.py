@@ -1,0 +1,166 @@
+"""What the registry answers to an envelope: HELLO to HELLO, OFFER to DISCOVER, NEGOTIATE to NEGOTIATE. It executes
+nothing, so EXECUTE is refused with the address of the agent."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from aiohttp import web
+
+from overlay.api.answers import SERVICES
+from overlay.api.base_url import base_url
+from overlay.api.door_requests import find, get
+from overlay.api.problems import ProblemError
+from overlay.api.quote_api import quoted
+from overlay.api.request_bodies import checked
+from overlay.listings.lookup import ListingNotFoundError
+from overlay.protocols.mrp import constraints, route_offers
+from overlay.protocols.mrp.envelopes import VERSION, Discover, Envelope, Execute, Hello, MrpError, Negotiate
+from overlay.protocols.mrp.route_ids import RouteId, parse_capability, parse_route
+
+_OFFERS = 20
+_SERVICES = ("service:", "registry:")
+"""How the ids of services begin: a message to one asks about all listings, one to a listing's id about that one."""
+
+
+async def hello(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
+    """What this server speaks. Raises MrpError where the sender speaks other versions only."""
+    wanted = checked(Hello, envelope.payload).schemas
+    if wanted and not any(version.startswith("0.") for version in wanted):
+        detail = f"none of the versions {', '.join(wanted[:8])[:200]} is spoken here: {VERSION} is"
+        raise MrpError("MRP_VERSION_UNSUPPORTED", detail, supported=[VERSION])
+    manifest_url = f"{base_url(request)}/mrp/manifest"
+    return "HELLO", {
+        "schemas": [VERSION], "capabilities": ["registry-search"], "manifest_url": manifest_url, "auth_methods": [],
+        "proofs": [],
+    }  # fmt: skip
+
+
+async def discover(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
+    """Offers for an intent, the most fitting first; none where a requirement is not known to be met."""
+    wanted = checked(Discover, envelope.payload)
+    limits, intent = constraints.read(wanted.constraints), wanted.intent
+    capability, unapplied = limits.capability, limits.unapplied
+    max_cost = limits.max_cost
+    if (address := parse_capability(intent)) is not None:
+        capability, intent, max_cost = address.capability, address.intent, address.budget or max_cost
+        unapplied = [*unapplied, *(["format"] if address.format else [])]
+    page: dict[str, Any] = {"unapplied": unapplied} if unapplied else {}
+    if limits.unmet:
+        return "OFFER", {"offers": [], "page": page | {"unmet": limits.unmet}}
+    items, total = await _listings(request, envelope, intent, capability, max_cost, limits.currency)
+    fitting = [item for item in items if all(route_offers.has_proof(item, proof) for proof in wanted.proofs_required)]
+    base = base_url(request)
+    page |= {"limit": _OFFERS} | ({} if wanted.proofs_required else {"total": total})
+    offered = [
+        route_offers.offer(base, item, capability or route_offers.best_capability(item, intent)) for item in fitting
+    ]
+    return "OFFER", {"offers": offered, "page": page}
+
+
+async def _listings(
+    request: web.Request, envelope: Envelope, intent: str, capability: str | None, max_cost: str | None, currency: str
+) -> tuple[list[dict[str, Any]], int]:
+    receiver = envelope.receiver.id if envelope.receiver else ""
+    if receiver and not receiver.startswith(_SERVICES) and max_cost is None:
+        try:
+            item = await get(request, receiver)
+        except (ListingNotFoundError, ProblemError):
+            item = {}
+        if "skills" in item and (capability is None or capability in route_offers.capabilities(item)):
+            return [item], 1
+    priced = [] if max_cost is None else [("maxPrice", max_cost), ("priceCurrency", currency)]
+    words = [("q", intent)] if intent else []
+    return await with_capability(request, capability, [*words, *priced, ("limit", str(_OFFERS))])
+
+
+async def with_capability(
+    request: web.Request, capability: str | None, pairs: list[tuple[str, str]]
+) -> tuple[list[dict[str, Any]], int]:
+    """The listings that a search finds, with their total; with a capability those that have a skill of this id, else
+    those among the most relevant with a tool of this name."""
+    if capability is None:
+        page = await find(request, pairs)
+        return page.items, page.total
+    page = await find(request, [*pairs, ("skillId", capability)])
+    if page.total:
+        return page.items, page.total
+    others = [pair for pair in pairs if pair[0] != "q"]
+    page = await find(request, [*others, ("q", capability)])
+    items = [item for item in page.items if capability in route_offers.capabilities(item)]
+    return items, len(items)
+
+
+async def negotiate(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
+    """Whether a route is available under constraints, and what is to be paid for it now. Nothing is reserved."""
+    wanted = checked(Negotiate, envelope.payload)
+    limits = constraints.read(wanted.constraints)
+    route, item = await _route(request, wanted.route_id)
+    if limits.unmet:
+        detail = f"the listing does not state {', '.join(limits.unmet)}"
+        raise MrpError("MRP_POLICY_VIOLATION", detail, unmet=limits.unmet)
+    payload: dict[str, Any] = {"route_id": str(route), "proofs": route_offers.proofs(item)}
+    payload["constraints"] = {k: v for k, v in wanted.constraints.items() if k in ("max_cost", "currency")}
+    if not item["offers"]:
+        return "NEGOTIATE", payload
+    intent = wanted.payment_intent or {}
+    quote = await _quote(request, item, intent, limits)
+    for name, bound in (("payment_intent.amount", intent.get("amount")), ("constraints.max_cost", limits.max_cost)):
+        if bound is not None and _decimal(name, bound) < Decimal(quote["amount"]):
+            detail = f"{name} is {bound}, below the price of {quote['amount']} {quote['currency']}"
+            raise MrpError("MRP_BUDGET_EXCEEDED", detail, quote=quote)
+    return "NEGOTIATE", payload | {"payment_intent": quote}
+
+
+async def _quote(
+    request: web.Request, item: dict[str, Any], intent: dict[str, Any], limits: constraints.RouteConstraints
+) -> dict[str, Any]:
+    """What an offer costs now, in the currency of the budget or the payment. Raises MrpError."""
+    config = intent.get("configId") or item["cheapest"]["offerId"]
+    currency = intent.get("currency") or (limits.currency if limits.max_cost is not None else None)
+    if not isinstance(config, str) or not isinstance(currency, str | None):
+        raise MrpError("MRP_INVALID_REQUEST", "payment_intent.configId and .currency are texts")
+    parameters = {"id": item["id"], "configId": config} | ({"currency": currency.upper()} if currency else {})
+    quote = await to_thread(quoted, request.app[SERVICES], parameters)
+    if not quote["ok"]:
+        raise MrpError("MRP_PAYMENT_REQUIRED", f"no quote: {quote['detail']}", quote=quote)
+    return quote
+
+
+def _decimal(name: str, value: Any) -> Decimal:
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if isinstance(value, bool) or not number.is_finite():
+        raise MrpError("MRP_INVALID_REQUEST", f"{name} is no number")
+    return number
+
+
+async def execute(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
+    """Always raises MrpError, which names the agent to ask."""
+    route, item = await _route(request, checked(Execute, envelope.payload).route_id, is_current=False)
+    protocol = "A2A" if item["type"] == "agent" else "MCP"
+    detail = f"this registry executes nothing: ask the {item['type']} itself by {protocol}"
+    details = {"endpoint": item["url"], "protocol": protocol, "listing": item["id"], "route_id": str(route)}
+    raise MrpError("MRP_INVALID_REQUEST", detail, **details)
+
+
+async def _route(request: web.Request, text: str, *, is_current: bool = True) -> tuple[RouteId, dict[str, Any]]:
+    """A route and its listing. Raises MrpError for others, and with `is_current` for terms that have changed."""
+    route = parse_route(text)
+    if route is None:
+        raise MrpError("MRP_INVALID_REQUEST", f"route_id {text[:100]!a} is none of this registry")
+    item = await get(request, route.listing)
+    if "skills" not in item:
+        raise MrpError("MRP_INVALID_REQUEST", "the route names several servers", servers=item["servers"])
+    names = route_offers.capabilities(item)
+    if route.capability not in names:
+        detail = f"the listing has no capability {route.capability[:100]!a}"
+        raise MrpError("MRP_INVALID_REQUEST", detail, capabilities=names[:64])
+    now = route_offers.route_id(item, route.capability)
+    if is_current and route != now:
+        raise MrpError("MRP_INVALID_REQUEST", "the listing was updated since this offer", route_id=str(now))
+    return now, item

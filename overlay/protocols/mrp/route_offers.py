@@ -1,0 +1,144 @@
+"""Listings as MRP offers, registry entries and manifests. A capability is a skill of an agent or a tool of an MCP
+server, by its id."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from overlay.protocols.mrp.route_ids import RouteId
+
+_HALF_SCORE = 2.0
+"""The score of the house at which the confidence is 0.5."""
+
+
+def capabilities(item: dict[str, Any]) -> list[str]:
+    """The names of what a listing can do, without repetitions; its own name where it has none."""
+    names = [skill["id"] or skill["name"] for skill in item["skills"]] + item["tools"]
+    return list(dict.fromkeys(name for name in names if name)) or [item["name"] or item["id"]]
+
+
+def best_capability(item: dict[str, Any], intent: str) -> str:
+    """The capability whose texts share most words with an intent, the first of several."""
+    names, words = capabilities(item), set(intent.lower().split())
+    texts = {
+        skill["id"] or skill["name"]: " ".join((skill["id"], skill["name"], skill["description"], *skill["tags"]))
+        for skill in item["skills"]
+    }
+    return max(names, key=lambda name: len(words & set(str(texts.get(name, name)).lower().split())))
+
+
+def proofs(item: dict[str, Any]) -> list[str]:
+    """What anyone can check about a listing: its inscription or the hash of its card, its domain, its signature."""
+    shown = []
+    if item["origin"]:
+        shown.append(f"a2b:inscription:{item['origin']}")
+    if item["integrity"] == "hash-verified":
+        shown.append(f"a2b:card-hash:{item['cardSha256']}")
+    if item["domain"] and item["domain"]["verified"]:
+        shown.append(f"a2b:domain:{item['domain']['host']}")
+    if "signed" in item:
+        shown.append(f"a2b:card-signature:{item['signed']['by']}")
+    return shown
+
+
+def has_proof(item: dict[str, Any], required: str) -> bool:
+    """Whether a listing has a proof, named whole or by its kind (`a2b:domain`)."""
+    return any(proof == required or proof.startswith(f"{required}:") for proof in proofs(item))
+
+
+def route_id(item: dict[str, Any], capability: str) -> RouteId:
+    """The route to a capability of a listing, at its present terms."""
+    return RouteId(item["id"], capability, item["txid"])
+
+
+def cost(base: str, item: dict[str, Any]) -> dict[str, Any]:
+    """The cheapest price of a listing, with the URL of a quote; empty where it names none."""
+    cheapest = item["cheapest"]
+    if cheapest is None:
+        return {}
+    query = f"id={quote(item['id'], safe='')}&configId={quote(cheapest['offerId'], safe='')}"
+    members = ("amount", "currency", "interval", "converted")
+    price = {name: cheapest[name] for name in members if cheapest.get(name) is not None}
+    return price | {"unit": cheapest["currency"], "configId": cheapest["offerId"], "quote": f"{base}/v1/quote?{query}"}
+
+
+def offer(base: str, item: dict[str, Any], capability: str) -> dict[str, Any]:
+    """An offer of the OFFER payload; `confidence` from 0 to 1 in the order of the search."""
+    score = max(item.get("score") or 0.0, 0.0)
+    members = {
+        "route_id": str(route_id(item, capability)),
+        "capability": capability,
+        "confidence": round(score / (score + _HALF_SCORE), 4),
+        "cost": cost(base, item),
+        "proofs": proofs(item),
+        "policy": [],
+        "endpoint": item["url"],
+    }
+    about = {"listing": item["id"], "name": item["name"], "summary": item["summary"], "status": item["status"]}
+    return {name: value for name, value in members.items() if value not in ("", {})} | about
+
+
+def entry(base: str, item: dict[str, Any], capability: str | None = None) -> dict[str, Any]:
+    """A registry entry, with the manifest of `capability` where one was asked for. A listing that its domain confirms
+    is attested by this registry, others assert themselves."""
+    shown = proofs(item)
+    is_confirmed = bool(item["domain"] and item["domain"]["verified"])
+    trust: dict[str, Any] = {"proofs": shown, "level": "registry_attested" if is_confirmed else "self_asserted"}
+    return {
+        "id": item["id"],
+        "canonical_id": f"a2b:{item['id']}",
+        "provider": item["id"],
+        "kind": "provider",
+        "name": item["name"] or item["id"],
+        "description": item["description"],
+        "manifest_url": manifest_url(base, item["id"], capability),
+        "capabilities": capabilities(item),
+        "policies": [],
+        "proofs": shown,
+        "trust": trust,
+        "metadata": {name: item[name] for name in ("type", "status", "url", "chain", "warnings")}
+        | {"listing": f"{base}/v1/listings/{quote(item['id'], safe='')}"},
+    }
+
+
+def manifest_url(base: str, id_: str, capability: str | None = None) -> str:
+    """Where the manifest of a listing is, or that of one of its capabilities."""
+    chosen = "" if capability is None else f"?capability={quote(capability, safe='')}"
+    return f"{base}/mrp/manifest/{quote(id_, safe='')}{chosen}"
+
+
+def manifest(base: str, item: dict[str, Any], capability: str) -> dict[str, Any]:
+    """The manifest of a capability of a listing. Its endpoints are this registry's, which finds, quotes and refers to
+    the agent, but executes nothing."""
+    document = {
+        "capability_id": f"capability:a2b/{quote(item['id'], safe='')}/{quote(capability, safe='')}",
+        "capability": capability,
+        "version": item["version"] or "0",
+        "tags": item["tags"],
+        "inputs": [],
+        "outputs": [],
+        "proofs_required": [],
+        "endpoints": endpoints(base),
+    }
+    price = cost(base, item)
+    return document | ({"cost": price} if price else {})
+
+
+def own_manifest(base: str, version: str) -> dict[str, Any]:
+    """The manifest of this registry's own capability."""
+    return {
+        "capability_id": "capability:a2b/registry-search",
+        "capability": "registry-search",
+        "version": version,
+        "tags": ["registry", "search", "agents", "mcp", "a2b"],
+        "inputs": [{"type": "text"}],
+        "outputs": [{"type": "offers"}],
+        "proofs_required": [],
+        "endpoints": endpoints(base),
+    }
+
+
+def endpoints(base: str) -> dict[str, str]:
+    """The URLs of the routes that take envelopes."""
+    return {name: f"{base}/mrp/{name}" for name in ("discover", "negotiate", "execute")}

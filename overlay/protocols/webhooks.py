@@ -1,0 +1,231 @@
+"""Webhooks: subscriptions to saved searches, whose changes are sent to a URL (`overlay.webhooks`)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from asyncio import to_thread
+from hashlib import sha256
+from hmac import compare_digest
+from operator import attrgetter
+from typing import Any
+from urllib.parse import urlencode
+
+from aiohttp import hdrs, web
+
+from indexer.fetcher.reasons import FetchError
+from indexer.store.subscriptions import TooManySubscriptionsError, WebhookSubscription
+from overlay.api.answers import SERVICES, body, conditional, json_answer
+from overlay.api.base_url import base_url
+from overlay.api.parameters import SEARCH, Table
+from overlay.api.parameters import read as read_parameters
+from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError
+from overlay.api.request_bodies import Body, read
+from overlay.api.request_context import CONTEXT
+from overlay.api.routes import Route
+from overlay.api.schemas import COUNT, TEXT, TIME, array_of, maybe, record
+from overlay.api.search_request import from_pairs
+from overlay.api.services import AppServices
+from overlay.api.values import json_texts, shown
+from overlay.listings.item_json import timestamp
+from overlay.protocols import Door
+from overlay.search.planner import required_terms
+from overlay.text.compact_json import encode
+from overlay.webhooks import Webhooks
+from overlay.webhooks.targets import ChallengeError
+
+MAX_BODY = 16 << 10
+MAX_URL, MAX_SEARCH = 1_024, 2_048
+"""Characters of a target, and of a search as a query string."""
+
+_NAMES = ("q", "type", "skillId", "acceptedCurrency", "interval", "maxPrice", "minPrice", "priceCurrency", "tag",
+          "chain", "domain", "owner", "verified", "status")  # fmt: skip
+_SAVED = Table(
+    tuple(SEARCH.names[name] for name in _NAMES), {"query": SEARCH.names["q"]} | {n: SEARCH.names[n] for n in _NAMES}
+)
+_narrowing = attrgetter(
+    "skills", "currencies", "intervals", "min_price", "max_price", "tags", "chains", "domains", "owners"
+)
+
+
+class NewSubscription(Body):
+    """What a client asks for: the parameters of a search as an object of texts, numbers, booleans and lists of these,
+    and the URL to report to."""
+
+    url: str
+    search: dict[str, Any]
+
+
+async def subscribe(request: web.Request) -> web.Response:
+    """Report the listings that meet a search, and their changes, to a URL, which has to return a challenge first."""
+    webhooks = _webhooks(request)
+    wanted = read(NewSubscription, await body(request, MAX_BODY))
+    services, client = request.app[SERVICES], request.app[CONTEXT].clients.of(request)
+    search = _search(wanted.search, services)
+    secret = secrets.token_urlsafe(32)
+    try:
+        await to_thread(webhooks.subscriptions.check_room, client)
+        url = await _challenged(webhooks, wanted.url)
+        subscription = WebhookSubscription(
+            id=secrets.token_hex(12), client=client, url=url, search=search, base=base_url(request),
+            secret_sha256=sha256(secret.encode()).digest(), created_at=int(time.time()),
+            since_seq=(await to_thread(services.store.changes, 0, 0)).newest_seq,
+        )  # fmt: skip
+        await to_thread(webhooks.subscriptions.add, subscription)
+    except TooManySubscriptionsError as error:
+        raise ProblemError(429, str(error), headers={"Retry-After": "3600"}) from None
+    headers = {"Location": f"/v1/subscriptions/{subscription.id}", "Cache-Control": "no-store"}
+    created = {"secret": secret, "publicKey": webhooks.public_key}
+    return json_answer(_subscription_json(subscription) | created, status=201, headers=headers)
+
+
+async def signing_key(request: web.Request) -> web.Response:
+    """The public key by which deliveries are verified."""
+    return conditional(request, encode({"publicKey": _webhooks(request).public_key}))
+
+
+async def subscription_log(request: web.Request) -> web.Response:
+    """A subscription and its newest deliveries, for who has its secret (`Authorization: Bearer`)."""
+    subscription = await _own(request)
+    log = await to_thread(_webhooks(request).subscriptions.log, subscription.id)
+    rows = [
+        {
+            "sequence": one.sequence,
+            "state": one.state,
+            "changes": one.changes,
+            "tries": one.tries,
+            "outcome": one.outcome,
+            "createdAt": timestamp(one.created_at),
+            "triedAt": timestamp(one.tried_at),
+        }
+        for one in log
+    ]
+    return json_answer(_subscription_json(subscription) | {"deliveries": rows})
+
+
+async def unsubscribe(request: web.Request) -> web.Response:
+    """Delete a subscription with its deliveries, for who has its secret (`Authorization: Bearer`)."""
+    subscription = await _own(request)
+    await to_thread(_webhooks(request).subscriptions.delete, subscription.id)
+    return web.Response(status=204)
+
+
+def _webhooks(request: web.Request) -> Webhooks:
+    webhooks = request.app[SERVICES].webhooks
+    if webhooks is None:
+        detail = "webhooks are not served here: this server has no identity key, or demonstrates sample blocks"
+        raise NotFoundError(detail)
+    return webhooks
+
+
+def _search(members: dict[str, Any], services: AppServices) -> str:
+    """A saved search as a query string. Raises BadRequestError naming every fault."""
+    for name, value in members.items():
+        if any(isinstance(one, dict | list) for one in (value if isinstance(value, list) else [value])):
+            raise _bad("wrong-type", f"{shown(name)} is a text, a number, or a list", f"/search/{name[:100]}")
+    pairs = [(name, text) for name, value in members.items() for text in json_texts(value) if text.strip()]
+    _, faults = read_parameters(pairs, _SAVED)
+    if faults:
+        raise BadRequestError([_located(fault) for fault in faults])
+    try:
+        request = from_pairs(pairs, services.chains(), services.exchange)
+    except BadRequestError as error:
+        raise BadRequestError([_located(fault) for fault in error.faults]) from None
+    query = request.query
+    if not (words := required_terms(query.text)) and query.text.strip():
+        raise _bad("no-words", "q has no words", "/search/q")
+    if not words and not any(_narrowing(query)):
+        raise _bad("too-wide", "the search needs words, or a filter other than type: for all listings read /v1/changes")
+    search = urlencode(pairs)
+    if len(search) > MAX_SEARCH:
+        raise _bad("too-long", f"as a query string the search has {len(search):,} characters; at most {MAX_SEARCH:,}")
+    return search
+
+
+def _located(fault: Fault) -> Fault:
+    return fault._replace(parameter=None, pointer=f"/search/{fault.parameter}" if fault.parameter else "/search")
+
+
+def _bad(code: str, detail: str, pointer: str = "/search") -> BadRequestError:
+    return BadRequestError((Fault(code, detail, pointer=pointer),))
+
+
+async def _challenged(webhooks: Webhooks, url: str) -> str:
+    """The URL in canonical form, after its host has returned a challenge. Raises ProblemError."""
+    if len(url) > MAX_URL:
+        raise _bad("too-long", f"the URL has {len(url):,} characters; at most {MAX_URL:,}", "/url")
+    try:
+        checked = await webhooks.targets.check(url)
+        await webhooks.targets.challenge(checked)
+    except ChallengeError as error:
+        raise _bad("challenge-failed", str(error), "/url") from None
+    except FetchError as error:
+        if error.refusal.code == "fetch-budget":
+            wait = {"Retry-After": str(int(error.retry_after or 0) + 1)}
+            raise ProblemError(429, str(error), headers=wait) from None
+        raise _bad(error.refusal.code, f"the target cannot be reached: {error}", "/url") from None
+    return checked
+
+
+async def _own(request: web.Request) -> WebhookSubscription:
+    """The subscription of a request that has its secret. Raises NotFoundError, and ProblemError (403)."""
+    id_ = request.match_info["subscription"]
+    subscription = await to_thread(_webhooks(request).subscriptions.get, id_)
+    if subscription is None:
+        raise NotFoundError(f"there is no subscription {id_[:100]!a}")
+    scheme, _, secret = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+    digest = sha256(secret.strip().encode("utf-8", "surrogateescape")).digest()
+    if scheme.lower() != "bearer" or not compare_digest(digest, subscription.secret_sha256):
+        raise ProblemError(403, "this needs the secret of the subscription: Authorization: Bearer SECRET")
+    return subscription
+
+
+def _subscription_json(subscription: WebhookSubscription) -> dict[str, Any]:
+    return {
+        "id": subscription.id,
+        "url": subscription.url,
+        "search": subscription.search,
+        "state": "active" if subscription.ended_at is None else "ended",
+        "reason": subscription.reason or None,
+        "createdAt": timestamp(subscription.created_at),
+        "endedAt": timestamp(subscription.ended_at),
+        "sequence": subscription.sequence,
+        "failingSince": timestamp(subscription.failing_since),
+        "nextAt": timestamp(subscription.next_at),
+    }
+
+
+_MEMBERS = {
+    "id": TEXT, "url": TEXT, "search": TEXT, "state": {"enum": ["active", "ended"]}, "reason": maybe(TEXT),
+    "createdAt": TIME, "endedAt": maybe(TIME), "sequence": COUNT, "failingSince": maybe(TIME), "nextAt": maybe(TIME),
+}  # fmt: skip
+_DELIVERY = record(
+    {
+        "sequence": COUNT, "state": {"enum": ["waiting", "delivered", "dropped"]}, "changes": COUNT, "tries": COUNT,
+        "outcome": TEXT, "createdAt": TIME, "triedAt": maybe(TIME),
+    }
+)  # fmt: skip
+_ONE = "/v1/subscriptions/{subscription}"
+DOOR = Door(
+    routes=(
+        Route(
+            path="/v1/subscriptions", method="POST", handler=subscribe, tag="feeds", answer="CreatedSubscription",
+            body="NewSubscription", errors=(404,), status=201, limit="ingest",
+        ),
+        Route(
+            path="/v1/subscriptions", handler=signing_key, tag="feeds", answer="SigningKey", errors=(404,),
+            conditional=True,
+        ),
+        Route(path=_ONE, handler=subscription_log, tag="feeds", answer="Subscription", errors=(403, 404)),
+        Route(
+            path=_ONE, method="DELETE", handler=unsubscribe, tag="feeds", answer=None, media=(), status=204,
+            errors=(403, 404), limit="ingest",
+        ),
+    ),
+    schemas={
+        "NewSubscription": record({"url": TEXT, "search": {"type": "object"}}, additionalProperties=False),
+        "CreatedSubscription": record(_MEMBERS | {"secret": TEXT, "publicKey": TEXT}),
+        "SigningKey": record({"publicKey": TEXT}),
+        "Subscription": record(_MEMBERS | {"deliveries": array_of(_DELIVERY)}),
+    },
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Transactions that register, update, transfer and delist: built and signed here, sent only on request."""

@@ -1,0 +1,59 @@
+"""Send a transaction: to a node by JSON-RPC, or to ARC. Sending it again is no error."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from indexer.chains.http_client import CutError, HttpClient
+from indexer.chains.node import address as node_address
+from indexer.chains.node.broadcast import send
+from indexer.chains.node.client import Client
+from indexer.errors import RefusedTransactionError, SourceError
+from parsers.bitcoin.tx import sha256d
+
+ARC_TOKEN = "A2B_ARC_TOKEN"  # noqa: S105 - the name of a variable
+RESPONSE_BYTES = 1 << 20
+SECONDS = 60.0
+
+_ARC_ACCEPTED = frozenset({"STORED", "ANNOUNCED_TO_NETWORK", "SENT_TO_NETWORK", "ACCEPTED_BY_NETWORK",
+                           "SEEN_ON_NETWORK", "SEEN_IN_ORPHAN_MEMPOOL", "MINED", "QUEUED", "RECEIVED"})  # fmt: skip
+
+
+async def to_node(url: str, raw: bytes) -> str:
+    """Send a serialised transaction through the node at `http://user:password@host:port`. Returns the txid (hex).
+
+    Raises RefusedTransactionError, SourceError.
+    """
+    client = Client(node_address.read("node", url))
+    try:
+        await send(client, raw)
+    finally:
+        await client.close()
+    return sha256d(raw)[::-1].hex()
+
+
+async def to_arc(url: str, extended: bytes, txid: str) -> str:
+    """Send a transaction in extended format through the ARC at a base URL (its `POST /v1/tx`; the token in
+    `A2B_ARC_TOKEN`). Returns the txid. Raises RefusedTransactionError, SourceError."""
+    token = os.environ.get(ARC_TOKEN, "")
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    client = HttpClient(
+        "ARC", f"ARC at {url}", headers=headers, secrets=[token] if token else [], whole_seconds=SECONDS
+    )
+    try:
+        body = json.dumps({"rawTx": extended.hex()}).encode()
+        response = await client.request("POST", f"{url.rstrip('/')}/v1/tx", RESPONSE_BYTES, body, "the transaction")
+    except CutError as error:
+        raise SourceError(f"ARC at {url} cannot be reached: {error}") from None
+    finally:
+        await client.close()
+    try:
+        answer = json.loads(response.body)
+        status = str(answer.get("txStatus") or "")
+        detail = str(answer.get("detail") or answer.get("extraInfo") or answer.get("title") or status)[:500]
+    except (ValueError, AttributeError, RecursionError):
+        raise SourceError(f"ARC at {url} answers {response.status}, and not with a JSON object") from None
+    if response.status >= 400 or status not in _ARC_ACCEPTED or answer.get("txid") != txid:
+        raise RefusedTransactionError(f"ARC refuses the transaction ({response.status}): {detail}")
+    return txid

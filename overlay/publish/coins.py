@@ -1,0 +1,103 @@
+"""The coins that pay for a transaction: from a file, or from the wallet of a node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from parsers.bitcoin.tx import Outpoint
+
+MAX_BYTES = 4 << 20
+MAX_COINS = 10_000
+_SUPPLY = 21_000_000 * 100_000_000
+
+
+class CoinsError(Exception):
+    """Coins that cannot be used, or that do not suffice; the message names the source and the entry."""
+
+
+class Coin(NamedTuple):
+    """An unspent output of the publisher's key: its value in satoshis, its script (None for plain P2PKH), and the BEEF
+    of its transaction, where that is known."""
+
+    outpoint: Outpoint
+    satoshis: int
+    script: bytes | None = None
+    beef: bytes | None = None
+
+
+def from_file(file: Path) -> list[Coin]:
+    """The coins of a JSON file: a list of `{"txid", "vout", "satoshis"}`, or with `outpoint` for the first two, and
+    optionally `beef` (hex). Raises CoinsError."""
+    try:
+        with file.open("rb") as opened:
+            body = opened.read(MAX_BYTES + 1)
+        entries = json.loads(body) if len(body) <= MAX_BYTES else None
+    except OSError as error:
+        raise CoinsError(f"the coins in {file} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise CoinsError(f"{file} is not JSON: {str(error)[:200]}") from None
+    if not isinstance(entries, list) or len(entries) > MAX_COINS:
+        raise CoinsError(f"{file} is not a list of at most {MAX_COINS:,} coins")
+    return [_coin(entry, f"coin {number} of {file}") for number, entry in enumerate(entries, 1)]
+
+
+def read_lines(text: str, most: int) -> list[Coin]:
+    """The coins in lines of `<txid>_<output> <satoshis>` (or `<txid>:<output>`). Raises CoinsError."""
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    if len(lines) > most:
+        raise CoinsError(f"there are {len(lines):,} coins, and at most {most:,} can be spent at once")
+    coins = []
+    for number, words in enumerate(lines, 1):
+        if len(words) != 2 or not (words[1].isascii() and words[1].isdigit() and len(words[1]) <= 16):
+            raise CoinsError(f"coin {number} is not <txid>_<output> and its satoshis: {' '.join(words)[:100]!a}")
+        coins.append(_coin({"outpoint": words[0].replace(":", "_"), "satoshis": int(words[1])}, f"coin {number}"))
+    if len({coin.outpoint for coin in coins}) < len(coins):
+        raise CoinsError("a coin is named twice")
+    return coins
+
+
+def _coin(entry: Any, name: str) -> Coin:
+    if not isinstance(entry, dict):
+        raise CoinsError(f"{name} is no object with txid, vout and satoshis")
+    text = str(entry["outpoint"]) if "outpoint" in entry else f"{entry.get('txid')}_{entry.get('vout')}"
+    satoshis = entry.get("satoshis")
+    try:
+        outpoint = Outpoint.parse(text)
+    except ValueError as error:
+        raise CoinsError(f"{name}: {error}") from None
+    if type(satoshis) is not int or not 0 <= satoshis <= _SUPPLY:
+        raise CoinsError(f"{name}: satoshis is {str(satoshis)[:40]!a}, and must be a whole number")
+    try:
+        beef = bytes.fromhex(str(entry["beef"])) if "beef" in entry else None
+    except ValueError:
+        raise CoinsError(f"{name}: beef is not hex") from None
+    return Coin(outpoint, satoshis, None, beef)
+
+
+async def from_node(url: str, address: str) -> list[Coin]:
+    """The confirmed and unconfirmed coins of an address in the wallet of the node at `http://user:password@host:port`.
+
+    Raises SourceError, and RpcError where the node has no wallet.
+    """
+    from indexer.chains.node import address as node_address
+    from indexer.chains.node.client import Client
+
+    client = Client(node_address.read("node", url))
+    try:
+        unspent = await client.call("listunspent", 0, 9_999_999, [address])
+    finally:
+        await client.close()
+    return [
+        Coin(Outpoint.parse(f"{entry['txid']}_{entry['vout']}"), int(Decimal(entry["amount"]).scaleb(8)))
+        for entry in unspent[:MAX_COINS]
+    ]
+
+
+def largest_first(coins: Iterable[Coin]) -> list[Coin]:
+    """Coins that may pay, the largest first. One of a single satoshi may carry an inscription and is never used."""
+    usable = {coin.outpoint: coin for coin in coins if coin.satoshis > 1}
+    return sorted(usable.values(), key=lambda coin: (-coin.satoshis, str(coin.outpoint)))

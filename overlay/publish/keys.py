@@ -1,0 +1,83 @@
+"""The publisher's private key: from a file or the environment, never from the command line, never shown."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from parsers.bitcoin import address, signatures
+from parsers.bitcoin.script import p2pkh
+
+VARIABLE = "A2B_KEY"
+MAX_BYTES = 1_024
+_WIF = {0x80: "mainnet", 0xEF: "testnet"}
+
+
+class PrivateKeyError(Exception):
+    """A private key that cannot be used; the message says where it was read from, and never repeats it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherKey:
+    """A private key of secp256k1 (32 bytes) and the network whose addresses it is shown with."""
+
+    private: bytes = field(repr=False)
+    network: str
+
+    @property
+    def script(self) -> bytes:
+        """The P2PKH script of its compressed public key."""
+        return p2pkh(signatures.hash160(signatures.public_key(self.private)))
+
+    @property
+    def address(self) -> str:
+        """The address of its compressed public key."""
+        return address.owner(self.script, "bsv", self.network) or ""
+
+
+def read(file: Path | None, network: str | None = None) -> PublisherKey:
+    """The key in a file, else in `A2B_KEY`: in WIF (compressed), or 64 hex digits. Raises PrivateKeyError."""
+    if file is None:
+        source, text = VARIABLE, os.environ.get(VARIABLE, "")
+        if not text:
+            raise PrivateKeyError(f"no key: give --key-file FILE, or set {VARIABLE} (WIF, or 64 hex digits)")
+    else:
+        source = str(file)
+        try:
+            with file.open("rb") as opened:
+                text = opened.read(MAX_BYTES).decode("ascii")
+        except OSError as error:
+            raise PrivateKeyError(f"the key file {file} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise PrivateKeyError(f"the key file {file} is not text") from None
+    return _parse(text.strip(), source, network)
+
+
+def _parse(text: str, source: str, network: str | None) -> PublisherKey:
+    import base58
+
+    if len(text) == 64:
+        try:
+            return _checked(bytes.fromhex(text), network or "mainnet", source)
+        except ValueError:
+            raise PrivateKeyError(f"the key in {source} is not hex") from None
+    try:
+        raw: bytes = base58.b58decode_check(text)
+    except ValueError:
+        raise PrivateKeyError(f"the key in {source} is neither WIF nor 64 hex digits") from None
+    if len(raw) == 33 and raw[0] in _WIF:
+        raise PrivateKeyError(f"the key in {source} is for an uncompressed public key, whose address is another one")
+    if len(raw) != 34 or raw[0] not in _WIF or raw[33] != 1:
+        raise PrivateKeyError(f"the key in {source} is not a private key in WIF")
+    if network is not None and (network == "mainnet") != (raw[0] == 0x80):
+        raise PrivateKeyError(f"the key in {source} is for {_WIF[raw[0]]}, not for {network}")
+    return _checked(raw[1:33], _WIF[raw[0]], source)
+
+
+def _checked(private: bytes, network: str, source: str) -> PublisherKey:
+    try:
+        signatures.public_key(private)
+    except ValueError:
+        raise PrivateKeyError(f"the key in {source} is out of range") from None
+    return PublisherKey(private, network)

@@ -1,0 +1,170 @@
+"""Transactions of a publisher: the satoshi of the registration first, then coins that pay the fee, change last.
+
+The registration's satoshi is the first of the first input and of the first output, so that it goes from one to the
+other first in, first out (law 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from overlay.publish.coins import Coin, CoinsError, largest_first
+from overlay.publish.keys import PublisherKey
+from parsers.bitcoin import address, beef, signatures
+from parsers.bitcoin.bump import MerklePath
+from parsers.bitcoin.script import OP_CODESEPARATOR, OP_ENDIF, OP_IF, OP_NOTIF, OP_RETURN, ops, pushes
+from parsers.bitcoin.sighash import sign_p2pkh
+from parsers.bitcoin.tx import Transaction, TxInput, TxOutput, read, serialise, varint
+from parsers.errors import ParseError
+from parsers.inscriptions import sigma
+from parsers.inscriptions.map_protocol import SEPARATOR
+
+UNLOCKING_BYTES = 108
+"""Bytes of a P2PKH unlocking script at most: a signature of 72 and its hash type, a key of 33, and their lengths."""
+
+DEFAULT_FEE_RATE = 50
+"""Satoshis per 1,000 bytes."""
+
+MAX_INPUTS = 1_000
+_EXTENDED = bytes(5) + b"\xef"
+_SEQUENCE, OP_CHECKSIG = 0xFFFFFFFF, 0xAC
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A transaction, the coins that its inputs spend, their outputs, and its fee in satoshis."""
+
+    tx: Transaction
+    coins: tuple[Coin, ...]
+    spent: tuple[TxOutput, ...]
+    fee: int
+
+    @property
+    def raw(self) -> bytes:
+        """The serialised transaction."""
+        return serialise(self.tx.inputs, self.tx.outputs)
+
+    @property
+    def extended(self) -> bytes:
+        """The transaction in extended format (BRC-30), which ARC verifies without looking up its inputs."""
+        parts = [self.raw[:4], _EXTENDED, varint(len(self.tx.inputs))]
+        for tx_input, spent in zip(self.tx.inputs, self.spent, strict=True):
+            parts += [tx_input.prevout.pack(), varint(len(tx_input.script)), tx_input.script]
+            parts += [tx_input.sequence.to_bytes(4, "little"), spent.satoshis.to_bytes(8, "little")]
+            parts += [varint(len(spent.script)), spent.script]
+        parts.append(varint(len(self.tx.outputs)))
+        for output in self.tx.outputs:
+            parts += [output.satoshis.to_bytes(8, "little"), varint(len(output.script)), output.script]
+        return b"".join([*parts, bytes(4)])
+
+
+def fund(
+    outputs: Sequence[TxOutput],
+    coins: Sequence[Coin],
+    owner: bytes,
+    *,
+    fee_rate: int = DEFAULT_FEE_RATE,
+    first: Coin | None = None,
+    merge: bool = False,
+) -> Draft:
+    """An unsigned transaction with these outputs and change to `owner` (a P2PKH script, which all coins have).
+
+    `first` is the registration's satoshi, spent by the first input. `merge`: there are no outputs but the change, into
+    which that satoshi goes. Coins are added, the largest first, until the fee of `fee_rate` satoshis per 1,000 bytes is
+    paid. Raises CoinsError when they do not suffice.
+    """
+    chosen = [first] if first is not None else []
+    out = sum(output.satoshis for output in outputs)
+    available = [coin for coin in largest_first(coins) if first is None or coin.outpoint != first.outpoint]
+    for coin in (None, *available):
+        if coin is not None:
+            chosen.append(coin)
+        if not chosen or len(chosen) > MAX_INPUTS:
+            continue
+        total = sum(coin.satoshis for coin in chosen)
+        change = total - out - fee_of([*outputs, TxOutput(0, owner)], len(chosen), fee_rate)
+        if change > 1:  # a change of one satoshi could be taken for an inscription
+            return _draft(chosen, (*outputs, TxOutput(change, owner)), owner)
+        if not merge and total - out >= fee_of(outputs, len(chosen), fee_rate):
+            return _draft(chosen, tuple(outputs), owner)
+    least = out + fee_of([*outputs, TxOutput(0, owner)], len(chosen) + 1, fee_rate) + 2
+    total = sum(coin.satoshis for coin in available)
+    raise CoinsError(
+        f"{total:,} satoshis in {len(available)} coins do not suffice: some {least:,} are needed "
+        "(coins of one satoshi are not used, as they may carry an inscription)"
+    )
+
+
+def fee_of(outputs: Sequence[TxOutput], inputs: int, rate: int) -> int:
+    """The fee in satoshis, rounded up, of a transaction with so many P2PKH inputs at `rate` for 1,000 bytes."""
+    size = 8 + len(varint(inputs)) + len(varint(len(outputs))) + inputs * (40 + 1 + UNLOCKING_BYTES)
+    size += sum(8 + len(varint(len(output.script))) + len(output.script) for output in outputs)
+    return -(-size * rate // 1_000)
+
+
+def _draft(chosen: Sequence[Coin], outputs: tuple[TxOutput, ...], owner: bytes) -> Draft:
+    inputs = tuple(TxInput(coin.outpoint, b"", _SEQUENCE) for coin in chosen)
+    fee = sum(coin.satoshis for coin in chosen) - sum(output.satoshis for output in outputs)
+    spent = tuple(TxOutput(coin.satoshis, coin.script or owner) for coin in chosen)
+    return Draft(read(serialise(inputs, outputs)), tuple(chosen), spent, fee)
+
+
+def with_sigma(script: bytes, first_input: Coin, key: PublisherKey) -> bytes:
+    """An output script with a SIGMA tape at its end: signed by `key`, bound to the outpoint of the first input."""
+    bare = sigma.Sigma("BSM", key.address, b"", 0, len(script))
+    tx = read(serialise((TxInput(first_input.outpoint, b"", _SEQUENCE),), (TxOutput(1, script),)))
+    message = sigma.digest(bare, tx, 0) or b""
+    signature = signatures.sign_message(key.private, signatures.signed_message_digest(message))
+    return script + pushes(SEPARATOR, b"SIGMA", b"BSM", key.address.encode()) + _plain(signature) + _plain(b"0")
+
+
+def _plain(data: bytes) -> bytes:
+    return bytes((len(data),)) + data
+
+
+def sign(draft: Draft, key: PublisherKey) -> Draft:
+    """The draft with every input signed by `key`. Raises CoinsError where a coin pays to another key."""
+    for vin, spent in enumerate(draft.spent):
+        if address.lock(spent.script) != key.script:
+            raise CoinsError(f"{draft.tx.inputs[vin].prevout} does not pay to {key.address}")
+    inputs = tuple(
+        tx_input._replace(script=sign_p2pkh(draft.tx, vin, key.private, spent.satoshis, _script_code(spent.script)))
+        for vin, (tx_input, spent) in enumerate(zip(draft.tx.inputs, draft.spent, strict=True))
+    )
+    return replace(draft, tx=read(serialise(inputs, draft.tx.outputs)))
+
+
+def beef_of(draft: Draft) -> bytes | None:
+    """The BEEF (V1) of a signed transaction, None where that of a coin is not known. Raises ParseError for a coin's
+    BEEF that is none, or that does not contain the coin."""
+    members: dict[bytes, tuple[bytes, MerklePath | None]] = {}
+    for coin in draft.coins:
+        if coin.beef is None:
+            return None
+        ancestors = beef.read(coin.beef)
+        if ancestors.member(coin.outpoint.txid) is None:
+            raise ParseError(f"the BEEF of {coin.outpoint} does not contain its transaction")
+        for member in ancestors.members:
+            if member.raw is None:
+                return None
+            path = None if member.path is None else ancestors.paths[member.path]
+            if member.txid not in members or path is not None:
+                members[member.txid] = member.raw, path
+    return beef.write([*members.values(), (draft.raw, None)])
+
+
+def _script_code(script: bytes) -> bytes:
+    """What OP_CHECKSIG of a P2PKH script, with an envelope before or after it, signs of it: what follows the last
+    OP_CODESEPARATOR that was executed before."""
+    start = depth = 0
+    for op in ops(script):
+        if op.opcode in (OP_IF, OP_NOTIF):
+            depth += 1
+        elif op.opcode == OP_ENDIF:
+            depth -= 1
+        elif depth == 0 and op.opcode == OP_CODESEPARATOR:
+            start = op.end
+        elif depth == 0 and op.opcode in (OP_CHECKSIG, OP_RETURN):
+            break
+    return script[start:]

@@ -1,0 +1,113 @@
+"""What an engine indexes: one `Document` per listing and range of heights in which it did not change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from struct import pack
+from typing import TYPE_CHECKING, NamedTuple
+
+from parsers.cards import Skill
+from parsers.cards.offers import Offer
+
+if TYPE_CHECKING:
+    from overlay.search.forward import Analysed
+
+
+UNCONFIRMED = 2**62
+"""The time and the height of unconfirmed claims: later than any block."""
+
+NAMED, AT_HOME, VERIFIED, UNVERIFIED = range(4)
+"""The ranks that decide which duplicate is shown: named by id by its domain, served by the domain of its URL, verified
+otherwise, unverified."""
+
+
+class Since(NamedTuple):
+    """The first block of a claim: its time (seconds since 1970), chain and height, and the position of the
+    registration's first record in the chain, which orders claims of one block."""
+
+    time: int
+    chain: str
+    height: int
+    registered: int
+
+    def ordering(self, rank: int, id_: str) -> bytes:
+        """Bytes that sort by rank, then by age of the claim, then by age of the registration."""
+        chain = self.chain.encode() + b"\0"
+        return pack(">BQ", rank, self.time) + chain + pack(">QQ", self.height, self.registered) + id_.encode()
+
+
+class ListingClaim(NamedTuple):
+    """One claim; `value` is the digest of the normalised text, name, URL or address."""
+
+    kind: str
+    value: bytes
+    since: Since
+
+
+class Fingerprint(NamedTuple):
+    """What a listing is compared by with others: its claims, its rank (`NAMED` … `UNVERIFIED`), its owner, and since
+    when its text has been the same (`card_texts.wording`)."""
+
+    claims: tuple[ListingClaim, ...]
+    rank: int = UNVERIFIED
+    owner: str = ""
+    text_since: Since | None = None
+
+
+NOTHING = Fingerprint(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """The state of a listing from `from_height` until before `until_height` (None: the current state).
+
+    `id` is the listing's (laws 3, 6, 10: `<txid>_<vout>`, with `#<key>` for a tool of several servers); `registration`
+    the plain id by which all its documents are replaced together. `chain` is the configured name, `caip2` its CAIP-2
+    id, `also_on` the other chains with a pointer to it. Heights and times (seconds since 1970) are of the winning
+    revision (`updated_*`) and of the first record (`created_*`); None while unconfirmed. `item` is the stored item: a
+    UTF-8 JSON object without the members that depend on a query (`score`, `cheapest`, `highlights`). Texts are already
+    bounded (law 12). `fingerprint` holds the features by which a current listing is compared with others; `hidden_in`
+    are the views in which another listing represents it: "" for all listings, the name of a chain, `facts.HERE` for
+    those of its domain on its chains; `group` is the id of the representative. `signed`: the winning revision has a
+    verified signature. `more_facts` are filter terms of other protocols. `analysed` are its texts if they are already
+    analysed.
+    """
+
+    id: str
+    registration: str
+    kind: str
+    status: str
+    chain: str
+    caip2: str
+    owner: str
+    domain: str = ""
+    verified: bool = False
+    also_on: tuple[str, ...] = ()
+    from_height: int | None
+    until_height: int | None
+    updated_height: int | None
+    updated_time: int | None
+    created_height: int | None
+    created_time: int | None
+    name: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    skills: tuple[Skill, ...] = ()
+    words: tuple[str, ...] = ()
+    offers: tuple[Offer, ...] = ()
+    fingerprint: Fingerprint | None = None
+    hidden_in: tuple[str, ...] = ()
+    group: str = ""
+    signed: bool = False
+    more_facts: tuple[str, ...] = ()
+    item: bytes
+    analysed: Analysed | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def text_since(self) -> int | None:
+        """When its current text was first registered, in seconds since 1970; None while that is unconfirmed. A state
+        that is not current counts from the first record."""
+        since = self.fingerprint.text_since if self.fingerprint else None
+        if since is None:
+            return self.created_time
+        return since.time if since.time != UNCONFIRMED else None

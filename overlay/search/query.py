@@ -1,0 +1,176 @@
+"""Search requests and results: `Query` in, `Matches` out of an engine, `Hits` out of the search index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from overlay.search.planner import ALL, QueryPlan
+from overlay.search.rerank import Scored
+
+if TYPE_CHECKING:
+    from overlay.search.record_file import IndexRecord
+
+PRICE_SORTS = ("price", "price_per_day")
+SORTS = ("relevance", *PRICE_SORTS, "updated", "created", "name")
+FACETS = ("type", "skillId", "acceptedCurrency", "interval", "tag", "chain", "status")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operators:
+    """The operators of a search text (`search.query_syntax`). All `phrases` are required, all of `excluded` excluded:
+    both are index terms in order, separated by spaces (`analysis.sequences`). `not_tags` (case-folded), `not_owners`
+    and `not_skills` are exclusions."""
+
+    phrases: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    not_tags: tuple[str, ...] = ()
+    not_owners: tuple[str, ...] = ()
+    not_skills: tuple[str, ...] = ()
+
+
+_UNHASHED = ("rates", "quotes")
+
+MARK_BYTES = 5
+"""Bytes of a listing's mark in a cursor: with 500 shown of 10,000 listings, 1 in 200,000 cursors has a collision."""
+
+
+def shown_mark(id_: str) -> bytes:
+    """The mark that a cursor stores for a listing that was shown: a truncated hash of its id."""
+    return blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=MARK_BYTES).digest()
+
+
+class StaleCursorError(Exception):
+    """The index has changed since a page was read, so that the start of the next page is undefined."""
+
+
+class Query(NamedTuple):
+    """A search, every value validated and normalised; an empty tuple or None means no such filter.
+
+    Tuples mean any of. `currencies` and `price_currency` are upper-case, `intervals` canonical keys
+    (`parsers.cards.offers.interval_key`), `domains` lower-case A-labels, `tags` case-folded. `group` is the id of
+    a listing that is shown for its duplicates: these, and itself. `min_price` and `max_price` are
+    in `price_currency`; when that is None each offer is compared in its own anchor currency. It is `priced_by_filter`
+    where nothing but the one of `currencies` says so (law 15). `rates` are units of `price_currency` for one unit of
+    each currency quoted in it (law 15); empty without quotes. `quotes` gives them for any currency, where choosing
+    another one would change `price_currency`. Heights are of `height_chain` and inclusive; `updated_since` is in
+    seconds since 1970. `as_of` asks for the registry as it stood after that block of `height_chain`. `descending` is
+    None for the natural direction of `sort`. `operators` is None where the text asks for nothing but words. A page
+    `after` a sort key begins at `offset` where the result before that has this key; one that follows pages which have
+    `shown` some results (the `shown_mark` of each, one after the other) begins with the first of the others. A facet's
+    own filter does not narrow its counts. `with_duplicates`: no listing is hidden as a duplicate.
+    `more_facts` are filters of other protocols: one fact of each group is required.
+    Its hash leaves out the rates.
+    """
+
+    text: str = ""
+    kind: str | None = None
+    skills: tuple[str, ...] = ()
+    currencies: tuple[str, ...] = ()
+    intervals: tuple[str, ...] = ()
+    min_price: Decimal | None = None
+    max_price: Decimal | None = None
+    price_currency: str | None = None
+    priced_by_filter: bool = False
+    rates: Mapping[str, Decimal] = MappingProxyType({})
+    quotes: Callable[[str], Mapping[str, Decimal]] | None = None
+    tags: tuple[str, ...] = ()
+    chains: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+    group: str | None = None
+    statuses: tuple[str, ...] = ("live", "pending")
+    verified: bool | None = None
+    height_chain: str | None = None
+    from_height: int | None = None
+    to_height: int | None = None
+    as_of: int | None = None
+    updated_since: int | None = None
+    sort: str = "relevance"
+    descending: bool | None = None
+    limit: int = 20
+    offset: int = 0
+    after: tuple[Any, ...] | None = None
+    shown: bytes = b""
+    facets: tuple[str, ...] = ()
+    operators: Operators | None = None
+    with_duplicates: bool = False
+    more_facts: tuple[tuple[str, ...], ...] = ()
+
+    def __hash__(self) -> int:
+        return hash(tuple([value for name, value in zip(self._fields, self, strict=True) if name not in _UNHASHED]))
+
+
+class EngineHit(NamedTuple):
+    """A result of an engine: its sort key, its score (0.0 in orders other than relevance), its record, and what the
+    re-ranker computed for it."""
+
+    key: tuple[Any, ...]
+    score: float
+    record: IndexRecord
+    scored: Scored | None = None
+
+
+class Matches(NamedTuple):
+    """The results of an engine from one position of the order to another, the number of all results, the number of
+    those that contain all words, and for each facet the number of results by value."""
+
+    rows: list[EngineHit]
+    total: int
+    matched: int
+    facets: dict[str, dict[str, int]]
+
+
+NO_MATCHES = Matches([], 0, 0, {})
+
+
+class Cheapest(NamedTuple):
+    """The cheapest of the offers that meet all filters, in the currency of law 14; `amount` is a decimal string.
+    `converted` is its (amount, currency) in the requested currency, if that is another one."""
+
+    offer_id: str
+    amount: str
+    currency: str
+    interval: str
+    converted: tuple[str, str] | None = None
+
+
+class Hit(NamedTuple):
+    """A result: its id, its stored item (UTF-8 JSON object), its score, its cheapest offer, its sort key, and what the
+    re-ranker computed for it."""
+
+    id: str
+    item: bytes
+    score: float
+    cheapest: Cheapest | None
+    sort_key: tuple[Any, ...]
+    scored: Scored | None = None
+
+
+class Suggestion(NamedTuple):
+    """A completion: its text, its kind (`listing`, `skill`, `tag` or `word`), and the id of a listing."""
+
+    text: str
+    kind: str
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """A page of hits, and the counts of all results.
+
+    `total` is exact up to 10,000, beyond that `at_least` is true; `matched` counts the results that contain all words.
+    `facets` maps each requested facet to (value, count) pairs, the most frequent first, then by value. `plan` is the
+    plan of the query text.
+    """
+
+    hits: Sequence[Hit]
+    total: int
+    matched: int = 0
+    at_least: bool = False
+    facets: dict[str, tuple[tuple[str, int], ...]] | None = None
+    plan: QueryPlan = field(default=ALL, compare=False)

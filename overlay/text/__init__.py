@@ -1,0 +1,1 @@
+"""Text and JSON on their way out: bytes, safe text, and the terminal."""

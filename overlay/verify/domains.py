@@ -1,0 +1,121 @@
+"""Checks of a listing against its host: of inscribed cards (law 11) and of pointers (law 9)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Protocol
+
+from indexer.fetcher.card_fetcher import CardFetch, CardFetcher, CardRequest, CardState
+from indexer.fetcher.dns import TxtRecords
+from indexer.fetcher.domain_badges import DomainVerifier, HostClaims
+from overlay.listings.from_pointer import host as pointing_host
+from overlay.verify.item_members import same
+from overlay.verify.server_claim import NotCheckedError, NotProvedError, ServerClaim
+from parsers.cards import Kind
+
+if TYPE_CHECKING:
+    from indexer.settings import Settings
+
+Shown = tuple[str, Mapping[str, Any]]
+"""A sentence, and the members of the item that it proves."""
+
+
+class Hosts(Protocol):
+    """Access to hosts."""
+
+    def ask(self, host: str) -> HostClaims:
+        """The listings that a host names in its cards and its TXT records."""
+        ...
+
+    def fetch(self, locator: str, digest: bytes) -> CardFetch:
+        """The result of fetching a pointer's locator for a card with this SHA-256."""
+        ...
+
+
+class Internet:
+    """Access to hosts over the network, with the indexer's own clients."""
+
+    def __init__(self, settings: Settings) -> None:
+        from indexer.fetcher.connections import tls_context
+        from indexer.fetcher.dns import SystemResolver, table
+        from indexer.fetcher.gateway import Gateway
+        from indexer.fetcher.http_fetcher import HttpFetcher
+
+        tls = tls_context(settings.fetch_ca_file or None)
+        self._fetcher = HttpFetcher(SystemResolver(), tls, table(settings.fetch_resolve))
+        self._gateway = Gateway(settings.ipfs_gateway) if settings.ipfs_gateway else None
+        self._txt = TxtRecords()
+
+    def ask(self, host: str) -> HostClaims:
+        """The listings that a host names in its cards and its TXT records."""
+        return asyncio.run(DomainVerifier(self._fetcher, self._txt).fetch_claims(host))
+
+    def fetch(self, locator: str, digest: bytes) -> CardFetch:
+        """The result of fetching a pointer's locator for a card with this SHA-256."""
+        return asyncio.run(CardFetcher(self._fetcher, self._gateway).fetch_card(locator, CardRequest((digest,))))
+
+
+def inscribed(claim: ServerClaim, hosts: Hosts, host: str) -> Shown:
+    """Check that the host of an inscribed card's url confirms it as the answer claims. Raises NotProvedError when it
+    does not, NotCheckedError when the host does not answer, or confirms more than the answer claims."""
+    claims = hosts.ask(host)
+    verdict = claims.verdict(host)
+    by = _by(claim, claims)
+    if not by and verdict.failed:
+        refusal = claims.refusal or claims.dns_refusal
+        raise NotCheckedError(f"{host} could not be checked: {refusal.sentence if refusal else ''}")
+    shown = {"host": host, "verified": bool(by)} | ({"by": by} if by else {})
+    claimed = _claimed(claim)
+    if isinstance(claimed, dict) and claimed.get("verified") is True and not by:
+        raise NotProvedError(f"the answer claims that {host} confirms the listing, and {host} does not")
+    if not same(shown, claimed):
+        raise NotCheckedError(f"{host} {_WORDS[by]}, and the answer says otherwise")
+    return f"{host} {_WORDS[by]}, as the answer says", {"domain": claim.item["domain"]}
+
+
+def _claimed(claim: ServerClaim) -> object:
+    """The item's domain without the time of the last check, which is not verifiable."""
+    claimed = claim.item.get("domain")
+    if not isinstance(claimed, dict):
+        return claimed
+    return {name: value for name, value in claimed.items() if name != "checkedAt"}
+
+
+_WORDS = {
+    "name": "names the listing in its card",
+    "dns": "names the listing in DNS",
+    "hash": "serves the very bytes of the card",
+    "": "does not name the listing",
+}
+
+
+def _by(claim: ServerClaim, claims: HostClaims) -> str:
+    """How a host confirms a listing (law 11): by name, dns or hash, "" without a confirmation."""
+    if claim.kind is not Kind.AGENT:
+        return ""
+    if claim.registration in claims.named:
+        return "name"
+    if claim.registration in claims.in_dns:
+        return "dns"
+    names_another = claims.named or claims.in_dns
+    return "hash" if sha256(claim.card).digest() in claims.served and not names_another else ""
+
+
+def pointed(claim: ServerClaim, hosts: Hosts, host: str) -> Shown:
+    """Check that the locator of a pointer serves the card (law 9). Raises NotProvedError when it serves something else
+    and the answer claims otherwise, NotCheckedError when it serves nothing."""
+    fetched = hosts.fetch(claim.registration, sha256(claim.card).digest())
+    integrity = claim.item.get("integrity")
+    if fetched.state is CardState.MET:
+        if integrity != "hash-verified":
+            raise NotCheckedError(f"{claim.registration} serves the card, and the answer says {str(integrity)[:60]!a}")
+        is_named = bool(pointing_host(claim.registration))
+        is_true = same({"host": host, "verified": is_named} if host else None, _claimed(claim))
+        shown = {"integrity": integrity} | ({"domain": claim.item["domain"]} if is_true else {})
+        return f"{claim.registration} serves the card that the pointer names", shown
+    if fetched.state is CardState.MISMATCH and integrity == "hash-verified":
+        raise NotProvedError(f"{claim.registration} serves something else than the card that the pointer names")
+    why = next((attempt.refusal.sentence for attempt in fetched.attempts if attempt.refusal), "")
+    raise NotCheckedError(f"{claim.registration} does not serve the card: {why}")

@@ -1,0 +1,133 @@
+"""The members of an item: the values that proved bytes require, and the members that no bytes prove."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from overlay.listings import from_pointer, item_json
+from overlay.verify.server_claim import HOP_MEMBERS, LOCATED_MEMBERS, PROOF_MEMBERS, NotProvedError, ServerClaim
+from parsers import cards
+from parsers.cards import AgentCard, Card, McpServer, ToolConfig
+from parsers.errors import CardError
+from parsers.pointers.locator import url_host
+
+ABSENT = object()
+"""The value of a member that must not be there."""
+
+UNPROVABLE = frozenset(("age", "chain", "duplicates", "ownerCheckedAt", "pending", "rating", "warnings"))
+"""Members of every listing without a proof. A server can omit them unnoticed, so they are always reported."""
+
+UNPROVABLE_OF_POINTERS = frozenset(("anchorCount", "anchors", "createdHeight", "drift", "fetchedFrom", "changedHeight"))
+"""The same of listings with fetched cards: other pointers, and the results of fetches."""
+
+MOST_NAMES, LONGEST_NAME = 200, 100
+"""Names of a server's unknown members in a report, and characters of a name, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partly:
+    """A member of which only a part is proved: `check` returns False for values that contradict this part."""
+
+    check: Callable[[Any], bool]
+
+
+def same(expected: Any, served: Any) -> bool:
+    """Whether two JSON values are the same, types included: `true` is not 1."""
+    if type(expected) is not type(served):
+        return False
+    if isinstance(expected, dict):
+        return expected.keys() == served.keys() and all(same(value, served[key]) for key, value in expected.items())
+    if isinstance(expected, list):
+        return len(expected) == len(served) and all(map(same, expected, served))
+    return bool(expected == served)
+
+
+def differing(expected: Mapping[str, Any], item: Mapping[str, Any]) -> list[str]:
+    """The members of an item that are missing or differ from what proved bytes require, sorted."""
+    return sorted(name for name, value in expected.items() if not _fits(value, item.get(name, ABSENT)))
+
+
+def _fits(expected: Any, served: Any) -> bool:
+    if isinstance(expected, Partly):
+        return expected.check(served)
+    return served is ABSENT if expected is ABSENT else served is not ABSENT and same(expected, served)
+
+
+def read_card(claim: ServerClaim) -> Card:
+    """The card's record. Raises NotProvedError."""
+    try:
+        return cards.read(claim.card, claim.kind)
+    except CardError as error:
+        raise NotProvedError(f"the card is not valid: {error}") from None
+
+
+def of_card(claim: ServerClaim) -> dict[str, Any]:
+    """The members that an item must have for its card. Raises NotProvedError when the card lacks the server named."""
+    card = read_card(claim)
+    if _is_whole_of_several(claim, card):
+        trusted = [item_json.warning_json(reason) for reason in card.warnings]
+        shown: dict[str, Any] = {"servers": _server_ids(claim, card)}
+    else:
+        one = _one(claim, card)
+        shown = item_json.card_fields(one, card.warnings if isinstance(card, ToolConfig) else ())
+        trusted = shown["warnings"]
+        shown |= {"cheapest": item_json.cheapest_json(one.offers), "servers": ABSENT}
+    here = host(claim)
+    return shown | {
+        "warnings": Partly(lambda served: isinstance(served, list) and same(trusted, served[: len(trusted)])),
+        "domain": Partly(lambda served: isinstance(served, dict) and served.get("host") == here) if here else None,
+    }
+
+
+def host(claim: ServerClaim) -> str:
+    """The domain of a listing: that of the pointer's locator, else that of the card's url; "" for none."""
+    card = read_card(claim)
+    shown = card.servers[0] if isinstance(card, ToolConfig) and _is_whole_of_several(claim, card) else _one(claim, card)
+    pointed_at = "" if claim.origin else from_pointer.host(claim.registration)
+    return pointed_at or url_host(shown.url)
+
+
+def _is_whole_of_several(claim: ServerClaim, card: Card) -> bool:
+    """Whether the id is the plain one of a config of several servers (law 6)."""
+    return isinstance(card, ToolConfig) and len(card.servers) > 1 and claim.id == claim.registration
+
+
+def _server_ids(claim: ServerClaim, card: Card) -> list[str]:
+    servers = card.servers if isinstance(card, ToolConfig) else ()
+    return [cards.server_id(claim.registration, server.key, len(servers)) for server in servers]
+
+
+def _one(claim: ServerClaim, card: Card) -> AgentCard | McpServer:
+    """The agent or the server that the id names. Raises NotProvedError."""
+    shown: dict[str, AgentCard | McpServer] = {}
+    if isinstance(card, ToolConfig):
+        shown.update(zip(_server_ids(claim, card), card.servers, strict=True))
+    else:
+        shown[claim.registration] = card
+    if claim.id not in shown:
+        raise NotProvedError(f"the card holds nothing for {claim.id[:200]!a}")
+    return shown[claim.id]
+
+
+def not_proved(item: Mapping[str, Any], proof: Mapping[str, Any], needed: Iterable[str], proved: set[str]) -> list[str]:
+    """The members that are not proved, sorted: all of the item, those `needed` and the unprovable ones,
+    without the `proved`; and unknown members of the proof, as `proof.NAME`."""
+    names = {str(name) for name in item} | set(needed) | UNPROVABLE
+    return _bounded([*(names - proved), *_unknown_of_proof(proof)])
+
+
+def _unknown_of_proof(proof: Mapping[str, Any]) -> set[str]:
+    names = {f"proof.{name}" for name in proof.keys() - PROOF_MEMBERS}
+    for member, defined in (("before", HOP_MEMBERS), ("after", HOP_MEMBERS), ("current", LOCATED_MEMBERS)):
+        served = proof.get(member)
+        for hop in served if isinstance(served, list) else [served]:
+            names |= {f"proof.{member}.{name}" for name in hop.keys() - defined} if isinstance(hop, dict) else set()
+    return names
+
+
+def _bounded(names: Iterable[str]) -> list[str]:
+    listed = sorted({name[:LONGEST_NAME] for name in names})
+    more = [f"and {len(listed) - MOST_NAMES:,} more"] if len(listed) > MOST_NAMES else []
+    return listed[:MOST_NAMES] + more

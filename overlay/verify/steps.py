@@ -1,0 +1,276 @@
+"""The steps of verifying a listing, one function for every step: it returns what it proves, or raises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from overlay.listings import item_json
+from overlay.verify import block_checks, domains, item_members, pointer_checks, satoshi_path
+from overlay.verify.completeness import Completeness
+from overlay.verify.domains import Hosts
+from overlay.verify.header_chain import HeaderLinks
+from overlay.verify.server_claim import (
+    HEADER,
+    MinedBlock,
+    MinedTransaction,
+    NotCheckedError,
+    NotProvedError,
+    ServerClaim,
+)
+from overlay.verify.trusted_source import TrustedSource
+from parsers.bitcoin import address
+from parsers.bitcoin.script import is_unspendable
+from parsers.errors import ParseError
+from parsers.inscriptions import sigma
+
+MEMBERS = frozenset(
+    (
+        "id", "type", "origin", "caip2", "txid", "cardSha256", "integrity", "anchors", "signer", "domain", "outpoint",
+        "owner", "status", "app", "createdHeight", "updatedHeight", "blockHeight", "timestamp",
+    )
+)  # fmt: skip
+"""Members of items that steps prove; reported as not proved otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a step proves: a sentence, and the members of the item with the values that they must have."""
+
+    detail: str
+    members: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class VerificationContext:
+    """The input of a step: the claim, the links of blocks by headers, the user's own source, the access to hosts (None:
+    domains are not checked), the expected chain, the comparison with other overlays (None without any), and the
+    findings of earlier steps."""
+
+    claim: ServerClaim
+    links: HeaderLinks
+    trusted: TrustedSource | None
+    hosts: Hosts | None
+    expected: str | None
+    completeness: Completeness | None = None
+    findings: dict[str, Finding] = field(default_factory=dict)
+
+    def expected_members(self) -> dict[str, Any]:
+        """The members of the item with the values that earlier steps prove."""
+        return {name: value for finding in self.findings.values() for name, value in finding.members.items()}
+
+
+# -- the winning revision ----------------------------------------------------------------------------------------------
+
+
+def transaction(context: VerificationContext) -> Finding:
+    """The bytes served are the transaction named, which makes the outpoint named."""
+    claim = context.claim
+    block_checks.check_bytes(MinedTransaction(claim.tx, claim.proof["txid"], claim.bare, claim.block))
+    if claim.tx.txid != claim.outpoint.txid or claim.outpoint.vout >= len(claim.tx.outputs):
+        raise NotProvedError(f"transaction {claim.tx.hex_id} does not make {claim.outpoint}, and another is named")
+    detail = f"{claim.tx.hex_id} is the hash of the {claim.tx.size:,} bytes served"
+    return Finding(detail, {"txid": claim.tx.hex_id})
+
+
+def card(context: VerificationContext) -> Finding:
+    """The transaction inscribes the card, or points at it by its hash."""
+    claim = context.claim
+    block_checks.check_witness(claim.block, is_needed=claim.is_in_witness)
+    shown = item_members.of_card(claim) | {"id": claim.id, "cardSha256": sha256(claim.card).hexdigest()}
+    if claim.origin is None:
+        return Finding(pointer_checks.check_card(claim, pointer_checks.read(claim)), shown | _of_hashed())
+    record, _ = satoshi_path.inscribed(claim, claim.outpoint, claim.tx, context.trusted)
+    if record.inscription is None or record.inscription.body != claim.card:
+        raise NotProvedError(f"output {claim.outpoint.vout} of the transaction does not inscribe these bytes")
+    in_output = claim.network.rules.envelope == "output"
+    signer = sigma.signer(claim.tx, claim.outpoint.vout) if in_output else None
+    detail = f"its {len(claim.card):,} bytes (SHA-256 {shown['cardSha256']}) are inscribed at {claim.outpoint}"
+    trusted = {"integrity": "inscribed", "anchors": [], "signer": signer or item_members.ABSENT}
+    return Finding(detail, shown | trusted)
+
+
+def _of_hashed() -> dict[str, Any]:
+    """Members of a card with a hash on chain; whether it is still served depends on its host."""
+    integrity = item_members.Partly(lambda served: served in ("hash-verified", "drifted"))
+    return {"integrity": integrity, "signer": item_members.ABSENT}
+
+
+def registration(context: VerificationContext) -> Finding:
+    """The id is that of the winning revision: it names the first transaction of its satoshi, or the pointer names
+    it."""
+    claim = context.claim
+    if claim.origin is None:
+        pointer_checks.read(claim)
+        return Finding(f"the pointer at {claim.outpoint} names the listing", {"type": claim.kind.value, "origin": None})
+    satoshi_path.to_winner(claim, context.trusted)
+    for hop in claim.before or () if claim.is_in_witness else ():
+        _check_hop(context, hop)  # no txid commits to their witnesses
+    of = f"{len(claim.before or ()) + 1:,} transactions lead" if claim.before else "the transaction leads"
+    detail = f"{of} the satoshi from the registration to the winning revision"
+    return Finding(detail, {"type": claim.kind.value, "origin": str(claim.origin)})
+
+
+# -- its block ---------------------------------------------------------------------------------------------------------
+
+
+def block(context: VerificationContext) -> Finding:
+    """A merkle path leads from the transaction to the root in the block's header, and so does the BEEF."""
+    claim = context.claim
+    block_checks.check_path(claim.tx, claim.block)
+    block_checks.check_beef(claim.tx, claim.block, claim.beef)
+    time = int.from_bytes(claim.block.header[68:72], "little")
+    name, shown = claim.block.hash[::-1].hex(), {"timestamp": item_json.timestamp(time)}
+    return Finding(f"a merkle path leads from the transaction to the root of block {name}", shown)
+
+
+def work(context: VerificationContext) -> Finding:
+    """The block's header meets its own target."""
+    return Finding(
+        f"the header meets its own target: {block_checks.check_work(context.claim.block, context.claim.network)}"
+    )
+
+
+def chain(context: VerificationContext) -> Finding:
+    """The block is in the chain expected, by headers or by the user's own source."""
+    claim, expected, trusted = context.claim, context.expected, context.trusted
+    caip2, header = claim.network.caip2, claim.block.header[:HEADER]
+    if expected is not None and caip2 != expected:
+        raise NotProvedError(f"it is on {caip2}, and {expected} is expected")
+    is_vouched = trusted is not None and trusted.holds(header, claim.block.height) is not None
+    if expected is None and claim.network.kind != "mainnet" and not is_vouched:
+        raise NotProvedError(
+            f"it is on {caip2}, a test network, where anyone makes blocks: give --chain {caip2} to expect it"
+        )
+    detail, height = context.links.sentence(claim.block), _height(context, claim.block)
+    return Finding(detail, {"caip2": caip2, "updatedHeight": height, "blockHeight": height})
+
+
+def _height(context: VerificationContext, mined: MinedBlock | None) -> Any:
+    """The required height of a member; only a part of the proof where the block's link does not prove heights."""
+    height = mined.height if mined else None
+    is_proved = mined is not None and context.links.proves_height(mined)
+    return height if is_proved else item_members.Partly(lambda served: item_members.same(height, served))
+
+
+# -- where the satoshi is now ------------------------------------------------------------------------------------------
+
+
+def lineage(context: VerificationContext) -> Finding:
+    """The satoshi moves from the winning revision to its claimed location through transactions in blocks of the
+    chain."""
+    claim, network = context.claim, context.claim.network
+    if claim.origin is None:
+        still = {"outpoint": str(claim.outpoint), "owner": None, "status": "live", "app": ""}
+        return Finding("a pointer does not move", still)
+    place = satoshi_path.to_now(claim, context.trusted)
+    for hop in claim.hops:
+        _check_hop(context, hop)
+    _check_current(claim)
+    now = claim.after[-1].tx if claim.after else claim.tx
+    owner = None
+    if place.location is not None:
+        owner = address.owner(now.outputs[place.location.vout].script, network.coin, network.kind)
+    first = claim.before[0].block if claim.before else claim.block
+    shown = {
+        "outpoint": str(place.location) if place.location else None, "owner": owner,
+        "status": "live" if place.location else "burned", "app": place.fields.get("app", ""),
+        "createdHeight": _height(context, first),
+    }  # fmt: skip
+    if not claim.hops:
+        return Finding("the transaction is the registration itself, and the satoshi is still there", shown)
+    count = len(claim.hops) + 1
+    return Finding(
+        f"followed from the registration, the satoshi is {satoshi_path.where(place.location)} after {count:,} "
+        "transactions, each in a block of the chain", shown,
+    )  # fmt: skip
+
+
+def _check_hop(context: VerificationContext, hop: MinedTransaction) -> None:
+    """A transaction of the satoshi is in a block of the chain. Raises NotProvedError naming it."""
+    try:
+        block_checks.check_bytes(hop)
+        if hop.block is None:
+            raise NotProvedError("the answer does not prove that it is in a block")
+        block_checks.check_path(hop.tx, hop.block)
+        block_checks.check_witness(hop.block, is_needed=context.claim.is_in_witness)
+        block_checks.check_work(hop.block, context.claim.network)
+        context.links.sentence(hop.block)
+    except (NotProvedError, ParseError) as error:
+        raise NotProvedError(f"transaction {hop.tx.hex_id} of the satoshi's path is not proved: {error}") from None
+
+
+def _check_current(claim: ServerClaim) -> None:
+    """The transaction served as the current one is the last of the satoshi's path."""
+    current, last = claim.current, claim.after[-1] if claim.after else None
+    if (current.mined if current else None) != last:
+        raise NotProvedError("current, where the satoshi is now, is not the last transaction of its path")
+    if current is None or current.mined.block is None:
+        return
+    if current.outpoint != claim.location:
+        raise NotProvedError(f"current says that the satoshi is {satoshi_path.where(current.outpoint)}")
+    block_checks.check_beef(current.mined.tx, current.mined.block, current.beef)
+
+
+# -- what is shown, and what only others can say -----------------------------------------------------------------------
+
+
+def listing(context: VerificationContext) -> Finding:
+    """The members of the item agree with card and chain, where these are proved."""
+    item, expected = context.claim.item, context.expected_members()
+    differing = item_members.differing(expected, item)
+    lacking = [name for name in differing if name not in item]
+    others = [name for name in differing if name in item]
+    problems = [f"differs from card and chain in: {', '.join(others)}"] if others else []
+    problems += [f"lacks: {', '.join(lacking)}"] if lacking else []
+    if problems:
+        raise NotProvedError(f"the answer {'; and '.join(problems)}")
+    return Finding("all members from card and chain agree with them, where these are proved")
+
+
+def newest(context: VerificationContext) -> Finding:
+    """The satoshi is still at its claimed location; only the user's own source can prove this."""
+    claim, trusted, location = context.claim, context.trusted, context.claim.location
+    if claim.origin is None:
+        raise NotCheckedError("only a node that follows the chain can report a newer pointer")
+    if location is None:
+        if "lineage" in context.findings and "chain" in context.findings:
+            return Finding("the satoshi is burned, which is final")
+        raise NotCheckedError("it is claimed to be burned, which is not proved")
+    last = claim.after[-1] if claim.after else MinedTransaction(claim.tx, "", claim.bare, claim.block)
+    if trusted is None or last.block is None or not trusted.holds(last.block.header[:HEADER], last.block.height):
+        raise NotCheckedError(
+            "whether a newer revision exists only a node of your own that has the block can say (--headers http://…): "
+            "the server may leave one out"
+        )
+    is_unspent = trusted.unspent(location)
+    is_data = location.vout < len(last.tx.outputs) and is_unspendable(last.tx.outputs[location.vout].script)
+    if is_unspent is None or (is_data and not is_unspent):
+        raise NotCheckedError(f"your own source {trusted.name} cannot say whether {location} is spent")
+    if not is_unspent:
+        raise NotProvedError(f"your own source {trusted.name} says that {location} is spent: there is something newer")
+    return Finding(f"your own source {trusted.name} says that {location} is unspent")
+
+
+def complete(context: VerificationContext) -> Finding:
+    """The overlay leaves out nothing that others have, and nothing that moves the satoshi (BRC-136)."""
+    if context.completeness is None:
+        raise NotCheckedError("no other overlay is named")
+    return Finding(context.completeness.check(context.claim, context.links))
+
+
+def domain(context: VerificationContext) -> Finding:
+    """The host confirms the listing as the answer claims (laws 9 to 11)."""
+    claim = context.claim
+    here = item_members.host(claim)
+    if claim.origin is not None and not here:
+        raise NotCheckedError("the card names no host")
+    if context.hosts is None:
+        raise NotCheckedError(f"{here or claim.registration} is not checked")
+    if claim.origin is None:
+        detail, shown = domains.pointed(claim, context.hosts, here)
+    else:
+        detail, shown = domains.inscribed(claim, context.hosts, here)
+    return Finding(detail, shown)

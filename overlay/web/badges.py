@@ -1,0 +1,167 @@
+"""Badges of a listing, what each means, and warnings in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from overlay.text.interval_words import per
+from parsers.cards.price_changes import ADDRESS, PRICE
+
+SAME = ("same-name", "same-url", "same-address")
+"""Codes of warnings that an older listing has the same name, URL or pay-to address."""
+
+
+class Meaning(NamedTuple):
+    """A badge's word, its tone (`good`, `plain`, `warn` or `bad`), and an explanation."""
+
+    word: str
+    tone: str
+    text: str
+
+
+MEANINGS: dict[str, Meaning] = {
+    "inscribed": Meaning(
+        "inscribed", "plain",
+        "The card itself is in the transaction that the listing names. Nobody who serves it can change a byte "
+        "unnoticed.",
+    ),
+    "hash-verified": Meaning(
+        "hash verified", "good",
+        "A transaction names the SHA-256 of this card. The card was fetched from the address that the transaction "
+        "names, and its bytes have that hash.",
+    ),
+    "unhashed": Meaning(
+        "unhashed", "warn",
+        "The pointer on chain names an address without a hash. The card is what was served there at the last fetch, "
+        "and may be another one tomorrow.",
+    ),
+    "drifted": Meaning(
+        "drifted", "warn",
+        "The address that the pointer names serves something else by now. Shown is the card with the hash named on "
+        "chain.",
+    ),
+    "on-chain": Meaning(
+        "on chain", "plain",
+        "The transaction is in a block: this server stores the merkle path from it to a block header with proof of "
+        "work. On the listing's page your browser can check that for itself. It says nothing about the publisher.",
+    ),
+    "domain": Meaning(
+        "domain", "good",
+        "The host on this badge names the registration, or serves exactly this card. That says who runs it, not "
+        "whether it is any good.",
+    ),
+    "signed": Meaning(
+        "signed, prices too", "good",
+        "The card has a signature by a key that the host of its URL publishes, and its prices are among what was "
+        "signed. That says who wrote it. Anyone may register a copy.",
+    ),
+    "signed-in-part": Meaning(
+        "signed without prices", "plain",
+        "The card has a signature by a key that the host of its URL publishes. The prices and pay-to addresses are not "
+        "among what was signed: anyone may register a copy with others.",
+    ),
+    "pending": Meaning(
+        "pending", "warn",
+        "Seen in the mempool, and in no block yet. It may still change, or never be mined.",
+    ),
+    "update": Meaning(
+        "update waiting", "warn",
+        "A newer revision is in the mempool. Shown is the newest one that is in a block.",
+    ),
+    "burned": Meaning(
+        "burned", "bad",
+        "The satoshi of the registration was spent as a fee or merged with others. The listing is gone for good.",
+    ),
+    "undecided": Meaning(
+        "undecided", "warn",
+        "Where its satoshi went, or whether it was registered before the first indexed block, depends on a "
+        "transaction that the source of the chain does not have. A warning says which one.",
+    ),
+    "same-name": Meaning(
+        "name taken", "bad",
+        "An older listing has this name, or one that looks like it. The listing's page links to it.",
+    ),
+    "same-url": Meaning(
+        "URL taken", "bad",
+        "An older listing has this URL. The listing's page links to it.",
+    ),
+    "same-address": Meaning(
+        "pay-to shared", "bad",
+        "An older listing takes payments at the same address. The listing's page links to it.",
+    ),
+    PRICE: Meaning(
+        "price changed", "warn",
+        "A price changed lately. The listing's page shows the old and the new one.",
+    ),
+    ADDRESS: Meaning(
+        "pay-to changed", "warn",
+        "The pay-to address changed lately. The listing's page shows the old and the new one: make sure of it before "
+        "you pay.",
+    ),
+}  # fmt: skip
+"""By kind of badge, in the order of explanation."""
+
+
+class Badge(NamedTuple):
+    """A badge of a listing: its kind, and the word on it."""
+
+    kind: str
+    word: str
+    tone: str
+
+
+def badges(item: Mapping[str, Any], *, proved: bool) -> list[Badge]:
+    """The badges of an item, the most important first; `proved`: a proof of its transaction is stored."""
+    return [_badge(kind, item) for kind in _kinds(item, proved=proved)]
+
+
+def _kinds(item: Mapping[str, Any], *, proved: bool) -> Iterator[str]:
+    if item["status"] in MEANINGS:
+        yield item["status"]
+    if "pending" in item:
+        yield "update"
+    codes = {warning["code"] for warning in item["warnings"]}
+    yield from (code for code in (*SAME, PRICE, ADDRESS) if code in codes)
+    if item["domain"] and item["domain"]["verified"]:
+        yield "domain"
+    if signed := item.get("signed"):
+        yield "signed" if signed["coversPricing"] else "signed-in-part"
+    if item["integrity"] in MEANINGS:
+        yield item["integrity"]
+    if proved:
+        yield "on-chain"
+
+
+def _badge(kind: str, item: Mapping[str, Any]) -> Badge:
+    meaning = MEANINGS[kind]
+    word = item["domain"]["host"] if kind == "domain" else meaning.word
+    return Badge(kind, word, meaning.tone)
+
+
+def explained(shown: Iterable[Badge]) -> list[tuple[str, Meaning]]:
+    """The meanings of these badges, each once."""
+    kinds = {badge.kind for badge in shown}
+    return [(kind, meaning) for kind, meaning in MEANINGS.items() if kind in kinds]
+
+
+_NAMING = re.compile(r"(.*: )(\S+?)(, of the same owner)?", re.DOTALL)
+"""The detail of a warning of SAME: a sentence, the id of the older listing, and whether it has the same owner."""
+
+_INTERVAL = re.compile(r"\bper (P[0-9TDWMYHS]{2,8})(?![0-9A-Za-z])")
+
+
+class WarningText(NamedTuple):
+    """A warning's sentence up to the id of another listing, that id ("" where it names none), and what follows."""
+
+    text: str
+    id: str = ""
+    rest: str = ""
+
+
+def warning_text(warning: Mapping[str, Any]) -> WarningText:
+    """A warning in words, with the interval of a price as people name it."""
+    text = _INTERVAL.sub(lambda match: per(match[1]), warning["detail"])
+    match = _NAMING.fullmatch(text) if warning["code"] in SAME else None
+    return WarningText(match[1], match[2], match[3] or "") if match else WarningText(text)

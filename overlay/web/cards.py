@@ -1,0 +1,144 @@
+"""A listing as a result card: which members of its item are shown, how much of them, and its identicon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from overlay.pricing.exchange_rates import ExchangeRates
+from overlay.web.amounts import FAMILIAR, About, about
+from overlay.web.badges import Badge, badges
+from overlay.web.highlight import Excerpt, RangesByPointer, excerpt, marked
+from overlay.web.rendering import fragment, segment
+
+HUES = 12
+
+
+class Identicon(NamedTuple):
+    """A picture for a listing without a logo: the number of its hue, two quarter circles (SVG path data in a 40 by
+    40 box), and a letter."""
+
+    hue: int
+    path: str
+    letter: str
+
+
+_CORNERS = (("0,0", "20,0", "0,20", 1), ("40,0", "40,20", "20,0", 1), ("40,40", "20,40", "40,20", 1),
+            ("0,40", "0,20", "20,40", 1))  # fmt: skip
+
+
+def mark(id_: str, name: str) -> Identicon:
+    """The identicon of a listing: the quarters are chosen by the id, the letter by the name."""
+    digest = blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=3).digest()
+    first = digest[1] % 4
+    second = (first + 1 + digest[2] % 3) % 4
+    path = " ".join(_quarter(*_CORNERS[corner]) for corner in (first, second))
+    return Identicon(digest[0] % HUES, path, _letter(name))
+
+
+def _quarter(corner: str, start: str, end: str, sweep: int) -> str:
+    return f"M{corner}L{start}A20,20,0,0,{sweep},{end}Z"
+
+
+def _letter(name: str) -> str:
+    return next((letter.upper()[:1] for letter in name[:200] if letter.isalnum()), "·")
+
+
+_NAME, _SUMMARY, _COMMAND, _TAGS, _TAG = 120, 160, 160, 5, 40
+"""Limits: characters of a name, a summary and a command; number and length of tags."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The contents of a result card. `url` is "" for a preview; `cheapest` a mapping with amount, currency and
+    interval; `logo` the address of the thumbnail, "" for none; `tags` are pairs of a tag and its HTML; `says` is an
+    excerpt with query words that the card does not show otherwise."""
+
+    item: Mapping[str, Any]
+    name: Markup
+    summary: Markup
+    command: str
+    tags: tuple[tuple[str, Markup], ...]
+    says: Excerpt | None
+    url: str
+    place: str
+    mark: Identicon
+    logo: str
+    badges: tuple[Badge, ...]
+    cheapest: Mapping[str, Any] | None
+    about: About | None
+
+
+def result(
+    item: Mapping[str, Any],
+    cheapest: Mapping[str, Any] | None,
+    worth: About | None,
+    ranges: RangesByPointer,
+    *,
+    proved: bool,
+    logo: str = "",
+) -> Result:
+    """The card of a listing, with the ranges of `places` marked in its name and summary."""
+    return Result(
+        item=item,
+        place=_place(item),
+        badges=tuple(badges(item, proved=proved)),
+        url=f"/listings/{segment(item['id'])}",
+        mark=mark(item["id"], item["name"]),
+        cheapest=cheapest,
+        about=worth,
+        logo=logo,
+        **_texts(item, ranges),
+    )
+
+
+def preview(shown: Mapping[str, Any], exchange: ExchangeRates) -> Result:
+    """The card that a checked card file would be listed with."""
+    cheapest = shown["cheapest"]
+    return Result(
+        item={**shown, "rating": None},
+        place="",
+        badges=(),
+        url="",
+        mark=mark(shown["name"], shown["name"]),
+        cheapest=cheapest,
+        about=about(cheapest["amount"], cheapest["currency"], FAMILIAR, exchange) if cheapest else None,
+        logo="",
+        **_texts(shown, {}),
+    )
+
+
+def _place(item: Mapping[str, Any]) -> str:
+    """When and where the shown revision was mined; the chain alone while it is unconfirmed."""
+    if "blockHeight" not in item:
+        return str(item["chain"])
+    word = "registered" if item["updatedHeight"] == item["createdHeight"] else "updated"
+    day = f" {item['timestamp'][:10]}" if item["timestamp"] else ""
+    return f"{word}{day} in block {item['blockHeight']:,} of {item['chain']}"
+
+
+def _texts(item: Mapping[str, Any], ranges: RangesByPointer) -> dict[str, Any]:
+    name, summary = cut(item["name"], _NAME), cut(item["summary"], _SUMMARY)
+    tags = [(number, tag) for number, tag in enumerate(item["tags"][:_TAGS]) if len(tag) <= _TAG]
+    shown = ["/name", "/summary", "/serverName", *(f"/tags/{number}" for number, _ in tags)]
+    return {
+        "name": marked(name, ranges.get("/name", ())),
+        "summary": marked(summary, ranges.get("/summary", ())),
+        "command": cut(" ".join([item["command"], *item["args"][:16]]), _COMMAND),
+        "tags": tuple((tag, marked(tag, ranges.get(f"/tags/{number}", ()))) for number, tag in tags),
+        "says": excerpt(item, ranges, shown) if ranges else None,
+    }
+
+
+def cut(text: str, most: int) -> str:
+    """A text of at most `most` characters, ending in an ellipsis where it was longer."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def render_card(shown: Result) -> Markup:
+    """The card's HTML."""
+    return fragment("card.html", result=shown)

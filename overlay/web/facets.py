@@ -1,0 +1,260 @@
+"""Facets, filters and alternative searches as links, and a cache of facet counts."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from overlay.api.parameters import SEARCH
+from overlay.api.problems import ProblemError
+from overlay.api.search_answer import alternatives
+from overlay.engines import Cursor
+from overlay.search import query_syntax
+from overlay.search.facet_counts import prices_it, without_own
+from overlay.search.facts import MOST_VALUES
+from overlay.search.query import Hits, Query
+from overlay.text.interval_words import per
+from overlay.web.links import Pairs, adding, link, name_of, named, setting, without
+
+if TYPE_CHECKING:
+    from overlay.api.search_request import SearchRequest
+    from overlay.projection.search_index import SearchIndex
+
+MAX_CACHED = 256
+"""Searches in the cache, at some 5 kB each."""
+
+REST = 300.0
+"""Seconds for which facets are not counted after a count that took too long."""
+
+_TOO_LONG = 503
+Facets = dict[str, tuple[tuple[str, int], ...]]
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class FacetCache:
+    """A cache of facet counts by search and index generation, so that paging and sorting count nothing again. Used
+    in one thread."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._cached: OrderedDict[tuple[Cursor | None, Query], Facets] = OrderedDict()
+        self._rests: OrderedDict[Query, float] = OrderedDict()
+
+    async def ask(
+        self, query: Query, index: Cursor | None, names: tuple[str, ...], search: Callable[[Query], Awaitable[Hits]]
+    ) -> Hits:
+        """The hits of `search`, with facets of these names from the cache or counted now; with `{}` where counting
+        takes too long, as it may with a million listings."""
+        alike = query._replace(limit=0, offset=0, after=None, sort="relevance", descending=None, facets=())
+        key = (index, alike)
+        if (facets := self._cached.get(key)) is not None:
+            self._cached.move_to_end(key)
+            return replace(await search(query._replace(facets=())), facets=facets)
+        if self._rests.get(alike, 0.0) <= self._clock():
+            try:
+                hits = await search(query._replace(facets=names))
+            except ProblemError as problem:
+                if problem.status != _TOO_LONG:
+                    raise
+                _remember(self._rests, alike, self._clock() + REST)
+            else:
+                _remember(self._cached, key, hits.facets or {})
+                return hits
+        return replace(await search(query._replace(facets=())), facets={})
+
+
+def _remember(cache: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:
+    cache[key] = value
+    if len(cache) > MAX_CACHED:
+        cache.popitem(last=False)
+
+
+TITLES = {
+    "type": "What", "skillId": "Skill", "acceptedCurrency": "Takes", "interval": "Paid", "tag": "Tag",
+    "chain": "Chain", "status": "Status",
+}  # fmt: skip
+_SHOWN, _MORE, _LONGEST = 6, 18, 80
+_BUDGET = 20_000
+"""Characters of all URLs: each link repeats the whole search."""
+
+_NOT_FILTERS = frozenset({"q", "sort", "limit", "offset", "cursor", "facets", "explain", "priceCurrency"})
+_LABELS = {
+    **TITLES, "maxPrice": "At most", "minPrice": "At least", "domain": "Domain", "owner": "Owner",
+    "duplicatesOf": "Duplicates of", "verified": "Verified", "fromBlock": "From block", "toBlock": "To block",
+    "updatedSince": "Updated since",
+    "asOfHeight": "As of block",
+}  # fmt: skip
+_MOST_CHIPS, _CHIPS_BUDGET = 20, 10_000
+_TYPED = {"tag": "tags", "skillId": "skills"}
+"""Facets whose values may be typed in `q`, as `tag:pay`."""
+
+
+class Choice(NamedTuple):
+    """A value of a facet: its label, its number of listings (None: not counted), the link, and whether it is chosen."""
+
+    label: str
+    listings: int | None
+    url: str
+    chosen: bool
+
+
+class Group(NamedTuple):
+    """A facet: the choices shown, and those behind "more"."""
+
+    name: str
+    title: str
+    choices: Sequence[Choice]
+    more: Sequence[Choice]
+
+
+class Chip(NamedTuple):
+    """A filter in use, and the link that removes it."""
+
+    label: str
+    value: str
+    url: str
+
+
+def groups(parameters: Pairs, query: Query, counts_by_facet: Mapping[str, Sequence[tuple[str, int]]]) -> list[Group]:
+    """The facets of an answer as links; a facet with one value is left out unless that is chosen."""
+    room = _BUDGET // (len(link(parameters)) + 60)
+    groups_ = []
+    for name, title in TITLES.items():
+        chosen = _chosen(query, name)
+        counted = counts_by_facet.get(name)
+        values: dict[str, int | None] = {value: count for value, count in counted or () if len(value) <= _LONGEST}
+        rarer = 0 if counted is not None and len(counted) < MOST_VALUES else None
+        values = {**dict.fromkeys(chosen, rarer), **values}
+        if not chosen and len(values) < 2:
+            continue
+        ordered = sorted(values, key=lambda value: value not in chosen)
+        most = min(_SHOWN + _MORE, room)
+        room -= min(len(ordered), most)
+        choices = [_choice(parameters, query, name, value, values[value], value in chosen) for value in ordered[:most]]
+        if choices:
+            groups_.append(Group(name, title, choices[:_SHOWN], choices[_SHOWN:]))
+    return [*groups_, _verified(parameters, query)]
+
+
+def _verified(parameters: Pairs, query: Query) -> Group:
+    """The facet of verified listings, which the index does not count."""
+    chosen = query.verified is True
+    leads = without(parameters, "verified") if chosen else setting(parameters, "verified", "true")
+    return Group("verified", "Verified", (Choice("domain or hash", None, link(leads), chosen),), ())
+
+
+def _choice(parameters: Pairs, query: Query, name: str, value: str, count: int | None, chosen: bool) -> Choice:
+    if chosen:
+        leads = _unchosen(parameters, name, value)
+    else:
+        alone = name in ("type", "status") or prices_it(without_own(query, name), name)
+        leads = setting(parameters, name, value) if alone else adding(parameters, name, value)
+    label = per(value) if name == "interval" else f"{value}s" if name == "type" else value
+    return Choice(label, count, link(leads), chosen)
+
+
+def _unchosen(parameters: Pairs, name: str, value: str) -> Pairs:
+    """The parameters without a value of a facet, typed in `q` or not."""
+    kind, rest = _TYPED.get(name, ""), without(parameters, name, value)
+    if (
+        len(rest) == len(parameters) and not kind
+    ):  # it is called otherwise there: a chain by its CAIP-2 id, `status=all`
+        return without(parameters, name)
+    if not kind:
+        return rest
+    return [(key, query_syntax.without(text, kind, value) if name_of(key) == "q" else text) for key, text in rest]
+
+
+def _chosen(query: Query, name: str) -> tuple[str, ...]:
+    """The values of a facet that are chosen; defaults do not count."""
+    chosen_values: dict[str, Any] = {
+        "type": (query.kind,) if query.kind else (), "skillId": query.skills, "acceptedCurrency": query.currencies,
+        "interval": query.intervals, "tag": query.tags, "chain": query.chains,
+        "status": () if set(query.statuses) == {"live", "pending"} else query.statuses,
+    }  # fmt: skip
+    return tuple(chosen_values[name])
+
+
+def chips(parameters: Pairs) -> list[Chip]:
+    """The filters of a search with links that remove them, as many as there is room for."""
+    most = max(1, _CHIPS_BUDGET // (len(link(parameters)) + 60))
+    return list(islice(_chips(parameters), min(most, _MOST_CHIPS)))
+
+
+def _chips(parameters: Pairs) -> Iterator[Chip]:
+    for number, (key, value) in enumerate(parameters):
+        parameter = SEARCH.names.get(key)
+        if (
+            parameter is None
+            or parameter.name in _NOT_FILTERS
+            or not value.strip()
+            or (parameter.name, value) == ("type", "all")
+        ):
+            continue
+        shown = _value_text(parameters, parameter.name, value)
+        rest = [*parameters[:number], *parameters[number + 1 :]]
+        yield Chip(_LABELS.get(parameter.name, parameter.name), shown, link(rest))
+
+
+def _value_text(parameters: Pairs, name: str, value: str) -> str:
+    """A filter's value in words; prices with their currency, where the URL names one."""
+    short = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+    if name in ("maxPrice", "minPrice"):
+        return " ".join(
+            [short, *(currency.strip().upper()[:20] for currency in named(parameters, "priceCurrency")[:1])]
+        )
+    return per(short) if name == "interval" else short
+
+
+def filter_text(parameters: Pairs, name: str) -> str:
+    """A filter in words, with its values: `Tag “rust” or “go”`."""
+    values = " or ".join(f"“{_value_text(parameters, name, value)}”" for value in named(parameters, name)[:_MOST_CHIPS])
+    return f"{_LABELS.get(name, name)} {values}".rstrip()
+
+
+def cleared(parameters: Pairs) -> str:
+    """The link to the search without filters: words and order only."""
+    remaining = {"q", "sort", "limit", "priceCurrency"}
+    return link(
+        [
+            (k, v)
+            for k, v in parameters
+            if (parameter := SEARCH.names.get(k)) is not None and parameter.name in remaining
+        ]
+    )
+
+
+class AlternativeSearch(NamedTuple):
+    """A link to a search with results: label, text, address, and number of listings."""
+
+    label: str
+    text: str
+    href: str
+    total: int
+
+
+def alternative_searches(
+    engine: SearchIndex, parameters: Pairs, search_request: SearchRequest
+) -> list[AlternativeSearch]:
+    """For a search without results: other spellings first, then the search without the filters that emptied it;
+    filters typed in `q` are left."""
+    proposals = alternatives(engine, search_request)
+    ways = [
+        AlternativeSearch(
+            "Did you mean", proposal["q"], link(setting(parameters, "q", proposal["q"])), proposal["total"]
+        )
+        for proposal in proposals.get("didYouMean", ())
+    ]
+    for proposal in proposals.get("emptiedBy", ()):
+        left = parameters
+        for name in proposal["parameters"]:
+            left = without(left, name)
+        if list(left) != list(parameters):
+            words = " and ".join(filter_text(parameters, name) for name in proposal["parameters"])
+            ways.append(AlternativeSearch("Leave out", words, link(left), proposal["total"]))
+    return ways

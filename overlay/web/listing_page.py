@@ -1,0 +1,143 @@
+"""A listing's page, or its JSON when Accept prefers that."""
+
+from __future__ import annotations
+
+import json
+from asyncio import to_thread
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from indexer.headers.networks import SCRYPT, by_caip2, mined
+from overlay.api import listing_api
+from overlay.api.answers import REVALIDATE, SERVICES, not_modified, unchanged, weak_etag
+from overlay.api.problems import NotFoundError
+from overlay.api.services import AppServices
+from overlay.duplicates.duplicate_status import listing_with_duplicates
+from overlay.listings import lookup
+from overlay.listings.recent_changes import aged
+from overlay.pricing.exchange_rates import ExchangeRates
+from overlay.text.safe_text import visible_in_json
+from overlay.web.amounts import FAMILIAR, about
+from overlay.web.assets import addresses
+from overlay.web.badges import badges, explained
+from overlay.web.cards import mark
+from overlay.web.page_budget import LISTING_BYTES, render_within
+from overlay.web.rendering import html_answer, problem_page, render, wants_json
+from overlay.web.timeline import timeline
+
+
+def install_config(item: Mapping[str, Any]) -> str | None:
+    """The `mcpServers` entry of a tool as JSON to paste into a client's settings; None where there is neither command
+    nor URL.
+
+    Environment variables have no values: those of the card are public descriptions. Invisible characters are escaped,
+    so that what is copied is what was read.
+    """
+    if item["type"] != "tool" or not (item["command"] or item["url"]):
+        return None
+    entry: dict[str, Any] = {}
+    if item["command"]:
+        entry["command"] = item["command"]
+        entry["args"] = item["args"]
+        if item["env"]:
+            entry["env"] = dict.fromkeys(item["env"], "")
+    else:
+        entry["url"] = item["url"]
+    return visible_in_json(json.dumps({"mcpServers": {item["serverName"]: entry}}, indent=2, ensure_ascii=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Provable:
+    """What a browser can verify. `holds`: what the transaction contains (card, hash or nothing); `work`: how proof
+    of work is checked with SHA-256 only (header or none); `regtest`: its work proves nothing."""
+
+    holds: str
+    work: str
+    segwit: bool
+    regtest: bool
+
+
+def provable(item: Mapping[str, Any], *, proved: bool) -> Provable | None:
+    """What can be verified of a listing; None where no proof is stored."""
+    network = by_caip2(item["caip2"])
+    if not proved or network is None or not mined(item["caip2"]):
+        return None
+    holds = {"inscribed": "card", "hash-verified": "hash", "drifted": "hash"}.get(item["integrity"], "")
+    work = "none" if network.coin in SCRYPT else "header"
+    return Provable(holds, work, network.rules.segwit, network.kind == "regtest")
+
+
+def why_not(item: Mapping[str, Any]) -> str:
+    """Why there is no proof of a listing, as a sentence."""
+    if not mined(item["caip2"]):
+        return "Its chain is told by an endpoint, without proof of work: what it says is believed."
+    if item["updatedHeight"] is None:
+        return "It is in no block yet. There is a proof once it is mined."
+    return "No proof of its transaction is kept here."
+
+
+INTO = "in"
+"""The parameter of the page that names the currency to convert prices to."""
+
+_LONGEST_CURRENCY = 20
+
+
+async def listing(request: web.Request) -> web.Response:
+    """A listing with its prices, proof and history, or its item as JSON when Accept prefers that. `in`: the currency
+    to convert prices to."""
+    if wants_json(request):
+        return await listing_api.listing(request)
+    into = request.query.get(INTO, "").strip().upper()[:_LONGEST_CURRENCY] or FAMILIAR
+    try:
+        body = await to_thread(_page, request.app[SERVICES], request.match_info["id"], into)
+    except lookup.ListingNotFoundError as error:
+        return problem_page(NotFoundError(str(error)))
+    etag = weak_etag(body)
+    if unchanged(request, etag):
+        return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
+    return html_answer(body, etag=etag)
+
+
+def _page(services: AppServices, text: str, into: str) -> bytes:
+    """The page of an id. Raises ListingNotFoundError."""
+    store, exchange = services.store, services.exchange
+    item = aged(listing_with_duplicates(store, services.engine.get, text), services.heights(), services.change_blocks)
+    revisions = lookup.history(store, text)["revisions"]
+    _, card = lookup.card(store, text)
+    proved = item["txid"] in store.proved([item["txid"]])
+    shown = badges(item, proved=proved)
+    values = {
+        "item": item,
+        "name": item.get("name") or item["id"],
+        "mark": mark(item["id"], item.get("name") or item["id"]),
+        "logo": addresses(services.logos, [item]).get(item.get("logo", ""), ""),
+        "badges": shown,
+        "explained": explained(shown),
+        "entries": timeline(store, revisions),
+        "revisions": len(revisions),
+        "card": card.decode("utf-8", "replace"),
+        "card_bytes": len(card),
+        "proof": provable(item, proved=proved),
+        "why_not": why_not(item),
+        "into": into,
+        **_prices(item, into, exchange),
+        "install": install_config(item) if "servers" not in item else None,
+    }
+    return render_within(lambda measure: render("listing.html", m=measure, **values), LISTING_BYTES)
+
+
+def _prices(item: Mapping[str, Any], into: str, exchange: ExchangeRates) -> dict[str, Any]:
+    """The prices with their converted amounts, the currencies to choose from, and the rates used."""
+    rows = [(offer, about(offer["amount"], offer["currency"], into, exchange)) for offer in item.get("offers", ())]
+    tables = exchange.usable()
+    table = next((table for table in tables if into in table.rates), None)
+    names = sorted({name for table in tables for name in table.rates})[:300]
+    return {
+        "prices": rows,
+        "currencies": names,
+        "rates": exchange.table_json(table) if table else None,
+        "no_rate": exchange.missing(into)[1] if table is None else "",
+    }

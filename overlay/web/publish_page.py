@@ -1,0 +1,171 @@
+"""The page Check & track: traces a transaction, checks and previews a card."""
+
+from __future__ import annotations
+
+import re
+from asyncio import to_thread
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+from markupsafe import Markup
+
+from indexer.model import LOGO_BYTES
+from overlay.api import publisher_api
+from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.problems import BadRequestError, Fault
+from overlay.api.publisher_api import look_up, run
+from overlay.api.request_bodies import WantedTransaction
+from overlay.api.services import AppServices
+from overlay.listings.card_check import check
+from overlay.web.badges import explained
+from overlay.web.page_budget import PAGE_BYTES, Measure, render_within
+from overlay.web.rendering import html_answer, render, wants_json
+from overlay.web.trace_view import leads, previews, previews_of
+from parsers.bitcoin.tx import Outpoint
+from parsers.errors import ParseError
+
+MAX_BYTES = 5 << 20
+"""Bytes of a form: a card of 1 MiB, percent-encoded, or a transaction as hex."""
+
+_TXID = re.compile(r"(?:0x)?([0-9a-fA-F]{64})(?:[_:.i][0-9]{1,10})?")
+_RAW = re.compile(r"(?:[0-9a-fA-F]{2}){60,}")
+_FIELDS = 8
+
+STEPS = {
+    "requested": "Asked for", "seen": "Seen", "mined": "Mined", "envelope": "Envelope", "map": "MAP", "json": "JSON",
+    "card": "Card", "satoshi": "Satoshi", "pointer": "Pointer", "fetched": "Fetched", "hash": "Hash",
+    "newest": "Newest", "listed": "Listed", "more": "More",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOutcome:
+    """The result for a pasted text: a trace, a check, or the fault."""
+
+    text: str = ""
+    trace: dict[str, Any] | None = None
+    checked: dict[str, Any] | None = None
+    fault: str = ""
+
+
+async def publish(request: web.Request) -> web.Response:
+    """The page Check & track, with the step trace of the transaction `tx`; the trace as JSON when Accept prefers
+    that."""
+    text = request.query.get("tx", "").strip()
+    outcome = await look_up(request, _traced, request.app[SERVICES], text) if text else TraceOutcome()
+    if not wants_json(request):
+        return await _answer(request, outcome)
+    if outcome.trace is None:
+        detail = outcome.fault or "tx is needed: a txid or an outpoint"
+        raise BadRequestError((Fault("not-a-transaction-id", detail, "tx"),))
+    return json_answer(outcome.trace)
+
+
+async def publish_pasted(request: web.Request) -> web.Response:
+    """The same for a form: `what` is a txid, a raw transaction or a card. With `fetch`, the txid is requested as by
+    /v1/ingest."""
+    form = read_form(await body(request, MAX_BYTES))
+    if "what" not in form:
+        raise BadRequestError((Fault("missing", "the form has no field what: a transaction or a card", "what"),))
+    text = form["what"].strip()
+    txid = _TXID.fullmatch(text)
+    if txid and form.get("fetch"):
+        await publisher_api.request_transaction(request, WantedTransaction(txid=txid[1]))
+    if txid and not wants_json(request):
+        # so that the URL is the state of the page
+        return web.Response(status=303, headers={"Location": f"/publish?tx={text}", "Cache-Control": "no-store"})
+    outcome = await run(request, _of, request.app[SERVICES], text)
+    if wants_json(request):
+        return json_answer(outcome.trace or outcome.checked or {"ok": False, "detail": outcome.fault})
+    return await _answer(request, outcome)
+
+
+def read_form(document: bytes) -> dict[str, str]:
+    """The fields of a form. Raises BadRequestError."""
+    try:
+        pairs = parse_qsl(document.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS)
+    except (UnicodeError, ValueError):
+        raise BadRequestError((Fault("not-a-form", "the body is no form in UTF-8 of a few fields"),)) from None
+    return {name: value.replace("\r\n", "\n") for name, value in pairs}
+
+
+def _of(services: AppServices, text: str) -> TraceOutcome:
+    """A trace for a txid or raw transaction, a check for any other text."""
+    if not text:
+        return TraceOutcome()
+    if _TXID.fullmatch(text) or _RAW.fullmatch(text):
+        return _traced(services, text)
+    return TraceOutcome(text, checked=check(text.encode("utf-8", "replace")))
+
+
+def _traced(services: AppServices, text: str) -> TraceOutcome:
+    try:
+        if _is_raw(text):
+            return TraceOutcome(text, trace=services.diagnose(bytes.fromhex(text)))
+        return TraceOutcome(text, trace=services.diagnose(_name(text)))
+    except ParseError as error:
+        return TraceOutcome(text, fault=f"these bytes are no transaction: {error}")
+    except ValueError:
+        return TraceOutcome(
+            text[:200], fault="this is neither a txid (64 hex digits) nor an outpoint (<txid>_<number>)"
+        )
+
+
+def _is_raw(text: str) -> bool:
+    return _RAW.fullmatch(text) is not None and not _TXID.fullmatch(text)
+
+
+def _name(text: str) -> str:
+    """A txid or outpoint, normalised. Raises ValueError."""
+    text = text.removeprefix("0x")
+    return str(Outpoint.parse(f"{text}_0"))[:64] if len(text) == 64 else str(Outpoint.parse(text))
+
+
+async def _answer(request: web.Request, outcome: TraceOutcome) -> web.Response:
+    services = request.app[SERVICES]
+    is_blank = outcome.trace is None and outcome.checked is None
+    page = await (to_thread(_page, services, outcome) if is_blank else run(request, _page, services, outcome))
+    return html_answer(page, status=400 if outcome.fault else 200)
+
+
+def _page(services: AppServices, outcome: TraceOutcome) -> bytes:
+    feed = services.store.changes(0, 0)
+    trace = outcome.trace
+    linked = leads(services, trace["listed"] or _registrations_of(trace)) if trace else []
+    values = {
+        "here": "/publish",
+        "outcome": outcome,
+        "words": STEPS,
+        "epoch": feed.epoch,
+        "seq": feed.newest_seq,
+        "ids": sorted({record["id"] for record in trace["records"] if record.get("id")} | set(trace["listed"]))[:16]
+        if trace
+        else [],
+        "can_ask": bool(
+            trace and not trace["found"] and all(record["step"] != "requested" for record in trace["steps"])
+        ),
+        "leads": linked,
+        "explained": explained(badge for record in linked for badge in record.badges),
+        "previews": _previews(services, outcome),
+    }
+
+    def render_page(measure: Measure) -> bytes:
+        return render("publish.html", m=measure, **values)
+
+    return render_within(render_page, PAGE_BYTES - len(linked) * LOGO_BYTES)
+
+
+def _registrations_of(trace: dict[str, Any]) -> list[str]:
+    """The registrations with a valid record in a transaction, also where a later one replaced it."""
+    return list(dict.fromkeys(record["id"] for record in trace["records"] if record["valid"] and record.get("id")))
+
+
+def _previews(services: AppServices, outcome: TraceOutcome) -> list[Markup]:
+    """Result cards of a pasted card, or of a raw transaction that is not listed."""
+    if outcome.checked:
+        return previews(services, outcome.checked["preview"])
+    if outcome.trace and not outcome.trace["listed"] and _is_raw(outcome.text):
+        return previews_of(services, bytes.fromhex(outcome.text))
+    return []

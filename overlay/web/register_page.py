@@ -1,0 +1,144 @@
+"""The page Register: from a pasted card to an unsigned transaction, a file for a wallet, and the listing. No private
+key is asked for: a wallet signs, and the page follows what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from asyncio import to_thread
+from dataclasses import dataclass
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any
+
+from aiohttp import web
+
+from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.problems import BadRequestError, Fault
+from overlay.api.publisher_api import run
+from overlay.api.services import AppServices
+from overlay.listings.card_check import check
+from overlay.publish.coins import CoinsError, read_lines
+from overlay.publish.transactions import DEFAULT_FEE_RATE
+from overlay.publish.wallet_file import MAX_COINS, UnsignedRegistration, unsigned_registration
+from overlay.web.amounts import FAMILIAR, about
+from overlay.web.page_budget import PAGE_BYTES, Measure, render_within
+from overlay.web.publish_page import MAX_BYTES, read_form
+from overlay.web.qr_code import qr_code
+from overlay.web.rendering import html_answer, render, wants_json
+from overlay.web.trace_view import previews
+from parsers.cards import Kind
+
+MAX_FEE_RATE = 1_000_000
+MAX_TEXT = 256
+_FILE = 'attachment; filename="a2b-registration.json"'
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationForm:
+    """What is filled in; `rate` is satoshis per 1,000 bytes, `currency` what the cost is shown in."""
+
+    what: str = ""
+    app: str = ""
+    owner: str = ""
+    coins: str = ""
+    rate: str = str(DEFAULT_FEE_RATE)
+    currency: str = FAMILIAR
+
+    @property
+    def card(self) -> bytes:
+        """The bytes to inscribe."""
+        return self.what.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationOutcome:
+    """The form with what came of it: the check of the card, the unsigned registration, or the fault."""
+
+    form: RegistrationForm
+    checked: dict[str, Any] | None = None
+    built: UnsignedRegistration | None = None
+    fault: str = ""
+
+
+async def register(request: web.Request) -> web.Response:
+    """The page Register, for a new registration."""
+    page = await to_thread(_page, request.app[SERVICES], RegistrationOutcome(RegistrationForm()))
+    return html_answer(page)
+
+
+async def prepare(request: web.Request) -> web.Response:
+    """Check a card (`what`) and prepare its registration for the address `owner`: the page, or the file for a wallet
+    as JSON with `as=file` or where Accept prefers that. `coins` are lines of `<txid>_<output> <satoshis>`."""
+    fields = read_form(await body(request, MAX_BYTES))
+    form = RegistrationForm(**{name: fields[name].strip() for name in RegistrationForm.__slots__ if name in fields})
+    outcome = await run(request, _prepared, form)
+    if wants_json(request) and outcome.built is None:
+        raise BadRequestError(tuple(_faults(outcome)))
+    if outcome.built is not None and (wants_json(request) or fields.get("as") == "file"):
+        response = json_answer(outcome.built.as_json())
+        response.headers["Content-Disposition"] = _FILE
+        return response
+    page = await run(request, _page, request.app[SERVICES], outcome)
+    return html_answer(page, status=400 if outcome.fault else 200)
+
+
+def _prepared(form: RegistrationForm) -> RegistrationOutcome:
+    if not form.what:
+        return RegistrationOutcome(form)
+    checked = check(form.card)
+    if not checked["ok"]:
+        return RegistrationOutcome(form, checked)
+    kind = checked["preview"]["type"]
+    if kind not in tuple(Kind):
+        return RegistrationOutcome(form, checked, fault="This is a price list: paste the card that holds it.")
+    if not form.owner and not form.app:
+        return RegistrationOutcome(form, checked)
+    try:
+        coins = read_lines(form.coins, MAX_COINS)
+        built = unsigned_registration(
+            form.card, Kind(kind), form.app[:MAX_TEXT], form.owner, coins, fee_rate=_rate(form.rate)
+        )
+    except (CoinsError, ValueError) as error:
+        return RegistrationOutcome(form, checked, fault=str(error))
+    return RegistrationOutcome(form, checked, built)
+
+
+def _rate(text: str) -> int:
+    """A fee rate. Raises ValueError."""
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= MAX_FEE_RATE):
+        raise ValueError(f"the fee rate is {text[:20]!a}, and must be from 1 to {MAX_FEE_RATE:,} satoshis")
+    return int(text)
+
+
+def _faults(outcome: RegistrationOutcome) -> list[Fault]:
+    if outcome.fault:
+        return [Fault("not-prepared", outcome.fault)]
+    if outcome.checked is None or outcome.checked["ok"]:
+        return [Fault("missing", "what (a card), app and owner (an address) are needed")]
+    return [Fault(error["code"], error["detail"], pointer=error["pointer"]) for error in outcome.checked["errors"]]
+
+
+def _page(services: AppServices, outcome: RegistrationOutcome) -> bytes:
+    form, built = outcome.form, outcome.built
+    feed = services.store.changes(0, 0)
+    currency = form.currency.upper()[:16]
+    satoshis = built.fee + 1 if built else 0
+    values = {
+        "here": "/register",
+        "outcome": outcome,
+        "form": form,
+        "previews": previews(services, outcome.checked["preview"]) if outcome.checked else [],
+        "satoshis": satoshis,
+        "about": about(str(Decimal(satoshis).scaleb(-8)), "BSV", currency, services.exchange) if built else None,
+        "no_rate": services.exchange.missing(currency)[1],
+        "qr": qr_code(built.draft.extended) if built and built.draft else None,
+        "file": json.dumps(built.as_json()) if built else "",
+        "card_sha256": sha256(form.card).hexdigest(),
+        "epoch": feed.epoch,
+        "seq": feed.newest_seq,
+    }
+
+    def render_page(measure: Measure) -> bytes:
+        return render("register.html", m=measure, **values)
+
+    return render_within(render_page, PAGE_BYTES)

@@ -1,0 +1,190 @@
+"""Templates and HTML responses: escaped, under a policy that lets a page load nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from aiohttp import web
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from overlay.api.answers import REVALIDATE, SERVICES, Answer, not_modified, unchanged, weak_etag
+from overlay.api.problems import ProblemError
+from overlay.text.interval_words import per
+from overlay.text.safe_text import visible
+from overlay.web.amounts import percent, short
+from overlay.web.assets import asset_url, assets
+from overlay.web.badges import warning_text
+
+_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_HEADERS = {
+    "Content-Type": "text/html; charset=utf-8",
+    "Content-Security-Policy": _POLICY,
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+_URL = re.compile(r"https?://([^/\s:]+)\S*")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("overlay.web", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+        auto_reload=False,
+    )
+    environment.filters["web"] = web_link
+    environment.filters["segment"] = segment
+    environment.filters["per"] = per
+    environment.filters["asset"] = asset_url
+    environment.filters["moment"] = moment
+    environment.filters["percent"] = percent
+    environment.filters["short"] = lambda amount: short(Decimal(amount))
+    environment.filters["sentence"] = sentence
+    environment.filters["warning_text"] = warning_text
+    environment.filters["feed"] = feed_name
+    environment.filters["hosts"] = hosts_only
+    return environment
+
+
+def _shown(value: object) -> object:
+    """The value of a template expression as it is inserted: None is empty, invisible characters are made visible."""
+    return "" if value is None else visible(value) if type(value) is str else value
+
+
+def web_link(url: str) -> str:
+    """A stranger's URL as a link target: empty unless it is http or https."""
+    return url if url.lower().startswith(("https://", "http://")) and visible(url) == url else ""
+
+
+def segment(text: str) -> str:
+    """An id as one percent-encoded path segment."""
+    return quote(text, safe="")
+
+
+def moment(iso: str) -> str:
+    """A time for people: `2025-04-20T12:00:00Z` is `2025-04-20 12:00 UTC`."""
+    return f"{iso[:10]} {iso[11:16]} UTC"
+
+
+def feed_name(source: str) -> str:
+    """The name of a rate feed: the host of its URL."""
+    return (urlsplit(source).hostname or source)[:100]
+
+
+def hosts_only(text: str) -> str:
+    """A message with URLs replaced by their hosts."""
+    return _URL.sub(lambda match: match[1], text)
+
+
+def sentence(text: str) -> str:
+    """A message of the program as a sentence: capital letter and full stop."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
+def render(template: str, **values: Any) -> bytes:
+    """A rendered template as UTF-8. `here` is the path of the page in the navigation."""
+    return _environment().get_template(template).render({"here": "", **values}).encode("utf-8", "replace")
+
+
+def fragment(template: str, **values: Any) -> Markup:
+    """A rendered part of a page, for use in another template."""
+    return Markup(_environment().get_template(template).render(values))  # noqa: S704 - the template escapes
+
+
+def html_answer(body: bytes, *, status: int = 200, etag: str | None = None) -> web.Response:
+    """A page; with an entity tag where it may be cached."""
+    caching = {"ETag": etag, "Cache-Control": REVALIDATE} if etag else {"Cache-Control": "no-store"}
+    return Answer(body=body, status=status, headers={**_HEADERS, **caching})
+
+
+def wants_json(request: web.Request) -> bool:
+    """Whether Accept prefers JSON to HTML (RFC 9110 §12.5.1); HTML in doubt."""
+    accept = request.headers.get("Accept")
+    return accept is not None and _preference(accept, "application/json") > _preference(accept, "text/html")
+
+
+def names_html(request: web.Request) -> bool:
+    """Whether Accept names HTML, as browsers do, and does not prefer JSON."""
+    accept = request.headers.get("Accept", "")
+    return _preference(accept, "text/html")[1] == _NAMED and not wants_json(request)
+
+
+_NAMED = 2
+
+
+def _preference(accept: str, media: str) -> tuple[float, int]:
+    """The (quality, specificity) of the most specific media range that matches; quality 0 is a refusal."""
+    best = (0.0, -1)
+    for part in accept.lower().split(",")[:32]:
+        name, *parameters = (piece.strip() for piece in part.split(";"))
+        specificity = _specificity(name, media)
+        if specificity > best[1]:
+            best = (_quality(parameters), specificity)
+    return best if best[0] > 0 else (0.0, -1)
+
+
+def _specificity(name: str, media: str) -> int:
+    """2 for the media type itself, 1 for its family, 0 for `*/*`, -1 for what does not match."""
+    ranges = ("*/*", f"{media.partition('/')[0]}/*", media)
+    return ranges.index(name) if name in ranges else -1
+
+
+def _quality(parameters: list[str]) -> float:
+    for parameter in parameters:
+        if parameter.startswith("q="):
+            digits = parameter[2:]
+            return float(digits) if digits.replace(".", "", 1).isdecimal() and digits.isascii() else 0.0
+    return 1.0
+
+
+def page_etag(request: web.Request, *parts: object) -> str:
+    """A weak entity tag of a page: of the program's version, of the static files, and of `parts`."""
+    looks = tuple(asset.version for asset in assets().values())
+    return weak_etag("html", request.app[SERVICES].version, looks, *parts)
+
+
+def revalidated_page(request: web.Request, template: str, **values: object) -> web.Response:
+    """A page of the documentation, or 304 where the client has it."""
+    etag = page_etag(request)
+    if unchanged(request, etag):
+        return not_modified({"ETag": etag, "Cache-Control": REVALIDATE})
+    return html_answer(render(template, here="/docs", **values), etag=etag)
+
+
+_API = "/v1/"
+
+
+def for_people(request: web.Request, problem: ProblemError, request_id: str) -> web.Response | None:
+    """A problem as a page for browsers outside the API, else None."""
+    return problem_page(problem, request_id) if not request.path.startswith(_API) and names_html(request) else None
+
+
+def problem_page(problem: ProblemError, request_id: str = "") -> web.Response:
+    """A problem as a page; a 500 with its request id, under which the log has the reason."""
+    details = [fault.detail for fault in problem.faults] or [problem.detail]
+    answer = html_answer(
+        render(
+            "problem.html",
+            title=HTTPStatus(problem.status).phrase.capitalize(),
+            details=details[:20],
+            request_id=request_id if problem.status == HTTPStatus.INTERNAL_SERVER_ERROR else "",
+        ),
+        status=problem.status,
+    )
+    answer.headers.update(problem.headers)
+    return answer

@@ -1,0 +1,161 @@
+"""Compare changed listings with all subscriptions, and queue what there is to report.
+
+Changes are read from the outbox after a position of their own, up to where the search index has read: whoever searches
+after a delivery finds what it names. A listing is reported when it meets the search and is not what was reported of it
+before, and when it was reported and meets the search no more.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from indexer.store.outbox import Change
+from indexer.store.subscriptions import ListingReport, NewDelivery, Subscriptions, WebhookSubscription
+from overlay.duplicates.duplicate_status import document_with_status
+from overlay.listings.item_json import timestamp
+from overlay.projection.documents import DocumentReader
+from overlay.search.percolator import Percolator
+from overlay.text.compact_json import encode
+from overlay.text.safe_text import on_one_line
+
+if TYPE_CHECKING:
+    from indexer.store import Store
+    from overlay.duplicates.duplicate_index import DuplicateIndex
+    from overlay.projection.search_index import SearchIndex
+    from overlay.search.document import Document
+    from overlay.search.query import Query
+
+BATCH = 1_000
+"""Changes compared in one step."""
+
+MAX_CHANGES = 50
+"""Listings in one delivery; `more` counts those left out."""
+
+_MEMBERS = ("id", "type", "status", "name", "summary", "chain", "caip2", "owner", "txid", "outpoint", "cardSha256",
+            "updatedHeight", "timestamp")  # fmt: skip
+_NAME = 160  # characters
+
+
+class Reported(NamedTuple):
+    """What is reported of a listing: the change that made it so, and its members (None where it is no result)."""
+
+    report: ListingReport
+    change: Change
+    members: dict[str, Any] | None
+
+
+class SubscriptionMatcher:
+    """Calls block: call them from a worker thread. `parse` gives the query of a saved search, None where it has become
+    invalid, `stamp` another value when exchange rates have changed, `clock` Unix seconds."""
+
+    def __init__(
+        self,
+        store: Store,
+        subscriptions: Subscriptions,
+        index: SearchIndex,
+        duplicates: DuplicateIndex | None,
+        parse: Callable[[str], Query | None],
+        stamp: Callable[[], object],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store, self._subscriptions, self._index, self._duplicates = store, subscriptions, index, duplicates
+        self._parse, self._stamp, self._clock = parse, stamp, clock
+        self._reader = DocumentReader(store)
+        self._percolator: tuple[object, Percolator] | None = None
+
+    def step(self) -> bool:
+        """Compare the next batch of changes; False when there are none, or another process was faster."""
+        index, outbox, before = self._index.cursor(), self._store.outbox.position(), self._subscriptions.position()
+        end = min(index.seq if index and index.epoch == outbox.epoch else 0, outbox.newest_seq)
+        if before == (outbox.epoch, end) or not (active := self._subscriptions.active()):
+            return False
+        # sequence numbers go on after a fail-over; of a restored database the newest is earlier
+        start = max(min(before[1], end) if before else 0, active[0].since_seq)
+        changes = [change for change in self._store.outbox.after(start, BATCH) if change.seq <= end]
+        if not changes:
+            if start == end:
+                self._subscriptions.enqueue(before, (outbox.epoch, end), (), int(self._clock()))
+            return False
+        new = list(self._deliveries({one.id: one for one in active}, changes))
+        after = outbox.epoch, changes[-1].seq
+        return self._subscriptions.enqueue(before, after, new, int(self._clock()))
+
+    def _deliveries(self, active: dict[str, WebhookSubscription], changes: Sequence[Change]) -> Iterator[NewDelivery]:
+        last = {change.id: change for change in changes}
+        by_subscription = defaultdict[str, list[Reported]](list)
+        previous = self._subscriptions.reports(last)
+        percolator = self._percolate(active.values())
+        seen = set[tuple[str, str]]()
+        for document in self._documents(list(last)):
+            members = _members(document)
+            digest = blake2b(encode(members), digest_size=16).digest()
+            change = last[document.registration]
+            for id_ in percolator.matching(document):
+                key = (id_, document.id)
+                if key in seen or change.seq <= active[id_].since_seq:
+                    continue
+                seen.add(key)
+                before = previous.pop(key, None)
+                if before is None or before.digest != digest:
+                    report = ListingReport(document.id, document.registration, digest)
+                    by_subscription[id_].append(Reported(report, change, members))
+        for (id_, _), report in previous.items():
+            if id_ in active:
+                by_subscription[id_].append(Reported(report._replace(digest=None), last[report.registration], None))
+        for id_, reports in by_subscription.items():
+            reports.sort(key=lambda one: one.change.seq)
+            yield _delivery(active[id_], reports, int(self._clock()))
+
+    def _documents(self, registrations: Sequence[str]) -> Iterator[Document]:
+        """The current documents of registrations, with what hides them as duplicates."""
+        statuses = self._duplicates.statuses(registrations) if self._duplicates is not None else {}
+        for document in self._reader.documents(registrations):
+            if document.until_height is None:
+                yield document_with_status(document, statuses)
+
+    def _percolate(self, active: Iterable[WebhookSubscription]) -> Percolator:
+        key = tuple(one.id for one in active), self._stamp()
+        if self._percolator is None or self._percolator[0] != key:
+            queries = [(one.id, self._parse(one.search)) for one in active]
+            frequency = self._index.terms().frequency
+            percolator = Percolator(((id_, query) for id_, query in queries if query is not None), frequency)
+            self._percolator = key, percolator
+        return self._percolator[1]
+
+
+def _members(document: Document) -> dict[str, Any]:
+    item = json.loads(document.item)
+    return {name: item[name] for name in _MEMBERS} | {"name": on_one_line(item["name"], _NAME)}
+
+
+def _delivery(subscription: WebhookSubscription, reports: Sequence[Reported], now: int) -> NewDelivery:
+    shown = reports[:MAX_CHANGES]
+    body = {
+        "type": "search.changed",
+        "timestamp": timestamp(now),
+        "subscription": subscription.id,
+        "sequence": subscription.sequence + 1,
+        "search": subscription.search,
+        "changes": [_change_json(subscription.base, one) for one in shown],
+        "more": len(reports) - len(shown),
+    }
+    return NewDelivery(subscription.id, subscription.sequence + 1, encode(body), [one.report for one in shown])
+
+
+def _change_json(base: str, reported: Reported) -> dict[str, Any]:
+    change, id_ = reported.change, reported.report.listing
+    return {
+        "op": "gone" if reported.members is None else "match",
+        "id": id_,
+        "seq": change.seq,
+        "height": change.height,
+        "reason": change.reason,
+        "url": f"{base}/v1/listings/{quote(id_, safe='')}",
+        "listing": reported.members,
+    }

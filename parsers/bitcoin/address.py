@@ -1,0 +1,200 @@
+"""Addresses of locking scripts, for every supported chain and network.
+
+P2PKH on every chain, P2SH where the chain has it (not BSV), segwit on BTC and LTC, cashaddr on BCH. Any other script,
+including P2PK, has no address and therefore no owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from parsers.bitcoin.script import OP_CODESEPARATOR, OP_ENDIF, OP_FALSE, OP_IF, OP_NOTIF, OP_RETURN, is_p2pkh, ops
+
+_LONGEST_LOCK = 42
+
+
+class Prefixes(NamedTuple):
+    """Address prefixes of a network: base58 version bytes of P2PKH and P2SH (None: no P2SH), and the human-readable
+    prefixes of bech32 and cashaddr ("": none)."""
+
+    p2pkh: int
+    p2sh: int | None = None
+    bech32: str = ""
+    cashaddr: str = ""
+
+
+PREFIXES: dict[str, dict[str, Prefixes]] = {
+    "bsv": {"mainnet": Prefixes(0x00), "testnet": Prefixes(0x6F), "regtest": Prefixes(0x6F)},
+    "btc": {
+        "mainnet": Prefixes(0x00, 0x05, "bc"),
+        "testnet": Prefixes(0x6F, 0xC4, "tb"),
+        "regtest": Prefixes(0x6F, 0xC4, "bcrt"),
+    },
+    "bch": {
+        "mainnet": Prefixes(0x00, 0x05, cashaddr="bitcoincash"),
+        "testnet": Prefixes(0x6F, 0xC4, cashaddr="bchtest"),
+        "regtest": Prefixes(0x6F, 0xC4, cashaddr="bchreg"),
+    },
+    "ltc": {
+        "mainnet": Prefixes(0x30, 0x32, "ltc"),
+        "testnet": Prefixes(0x6F, 0x3A, "tltc"),
+        "regtest": Prefixes(0x6F, 0x3A, "rltc"),
+    },
+    "doge": {
+        "mainnet": Prefixes(0x1E, 0x16),
+        "testnet": Prefixes(0x71, 0xC4),
+        "regtest": Prefixes(0x6F, 0xC4),
+    },
+}
+
+
+def owner(script: bytes, coin: str = "bsv", network: str = "mainnet") -> str | None:
+    """The address that an output script pays to, None without one. On BSV, parts that do not execute are removed first
+    (see `lock`).
+
+    Raises ValueError for a coin or network that is not in `PREFIXES`.
+    """
+    prefixes = _prefixes(coin, network)
+    return address(lock(script) if coin == "bsv" else script, prefixes)
+
+
+def _prefixes(coin: str, network: str) -> Prefixes:
+    try:
+        return PREFIXES[coin][network]
+    except KeyError:
+        raise ValueError(f"no address format is known for {coin!r} on {network!r}") from None
+
+
+def lock(script: bytes) -> bytes:
+    """The part of a BSV output script that decides who can spend it, cut soon after the length of the longest form.
+
+    Removed are blocks `OP_FALSE OP_IF … OP_ENDIF` (envelopes, also unclosed ones), OP_CODESEPARATOR, and everything
+    from the first OP_RETURN outside such a block.
+    """
+    locking = bytearray()
+    depth, after_false = 0, False
+    for op in ops(script):
+        if depth:
+            depth += (op.opcode in (OP_IF, OP_NOTIF)) - (op.opcode == OP_ENDIF)
+        elif op.opcode == OP_IF and after_false:
+            depth = 1
+            del locking[-1:]
+        elif op.opcode == OP_RETURN:
+            break
+        elif op.opcode != OP_CODESEPARATOR:
+            locking += script[op.start : op.end][: _LONGEST_LOCK + 1]
+            if len(locking) > _LONGEST_LOCK:
+                break
+        after_false = op.opcode == OP_FALSE
+    return bytes(locking)
+
+
+def address(script: bytes, prefixes: Prefixes) -> str | None:
+    """The address of a locking script without data parts; None for a script of another form."""
+    size = len(script)
+    if is_p2pkh(script):
+        return _hashed(script[3:23], prefixes.p2pkh, 0, prefixes)
+    if prefixes.p2sh is not None and size == 23 and script[:2] == b"\xa9\x14" and script[22] == 0x87:
+        return _hashed(script[2:22], prefixes.p2sh, 1, prefixes)
+    if prefixes.cashaddr and size == 35 and script[:2] == b"\xaa\x20" and script[34] == 0x87:
+        return cashaddr(prefixes.cashaddr, 1, script[2:34])  # P2SH32, on BCH since 2023
+    if prefixes.bech32 and size in (22, 34) and script[:2] == bytes((0, size - 2)):
+        return segwit(prefixes.bech32, 0, script[2:])
+    if prefixes.bech32 and size == 34 and script[:2] == b"\x51\x20":
+        return segwit(prefixes.bech32, 1, script[2:])
+    return None
+
+
+def key_hash(address: str) -> bytes | None:
+    """The HASH160 (20 bytes) in a P2PKH address of any BSV network; None for any other text."""
+    return _hash_of(address, tuple(prefixes.p2pkh for prefixes in PREFIXES["bsv"].values()))
+
+
+def p2pkh_hash(address: str, prefixes: Prefixes) -> bytes | None:
+    """The HASH160 (20 bytes) in a P2PKH address in base58; None for any other text, also a cashaddr."""
+    return _hash_of(address, (prefixes.p2pkh,))
+
+
+def _hash_of(address: str, versions: tuple[int, ...]) -> bytes | None:
+    import base58
+
+    try:
+        raw: bytes = base58.b58decode_check(address)
+    except ValueError:
+        return None
+    return raw[1:] if len(raw) == 21 and raw[0] in versions else None
+
+
+def looks_valid(address: str) -> bool:
+    """Whether a text can be an address of BSV or BTC: base58 with a valid checksum over 21 bytes.
+
+    Bech32 addresses and paymails (`name@host`) are accepted without a check.
+    """
+    import base58
+
+    if address.lower().startswith(("bc1", "tb1")) or "@" in address:
+        return True
+    if not (25 <= len(address) <= 36 and address.isascii() and address.isalnum()):
+        return False
+    try:
+        return len(base58.b58decode_check(address)) == 21
+    except ValueError:
+        return False
+
+
+@lru_cache(maxsize=4096)
+def _hashed(hash160: bytes, version: int, kind: int, prefixes: Prefixes) -> str:
+    if prefixes.cashaddr:
+        return cashaddr(prefixes.cashaddr, kind, hash160)
+    import base58
+
+    text: bytes = base58.b58encode_check(bytes((version,)) + hash160)
+    return text.decode()
+
+
+_CHARSET = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+_BECH32 = (30, (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3))
+_CASHADDR = (40, (0x98F2BC8E61, 0x79B76D99E2, 0xF33E5FB3C4, 0xAE2EABE2A8, 0x1E4F43E470))
+_BECH32M_CONSTANT = 0x2BC830A3
+
+
+def _polymod(code: tuple[int, tuple[int, ...]], values: Iterable[int]) -> int:
+    """The remainder of 5-bit symbols under a BCH code: `code` is the checksum width in bits and the generators."""
+    width, generators = code
+    top = width - 5
+    remainder = 1
+    for value in values:
+        head = remainder >> top
+        remainder = (remainder & (1 << top) - 1) << 5 ^ value
+        for bit, generator in enumerate(generators):
+            if head >> bit & 1:
+                remainder ^= generator
+    return remainder
+
+
+def _five_bits(data: bytes) -> list[int]:
+    """The bytes as 5-bit symbols, the last one padded with zero bits."""
+    symbols = -(-len(data) * 8 // 5)
+    number = int.from_bytes(data, "big") << symbols * 5 - len(data) * 8
+    return [number >> 5 * (symbols - 1 - position) & 31 for position in range(symbols)]
+
+
+def segwit(prefix: str, version: int, program: bytes) -> str:
+    """The address of a witness program: bech32 for version 0 (BIP 173), bech32m for later versions (BIP 350)."""
+    payload = [version, *_five_bits(program)]
+    expanded = [ord(char) >> 5 for char in prefix] + [0] + [ord(char) & 31 for char in prefix]
+    check = _polymod(_BECH32, expanded + payload + [0] * 6) ^ (_BECH32M_CONSTANT if version else 1)
+    symbols = payload + [check >> 5 * (5 - position) & 31 for position in range(6)]
+    return f"{prefix}1{''.join(_CHARSET[symbol] for symbol in symbols)}"
+
+
+def cashaddr(prefix: str, kind: int, digest: bytes) -> str:
+    """A BCH address (cashaddr specification): `kind` 0 is P2PKH, 1 is P2SH; `digest` has 20 or 32 bytes."""
+    version = kind << 3 | {20: 0, 32: 3}[len(digest)]
+    payload = _five_bits(bytes((version,)) + digest)
+    expanded = [ord(char) & 31 for char in prefix] + [0]
+    check = _polymod(_CASHADDR, expanded + payload + [0] * 8) ^ 1
+    symbols = payload + [check >> 5 * (7 - position) & 31 for position in range(8)]
+    return f"{prefix}:{''.join(_CHARSET[symbol] for symbol in symbols)}"

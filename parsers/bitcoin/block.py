@@ -1,0 +1,210 @@
+"""Walk a block's bytes and select the transactions worth parsing; the others are skipped without building records.
+
+A block is its 80-byte header, a varint, and that many transactions. All functions take the whole block as bytes or any
+contiguous buffer (a memory map of gigabytes is read once and not copied) and raise BlockError naming the byte where
+the walk stopped. On chains with `segwit`, bytes may follow the last transaction (Litecoin's MWEB part).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from parsers.bitcoin import block_loop as loop
+from parsers.bitcoin import tx
+from parsers.bitcoin.batch_sha256 import Hashes, digests, hash_ranges, strip_witnesses
+from parsers.bitcoin.candidates import ROWS, SpenderIndex, TxCandidate, TxCandidates
+from parsers.bitcoin.merkle_tree import MerkleTree, merkle
+from parsers.bitcoin.tx import Outpoint
+from parsers.bitcoin.watched_outpoints import Buffer, WatchedOutpoints, address
+from parsers.errors import BlockError
+
+__all__ = [
+    "Buffer", "SpenderIndex", "TxCandidate", "TxCandidates", "WatchedOutpoints", "check", "has_witness", "header",
+    "inputs", "merkle_root", "prepare", "spenders", "tx_count", "tx_offsets", "txids", "witness_tree", "worth_reading",
+]  # fmt: skip
+
+HEADER = 80
+_SMALLEST_TX = 10
+
+_ERRORS = {
+    loop.TRUNCATED: "a transaction is cut short",
+    loop.INPUT_COUNT: "the number of inputs does not fit in the block",
+    loop.INPUT_SCRIPT: "an unlocking script runs past the end",
+    loop.OUTPUT_COUNT: "the number of outputs does not fit in the block",
+    loop.OUTPUT_SCRIPT: "a locking script runs past the end",
+    loop.WITNESS: "a witness runs past the end",
+    loop.MWEB: "a MWEB transaction body is not part of a block",
+}
+
+
+def header(data: Buffer) -> bytes:
+    """The header: the first 80 bytes of a block. Raises BlockError when there are fewer."""
+    if len(data) < HEADER:
+        raise BlockError(f"a block of {len(data)} bytes has no header of 80", len(data))
+    return bytes(data[:HEADER])
+
+
+def tx_count(data: Buffer) -> int:
+    """The number of transactions that the block states. Raises BlockError when that many cannot fit in it."""
+    return _start(data)[0]
+
+
+def _start(data: Buffer) -> tuple[int, int]:
+    """The number of transactions and the byte offset of the first one."""
+    first = bytes(data[HEADER : HEADER + 9])
+    header(data)
+    size = 1 if first[:1] < b"\xfd" else 1 << (first[0] - 0xFC)
+    count = int.from_bytes(first[:1] if size == 1 else first[1 : 1 + size], "little")
+    start = HEADER + (1 if size == 1 else 1 + size)
+    if len(data) < start:
+        raise BlockError("the number of transactions is cut short", HEADER)
+    if not count:
+        raise BlockError("a block without transactions", HEADER)
+    if count * _SMALLEST_TX > len(data) - start:
+        raise BlockError(f"{count:,} transactions do not fit in {len(data) - start:,} bytes", HEADER)
+    return count, start
+
+
+def prepare() -> None:
+    """Compile every loop, or load it from the cache of an earlier process, by walking a block of one coinbase."""
+    coinbase = b"\1\0\0\0\1" + bytes(36) + bytes(5) + b"\1" + bytes(8) + b"\1\x51" + bytes(4)
+    data, watched = bytes(HEADER) + b"\1" + coinbase, WatchedOutpoints([Outpoint(bytes(32), 1)])
+    worth_reading(data, watched)
+    spenders(data, watched).spending([Outpoint(bytes(32), 1)])
+    merkle_root(data)
+    watched.contains(inputs(data, tx_offsets(data), watched)[0])
+
+
+def worth_reading(
+    data: Buffer, watched: WatchedOutpoints, *, segwit: bool = False, witness: bool = False
+) -> TxCandidates:
+    """The transactions that spend a watched outpoint or may hold a record of the registry, in block order.
+
+    The latter have an output script (with `witness`, also a witness item) with a pushed element that begins with `a2b`,
+    an ord envelope that mentions json in a field, or the word `bsv-mcp`. No record is missed; some candidates turn out
+    to hold none.
+    """
+    return _scan(data, watched, segwit, loop.SEARCH | loop.SEARCH_WITNESS * witness)
+
+
+def spenders(data: Buffer, new_outpoints: WatchedOutpoints, *, segwit: bool = False) -> SpenderIndex:
+    """An index of the transactions that spend these outpoints, to follow their outputs within the block (law 3b)."""
+    count, pos = _start(data)
+    array, base = address(data)
+    index = SpenderIndex(count, array.size, new_outpoints)
+    pos, outcome = index.fill(base, pos, array.size, loop.SEGWIT * segwit | loop.PROBE, new_outpoints)
+    _raise_on_error(outcome, pos)
+    _check_end(pos, array.size, segwit=segwit)
+    return index
+
+
+def _scan(data: Buffer, watched: WatchedOutpoints, segwit: bool, options: int = 0) -> TxCandidates:
+    count, pos = _start(data)
+    array, base = address(data)
+    batches: list[npt.NDArray[np.int64]] = []
+    options |= loop.SEGWIT * segwit | loop.PROBE * bool(watched)
+    index = 0
+    while index < count:
+        rows = np.empty((ROWS if not batches else 16 * ROWS, 3), np.int64)
+        pos, index, used, outcome = loop.scan(base, pos, array.size, index, count, options, watched.arrays, rows)
+        _raise_on_error(outcome, pos)
+        batches.append(rows[:used])
+    _check_end(pos, array.size, segwit=segwit)
+    return TxCandidates(batches[0].copy() if len(batches) == 1 else np.concatenate(batches))
+
+
+def _raise_on_error(outcome: int, pos: int) -> None:
+    if outcome < loop.PLAIN:
+        raise BlockError(_ERRORS[outcome], pos)
+
+
+def _check_end(pos: int, end: int, *, segwit: bool) -> None:
+    if pos < end and not segwit:
+        raise BlockError(f"{end - pos:,} bytes follow the last transaction", pos)
+
+
+def inputs(
+    data: Buffer, offsets: npt.NDArray[np.int64], watched: WatchedOutpoints, *, segwit: bool = False
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """The outpoints that a block's transactions spend: their fingerprints for `watched.contains`, and the numbers of
+    the spending transactions, in the same order. `offsets` are those of `tx_offsets`."""
+    array, base = address(data)
+    bound = array.size // 41 + 1
+    fingerprints, numbers = np.empty(bound, np.uint64), np.empty(bound, np.int64)
+    used = loop.inputs(base, offsets, loop.SEGWIT * segwit, watched.arrays[0], fingerprints, numbers)
+    del array
+    return fingerprints[:used].copy(), numbers[:used].copy()
+
+
+def tx_offsets(data: Buffer, *, segwit: bool = False) -> npt.NDArray[np.int64]:
+    """The byte offsets of the block's n transactions and of the end of the last one: n + 1 numbers."""
+    return _offsets(data, segwit=segwit)[0]
+
+
+def check(data: Buffer, *, segwit: bool = False) -> None:
+    """Raise BlockError when the block is truncated, or a count or length in it cannot be right."""
+    _scan(data, WatchedOutpoints(key=0), segwit)
+
+
+def _offsets(data: Buffer, *, segwit: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    count, pos = _start(data)
+    array, base = address(data)
+    starts, witnesses = np.zeros(count + 1, np.int64), np.zeros(count if segwit else 0, np.int64)
+    pos, outcome = loop.offsets(base, pos, array.size, loop.SEGWIT * segwit, starts, witnesses)
+    _raise_on_error(outcome, pos)
+    _check_end(pos, array.size, segwit=segwit)
+    return starts, witnesses
+
+
+def txids(data: Buffer, offsets: npt.NDArray[np.int64] | None = None, *, segwit: bool = False) -> Iterator[bytes]:
+    """The txids of a block's transactions (32 bytes, internal byte order), in order; over the form without witness."""
+    return digests(_hashes(data, offsets, segwit=segwit))
+
+
+def _hashes(data: Buffer, offsets: npt.NDArray[np.int64] | None, *, segwit: bool) -> Hashes:
+    if not segwit:
+        offsets = tx_offsets(data) if offsets is None else offsets
+        return hash_ranges(data, offsets[:-1], offsets[1:])
+    offsets, witnesses = _offsets(data, segwit=True)
+    if witnesses.any():
+        stripped, targets = strip_witnesses(data, offsets, witnesses)
+        return hash_ranges(stripped, targets[:-1], targets[1:])
+    return hash_ranges(data, offsets[:-1], offsets[1:])
+
+
+def merkle_root(data: Buffer, offsets: npt.NDArray[np.int64] | None = None, *, segwit: bool = False) -> bytes:
+    """The root of the transactions' merkle tree (32 bytes, internal byte order), to compare with header bytes 36 to 68.
+
+    Raises BlockError for two equal sibling hashes, which let a block of other transactions have the same root
+    (CVE-2012-2459).
+    """
+    return merkle(_hashes(data, offsets, segwit=segwit)).root
+
+
+def merkle_tree(data: Buffer, offsets: npt.NDArray[np.int64], *, segwit: bool = False) -> MerkleTree:
+    """The merkle tree of the txids, for branches of single transactions. Raises BlockError as `merkle_root` does."""
+    return MerkleTree(_hashes(data, offsets, segwit=segwit))
+
+
+def witness_tree(data: Buffer, offsets: npt.NDArray[np.int64]) -> MerkleTree:
+    """The merkle tree of the wtxids, that of the coinbase being 32 zero bytes (BIP 141). Raises BlockError."""
+    wtxids = hash_ranges(data, offsets[:-1], offsets[1:])
+    for number in np.flatnonzero(np.isin(_flags(data, offsets), (8, 9))).tolist():
+        raw = bytes(data[offsets[number] : offsets[number + 1]])
+        wtxids[number] = np.frombuffer(tx.wtxid(raw), np.uint32)
+    wtxids[0] = 0
+    return MerkleTree(wtxids)
+
+
+def has_witness(data: Buffer, offsets: npt.NDArray[np.int64]) -> bool:
+    """Whether any transaction of a block, on a chain with segwit, has a witness."""
+    return bool(np.isin(_flags(data, offsets), (1, 9)).any())
+
+
+def _flags(data: Buffer, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """The flag of each transaction (BIP 144: 1 for a witness; Litecoin: 8 for MWEB), 0 for one without a marker."""
+    octets = np.frombuffer(data, np.uint8)
+    return np.where(octets[offsets[:-1] + 4] == 0, octets[offsets[:-1] + 5], np.uint8(0))

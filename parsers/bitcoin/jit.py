@@ -1,0 +1,142 @@
+"""Compilation of loops by Numba, and the LLVM instructions that they use beyond Python.
+
+Kernels take memory addresses (int64) instead of arrays, so that one compiled version serves bytes, memory maps and
+views, read-only or not. Loads are unchecked: the kernel checks the bounds before every load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+import llvmlite.ir as llvm  # type: ignore[import-untyped,unused-ignore]
+import numba
+import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
+
+def compiled(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Compile a function that is called by kernels only."""
+    return cast("Callable[_P, _R]", numba.njit(**_OPTIONS)(function))
+
+
+def kernel(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Compile a function at its first call from Python, or load it from the cache on disk of an earlier process.
+
+    It takes positional arguments only. Numba raises "cannot cache function" at decoration when neither NUMBA_CACHE_DIR,
+    the package's folder nor the user's cache is writable; then every process compiles. So does a process whose cache is
+    damaged or whose disk is full: kernels raise nothing, so an exception comes from the cache, or recurs without it.
+    """
+    plain = numba.njit(**_OPTIONS)(function)
+    try:
+        chosen = numba.njit(cache=True, **_OPTIONS)(function)
+    except RuntimeError:
+        chosen = plain
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        nonlocal chosen
+        used = chosen
+        try:
+            return used(*arguments)
+        except Exception:
+            if used is plain:
+                raise
+            chosen = plain
+            return plain(*arguments)
+
+    return cast("Callable[_P, _R]", call)
+
+
+def _loader(bits: int, result: Any) -> Any:
+    """An intrinsic that loads `bits` little-endian from an address of any alignment, widened to `result`.
+
+    Only int64 addresses are accepted, because Numba adds int64 and uint64 to a float64.
+    """
+
+    def load(_context: Any, address: Any) -> Any:
+        if address != types.int64:
+            return None
+
+        def generate(_generator: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], llvm.IntType(bits).as_pointer())
+            value = builder.load(pointer, align=1)
+            return value if bits == 64 else builder.zext(value, llvm.IntType(64))
+
+        return result(address), generate
+
+    return intrinsic(load)
+
+
+Address = int | np.int64
+load8: Callable[[Address], int] = _loader(8, types.int64)
+load16: Callable[[Address], int] = _loader(16, types.int64)
+load32: Callable[[Address], int] = _loader(32, types.int64)
+load63: Callable[[Address], int] = _loader(64, types.int64)
+load64: Callable[[Address], np.uint64] = _loader(64, types.uint64)
+
+
+def _copy(_context: Any, target: Any, source: Any, size: Any) -> Any:
+    """Copy `size` bytes between two addresses, unchecked; the ranges must not overlap."""
+
+    def generate(_generator: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        to, start = (builder.inttoptr(argument, llvm.IntType(8).as_pointer()) for argument in arguments[:2])
+        cgutils.raw_memcpy(builder, to, start, arguments[2], 1)  # type: ignore[no-untyped-call,unused-ignore]
+        return llvm.Constant(llvm.IntType(64), 0)
+
+    return types.int64(target, source, size), generate
+
+
+def _needles(_context: Any, address: Any) -> Any:
+    """A mask of positions in 64 bytes (66 are read): bit i for `a2b`, `-m`, or a byte under 4 followed by `o`, at i.
+
+    `-m` is the middle of `bsv-mcp`; a low byte and `o` are the end of a push opcode and the `o` of `ord`. Written as
+    vector code because LLVM does not reliably vectorise the plain loop: three loads and eleven cheap operations.
+    """
+    vector = llvm.VectorType(llvm.IntType(8), 64)
+
+    def generate(_generator: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        def load(shift: int) -> Any:
+            start = builder.add(arguments[0], llvm.Constant(llvm.IntType(64), shift))
+            return builder.load(builder.inttoptr(start, vector.as_pointer()), align=1)
+
+        def repeated(value: int) -> Any:
+            return llvm.Constant(vector, [value] * 64)
+
+        def smaller(left: Any, right: Any) -> Any:
+            return builder.select(builder.icmp_unsigned("<", left, right), left, right)
+
+        first, second, third = load(0), load(1), load(2)
+        a2b = builder.or_(
+            builder.or_(builder.xor(first, repeated(ord("a"))), builder.xor(second, repeated(ord("2")))),
+            builder.xor(third, repeated(ord("b"))),
+        )
+        envelope = builder.or_(builder.and_(first, repeated(0xFC)), builder.xor(second, repeated(ord("o"))))
+        app = builder.or_(builder.xor(first, repeated(ord("-"))), builder.xor(second, repeated(ord("m"))))
+        hits = builder.icmp_unsigned("==", smaller(a2b, smaller(envelope, app)), repeated(0))
+        return builder.bitcast(hits, llvm.IntType(64))
+
+    return types.uint64(address), generate
+
+
+def _lowest(_context: Any, mask: Any) -> Any:
+    """The index of the lowest set bit of a mask, which must not be zero."""
+
+    def generate(_generator: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], llvm.Constant(llvm.IntType(1), 1))
+
+    return types.int64(mask), generate
+
+
+copy = cast("Callable[[Address, Address, Address], int]", intrinsic(_copy))
+needles = cast("Callable[[int], np.uint64]", intrinsic(_needles))
+lowest = cast("Callable[[np.uint64], int]", intrinsic(_lowest))

@@ -1,0 +1,26 @@
+"""Agent cards and tool configs: JSON to records, their offers, and what prices mean."""
+
+from __future__ import annotations
+
+from parsers.cards.card import (
+    AgentCard,
+    Card,
+    Examination,
+    Kind,
+    McpServer,
+    MotebitClaim,
+    Skill,
+    ToolConfig,
+    examine,
+    faults,
+    is_entry,
+    read,
+    read_of,
+    server_id,
+)
+from parsers.cards.summary import summary
+
+__all__ = [
+    "AgentCard", "Card", "Examination", "Kind", "McpServer", "MotebitClaim", "Skill", "ToolConfig",
+    "examine", "faults", "is_entry", "read", "read_of", "server_id", "summary",
+]  # fmt: skip

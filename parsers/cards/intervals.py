@@ -1,0 +1,94 @@
+"""Billing intervals, compared by meaning (law 13)."""
+
+from __future__ import annotations
+
+import re
+from decimal import Context, Decimal, Inexact
+
+from parsers.cards.money import MOST_EXPONENT
+
+PER_CALL = "none"
+_WORDS = {"day": "P1D", "week": "P1W", "month": "P1M", "year": "P1Y"}
+_DIGITS = r"([0-9]{1,100}(?:[.,][0-9]{1,100})?)"
+_DURATION = re.compile(
+    rf"P(?!$)(?:{_DIGITS}Y)?(?:{_DIGITS}M)?(?:{_DIGITS}W)?(?:{_DIGITS}D)?"
+    rf"(?:T(?!$)(?:{_DIGITS}H)?(?:{_DIGITS}M)?(?:{_DIGITS}S)?)?"
+)
+_UNITS = tuple(map(Decimal, (12, 1, 7, 1, 3600, 60, 1)))
+MONTH = Decimal("30.436875")
+"""Days of a mean month: a twelfth of the 365.2425 days of a mean Gregorian year."""
+_DAY = 86_400  # seconds
+# Two numbers of 200 digits times 3,600 fit in 300 digits, so nothing is ever rounded.
+_EXACT = Context(prec=300, traps=[Inexact])
+_ROUNDED = Context(prec=12)
+
+
+def interval_key(text: str | None) -> str:
+    """The canonical form of an interval: equal strings for equal meaning, and a key is its own key.
+
+    ISO 8601 durations (designators in upper case, a fraction only in the last component, at most 100 digits each side
+    of the point) compare as (12Y+M months, 7W+D days, seconds), exactly. The words day, week, month and year, in any
+    case, are P1D, P1W, P1M and P1Y. Absent or blank means per call: `none`. Any other text is its own key.
+    """
+    stripped = text.strip() if text else ""
+    if not stripped:
+        return PER_CALL
+    word = _WORDS.get(stripped.lower())
+    if word:
+        return word
+    measure = duration(stripped)
+    return _canonical(*measure) if measure else str(text)
+
+
+def duration(text: str) -> tuple[Decimal, Decimal, Decimal] | None:
+    """An ISO 8601 duration as (months, days, seconds), exact; None for any other text."""
+    match = _DURATION.fullmatch(text)
+    if not match:
+        return None
+    components = [(index, number) for index, number in enumerate(match.groups()) if number is not None]
+    if any(not number.isdigit() for _, number in components[:-1]):
+        return None
+    totals = [Decimal(0)] * 3
+    for index, number in components:
+        part = 0 if index < 2 else 1 if index < 4 else 2
+        value = _EXACT.multiply(Decimal(number.replace(",", ".")), _UNITS[index])
+        totals[part] = _EXACT.add(totals[part], value)
+    return totals[0], totals[1], totals[2]
+
+
+def per_day(amount: Decimal, key: str) -> Decimal | None:
+    """The price for one day of an amount per interval (a canonical key), to 12 significant digits; a month has
+    30.436875 days. None for per call, for an interval without a length, and for a result out of range."""
+    measure = duration(key)
+    if measure is None:
+        return None
+    months, days, seconds = measure
+    # in day-seconds: the length stays exact, and one division is rounded
+    length = _EXACT.add(
+        _EXACT.multiply(_EXACT.add(_EXACT.multiply(months, MONTH), days), Decimal(_DAY)), seconds
+    )  # fmt: skip
+    if not length:
+        return None
+    if not amount:
+        return Decimal(0)
+    daily = _ROUNDED.divide(_EXACT.multiply(amount, Decimal(_DAY)), length)
+    return daily if abs(daily.adjusted()) <= MOST_EXPONENT else None
+
+
+def _canonical(months: Decimal, days: Decimal, seconds: Decimal) -> str:
+    """The shortest usual notation: years or months, weeks (only alone) or days, and hours, minutes or seconds."""
+    if not (months or days or seconds):
+        return "P0D"
+    alone = not (months or seconds)
+    date = _part(months, ((12, "Y"), (1, "M"))) + _part(days, ((7, "W"), (1, "D")) if alone else ((1, "D"),))
+    time = _part(seconds, ((3600, "H"), (60, "M"), (1, "S")))
+    return f"P{date}T{time}" if time else f"P{date}"
+
+
+def _part(value: Decimal, units: tuple[tuple[int, str], ...]) -> str:
+    """One component in the largest unit that divides it, empty for zero."""
+    if not value:
+        return ""
+    size, letter = next((unit for unit in units if not _EXACT.remainder(value, Decimal(unit[0]))), units[-1])
+    text = format(_EXACT.divide(value, Decimal(size)) if size > 1 else value, "f")
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}{letter}"

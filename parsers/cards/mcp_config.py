@@ -1,0 +1,235 @@
+"""MCP configs: objects `mcpServers`, whose entries are listed as tools (laws 6 and 12)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from parsers.cards import McpServer, Skill, ToolConfig
+from parsers.cards.agent_card import MAX_SKILLS, MAX_TAGS, merge_tags, read_logo, read_provider
+from parsers.cards.fields import MAX_LISTING, REPLACEMENT, Fields, Json
+from parsers.cards.offers import PRICE_KEYS, Offer, read_offers
+from parsers.cards.strict_json import step
+
+MAX_SERVERS = 64
+MAX_KEY = 256
+MAX_ARGS = 256
+MAX_ENV = 256
+_TOOL_NAMES = ("name", "id")
+
+# The formats of secrets: private keys (WIF, extended, PEM), and the tokens of well-known services.
+_SECRET = re.compile(
+    r"(?<![A-Za-z0-9])(?:[5KLc][1-9A-HJ-NP-Za-km-z]{50,51}|[xyzt]prv[1-9A-HJ-NP-Za-km-z]{100,110}|(?:0x)?[0-9a-fA-F]{64}"
+    r"|sk-[A-Za-z0-9_-]{20,200}|[sr]k_live_[A-Za-z0-9]{16,200}|gh[pousr]_[A-Za-z0-9]{30,200}"
+    r"|github_pat_[A-Za-z0-9_]{30,200}|glpat-[A-Za-z0-9_-]{20,100}|xox[abprs]-[A-Za-z0-9-]{10,200}"
+    r"|A(?:KIA|SIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{35}|npm_[A-Za-z0-9]{36}|hf_[A-Za-z0-9]{30,60}"
+    r"|SG\.[A-Za-z0-9_-]{20,30}\.[A-Za-z0-9_-]{40,50}"
+    r"|eyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{10,2000})(?![A-Za-z0-9])"
+    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----|[a-z][a-z0-9+]{1,20}://[^\s:/@]{1,100}:[^\s/@$<{]{3,200}@"
+)
+_PLACEHOLDER = re.compile(r"[<\[{$%].{0,200}|your.{0,200}|x{3,}|\*{3,}|\.{3}", re.IGNORECASE)
+
+
+def read_config(config: Json, fields: Fields) -> ToolConfig:
+    """Parse an MCP config. Broken hard rules are added to `fields.errors`; the returned config is not valid then."""
+    named = named_servers(config, fields)
+    servers: list[McpServer] = []
+    if not fields.errors:
+        tools = {key: _tool_names(entry) for key, entry in named.items()}
+        shared = read_offers(config, fields, frozenset().union(*tools.values()))
+        for key, entry in named.items():
+            size = fields.size if fields.size <= MAX_LISTING else _size(entry) + MAX_LISTING - fields.room
+            offers = _own_share(shared, tools[key]) if len(named) > 1 else shared
+            servers.append(_server(key, entry, offers, Fields(size, room=fields.room)))
+    return ToolConfig(servers=tuple(servers), warnings=fields.finish())
+
+
+def _own_share(shared: tuple[Offer, ...], tools: frozenset[str]) -> tuple[Offer, ...]:
+    """The prices of a config with several servers that cover all its tools, or tools of one server."""
+    return tuple(
+        offer if offer.skill_ids is None else replace(offer, skill_ids=own)
+        for offer in shared
+        if offer.skill_ids is None or (own := tuple(name for name in offer.skill_ids if name in tools))
+    )
+
+
+def looks_secret(value: str) -> bool:
+    """Whether a text contains what looks like a live key, a token, or a password in a URL."""
+    return len(value) >= 12 and _SECRET.search(value) is not None
+
+
+def named_servers(config: Json, fields: Fields) -> dict[str, Json]:
+    """The entries of `mcpServers` that have a name, in order; an entry that is not an object counts as an empty one."""
+    servers = config.get("mcpServers")
+    if not isinstance(servers, dict):
+        fields.error("config-servers", "" if servers is None else "mcpServers is no object", "/mcpServers")
+        return {}
+    named: dict[str, Json] = {}
+    too_long = ""
+    for key, entry in servers.items():
+        if entry is None:
+            continue
+        if not key or key.isspace():
+            fields.warn("ignored", "an entry of mcpServers without a name", step("/mcpServers", key))
+            continue
+        if not isinstance(entry, dict):
+            fields.wrong(entry, "an object", "/mcpServers", key)
+            entry = {}
+        if len(key.encode()) > MAX_KEY:
+            too_long = too_long or key
+        named[key.replace("\0", REPLACEMENT)] = entry
+    if not named:
+        fields.error("config-no-server", "", "/mcpServers")
+    if len(named) > MAX_SERVERS:
+        fields.error("config-server-count", f"{len(named):,}", "/mcpServers")
+    if too_long:
+        fields.error("config-server-key", f"{len(too_long.encode()):,} bytes", step("/mcpServers", too_long))
+    return named
+
+
+def _server(key: str, entry: Json, shared: tuple[Offer, ...], fields: Fields) -> McpServer:
+    """One entry as a tool. Its own prices replace those that the config states for all its servers."""
+    pointer = step("/mcpServers", key)
+    name = fields.text(entry, "name", pointer) or fields.text(entry, "title", pointer)
+    command, url, args = (
+        fields.text(entry, "command", pointer),
+        fields.text(entry, "url", pointer),
+        _args(entry, fields, pointer),
+    )
+    if not command and not url:
+        fields.warn("missing", "command or url of the server", pointer)
+    description = fields.text(entry, "description", pointer)
+    keywords = fields.texts(entry, "keywords", pointer, MAX_TAGS)
+    own_tags = keywords + fields.texts(entry, "tags", pointer, MAX_TAGS)
+    skills = _tools(entry, fields, pointer)
+    own = any(entry.get(price_key) is not None for price_key in PRICE_KEYS)
+    offers = read_offers(entry, fields, _tool_names(entry), pointer) if own else shared
+    return McpServer(
+        key=key,
+        name=key if not name or name.isspace() else name,
+        description=description,
+        version=fields.text(entry, "version", pointer),
+        url=url,
+        logo=read_logo(entry, fields, pointer),
+        provider=read_provider(entry, fields, pointer),
+        command=command,
+        args=args,
+        env=_env(entry, fields, pointer),
+        keywords=keywords,
+        tools=tuple(skill.id for skill in skills),
+        prompts=_names(entry, "prompts", ("name",), fields, pointer),
+        resources=_names(entry, "resources", ("uri", "name"), fields, pointer),
+        skills=skills,
+        tags=merge_tags(own_tags, (tag for skill in skills for tag in skill.tags), fields, pointer),
+        offers=offers,
+        warnings=fields.finish(),
+    )
+
+
+def _size(value: Any) -> int:
+    """An upper bound of the text in a JSON value, in bytes; computed without recursion."""
+    size = 0
+    todo: list[Any] = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            size += 4 * len(item)
+        elif isinstance(item, dict):
+            todo.extend(item.values())
+            size += 4 * sum(map(len, item))
+        elif isinstance(item, list):
+            todo.extend(item)
+    return size
+
+
+def _tools(entry: Json, fields: Fields, pointer: str) -> tuple[Skill, ...]:
+    """Tools as skills: names, or objects with name, description and tags. The id is the tool's name."""
+    skills: dict[str, Skill] = {}
+    for number, tool in enumerate(fields.items(entry, "tools", pointer)):
+        if len(skills) == MAX_SKILLS:
+            fields.not_indexed(f"only the first {MAX_SKILLS} tools", step(pointer, "tools"))
+            break
+        item_pointer = f"{pointer}/tools/{number}"
+        name = _name_of(tool, _TOOL_NAMES, fields, pointer, "tools", number)
+        if not name:
+            continue
+        if name in skills:
+            fields.warn("skill-repeated", name, item_pointer)
+        elif isinstance(tool, dict):
+            title, description = (
+                fields.text(tool, "title", item_pointer),
+                fields.text(tool, "description", item_pointer),
+            )
+            skills[name] = Skill(name, title or name, description, fields.texts(tool, "tags", item_pointer, MAX_TAGS))
+        else:
+            skills[name] = Skill(name, name)
+    return tuple(skills.values())
+
+
+def _tool_names(entry: Json) -> frozenset[str]:
+    """The names of all tools of a server, as written, indexed or not."""
+    tools = entry.get("tools")
+    return frozenset(_raw_name(tool, _TOOL_NAMES) for tool in tools) if isinstance(tools, list) else frozenset()
+
+
+def _names(entry: Json, key: str, members: tuple[str, ...], fields: Fields, pointer: str) -> tuple[str, ...]:
+    names: list[str] = []
+    for number, item in enumerate(fields.items(entry, key, pointer)):
+        if len(names) == MAX_SKILLS:
+            fields.not_indexed(f"only the first {MAX_SKILLS} {key}", step(pointer, key))
+            break
+        name = _name_of(item, members, fields, pointer, key, number)
+        if name:
+            names.append(name)
+    return tuple(names)
+
+
+def _name_of(item: object, members: tuple[str, ...], fields: Fields, pointer: str, key: str, number: int) -> str:
+    """The name of an entry of list `key`: the entry itself if it is a string, else the first string among `members`."""
+    name = _raw_name(item, members)
+    if not name or name.isspace():
+        fields.warn("ignored", f"an entry of {key} without a name", f"{pointer}/{key}/{number}")
+        return ""
+    return fields.bounded(name, pointer, key, number)
+
+
+def _raw_name(item: object, members: tuple[str, ...]) -> str:
+    if isinstance(item, dict):
+        item = next((item[member] for member in members if isinstance(item.get(member), str)), None)
+    return item if isinstance(item, str) else ""
+
+
+def _args(entry: Json, fields: Fields, pointer: str) -> tuple[str, ...]:
+    """The arguments, without those that are not strings; others stay, as their order and number matter."""
+    values = fields.items(entry, "args", pointer)
+    if len(values) > MAX_ARGS:
+        fields.not_indexed(f"only the first {MAX_ARGS} args", step(pointer, "args"))
+    args = []
+    for number, value in enumerate(values[:MAX_ARGS]):
+        item_pointer = f"{pointer}/args/{number}"
+        if not isinstance(value, str):
+            fields.wrong(value, "a string", item_pointer)
+            continue
+        if looks_secret(value):
+            fields.warn("env-secret", f"argument {number + 1}", item_pointer)
+        args.append(fields.bounded(value, item_pointer))
+    return tuple(args)
+
+
+def _env(entry: Json, fields: Fields, pointer: str) -> dict[str, str]:
+    """Names of variables and their descriptions. An inscribed secret is public already, but is not repeated here."""
+    values = fields.object(entry, "env", pointer)
+    if len(values) > MAX_ENV:
+        fields.not_indexed(f"only the first {MAX_ENV} variables", step(pointer, "env"))
+    env: dict[str, str] = {}
+    item_pointer = step(pointer, "env")
+    for name in list(values)[:MAX_ENV]:
+        text = fields.text(values, name, item_pointer)
+        if looks_secret(text):
+            fields.warn("env-secret", name, step(item_pointer, name))
+            text = ""
+        elif text and not any(map(str.isspace, text)) and not _PLACEHOLDER.fullmatch(text):
+            fields.warn("env-value", name, step(item_pointer, name))
+        env[fields.bounded(name, item_pointer)] = text
+    return env

@@ -1,0 +1,159 @@
+"""The price rule: which price entry of a listing meets a filter, its price, and which is the cheapest (laws 14 and 15).
+
+Everything that compares prices uses these functions; indexes only store offers in other forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from parsers.cards.card import Skill
+from parsers.cards.intervals import per_day
+from parsers.cards.offers import Offer
+from parsers.cards.rate_table import convert
+
+
+class PricedOffer(Protocol):
+    """What the rule needs to know of an offer; see `parsers.cards.offers.Offer` for the members."""
+
+    @property
+    def currency(self) -> str: ...
+    @property
+    def amount(self) -> Decimal: ...
+    @property
+    def interval_key(self) -> str: ...
+    @property
+    def accepted(self) -> Sequence[str]: ...
+
+
+class HasOffers(Protocol):
+    """What has skills and offers: an AgentCard, a Server, a Document."""
+
+    @property
+    def skills(self) -> tuple[Skill, ...]:
+        """The skills of the listing."""
+        ...
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """The offers of the listing, in card order."""
+        ...
+
+
+OfferT = TypeVar("OfferT", bound=PricedOffer)
+
+
+class PriceEntry(NamedTuple, Generic[OfferT]):
+    """One price entry: the skills that it covers, and its offer; None for the skills without a price."""
+
+    skill_ids: frozenset[str]
+    offer: OfferT | None
+
+
+class OfferFilter(NamedTuple):
+    """Filters that a single entry must meet. An empty collection or None filters nothing; several values mean any of.
+
+    `currencies` and `price_currency` are upper-case, `intervals` are keys (`interval_key`). Prices are in
+    `price_currency`; None: in the anchor currency of each offer. `rates` holds units of `price_currency` for one unit
+    of each currency that is quoted in it. With `per_day`, the cheapest offer is the one with the lowest price per day;
+    `min_price` and `max_price` always bound the amount itself.
+    """
+
+    skills: Collection[str] = ()
+    currencies: Collection[str] = ()
+    intervals: Collection[str] = ()
+    min_price: Decimal | None = None
+    max_price: Decimal | None = None
+    price_currency: str | None = None
+    rates: Mapping[str, Decimal] = MappingProxyType({})
+    per_day: bool = False
+
+    @property
+    def has_price_bound(self) -> bool:
+        """Whether amounts are bounded: only an offer can meet the filter then."""
+        return self.min_price is not None or self.max_price is not None
+
+
+def entries(listing: HasOffers) -> tuple[PriceEntry[Offer], ...]:
+    """The price entries of a listing: one per offer in card order, then one for the skills that no offer names.
+
+    A listing without offers is one unpriced entry, also without skills.
+    """
+    all_skills = frozenset(skill.id for skill in listing.skills)
+    priced: list[PriceEntry[Offer]] = [
+        PriceEntry(all_skills if offer.skill_ids is None else frozenset(offer.skill_ids), offer)
+        for offer in listing.offers
+    ]
+    unpriced = all_skills.difference(*(entry.skill_ids for entry in priced))
+    return (*priced, PriceEntry(unpriced, None)) if unpriced or not priced else tuple(priced)
+
+
+def meets(listing: HasOffers, wanted: OfferFilter) -> bool:
+    """Whether a single entry of a listing meets all filters."""
+    return any(matches(entry, wanted) for entry in entries(listing))
+
+
+def matches(entry: PriceEntry[OfferT], wanted: OfferFilter) -> bool:
+    """Whether one entry meets all filters. An entry without an offer can meet a skill filter only."""
+    if wanted.skills and entry.skill_ids.isdisjoint(wanted.skills):
+        return False
+    offer = entry.offer
+    if offer is None:
+        return not (wanted.currencies or wanted.intervals or wanted.has_price_bound)
+    return (
+        (not wanted.currencies or any(currency in wanted.currencies for currency in offer.accepted))
+        and (not wanted.intervals or offer.interval_key in wanted.intervals)
+        and (not wanted.has_price_bound or _is_within_bounds(offer, wanted))
+    )
+
+
+def _is_within_bounds(offer: PricedOffer, wanted: OfferFilter) -> bool:
+    price = worth(offer, wanted)
+    if price is None:
+        return False
+    is_above = wanted.min_price is None or price >= wanted.min_price
+    return is_above and (wanted.max_price is None or price <= wanted.max_price)
+
+
+def worth(offer: PricedOffer, wanted: OfferFilter) -> Decimal | None:
+    """The offer's amount in `price_currency`, exact; None without a quote."""
+    return _converted(offer.currency, offer.amount, wanted)
+
+
+def worth_per_day(offer: PricedOffer, wanted: OfferFilter) -> Decimal | None:
+    """The offer's amount for one day in `price_currency`; None for an interval without a length, or without a quote."""
+    daily = per_day(offer.amount, offer.interval_key)
+    return None if daily is None else _converted(offer.currency, daily, wanted)
+
+
+def _converted(currency: str, amount: Decimal, wanted: OfferFilter) -> Decimal | None:
+    if wanted.price_currency in (None, currency):
+        return amount
+    rate = wanted.rates.get(currency)
+    return None if rate is None else convert(amount, rate)
+
+
+def cheapest(listed: Iterable[PriceEntry[OfferT]], wanted: OfferFilter) -> OfferT | None:
+    """The offer with the lowest amount among those meeting all filters, interval disregarded, ties in card order.
+
+    With `per_day` it is the offer with the lowest price per day, if any offer has one. Prices are compared in
+    `price_currency`, else in the anchor currency of the first such offer. None when no offer that meets the filters is
+    priced, or quoted, in that currency.
+    """
+    offers = [entry.offer for entry in listed if entry.offer is not None and matches(entry, wanted)]
+    best = None
+    if wanted.per_day:
+        best = _lowest([(offer, worth_per_day(offer, wanted)) for offer in offers], wanted)
+    return best or _lowest([(offer, worth(offer, wanted)) for offer in offers], wanted)
+
+
+def _lowest(prices: list[tuple[OfferT, Decimal | None]], wanted: OfferFilter) -> OfferT | None:
+    quoted = [(offer, price) for offer, price in prices if price is not None]
+    if not quoted:
+        return None
+    anchor = quoted[0][0].currency
+    comparable = [pair for pair in quoted if wanted.price_currency is not None or pair[0].currency == anchor]
+    return min(comparable, key=lambda pair: pair[1])[0]

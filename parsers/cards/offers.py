@@ -1,0 +1,246 @@
+"""Offers: the price entries of a card, wherever publishers put them, exact and with warnings (law 13; A2B §4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from parsers.bitcoin.address import looks_valid
+from parsers.cards import money
+from parsers.cards.fields import Fields, Json, kind_of
+from parsers.cards.intervals import interval_key
+from parsers.cards.strict_json import step
+
+__all__ = ["PRICE_KEYS", "Offer", "interval_key", "read_offers"]
+
+PRICE_KEYS = ("x-payment-config", "x-payment")
+MAX_OFFERS = 64
+MAX_CURRENCIES = 64
+MAX_SKILL_IDS = 256
+MAX_TICKER = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One price entry of a card.
+
+    `amount` is in units of `currency` (the anchor). `accepted` holds the anchor and `acceptedCurrencies`, upper-case,
+    in card order, without repeats. `skill_ids` is None when the entry is for all skills of the card. `interval` is as
+    written (None when per call), `interval_key` its canonical form, equal for equal meaning (`none` = per call).
+    `number` is its place in the card's price list.
+    """
+
+    number: int
+    id: str
+    name: str
+    currency: str
+    amount: Decimal
+    interval: str | None
+    interval_key: str
+    accepted: tuple[str, ...]
+    skill_ids: tuple[str, ...] | None
+    address: str
+    deposit_pct: Decimal | None
+    price_feed_url: str
+    slippage_pct: Decimal | None
+    description: str
+
+
+def read_offers(card: Json, fields: Fields, skills: frozenset[str], pointer: str = "") -> tuple[Offer, ...]:
+    """The offers of a card or config entry at JSON `pointer`; `skills` are the ids of all its skills, indexed or not.
+
+    The first price list counts: `x-payment-config`, `x-payment`, then the extensions' params. An unusable price is left
+    out with a warning; of the entries the first 64 are parsed.
+    """
+    listed = list(price_lists(card, pointer))
+    if not listed:
+        return ()
+    pointer, first = listed[0]
+    if pointer.endswith("/x-payment"):
+        fields.warn("tolerated", "x-payment instead of x-payment-config", pointer)
+    offers = tuple(_offers(first, fields, skills, pointer))
+    for other, value in listed[1:]:
+        if not _agree(first, value):
+            fields.warn("offer-conflict", f"{pointer} counts, {other} does not", other)
+    _note_repeated(offers, fields, pointer)
+    return offers
+
+
+def price_lists(card: Json, pointer: str) -> Iterator[tuple[str, Any]]:
+    """The price lists with their pointers, in order of precedence. An object in place of a list is a single price."""
+    for key in PRICE_KEYS:
+        if card.get(key) is not None:
+            yield step(pointer, key), card[key]
+    capabilities = card.get("capabilities")
+    extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
+    if isinstance(extensions, list):
+        for number, extension in enumerate(extensions[:MAX_OFFERS]):
+            if isinstance(extension, dict):
+                yield from _in_params(extension.get("params"), f"{pointer}/capabilities/extensions/{number}/params")
+
+
+def _in_params(params: Any, pointer: str) -> Iterator[tuple[str, Any]]:
+    """A price list among the params of an extension, recognised by its entries, as other extensions have params."""
+    if isinstance(params, dict):
+        for key in (*PRICE_KEYS, "configs"):
+            if _is_price_list(params.get(key)):
+                yield step(pointer, key), params[key]
+                return
+    if _is_price_list(params):
+        yield pointer, params
+
+
+def _is_price_list(value: Any) -> bool:
+    entries = value if isinstance(value, list) else [value]
+    return any(isinstance(entry, dict) and "amount" in entry and "currency" in entry for entry in entries)
+
+
+def _agree(first: Any, other: Any) -> bool:
+    """Whether two lists state the same prices, in any spelling."""
+    if first == other:
+        return True
+    unused = Fields(0)
+    no_skills: frozenset[str] = frozenset()
+    return list(_offers(first, unused, no_skills, "")) == list(_offers(other, unused, no_skills, ""))
+
+
+def _offers(value: Any, fields: Fields, skills: frozenset[str], pointer: str) -> Iterator[Offer]:
+    entries: list[tuple[str, Any]]
+    if isinstance(value, dict):
+        fields.warn("tolerated", "an object instead of a list of prices", pointer)
+        entries = [(pointer, value)]
+    elif isinstance(value, list):
+        entries = [(f"{pointer}/{number}", entry) for number, entry in enumerate(value[:MAX_OFFERS])]
+        if len(value) > MAX_OFFERS:
+            fields.not_indexed(f"only the first {MAX_OFFERS} of {len(value):,} prices", pointer)
+    else:
+        fields.wrong(value, "a list", pointer)
+        return
+    for number, (pointer, entry) in enumerate(entries):
+        if not isinstance(entry, dict):
+            fields.wrong(entry, "an object", pointer)
+            continue
+        offer = _offer(number, entry, fields, skills, pointer)
+        if offer:
+            yield offer
+
+
+def _offer(number: int, entry: Json, fields: Fields, skills: frozenset[str], pointer: str) -> Offer | None:
+    amount = _amount(entry, fields, pointer)
+    currency = _ticker(entry.get("currency"))
+    if not currency:
+        fields.warn("offer-currency", "", f"{pointer}/currency")
+    interval = _interval(entry, fields, pointer)
+    if amount is None or not currency or interval is None:
+        return None
+    address = fields.text(entry, "address", pointer)
+    if currency in ("BSV", "BTC") and address and not looks_valid(address):
+        fields.warn("address-checksum", address, f"{pointer}/address")
+    return Offer(
+        number=number,
+        id=fields.text(entry, "id", pointer),
+        name=fields.text(entry, "name", pointer),
+        currency=currency,
+        amount=amount,
+        interval=interval or None,
+        interval_key=interval_key(interval),
+        accepted=_accepted(entry, currency, fields, pointer),
+        skill_ids=_skill_ids(entry, fields, skills, pointer),
+        address=address,
+        deposit_pct=_fraction(entry, "depositPct", fields, pointer),
+        price_feed_url=fields.text(entry, "priceFeedUrl", pointer),
+        slippage_pct=_fraction(entry, "slippagePct", fields, pointer),
+        description=fields.text(entry, "description", pointer),
+    )
+
+
+def _amount(entry: Json, fields: Fields, pointer: str) -> Decimal | None:
+    value = entry.get("amount")
+    amount = money.amount(value)
+    if amount is None:
+        fields.warn("offer-amount", _shown(value), f"{pointer}/amount")
+    elif isinstance(value, str):
+        fields.warn("tolerated", "an amount written as a string", f"{pointer}/amount")
+    return amount
+
+
+def _shown(value: Any) -> str:
+    return "absent" if value is None else str(value)[:60] if isinstance(value, (str, int, Decimal)) else kind_of(value)
+
+
+def _ticker(value: Any) -> str:
+    """A currency in upper case, as it is compared. Empty for anything but a text of 1 to 64 characters."""
+    if not isinstance(value, str) or len(value) > MAX_TICKER or "\0" in value:
+        return ""
+    return value.strip().upper()
+
+
+def _interval(entry: Json, fields: Fields, pointer: str) -> str | None:
+    """The interval as written, empty for per call; None for a value that is not a text, whose meaning is unknown."""
+    value = entry.get("interval")
+    if value is None or isinstance(value, str):
+        text = fields.identifier(value or "", pointer, "interval")
+        return "" if text.isspace() else text
+    fields.warn("offer-interval", kind_of(value), f"{pointer}/interval")
+    return None
+
+
+def _accepted(entry: Json, currency: str, fields: Fields, pointer: str) -> tuple[str, ...]:
+    accepted = {currency: None}
+    for number, value in enumerate(fields.items(entry, "acceptedCurrencies", pointer)):
+        ticker = _ticker(value)
+        if not ticker:
+            fields.warn("ignored", "a currency that is no ticker", f"{pointer}/acceptedCurrencies/{number}")
+        elif len(accepted) == MAX_CURRENCIES and ticker not in accepted:
+            fields.not_indexed(f"only the first {MAX_CURRENCIES} currencies", f"{pointer}/acceptedCurrencies")
+            break
+        else:
+            accepted[ticker] = None
+    return tuple(accepted)
+
+
+def _skill_ids(entry: Json, fields: Fields, skills: frozenset[str], pointer: str) -> tuple[str, ...] | None:
+    """The skills of a price, None for all: absent, null and empty mean all, a list without usable ids means none."""
+    key = "skillIds"
+    if entry.get(key) is None and entry.get("skills") is not None:
+        key = "skills"
+        fields.warn("tolerated", "skills instead of skillIds", f"{pointer}/skills")
+    value = entry.get(key)
+    if isinstance(value, str) and value.strip():
+        fields.warn("tolerated", f"{key} as one string", f"{pointer}/{key}")
+        entry = {key: [value]}
+    ids: dict[str, None] = {}
+    listed = fields.items(entry, key, pointer)
+    for number, value in enumerate(listed[:MAX_SKILL_IDS]):
+        if not isinstance(value, str):
+            fields.wrong(value, "a string", pointer, key, number)
+            continue
+        identity = fields.identifier(value, pointer, key, number)
+        if value not in skills and identity not in ids:
+            fields.warn("offer-skill", identity, f"{pointer}/{key}/{number}")
+        ids[identity] = None
+    if len(listed) > MAX_SKILL_IDS:
+        fields.not_indexed(f"only the first {MAX_SKILL_IDS} of {len(listed):,} skills of a price", f"{pointer}/{key}")
+    return tuple(ids) if listed else None
+
+
+def _fraction(entry: Json, key: str, fields: Fields, pointer: str) -> Decimal | None:
+    value = entry.get(key)
+    if value is None:
+        return None
+    fraction = money.amount(value)
+    if fraction is not None and fraction <= 1:
+        return fraction
+    fields.warn("offer-fraction", f"{key} {_shown(value)}", f"{pointer}/{key}")
+    return None
+
+
+def _note_repeated(offers: tuple[Offer, ...], fields: Fields, pointer: str) -> None:
+    seen: set[str] = set()
+    for offer in offers:
+        if offer.id in seen:
+            fields.warn("offer-repeated", offer.id, f"{pointer}/{offer.number}/id")
+        elif offer.id:
+            seen.add(offer.id)

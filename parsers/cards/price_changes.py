@@ -1,0 +1,91 @@
+"""Differences between two lists of offers that matter to buyers: prices and payment addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from parsers.cards.money import plain
+from parsers.cards.offers import Offer
+from parsers.reasons import Reason
+
+PRICE, ADDRESS = "price-changed", "address-changed"
+
+MAX_LISTED = 5
+"""Prices or addresses that a reason lists; further ones are only counted."""
+
+_Price = tuple[str, str, str, tuple[str, ...]]
+
+
+def price_changes(before: Sequence[Offer], after: Sequence[Offer], note: str = "") -> tuple[Reason, ...]:
+    """The changes from one revision's offers to those of a later one: at most one reason for prices and one for
+    addresses, whose details state the old and the new value. `note` is appended to both details.
+
+    Offers with the same id are compared; an offer with a new id is compared with a dropped one, so that a new id hides
+    no change. Dropping an offer, or adding one while all others remain, is not a change of price. Any new address is a
+    change. There is no change from a card without offers.
+    """
+    if not before:
+        return ()
+    details = ((PRICE, _prices(before, after)), (ADDRESS, _addresses(before, after)))
+    return tuple(Reason(code, detail + note) for code, detail in details if detail)
+
+
+def _prices(before: Sequence[Offer], after: Sequence[Offer]) -> str:
+    old = {offer.id: offer for offer in reversed(before)}
+    ids = {offer.id for offer in after}
+    dropped = [offer for offer in before if offer.id not in ids]
+    dropped_prices = {_price(offer) for offer in dropped}
+    changes = []
+    for offer in after:
+        previous = old.get(offer.id)
+        if previous is not None and _price(previous) != _price(offer):
+            changes.append(_change(previous, offer))
+        elif previous is None and dropped and _price(offer) not in dropped_prices:
+            changes.append(_change(dropped[0], offer))
+    return _joined(changes)
+
+
+def _addresses(before: Sequence[Offer], after: Sequence[Offer]) -> str:
+    old, new = _pay_to(before), _pay_to(after)
+    added = [address for address in new if address not in old]
+    removed = [address for address in old if address not in new]
+    if not added:
+        return ""
+    if not removed:
+        return f"payments also go to {_joined(added)}" if old else f"payments go to {_joined(added)}"
+    return f"the pay-to address changed from {_joined(removed)} to {_joined(added)}"
+
+
+def _pay_to(offers: Sequence[Offer]) -> list[str]:
+    return list(dict.fromkeys(offer.address for offer in offers if offer.address))
+
+
+def _price(offer: Offer) -> _Price:
+    return plain(offer.amount), offer.currency, offer.interval_key, offer.accepted
+
+
+def _change(previous: Offer, offer: Offer) -> str:
+    if _unit(previous) == _unit(offer) and previous.amount != offer.amount:
+        verb = "rose" if offer.amount > previous.amount else "fell"
+        return f"price {verb} from {plain(previous.amount)} to {plain(offer.amount)} {_unit(offer)}"
+    if previous.accepted != offer.accepted and _text(previous) == _text(offer):
+        return f"{_text(offer)} can be paid in {_currencies(offer)}, before in {_currencies(previous)}"
+    return f"price changed from {_text(previous)} to {_text(offer)}"
+
+
+def _unit(offer: Offer) -> str:
+    interval = "" if offer.interval_key == "none" else f" per {offer.interval_key}"
+    return offer.currency + interval
+
+
+def _text(offer: Offer) -> str:
+    return f"{plain(offer.amount)} {_unit(offer)}"
+
+
+def _currencies(offer: Offer) -> str:
+    return ", ".join(offer.accepted[:MAX_LISTED])
+
+
+def _joined(parts: Sequence[str]) -> str:
+    more = f" and {len(parts) - MAX_LISTED} more" if len(parts) > MAX_LISTED else ""
+    return ", ".join(parts[:MAX_LISTED]) + more

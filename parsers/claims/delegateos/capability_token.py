@@ -1,0 +1,340 @@
+"""Capability tokens of DelegateOS (DCT, `delegateos-sjt-v1`, §3, §4, §10.1), verified.
+
+The root's signature is checked by the key of the issuer, who must be trusted, and not by the key that the signature
+names. Denials: malformed_token, revoked, invalid_signature, attenuation_violation, chain_depth_exceeded, expired,
+budget_exceeded, capability_not_granted; also weak-key and replayed.
+
+Whoever holds an attenuated token holds those that it was made from: that the presenter is its delegatee has to be
+proved besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs, read, without
+from parsers.claims.delegateos.resource_globs import is_part, matches
+from parsers.claims.delegateos.signed_objects import check_object, digest_text
+from parsers.claims.record_shape import ANYTHING, COUNT, NUMBER, OBJECT, OBJECTS, TEXT, RecordShape, one_of
+from parsers.claims.rfc3339 import instant
+from parsers.claims.verdict import ClaimVerdict
+
+FORMAT = "delegateos-sjt-v1"
+MAX_DEPTH = 10
+"""Attenuations of a token, where the verifier names no other limit."""
+
+MAX_CAPABILITIES = 256
+_CAPABILITY = RecordShape("a capability", dict.fromkeys(("namespace", "action", "resource"), TEXT), {})
+_TIME = (lambda value: instant(value) is not None, "a time by RFC 3339")
+_CAPABILITIES = (
+    lambda value: (
+        isinstance(value, list)
+        and len(value) <= MAX_CAPABILITIES
+        and all(_CAPABILITY.fault(one) is None for one in value)
+    ),
+    "a list of capabilities",
+)
+_TOKEN = RecordShape(
+    "a token",
+    {"format": one_of(FORMAT), "authority": OBJECT, "attenuations": OBJECTS, "signatures": OBJECTS},
+    {},
+)
+_AUTHORITY = RecordShape(
+    "an authority",
+    {
+        **dict.fromkeys(("issuer", "delegatee", "contractId", "delegationId", "parentDelegationId"), TEXT),
+        "capabilities": _CAPABILITIES,
+        **dict.fromkeys(("chainDepth", "maxChainDepth"), COUNT),
+        "maxBudgetMicrocents": NUMBER,
+        **dict.fromkeys(("expiresAt", "issuedAt"), _TIME),
+    },
+    {},
+)
+ATTENUATION_SHAPE = RecordShape(
+    "an attenuation",
+    dict.fromkeys(("attenuator", "delegatee", "delegationId", "contractId"), TEXT),
+    {"allowedCapabilities": _CAPABILITIES, "maxBudgetMicrocents": NUMBER, "expiresAt": _TIME, "maxChainDepth": COUNT},
+)
+_SIGNATURE = RecordShape("a signature", {"signer": TEXT, "signature": TEXT, "covers": ANYTHING}, {})
+_REVOCATION = RecordShape(
+    "a revocation",
+    {
+        **dict.fromkeys(("revocationId", "revokedBy", "signature"), TEXT),
+        "revokedAt": _TIME,
+        "scope": one_of("block", "chain"),
+    },
+    {},
+)
+
+Token = dict[str, Any]
+
+
+class TokenDeniedError(ClaimRefusedError):
+    """A denial (§10.1): its type is the code; `members` are those that the type has."""
+
+    def __init__(self, code: str, detail: str, **members: Any) -> None:
+        super().__init__(code, detail)
+        self.members = members
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenContext:
+    """What a token is asked for, at a time (nanoseconds since 1970). `roots` are the trusted issuers. Without an
+    `operation` no capability is checked; without a namespace one of any namespace is enough. `revoked` are ids that are
+    revoked for certain, `revocations` entries that have to be signed by who may revoke; `seen` are delegation ids that
+    were used before."""
+
+    roots: frozenset[str]
+    now: int
+    operation: str | None = None
+    resource: str = "*"
+    namespace: str | None = None
+    spent: float = 0
+    max_depth: float = MAX_DEPTH
+    contract_id: str | None = None
+    revoked: frozenset[str] = frozenset()
+    revocations: Sequence[Any] = ()
+    seen: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Authorized:
+    """What a token allows: the most that its root and every attenuation leave."""
+
+    capabilities: Sequence[Mapping[str, str]]
+    budget: float
+    expires: str
+    max_depth: float
+    delegatee: str
+
+    @classmethod
+    def of_root(cls, authority: Mapping[str, Any]) -> Authorized:
+        """What the root allows."""
+        return cls(
+            authority["capabilities"],
+            authority["maxBudgetMicrocents"],
+            authority["expiresAt"],
+            authority["maxChainDepth"],
+            authority["delegatee"],
+        )
+
+    def narrowed(self, by: Mapping[str, Any]) -> Authorized:
+        """What is left after an attenuation. Raises TokenDeniedError for one that adds something."""
+        if by["attenuator"] != self.delegatee:
+            raise TokenDeniedError("attenuation_violation", "Attenuator mismatch")
+        capabilities = by.get("allowedCapabilities", self.capabilities)
+        wider = next((one for one in capabilities if not is_granted(one, self.capabilities)), None)
+        if wider is not None:
+            raise TokenDeniedError("attenuation_violation", "Capability expansion", capability=wider)
+        if by.get("maxBudgetMicrocents", self.budget) > self.budget:
+            raise TokenDeniedError("attenuation_violation", "Budget expansion")
+        if (instant(by.get("expiresAt", self.expires)) or 0) > (instant(self.expires) or 0):
+            raise TokenDeniedError("attenuation_violation", "Expiry expansion")
+        if by.get("maxChainDepth", -1) >= self.max_depth:
+            raise TokenDeniedError("attenuation_violation", "Chain depth expansion")
+        return Authorized(
+            capabilities,
+            by.get("maxBudgetMicrocents", self.budget),
+            by.get("expiresAt", self.expires),
+            by.get("maxChainDepth", self.max_depth),
+            by["delegatee"],
+        )
+
+
+def is_granted(capability: Mapping[str, str], granted: Sequence[Mapping[str, str]]) -> bool:
+    """Whether a capability is part of one of those granted."""
+    return any(
+        one["namespace"] == capability["namespace"]
+        and one["action"] == capability["action"]
+        and is_part(capability["resource"], one["resource"])
+        for one in granted
+    )
+
+
+def blocks(token: Token) -> list[Mapping[str, Any]]:
+    """The authority, and the attenuations in order."""
+    return [token["authority"], *token["attenuations"]]
+
+
+def revocation_ids(token: Token) -> list[str]:
+    """The ids by which the blocks of a token are revoked."""
+    return list(map(digest_text, blocks(token)))
+
+
+def read_dct(serialized: Any) -> Token:
+    """The token in `{token, format}`, or in its text alone. Raises TokenDeniedError."""
+    text: Any = serialized
+    form: Any = FORMAT
+    if isinstance(serialized, dict):
+        text, form = serialized.get("token"), serialized.get("format")
+    try:
+        if form != FORMAT:
+            raise ClaimRefusedError("malformed_token", f"the format is not {FORMAT}")
+        data, is_canonical = from_base64url(text)
+        token = read(data)
+        check_form(token)
+        if not is_canonical or jcs(token) != data:
+            raise ClaimRefusedError("malformed_token", "the token is not in the form of RFC 8785 and base64url")
+    except ClaimRefusedError as error:
+        raise TokenDeniedError("malformed_token", f"Failed to deserialize token: {error.detail}") from None
+    decoded: Token = token
+    return decoded
+
+
+def check_form(token: Any) -> None:
+    """Raises ClaimRefusedError for a token without the members of one."""
+    _TOKEN.check(token, "malformed_token")
+    _AUTHORITY.check(token["authority"], "malformed_token")
+    for attenuation in token["attenuations"]:
+        ATTENUATION_SHAPE.check(attenuation, "malformed_token")
+    for signature in token["signatures"]:
+        _SIGNATURE.check(signature, "malformed_token")
+
+
+def serialize_dct(token: Token) -> dict[str, str]:
+    """The serialized form (§3.2)."""
+    return {"token": base64url_text(jcs(token)), "format": FORMAT}
+
+
+def authorize(serialized: Any, context: TokenContext) -> dict[str, Any]:
+    """What a token allows (§10.1: AuthorizedScope). Raises TokenDeniedError."""
+    token = read_dct(serialized)
+    _check_revocations(token, context)
+    _check_signatures(token, context)
+    scope = Authorized.of_root(token["authority"])
+    for attenuation in token["attenuations"]:
+        scope = scope.narrowed(attenuation)
+    depth = _check_depth(token, context)
+    if context.now > (instant(scope.expires) or 0):
+        raise TokenDeniedError("expired", f"expired at {scope.expires}")
+    if context.spent >= scope.budget:
+        raise TokenDeniedError("budget_exceeded", "the budget is spent", limit=scope.budget, spent=context.spent)
+    _check_capability(scope, context)
+    last = blocks(token)[-1]
+    if context.contract_id not in (None, last["contractId"]):
+        raise TokenDeniedError("capability_not_granted", "the token is for another contract")
+    if last["delegationId"] in context.seen:
+        raise TokenDeniedError("replayed", f"the delegation {last['delegationId'][:100]!a} was used before")
+    return {
+        "capabilities": list(scope.capabilities),
+        "remainingBudgetMicrocents": scope.budget - context.spent,
+        "chainDepth": depth,
+        "maxChainDepth": scope.max_depth,
+        "contractId": last["contractId"],
+        "delegationId": last["delegationId"],
+    }
+
+
+def _check_revocations(token: Token, context: TokenContext) -> None:
+    ids = revocation_ids(token)
+    revoked = next((one for one in ids if one in context.revoked), None)
+    for entry in context.revocations:
+        if revoked is not None:
+            break
+        revoked = next((one for one in ids if is_revoked(token, ids, one, entry)), None)
+    if revoked is not None:
+        raise TokenDeniedError("revoked", "a block of the token is revoked", revocationId=revoked)
+
+
+def is_revoked(token: Token, ids: Sequence[str], revocation_id: str, entry: Any) -> bool:
+    """Whether a signed entry revokes a block of a token: who signed the block may; with the scope `chain`, who signed
+    one that it builds on may, too."""
+    if _REVOCATION.fault(entry) or entry["revocationId"] != revocation_id:
+        return False
+    signers = [block.get("issuer", block.get("attenuator")) for block in blocks(token)]
+    index = ids.index(revocation_id)
+    allowed = signers[: index + 1] if entry["scope"] == "chain" else signers[index : index + 1]
+    if entry["revokedBy"] not in allowed:
+        return False
+    try:
+        check_object(entry["revokedBy"], without(entry, "signature"), entry["signature"], "invalid_signature", "")
+    except ClaimRefusedError:
+        return False
+    return True
+
+
+def _check_signatures(token: Token, context: TokenContext) -> None:
+    authority, attenuations, signatures = token["authority"], token["attenuations"], token["signatures"]
+    if not signatures or signatures[0]["covers"] != "authority":
+        raise TokenDeniedError("invalid_signature", "Missing authority signature")
+    if authority["issuer"] not in context.roots:
+        raise TokenDeniedError("invalid_signature", "Issuer does not match root public key")
+    _check_signature(authority["issuer"], {"authority": authority}, signatures[0], "Authority signature invalid")
+    for index, attenuation in enumerate(attenuations):
+        if index + 1 >= len(signatures):
+            raise TokenDeniedError("invalid_signature", f"Missing signature for attenuation {index}")
+        signature, detail = signatures[index + 1], f"Attenuation {index} signature invalid"
+        if signature["covers"] != index or isinstance(signature["covers"], bool):
+            raise TokenDeniedError("invalid_signature", f"signature {index + 1} does not cover attenuation {index}")
+        payload = {"authority": authority, "attenuations": attenuations[: index + 1]}
+        _check_signature(attenuation["attenuator"], payload, signature, detail)
+    if len(signatures) > len(attenuations) + 1:
+        raise TokenDeniedError("invalid_signature", "more signatures than blocks")
+
+
+def _check_signature(principal: str, payload: Any, signature: Mapping[str, Any], detail: str) -> None:
+    if signature["signer"] != principal:
+        raise TokenDeniedError("invalid_signature", detail)
+    try:
+        check_object(principal, payload, signature["signature"], "invalid_signature", detail)
+    except ClaimRefusedError as error:
+        raise TokenDeniedError(error.code, error.detail) from None
+
+
+def _check_depth(token: Token, context: TokenContext) -> int:
+    """The depth of a token, within the limits of its root, its attenuations and the verifier."""
+    authority, attenuations = token["authority"], token["attenuations"]
+    depth = int(authority["chainDepth"]) + len(attenuations)
+    limits = [context.max_depth, authority["maxChainDepth"]]
+    limits += [
+        authority["chainDepth"] + number + attenuation["maxChainDepth"]
+        for number, attenuation in enumerate(attenuations, 1)
+        if "maxChainDepth" in attenuation
+    ]
+    if depth > min(limits):
+        detail = "the token is delegated further than it allows"
+        raise TokenDeniedError("chain_depth_exceeded", detail, max=min(limits), actual=depth)
+    return depth
+
+
+def _check_capability(scope: Authorized, context: TokenContext) -> None:
+    if context.operation is None:
+        return
+    has_dots = {".", ".."} & set(context.resource.split("/"))
+    for one in scope.capabilities:
+        is_namespace = context.namespace is None or one["namespace"] in (context.namespace, "*")
+        is_resource = matches(one["resource"], context.resource) and not has_dots
+        if is_namespace and one["action"] in (context.operation, "*") and is_resource:
+            return
+    requested = {
+        "namespace": context.namespace or "*",
+        "action": context.operation,
+        "resource": context.resource,
+    }
+    detail = f"{requested['namespace']}:{requested['action']} is not granted for {requested['resource']}"
+    raise TokenDeniedError(
+        "capability_not_granted", detail[:300], requested=requested, granted=list(scope.capabilities)
+    )
+
+
+def verify_dct(serialized: Any, context: TokenContext) -> ClaimVerdict:
+    """The verdict on a token, with the scope that it authorizes or the members of its denial."""
+    revocation = "fresh" if context.revoked or context.revocations else "unchecked"
+    try:
+        scope = authorize(serialized, context)
+    except TokenDeniedError as error:
+        is_signed = error.code not in ("malformed_token", "invalid_signature", "weak-key", "revoked")
+        return ClaimVerdict(
+            error=error.code,
+            detail=error.detail,
+            integrity="verified" if is_signed else "invalid",
+            binding="pinned" if is_signed else "unverified",
+            authority="expired" if error.code == "expired" else "insufficient" if is_signed else "unknown",
+            revocation="revoked" if error.code == "revoked" else revocation if is_signed else "unchecked",
+            members=error.members,
+        )
+    return ClaimVerdict(
+        integrity="verified", binding="pinned", authority="valid", revocation=revocation, members={"scope": scope}
+    )

@@ -1,0 +1,141 @@
+"""Task contracts and attestations of DelegateOS (§5, §7): their signatures, and whether an output meets a contract.
+
+Codes: malformed, unknown-key, weak-key, bad-signature, bad-verification, output-refused, hash-mismatch,
+contract-mismatch, over-budget, and those of schemas.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parsers.claims.canonical_json import ClaimRefusedError, without
+from parsers.claims.delegateos.output_checks import check_output, check_weights
+from parsers.claims.delegateos.signed_objects import check_object, digest_text
+from parsers.claims.json_schema import first_error
+from parsers.claims.record_shape import BOOLEAN, NUMBER, OBJECT, TEXT, TEXTS, RecordShape, one_of
+from parsers.claims.rfc3339 import instant
+from parsers.claims.verdict import ClaimVerdict, refused
+
+_TIME = (lambda value: instant(value) is not None, "a time by RFC 3339")
+CONTRACT_SHAPE = RecordShape(
+    "a contract",
+    {
+        **dict.fromkeys(("id", "issuer", "signature"), TEXT),
+        "version": one_of("0.1"),
+        "createdAt": _TIME,
+        **dict.fromkeys(("task", "verification", "constraints"), OBJECT),
+    },
+    {},
+)
+CONSTRAINTS_SHAPE = RecordShape(
+    "the constraints",
+    {"maxBudgetMicrocents": NUMBER, "deadline": _TIME, "maxChainDepth": NUMBER, "requiredCapabilities": TEXTS},
+    {},
+    is_open=True,
+)
+ATTESTATION_SHAPE = RecordShape(
+    "an attestation",
+    {
+        **dict.fromkeys(("id", "contractId", "delegationId", "principal", "signature"), TEXT),
+        "version": one_of("0.1"),
+        "createdAt": _TIME,
+        "type": one_of("completion", "delegation_verification"),
+        "result": OBJECT,
+        "childAttestations": TEXTS,
+    },
+    {},
+)
+RESULT_SHAPE = RecordShape(
+    "the result",
+    {"success": BOOLEAN, "costMicrocents": NUMBER, "durationMs": NUMBER},
+    {"outputHash": TEXT, "verificationOutcome": OBJECT},
+    is_open=True,
+)
+
+
+def check_contract(contract: Any, trusted: frozenset[str] | None) -> None:
+    """Check a contract's form and its issuer's signature. Raises ClaimRefusedError."""
+    CONTRACT_SHAPE.check(contract)
+    CONSTRAINTS_SHAPE.check(contract["constraints"])
+    _check_signer(contract, contract["issuer"], trusted)
+
+
+def _check_signer(document: dict[str, Any], signer: str, trusted: frozenset[str] | None) -> None:
+    if trusted is not None and signer not in trusted:
+        raise ClaimRefusedError("unknown-key", "the signer is none of those that you trust")
+    detail = "the Ed25519 signature does not verify"
+    check_object(signer, without(document, "signature"), document["signature"], "bad-signature", detail)
+
+
+def _binding(trusted: frozenset[str] | None) -> str:
+    """Principals are keys, and so bound to them by themselves."""
+    return "sovereign" if trusted is None else "pinned"
+
+
+def verify_contract_output(contract: Any, output: Any, trusted: frozenset[str] | None, now: int) -> ClaimVerdict:
+    """The verdict on a contract and an output: signed by its issuer, and met. After the deadline the authority is
+    expired, which is for the caller to judge."""
+    try:
+        check_contract(contract, trusted)
+    except ClaimRefusedError as error:
+        return refused(error)
+    is_late = now > (instant(contract["constraints"]["deadline"]) or 0)
+    axes: dict[str, Any] = {
+        "integrity": "verified",
+        "binding": _binding(trusted),
+        "authority": "expired" if is_late else "valid",
+    }
+    try:
+        check_weights(contract["verification"])
+        outcome = check_output(contract["verification"], output)
+    except ClaimRefusedError as error:
+        return ClaimVerdict(error=error.code, detail=error.detail, **axes)
+    code = "" if outcome["passed"] else "output-refused"
+    detail = "" if outcome["passed"] else str(outcome.get("details", "the output does not pass the verification"))
+    members = {"outcome": outcome}
+    return ClaimVerdict(error=code, detail=detail[:1_000], members=members, **axes)
+
+
+def verify_attestation(attestation: Any, contract: Any, trusted: frozenset[str] | None) -> ClaimVerdict:
+    """The verdict on an attestation: signed by its principal; with its contract also met by the output, one level deep
+    (§7.3). An attestation of failure is verified as one."""
+    try:
+        ATTESTATION_SHAPE.check(attestation)
+        RESULT_SHAPE.check(attestation["result"])
+        _check_signer(attestation, attestation["principal"], trusted)
+    except ClaimRefusedError as error:
+        return refused(error)
+    members = {"success": attestation["result"]["success"], "principal": attestation["principal"]}
+    axes: dict[str, Any] = {"integrity": "verified", "binding": _binding(trusted)}
+    try:
+        _check_output_hash(attestation["result"])
+        if contract is not None:
+            _check_contract_of(attestation, contract)
+    except ClaimRefusedError as error:
+        return ClaimVerdict(error=error.code, detail=error.detail, authority="insufficient", members=members, **axes)
+    return ClaimVerdict(authority="unknown" if contract is None else "valid", members=members, **axes)
+
+
+def _check_output_hash(result: dict[str, Any]) -> None:
+    if "output" in result and result.get("outputHash", "") not in ("", digest_text(result["output"])):
+        raise ClaimRefusedError("hash-mismatch", "outputHash is not the BLAKE2b-256 of the output")
+
+
+def _check_contract_of(attestation: dict[str, Any], contract: Any) -> None:
+    check_contract(contract, None)
+    result = attestation["result"]
+    if attestation["contractId"] != contract["id"]:
+        raise ClaimRefusedError("contract-mismatch", "the attestation is for another contract")
+    if result["costMicrocents"] > contract["constraints"]["maxBudgetMicrocents"]:
+        raise ClaimRefusedError("over-budget", "costMicrocents is more than the contract's budget")
+    if attestation["type"] != "completion" or not result["success"]:
+        return
+    if "output" not in result:
+        raise ClaimRefusedError("output-refused", "there is no output")
+    error = first_error(contract["task"].get("outputSchema", True), result["output"])
+    if error is not None:
+        raise ClaimRefusedError("output-refused", error)
+    check_weights(contract["verification"])
+    outcome = check_output(contract["verification"], result["output"])
+    if not outcome["passed"]:
+        raise ClaimRefusedError("output-refused", str(outcome.get("details", "the verification does not pass")))

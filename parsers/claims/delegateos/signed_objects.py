@@ -1,0 +1,52 @@
+"""Signatures of DelegateOS: Ed25519 over BLAKE2b-256 of RFC 8785. The id of a principal is its key in base64url."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+from parsers.claims import ed25519
+from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs
+
+
+def digest(value: Any) -> bytes:
+    """BLAKE2b-256 of the RFC 8785 form of a value."""
+    return blake2b(jcs(value), digest_size=32).digest()
+
+
+def digest_text(value: Any) -> str:
+    """The digest in base64url: the id by which a block is revoked, and the hash of an output."""
+    return base64url_text(digest(value))
+
+
+def principal_of(seed: bytes) -> str:
+    """The principal whose private key is a seed of 32 bytes."""
+    return base64url_text(ed25519.public_key_of(seed))
+
+
+def sign_object(seed: bytes, value: Any) -> str:
+    """The signature of a value by the key with this seed."""
+    return base64url_text(ed25519.sign(seed, digest(value)))
+
+
+def check_object(principal: str, value: Any, signature: Any, code: str, detail: str) -> None:
+    """Check a signature. Raises ClaimRefusedError: weak-key, else this code and detail."""
+    try:
+        (key, is_key), (data, is_signature) = from_base64url(principal), from_base64url(signature)
+    except ClaimRefusedError:
+        raise ClaimRefusedError(code, detail) from None
+    if len(key) == ed25519.KEY_BYTES and not ed25519.is_sound(key):
+        raise ClaimRefusedError("weak-key", f"the key {principal} is of small or mixed order, or no point")
+    if not (is_key and is_signature) or not ed25519.verifies(key, data, digest(value)):
+        raise ClaimRefusedError(code, detail)
+
+
+def trusted_principals(keys: Any) -> frozenset[str] | None:
+    """The principals in a list, or in the values of an object; None where there are none. Raises ClaimRefusedError
+    with the code bad-keys."""
+    if keys is None:
+        return None
+    values = list(keys.values()) if isinstance(keys, dict) else keys
+    if not isinstance(values, list) or len(values) > 1_000 or not all(isinstance(one, str) for one in values):
+        raise ClaimRefusedError("bad-keys", "keys is a list of at most 1,000 principals (base64url), or an object")
+    return frozenset(values)

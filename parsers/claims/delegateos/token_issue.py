@@ -1,0 +1,99 @@
+"""Capability tokens of DelegateOS created, attenuated, revoked and inspected (§3.3, §3.4, §4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.delegateos.capability_token import (
+    ATTENUATION_SHAPE,
+    FORMAT,
+    Authorized,
+    TokenDeniedError,
+    blocks,
+    check_form,
+    read_dct,
+    revocation_ids,
+    serialize_dct,
+)
+from parsers.claims.delegateos.signed_objects import principal_of, sign_object
+
+ROOT_PARENT = "del_000000000000"
+
+
+def create_dct(seed: bytes, authority: Mapping[str, Any]) -> dict[str, str]:
+    """A root token with this authority, whose issuer is the owner of the key. Raises ClaimRefusedError."""
+    whole = {"chainDepth": 0, "parentDelegationId": ROOT_PARENT, **authority, "issuer": principal_of(seed)}
+    signature = {
+        "signer": whole["issuer"],
+        "signature": sign_object(seed, {"authority": whole}),
+        "covers": "authority",
+    }
+    token = {"format": FORMAT, "authority": whole, "attenuations": [], "signatures": [signature]}
+    check_form(token)
+    return serialize_dct(token)
+
+
+_NOT_NARROWER = {
+    "Attenuator mismatch": "Attenuator must be the current delegatee",
+    "Budget expansion": "Budget cannot exceed parent",
+    "Expiry expansion": "Expiry cannot exceed parent",
+    "Chain depth expansion": "Max chain depth must be less than parent",
+}
+
+
+def attenuate_dct(serialized: Any, seed: bytes, attenuation: Mapping[str, Any]) -> dict[str, str]:
+    """The token narrowed by the owner of the key, its delegatee. Raises ClaimRefusedError where it would not be
+    narrower."""
+    token = read_dct(serialized)
+    scope = Authorized.of_root(token["authority"])
+    for earlier in token["attenuations"]:
+        scope = scope.narrowed(earlier)
+    whole = {**attenuation, "attenuator": principal_of(seed)}
+    ATTENUATION_SHAPE.check(whole)
+    try:
+        scope.narrowed(whole)
+    except TokenDeniedError as error:
+        wider = error.members.get("capability", {})
+        named = ":".join(wider.get(name, "") for name in ("namespace", "action", "resource"))
+        detail = _NOT_NARROWER.get(error.detail, f"Capability expansion not allowed: {named}")
+        raise ClaimRefusedError(error.code, detail) from None
+    attenuations = [*token["attenuations"], whole]
+    signature = {
+        "signer": whole["attenuator"],
+        "signature": sign_object(seed, {"authority": token["authority"], "attenuations": attenuations}),
+        "covers": len(attenuations) - 1,
+    }
+    signatures = [*token["signatures"], signature]
+    return serialize_dct({**token, "attenuations": attenuations, "signatures": signatures})
+
+
+def revoke_block(seed: bytes, revocation_id: str, revoked_at: str, scope: str = "block") -> dict[str, str]:
+    """A signed entry that revokes a block, or with the scope `chain` what builds on one's own block."""
+    entry = {
+        "revocationId": revocation_id,
+        "revokedBy": principal_of(seed),
+        "revokedAt": revoked_at,
+        "scope": scope,
+    }
+    return {**entry, "signature": sign_object(seed, entry)}
+
+
+def inspect_dct(serialized: Any) -> dict[str, Any]:
+    """What a token says, unverified. Raises TokenDeniedError."""
+    token = read_dct(serialized)
+    scope = Authorized.of_root(token["authority"])
+    for attenuation in token["attenuations"]:
+        scope = scope.narrowed(attenuation)
+    last = blocks(token)[-1]
+    return {
+        "issuer": token["authority"]["issuer"],
+        "delegatee": scope.delegatee,
+        "contractId": last["contractId"],
+        "delegationId": last["delegationId"],
+        "capabilities": list(scope.capabilities),
+        "expiresAt": scope.expires,
+        "chainDepth": token["authority"]["chainDepth"] + len(token["attenuations"]),
+        "revocationIds": revocation_ids(token),
+    }

@@ -1,0 +1,250 @@
+"""Delegation tokens of Motebit, chains of them, and the revocable grants that they are minted under
+(standing-delegation@1.0).
+
+Codes: malformed, legacy-profile, unknown-suite, weak-key, bad-signature, non-canonical, key-mismatch, expired,
+not-yet-valid, future-dated, replayed; of chains: broken-chain, scope-widened; of grants: grant-mismatch, grant-invalid,
+revoked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from parsers.claims.canonical_json import ClaimRefusedError, jcs, without
+from parsers.claims.motebit.identifiers import SUITE, KeyRing, binding, check_signature, hex_bytes, legacy_key
+from parsers.claims.motebit.receipts import first_fault
+from parsers.claims.record_shape import COUNT, HEX_KEY, NAME, NUMBER, OBJECT, TEXT, RecordShape, one_of, or_null
+from parsers.claims.verdict import SKEW_MS, ClaimVerdict, refused
+
+MAX_LINKS = 32
+"""Tokens of a chain."""
+
+MAX_REVOCATIONS = 256
+
+_PARTIES = {
+    **dict.fromkeys(("delegator_id", "delegate_id"), NAME),
+    **dict.fromkeys(("delegator_public_key", "delegate_public_key"), HEX_KEY),
+}
+_SIGNED = {"suite": one_of(SUITE), "signature": NAME}
+TOKEN_SHAPE = RecordShape(
+    "a delegation token",
+    {**_PARTIES, "scope": NAME, "issued_at": NUMBER, "expires_at": NUMBER, **_SIGNED},
+    {"not_before": NUMBER, "grant_id": TEXT},
+)
+GRANT_SHAPE = RecordShape(
+    "a standing delegation",
+    {
+        **_PARTIES,
+        **dict.fromkeys(("grant_id", "scope"), NAME),
+        "subject": TEXT,
+        **dict.fromkeys(("issued_at", "expires_at", "max_token_ttl_ms"), NUMBER),
+        "not_before": or_null(NUMBER),
+        **_SIGNED,
+    },
+    {
+        "cadence_ms": NUMBER,
+        "cadence": OBJECT,
+        "spec": TEXT,
+        "subject_binding": OBJECT,
+        "spend_ceiling": OBJECT,
+        "version": COUNT,
+    },
+)
+REVOCATION_SHAPE = RecordShape(
+    "a delegation revocation",
+    {
+        **dict.fromkeys(("grant_id", "delegator_id"), NAME),
+        "delegator_public_key": HEX_KEY,
+        "revoked_at": NUMBER,
+        **_SIGNED,
+    },
+    {},
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationRules:
+    """What delegations are verified against: keys by identity, and the time (milliseconds since 1970); without one,
+    as history, in which tokens may have expired. `seen`: signatures of tokens that were used before."""
+
+    keys: KeyRing
+    now: float | None = None
+    seen: frozenset[str] = frozenset()
+
+
+def scopes(text: str) -> frozenset[str]:
+    """The capabilities of a scope; `*` is all of them."""
+    return frozenset(filter(None, map(str.strip, text.split(","))))
+
+
+def is_narrowed(parent: str, child: str) -> bool:
+    """Whether a scope has nothing that its parent has not."""
+    allowed, wanted = scopes(parent), scopes(child)
+    return "*" in allowed or ("*" not in wanted and wanted <= allowed)
+
+
+def check_signed(record: Any, shape: RecordShape) -> None:
+    """Check the form of a record and its signature by the delegator's key. Raises ClaimRefusedError."""
+    if isinstance(record, dict) and "suite" not in record:
+        _refuse_legacy(record)
+    if isinstance(record, dict) and record["suite"] != SUITE:
+        raise ClaimRefusedError("unknown-suite", f"suite is not {SUITE}")
+    shape.check(record)
+    key = hex_bytes(record["delegator_public_key"], 32) or b""
+    if not check_signature(record["signature"], jcs(without(record, "signature")), key):
+        raise ClaimRefusedError("non-canonical", "the signature is not spelt as base64url without padding")
+
+
+def _refuse_legacy(record: Mapping[str, Any]) -> None:
+    """Tokens before suites have keys in base64url."""
+    key = legacy_key(record.get("delegator_public_key")) or ""
+    try:
+        check_signature(record.get("signature"), jcs(without(record, "signature")), bytes.fromhex(key))
+    except ClaimRefusedError:
+        raise ClaimRefusedError("unknown-suite", "suite is missing") from None
+    raise ClaimRefusedError("legacy-profile", "signed in the form before suites, which never counts")
+
+
+def verify_delegation(token: Any, rules: DelegationRules) -> ClaimVerdict:
+    """The verdict on one token."""
+    try:
+        check_signed(token, TOKEN_SHAPE)
+    except ClaimRefusedError as error:
+        return refused(error, profile="legacy" if error.code == "legacy-profile" else "unknown")
+    bound = binding(token["delegator_id"], bytes.fromhex(token["delegator_public_key"]), rules.keys)
+    authority, fault = "valid", None
+    try:
+        check_window(token, rules.now)
+        if token["signature"] in rules.seen:
+            raise ClaimRefusedError("replayed", "the token was used before")
+        if bound == "invalid":
+            raise ClaimRefusedError("key-mismatch", "the delegator's key is not the one that you trust")
+    except ClaimRefusedError as error:
+        fault = error
+        authority = {"expired": "expired", "not-yet-valid": "not_yet_valid"}.get(error.code, "insufficient")
+    return ClaimVerdict(
+        error="" if fault is None else fault.code,
+        detail="" if fault is None else fault.detail,
+        integrity="verified",
+        binding=bound,
+        authority=authority,
+        members={"profile": "current", "scope": sorted(scopes(token["scope"]))},
+    )
+
+
+def check_window(token: Mapping[str, Any], now: float | None) -> None:
+    """Raises ClaimRefusedError where a token is not valid at a time; at its last millisecond it is."""
+    if now is None:
+        return
+    if token["expires_at"] < now:
+        raise ClaimRefusedError("expired", f"expired at {token['expires_at']}")
+    if now < token.get("not_before", now):
+        raise ClaimRefusedError("not-yet-valid", f"valid from {token['not_before']}")
+    if token["issued_at"] > now + SKEW_MS and "not_before" not in token:
+        raise ClaimRefusedError("future-dated", "issued in the future")
+
+
+def verify_delegation_chain(chain: Any, rules: DelegationRules) -> ClaimVerdict:
+    """The verdict on tokens from the root to the last delegate. An empty chain holds, and delegates nothing."""
+    if not isinstance(chain, list) or len(chain) > MAX_LINKS:
+        return refused(ClaimRefusedError("malformed", f"a chain is a list of at most {MAX_LINKS} tokens"))
+    verdicts: list[ClaimVerdict] = []
+
+    def check(index: int, token: Any) -> None:
+        verdicts.append(verify_delegation(token, rules))
+        if verdicts[-1].error:
+            raise ClaimRefusedError(verdicts[-1].error, _located(index, verdicts[-1]))
+        if index:
+            check_link(chain, index)
+
+    fault = first_fault(chain, check)
+    if fault is not None:
+        index, error = fault
+        return refused(error, index=index)
+    root = verdicts[0].binding if verdicts else "unverified"
+    scope = verdicts[-1].members["scope"] if verdicts else []
+    return ClaimVerdict(integrity="verified", binding=root, authority="valid", members={"scope": scope})
+
+
+def _located(index: int, verdict: ClaimVerdict) -> str:
+    if verdict.error == "bad-signature":
+        return f"Delegation {index} has invalid signature"
+    return f"Delegation {index}: {verdict.detail}"
+
+
+def check_link(chain: Sequence[Mapping[str, Any]], index: int) -> None:
+    """Raises ClaimRefusedError where a token is not delegated on by the delegate of the one ahead of it, or wider."""
+    parent, child = chain[index - 1], chain[index]
+    if parent["delegate_id"] != child["delegator_id"]:
+        pair = f'delegate_id "{parent["delegate_id"]}" !== delegator_id "{child["delegator_id"]}"'
+        raise ClaimRefusedError("broken-chain", f"Chain break at {index}: {pair}")
+    if parent["delegate_public_key"] != child["delegator_public_key"]:
+        raise ClaimRefusedError("broken-chain", f"Chain break at {index}: delegate_public_key mismatch")
+    if not is_narrowed(parent["scope"], child["scope"]):
+        widened = f'parent="{parent["scope"]}", child="{child["scope"]}"'
+        raise ClaimRefusedError("scope-widened", f"Delegation {index} widens scope: {widened}")
+
+
+def find_revocation(grant: Mapping[str, Any], revocations: Sequence[Any]) -> Mapping[str, Any] | None:
+    """The first revocation of a grant that its own delegator signed; of others, none counts."""
+    for revocation in revocations:
+        names = ("grant_id", "delegator_public_key")
+        if not isinstance(revocation, dict) or any(revocation.get(name) != grant[name] for name in names):
+            continue
+        try:
+            check_signed(revocation, REVOCATION_SHAPE)
+        except ClaimRefusedError:
+            continue
+        return revocation
+    return None
+
+
+def verify_tick(
+    token: Any, grant: Any, revocations: Sequence[Any] | None, rules: DelegationRules, *, by_order: bool = False
+) -> ClaimVerdict:
+    """The verdict on a token under the grant that it was minted for. Authority and revocation are separate: a token of
+    a revoked grant may be valid by itself. `by_order` judges it at its own slot and not at `now`."""
+    history = verify_delegation(token, DelegationRules(keys=rules.keys))
+    if history.error:
+        return history
+    try:
+        check_signed(grant, GRANT_SHAPE)
+        authority, fault = "valid", None
+        _check_tick(token, grant, rules.now, by_order=by_order)
+    except ClaimRefusedError as error:
+        fault = error
+        authority = {"expired": "expired", "not-yet-valid": "not_yet_valid"}.get(error.code, "insufficient")
+    revocation = None
+    status = "unchecked"
+    if revocations is not None and isinstance(grant, dict) and not GRANT_SHAPE.fault(grant):
+        revocation = find_revocation(grant, revocations[:MAX_REVOCATIONS])
+        status = "fresh" if revocation is None else "revoked"
+    if fault is None and revocation is not None:
+        fault = ClaimRefusedError("revoked", f"the grant {grant['grant_id']} was revoked by its delegator")
+    return ClaimVerdict(
+        error="" if fault is None else fault.code,
+        detail="" if fault is None else fault.detail,
+        integrity="verified",
+        binding=history.binding,
+        authority=authority,
+        revocation=status,
+        members={**history.members, **({"revokedBy": revocation["signature"]} if revocation else {})},
+    )
+
+
+def _check_tick(token: Mapping[str, Any], grant: Mapping[str, Any], now: float | None, *, by_order: bool) -> None:
+    """Raises ClaimRefusedError with the first rule of the grant that a token breaks."""
+    names = ("grant_id", "delegator_id", "delegator_public_key", "delegate_id", "delegate_public_key")
+    different = next((name for name in names if token.get(name) != grant[name]), None)
+    if different is not None:
+        raise ClaimRefusedError("grant-mismatch", f"{different} is not that of the grant")
+    if not is_narrowed(grant["scope"], token["scope"]):
+        raise ClaimRefusedError("scope-widened", "the token widens the scope of the grant")
+    if token["expires_at"] - token["issued_at"] > grant["max_token_ttl_ms"]:
+        raise ClaimRefusedError("grant-mismatch", "the token lives longer than max_token_ttl_ms of the grant")
+    moment = token.get("not_before", token["issued_at"]) if by_order or now is None else now
+    if moment < (grant["not_before"] or 0) or grant["expires_at"] < moment:
+        raise ClaimRefusedError("grant-invalid", "the grant is not valid at this time")
+    check_window(token, None if by_order else now)

@@ -1,0 +1,109 @@
+"""Identities of Motebit and the keys bound to them: a sovereign id is derived from its key, another one is bound only
+by a key that the caller trusts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+import base58
+
+from parsers.claims import ed25519
+from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url
+
+SUITE = "motebit-jcs-ed25519-b64-v1"
+"""Receipts and delegations: RFC 8785, Ed25519, base64url signatures, keys in hex."""
+
+HEX_SUITE = "motebit-jcs-ed25519-hex-v1"
+"""Identity files, successions and relay metadata: RFC 8785, Ed25519, signatures and keys in hex."""
+
+_ED25519_CODEC = b"\xed\x01"
+
+KeyRing = Mapping[str, bytes]
+"""The public keys (32 bytes) that the caller trusts, by identity."""
+
+
+def sovereign_id(public_key: bytes) -> str:
+    """The identity that commits to a key: the first 16 bytes of its SHA-256 as a UUID of version 8 (RFC 9562 §5.8)."""
+    raw = bytearray(sha256(public_key).digest()[:16])
+    raw[6] = 0x80 | raw[6] & 0x0F
+    raw[8] = 0x80 | raw[8] & 0x3F
+    return str(UUID(bytes=bytes(raw)))
+
+
+def did_key(public_key: bytes) -> str:
+    """The `did:key` of an Ed25519 key (multicodec 0xed01, base58btc)."""
+    return f"did:key:z{base58.b58encode(_ED25519_CODEC + public_key).decode()}"
+
+
+def binding(identity: str, public_key: bytes, keys: KeyRing) -> str:
+    """How a key is bound to an identity: pinned, sovereign, unverified, or invalid where the caller has another key."""
+    trusted = keys.get(identity)
+    if trusted is not None:
+        return "pinned" if trusted == public_key else "invalid"
+    is_sovereign = identity.lower() == sovereign_id(public_key) or identity == did_key(public_key)
+    return "sovereign" if is_sovereign else "unverified"
+
+
+def hex_bytes(text: object, size: int) -> bytes | None:
+    """Bytes of lower-case hex digits, None for other values and sizes."""
+    try:
+        data = bytes.fromhex(text) if isinstance(text, str) else b""
+    except ValueError:
+        return None
+    return data if len(data) == size and data.hex() == text else None
+
+
+def key_ring(value: Any) -> dict[str, bytes]:
+    """The keys in `{identity: 64 hex digits}`, or in base64url as older documents have them. Raises ClaimRefusedError
+    with the code bad-keys."""
+    if not isinstance(value, dict) or len(value) > 1_000:
+        raise ClaimRefusedError("bad-keys", "keys is an object of at most 1,000 public keys by identity")
+    ring = {identity: public_key(text) for identity, text in value.items()}
+    wrong = [identity for identity, key in ring.items() if key is None]
+    if wrong:
+        raise ClaimRefusedError("bad-keys", f"the key of {wrong[0][:100]!a} is not 64 hex digits")
+    return {identity: key for identity, key in ring.items() if key is not None}
+
+
+def public_key(text: object) -> bytes | None:
+    """A key in lower-case hex (of older documents in base64url), None for other values."""
+    key = hex_bytes(text, ed25519.KEY_BYTES)
+    if key is None and isinstance(text, str) and len(text) == 43:
+        try:
+            key, is_canonical = from_base64url(text)
+        except ClaimRefusedError:
+            return None
+        return key if is_canonical else None
+    return key
+
+
+def legacy_key(text: object) -> str | None:
+    """A key of the legacy profile (base64url) in hex."""
+    key = public_key(text)
+    return key.hex() if key is not None and base64url_text(key) == text else None
+
+
+def check_key(key: bytes) -> None:
+    """Raises ClaimRefusedError for a key under which forged signatures verify."""
+    if not ed25519.is_sound(key):
+        raise ClaimRefusedError("weak-key", f"the key {key.hex()} is of small or mixed order, or no point")
+
+
+def check_signature(text: object, message: bytes, key: bytes) -> bool:
+    """Check a signature in base64url; whether it is spelt canonically. Raises ClaimRefusedError: bad-signature,
+    weak-key."""
+    if not isinstance(text, str) or not text.strip():
+        raise ClaimRefusedError("bad-signature", "the signature is empty")
+    try:
+        signature, is_canonical = from_base64url(text)
+    except ClaimRefusedError:
+        raise ClaimRefusedError("bad-signature", "the signature is not valid base64url") from None
+    if len(signature) != ed25519.SIGNATURE_BYTES:
+        raise ClaimRefusedError("bad-signature", f"the signature must be 64 bytes, got {len(signature)}")
+    check_key(key)
+    if not ed25519.verifies(key, signature, message):
+        raise ClaimRefusedError("bad-signature", "the Ed25519 signature does not verify")
+    return is_canonical

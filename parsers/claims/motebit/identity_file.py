@@ -1,0 +1,169 @@
+"""Identity files of Motebit, `motebit.md` (identity@1.0): YAML between `---` lines, and its signature in a comment.
+
+The signature is over the bytes of the YAML; text around it is not signed. Codes: malformed, legacy-profile, too-large,
+weak-key, bad-signature, key-mismatch, bad-guardian, broken-succession.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from parsers.claims import ed25519, plain_yaml
+from parsers.claims.canonical_json import ClaimRefusedError, jcs
+from parsers.claims.motebit.identifiers import (
+    HEX_SUITE,
+    KeyRing,
+    binding,
+    check_key,
+    check_signature,
+    did_key,
+    hex_bytes,
+)
+from parsers.claims.motebit.succession import SuccessionCheck, check_succession
+from parsers.claims.record_shape import NAME, OBJECT, OBJECTS, TEXT, TEXTS, RecordShape
+from parsers.claims.verdict import ClaimVerdict, refused
+
+MAX_BYTES = 128 << 10
+_OPEN, _CLOSE = "---\n", "\n---"
+_COMMENT, _COMMENT_END = f"<!-- motebit:sig:{HEX_SUITE}:", " -->"
+_LEGACY_COMMENT = "<!-- motebit:sig:Ed25519:"
+
+SHAPE = RecordShape(
+    "an identity file",
+    {"motebit_id": NAME, "identity": OBJECT},
+    {
+        **dict.fromkeys(("spec", "owner_id", "type", "service_name", "service_description", "service_url"), TEXT),
+        "capabilities": TEXTS,
+        "guardian": OBJECT,
+        "succession": OBJECTS,
+    },
+    is_open=True,
+)
+
+
+class IdentityFile(NamedTuple):
+    """The signed text of a file, its content, its signature as it is written, and whether in the legacy form."""
+
+    signed_text: str
+    content: dict[str, Any]
+    signature: str
+    is_legacy: bool
+
+
+def parse_identity(text: Any) -> IdentityFile:
+    """The parts of an identity file, unverified. Raises ClaimRefusedError."""
+    if not isinstance(text, str) or len(text) > MAX_BYTES:
+        raise ClaimRefusedError("too-large", f"an identity file is a text of at most {MAX_BYTES:,} characters")
+    start = text.find(_OPEN)
+    if start == -1:
+        raise ClaimRefusedError("malformed", "Missing frontmatter opening ---")
+    start += len(_OPEN)
+    end = text.find(_CLOSE, start)
+    if end == -1:
+        raise ClaimRefusedError("malformed", "Missing frontmatter closing ---")
+    content = plain_yaml.load(text[start:end])
+    SHAPE.check(content)
+    signature, is_legacy = _signature(text)
+    return IdentityFile(text[start:end], content, signature, is_legacy)
+
+
+def _signature(text: str) -> tuple[str, bool]:
+    """The text of the first signature comment, and whether it is of the legacy form."""
+    comment = next((comment for comment in (_COMMENT, _LEGACY_COMMENT) if comment in text), None)
+    if comment is None:
+        raise ClaimRefusedError("malformed", f"Missing signature comment (expected {_COMMENT}…{_COMMENT_END})")
+    start = text.index(comment) + len(comment)
+    end = text.find(_COMMENT_END, start)
+    if end == -1:
+        raise ClaimRefusedError("malformed", "Malformed signature")
+    return text[start:end], comment == _LEGACY_COMMENT
+
+
+def verify_identity(text: Any, keys: KeyRing) -> ClaimVerdict:
+    """The verdict on an identity file: its signature, its guardian's attestation and the succession of its keys."""
+    try:
+        file = parse_identity(text)
+        key = _check_file(file)
+    except ClaimRefusedError as error:
+        return refused(error, profile="legacy" if error.code == "legacy-profile" else "unknown")
+    succession = _succession(file.content, key)
+    identity = file.content["motebit_id"]
+    bound = binding(identity, key, keys)
+    if bound == "unverified" and succession is not None and succession.valid:
+        bound = binding(identity, bytes.fromhex(succession.genesis), keys)
+    code, detail = "", ""
+    if bound == "invalid":
+        code, detail = "key-mismatch", "the key is not the one that you trust"
+    if succession is not None and not succession.valid:
+        code, detail = "broken-succession", succession.error
+    members: dict[str, Any] = {"profile": "current", "did": did_key(key), "identity": file.content}
+    if succession is not None:
+        members["succession"] = succession.as_json()
+    return ClaimVerdict(error=code, detail=detail, integrity="verified", binding=bound, members=members)
+
+
+def _check_file(file: IdentityFile) -> bytes:
+    """The key of a file that it signed. Raises ClaimRefusedError."""
+    text = file.content["identity"].get("public_key")
+    if not text:
+        raise ClaimRefusedError("malformed", "No public key in frontmatter")
+    key = hex_bytes(text, ed25519.KEY_BYTES)
+    if key is None:
+        raise ClaimRefusedError("malformed", "Public key must be 32 bytes")
+    message = file.signed_text.encode("utf-8", "surrogatepass")
+    if file.is_legacy:
+        check_signature(file.signature, message, key)
+        detail = (
+            "Legacy identity-file signature format detected (motebit:sig:Ed25519:). "
+            f"Re-sign under {HEX_SUITE} — no legacy fallback."
+        )
+        raise ClaimRefusedError("legacy-profile", detail)
+    signature = hex_bytes(file.signature, ed25519.SIGNATURE_BYTES)
+    if signature is None:
+        raise ClaimRefusedError("bad-signature", "Signature must be 64 bytes")
+    check_key(key)
+    if not ed25519.verifies(key, signature, message):
+        raise ClaimRefusedError("bad-signature", "Signature verification failed")
+    _check_guardian(file.content)
+    return key
+
+
+def _check_guardian(content: dict[str, Any]) -> None:
+    guardian = content.get("guardian") or {}
+    if not guardian.get("attestation") or not guardian.get("public_key"):
+        return
+    key = hex_bytes(guardian["public_key"], ed25519.KEY_BYTES)
+    if key is None:
+        raise ClaimRefusedError("bad-guardian", "Guardian public key must be 32 bytes")
+    attestation = hex_bytes(guardian["attestation"], ed25519.SIGNATURE_BYTES) or b""
+    claim = {
+        "action": "guardian_attestation",
+        "guardian_public_key": guardian["public_key"],
+        "motebit_id": content["motebit_id"],
+    }
+    if not ed25519.verifies(key, attestation, jcs(claim)):
+        raise ClaimRefusedError("bad-guardian", "Guardian attestation signature verification failed")
+
+
+def _succession(content: dict[str, Any], key: bytes) -> SuccessionCheck | None:
+    records = content.get("succession")
+    if not records:
+        return None
+    guardian = (content.get("guardian") or {}).get("public_key")
+    return check_succession(records, key.hex(), guardian if isinstance(guardian, str) else None)
+
+
+def verify_relay_metadata(metadata: Any) -> ClaimVerdict:
+    """The verdict on what a relay says of itself (discovery@1.0): signed by the key that it names."""
+    shape = RecordShape("relay metadata", {"relay_id": NAME, "public_key": NAME, "signature": NAME}, {}, is_open=True)
+    try:
+        shape.check(metadata)
+        if metadata.get("suite") != HEX_SUITE:
+            raise ClaimRefusedError("unknown-suite", f"suite is not {HEX_SUITE}")
+        key, signature = hex_bytes(metadata["public_key"], 32), hex_bytes(metadata["signature"], 64)
+        body = jcs({name: member for name, member in metadata.items() if name != "signature"})
+        if key is None or signature is None or not ed25519.verifies(key, signature, body):
+            raise ClaimRefusedError("bad-signature", "the signature does not verify")
+    except ClaimRefusedError as error:
+        return refused(error)
+    return ClaimVerdict(integrity="verified", binding=binding(metadata["relay_id"], key, {}))

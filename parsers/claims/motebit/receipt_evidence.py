@@ -1,0 +1,31 @@
+"""Evidence in receipts of Motebit: each verified receipt of a tree, counter-signed where another agent nested it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from parsers.claims.motebit.receipts import ReceiptNode, ReceiptRules, receipt_tree
+from parsers.claims.rating import EvidenceRecord
+
+
+def evidence_in(receipt: Any, rules: ReceiptRules) -> list[EvidenceRecord]:
+    """A record, without payment, for every receipt of a tree that verifies; others, as of the legacy profile, are left
+    out. Whoever nests a receipt signs it, too: its key is the second one if its own receipt verifies. Raises
+    ClaimRefusedError for a tree that is too deep, too large or has no RFC 8785 form."""
+    return [_record(node) for node in receipt_tree(receipt, rules) if not node.error]
+
+
+def _record(node: ReceiptNode) -> EvidenceRecord:
+    return EvidenceRecord(
+        node.digest,
+        _key(node),
+        counter_signer=_key(node.parent),
+        task=node.identity,
+        outcome=node.receipt["status"],
+        completed_at=int(node.receipt["completed_at"]),
+    )
+
+
+def _key(node: ReceiptNode | None) -> str:
+    """The key of a receipt that verifies, in hex; empty for none."""
+    return node.key.hex() if node is not None and node.key is not None and not node.error else ""

@@ -1,0 +1,309 @@
+"""Execution receipts of Motebit (execution-ledger@1.0 §11, delegation@1.0 §5): single, nested and in sequence.
+
+A receipt is signed by the worker alone, and proves that the holder of a key wrote it, not that work was done. Codes:
+malformed, legacy-profile (no `suite`), unknown-suite, unknown-key, weak-key, bad-signature, non-canonical,
+hash-mismatch, time-window, future-dated, replayed, task-mismatch; of trees: too-deep, too-many-receipts; of sequences:
+time-order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from parsers.claims.canonical_json import ClaimRefusedError, jcs, joined, without
+from parsers.claims.motebit.identifiers import (
+    SUITE,
+    KeyRing,
+    binding,
+    check_signature,
+    did_key,
+    hex_bytes,
+)
+from parsers.claims.record_shape import COUNT, NAME, NUMBER, OBJECT, OBJECTS, TEXT, TEXTS, RecordShape, one_of
+from parsers.claims.verdict import SKEW_MS, ClaimVerdict, refused
+
+MAX_DEPTH, MAX_RECEIPTS = 10, 64
+"""Delegations below a receipt, and receipts of a tree or a sequence."""
+
+WINDOW_MS = 3_600_000
+"""How far apart `submitted_at` and `completed_at` may be (delegation@1.0 §5.3)."""
+
+DIGEST_SHAPE = RecordShape("source_digest", {"algorithm": TEXT, "value": TEXT}, {})
+SHAPE = RecordShape(
+    "a receipt",
+    {
+        **dict.fromkeys(("task_id", "motebit_id", "device_id"), NAME),
+        **dict.fromkeys(("submitted_at", "completed_at"), NUMBER),
+        "status": one_of("completed", "failed", "denied"),
+        "result": TEXT,
+        "tools_used": TEXTS,
+        "memories_formed": COUNT,
+        **dict.fromkeys(("prompt_hash", "result_hash"), TEXT),
+        "suite": one_of(SUITE),
+        "signature": TEXT,
+    },
+    {
+        **dict.fromkeys(("public_key", "relay_task_id", "delegated_scope", "source_projection"), TEXT),
+        "delegation_receipts": OBJECTS,
+        "source_digest": OBJECT,
+        "invocation_origin": one_of("user-tap", "ai-loop", "scheduled", "agent-to-agent"),
+    },
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptRules:
+    """What receipts are verified against: keys by `motebit_id`, the time (milliseconds since 1970; None for none),
+    receipts seen before as `motebit_id:task_id`, and the relay task that the outermost one must be bound to."""
+
+    keys: KeyRing
+    now: float | None = None
+    seen: frozenset[str] = frozenset()
+    relay_task_id: str | None = None
+
+
+@dataclass(slots=True)
+class ReceiptNode:
+    """A receipt of a tree. `signed`: its bytes verify under the key, whatever else is wrong; `profile`: current,
+    legacy (never counts) or unknown; `key_source`: external (the caller's) or embedded; `digest`: SHA-256 of its
+    canonical form, signature included."""
+
+    receipt: Mapping[str, Any]
+    parent: ReceiptNode | None = None
+    children: list[ReceiptNode] = field(default_factory=list)
+    canonical: bytes = b""
+    key: bytes | None = None
+    key_source: str | None = None
+    profile: str = "unknown"
+    signed: bool = False
+    hash_bound: bool = False
+    binding: str = "unverified"
+    error: str = ""
+    detail: str = ""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical form, in hex."""
+        return sha256(self.canonical).hexdigest()
+
+    @property
+    def identity(self) -> str:
+        """`motebit_id:task_id`, by which a receipt is counted once."""
+        return f"{self.receipt.get('motebit_id')}:{self.receipt.get('task_id')}"
+
+    def verdict(self, **members: Any) -> ClaimVerdict:
+        """The verdict on this receipt, without those below it."""
+        key = {} if self.key is None else {"keySource": self.key_source, "signer": did_key(self.key)}
+        own = {
+            "task_id": _shown(self.receipt.get("task_id")),
+            "motebit_id": _shown(self.receipt.get("motebit_id")),
+            "signed": self.signed,
+            "profile": self.profile,
+            "digest": self.digest,
+            **key,
+        }
+        is_whole = self.signed and self.hash_bound and self.profile == "current"
+        return ClaimVerdict(
+            error=self.error,
+            detail=self.detail,
+            integrity="verified" if is_whole and self.error not in ("malformed", "non-canonical") else "invalid",
+            binding=self.binding,
+            members={**own, **members},
+        )
+
+
+def receipt_tree(receipt: Any, rules: ReceiptRules) -> list[ReceiptNode]:
+    """The nodes of a receipt and all it nests, parents first, each one checked. Raises ClaimRefusedError for a tree
+    that is too deep, too large or has no RFC 8785 form."""
+    nodes = _nodes(receipt)
+    for node in reversed(nodes):  # children first: a parent signs their canonical forms
+        _canonicalize_and_sign(node, rules)
+    seen = set(rules.seen)
+    for node in nodes:
+        try:
+            _check(node, rules, seen)
+        except ClaimRefusedError as error:
+            node.error, node.detail = error.code, error.detail
+        seen.add(node.identity)
+    return nodes
+
+
+def _nodes(receipt: Any) -> list[ReceiptNode]:
+    if not isinstance(receipt, dict):
+        raise ClaimRefusedError("malformed", "a receipt is not a JSON object")
+    nodes = [ReceiptNode(receipt)]
+    level = nodes
+    for depth in range(MAX_DEPTH + 2):
+        below = [(parent, child) for parent in level for child in _nested(parent.receipt)]
+        if not below:
+            return nodes
+        if depth > MAX_DEPTH - 1:
+            raise ClaimRefusedError("too-deep", f"receipts are nested more than {MAX_DEPTH} deep")
+        level = []
+        for parent, child in below:
+            node = ReceiptNode(child, parent)
+            parent.children.append(node)
+            level.append(node)
+        nodes = nodes + level
+        if len(nodes) > MAX_RECEIPTS:
+            raise ClaimRefusedError("too-many-receipts", f"more than {MAX_RECEIPTS} receipts in a tree")
+    return nodes
+
+
+def _nested(receipt: Mapping[str, Any]) -> list[dict[str, Any]]:
+    nested = receipt.get("delegation_receipts")
+    if not isinstance(nested, list):
+        return []
+    return [child for child in nested if isinstance(child, dict)]
+
+
+def _canonicalize_and_sign(node: ReceiptNode, rules: ReceiptRules) -> None:
+    """Write the canonical form once, from those of the receipts below, and verify the signature over it."""
+    receipt = node.receipt
+    members = {name: jcs(value) for name, value in receipt.items() if name != "delegation_receipts"}
+    if "delegation_receipts" in receipt:
+        nested = receipt["delegation_receipts"]
+        is_whole = isinstance(nested, list) and len(nested) == len(node.children)
+        forms = b"[" + b",".join(child.canonical for child in node.children) + b"]"
+        members["delegation_receipts"] = forms if is_whole else jcs(nested)
+    node.canonical = joined(members)
+    node.profile = {SUITE: "current", None: "legacy"}.get(_text_or_none(receipt.get("suite", None)), "unknown")
+    _choose_key(node, rules.keys)
+    if node.key is not None:
+        try:
+            is_canonical = check_signature(receipt.get("signature"), joined(without(members, "signature")), node.key)
+        except ClaimRefusedError as error:
+            node.error, node.detail = error.code, error.detail
+        else:
+            node.signed = True
+            if not is_canonical:
+                node.error, node.detail = "non-canonical", "the signature is not spelt as base64url without padding"
+    result = receipt.get("result")
+    if isinstance(result, str):
+        node.hash_bound = sha256(result.encode()).hexdigest() == receipt.get("result_hash")
+
+
+def _choose_key(node: ReceiptNode, keys: KeyRing) -> None:
+    """The caller's key for the identity, else the one that the receipt has itself."""
+    identity = node.receipt.get("motebit_id")
+    identity = identity if isinstance(identity, str) else ""
+    embedded = hex_bytes(node.receipt.get("public_key"), 32)
+    trusted = keys.get(identity)
+    node.key = embedded if trusted is None else trusted
+    if node.key is not None:
+        node.key_source = "embedded" if trusted is None else "external"
+        node.binding = binding(identity, node.key, keys)
+
+
+def _check(node: ReceiptNode, rules: ReceiptRules, seen: set[str]) -> None:
+    """Raises ClaimRefusedError with the first rule that a receipt breaks."""
+    receipt = node.receipt
+    if node.profile == "unknown":
+        raise ClaimRefusedError("unknown-suite", f"suite is {_shown(receipt.get('suite'))!a}, not {SUITE}")
+    if node.key is None:
+        raise ClaimRefusedError("unknown-key", "unknown motebit_id")
+    if not node.signed:
+        raise ClaimRefusedError(node.error, node.detail)
+    if node.profile == "legacy":
+        raise ClaimRefusedError("legacy-profile", "signed in the form before suites, which never counts")
+    SHAPE.check(receipt)
+    if "source_digest" in receipt:
+        DIGEST_SHAPE.check(receipt["source_digest"])
+    if node.error:
+        raise ClaimRefusedError(node.error, node.detail)
+    if not node.hash_bound:
+        raise ClaimRefusedError("hash-mismatch", "result_hash is not the SHA-256 of result")
+    _check_times(receipt, rules.now)
+    if node.identity in seen:
+        raise ClaimRefusedError("replayed", f"the receipt {node.identity[:300]!a} was seen before")
+    if node.parent is None and rules.relay_task_id not in (None, receipt.get("relay_task_id")):
+        raise ClaimRefusedError("task-mismatch", "the receipt is bound to another relay task")
+    if node.binding == "unverified":
+        raise ClaimRefusedError("unknown-key", "unknown motebit_id: it is not derived from the embedded key")
+
+
+def _check_times(receipt: Mapping[str, Any], now: float | None) -> None:
+    submitted, completed = receipt["submitted_at"], receipt["completed_at"]
+    if abs(completed - submitted) > WINDOW_MS:
+        raise ClaimRefusedError("time-window", "completed_at is more than an hour from submitted_at")
+    if now is not None and max(submitted, completed) > now + SKEW_MS:
+        raise ClaimRefusedError("future-dated", "the receipt is from the future")
+
+
+def verify_receipt(receipt: Any, rules: ReceiptRules) -> ClaimVerdict:
+    """The verdict on a receipt; those that it nests are part of what it signs, and not verified by themselves."""
+    try:
+        return receipt_tree(receipt, rules)[0].verdict()
+    except ClaimRefusedError as error:
+        return refused(error)
+
+
+def verify_receipt_chain(receipt: Any, rules: ReceiptRules) -> ClaimVerdict:
+    """The verdict on a receipt with `delegations`, those on what it nests. A parent may hold although one below does
+    not, as it signed those bytes; `allVerified` says whether all do."""
+    try:
+        nodes = receipt_tree(receipt, rules)
+    except ClaimRefusedError as error:
+        return refused(error, delegations=[], allVerified=False)
+    answers: dict[int, dict[str, Any]] = {}
+    for node in reversed(nodes):
+        answers[id(node)] = {
+            **node.verdict().as_json(),
+            "delegations": [answers[id(child)] for child in node.children],
+        }
+    members = {"delegations": answers[id(nodes[0])]["delegations"]}
+    return nodes[0].verdict(**members, allVerified=not any(node.error for node in nodes), receipts=len(nodes))
+
+
+def first_fault(receipts: Sequence[Any], check: Callable[[int, Any], None]) -> tuple[int, ClaimRefusedError] | None:
+    """The first one that a check refuses, with its number."""
+    for index, receipt in enumerate(receipts):
+        try:
+            check(index, receipt)
+        except ClaimRefusedError as error:
+            return index, error
+    return None
+
+
+def verify_receipt_sequence(receipts: Any, rules: ReceiptRules) -> ClaimVerdict:
+    """The verdict on receipts of work done one after the other. An empty sequence holds."""
+    if not isinstance(receipts, list) or len(receipts) > MAX_RECEIPTS:
+        return refused(ClaimRefusedError("malformed", f"a sequence is a list of at most {MAX_RECEIPTS} receipts"))
+    seen = set(rules.seen)
+    bindings: list[str] = []
+
+    def check(index: int, receipt: Any) -> None:
+        own = ReceiptRules(keys=rules.keys, now=rules.now, seen=frozenset(seen))
+        node = receipt_tree(receipt, own)[0]
+        if node.error:
+            raise ClaimRefusedError(node.error, f"Receipt {index}: {node.detail}")
+        seen.add(node.identity)
+        bindings.append(node.binding)
+
+    fault = first_fault(receipts, check) or first_fault(receipts, lambda index, _: check_order(receipts, index))
+    if fault is not None:
+        index, error = fault
+        return refused(error, index=index)
+    weakest = "sovereign" if "sovereign" in bindings else "pinned" if bindings else "unverified"
+    return ClaimVerdict(integrity="verified", binding=weakest, members={"receipts": len(receipts)})
+
+
+def check_order(receipts: Sequence[Mapping[str, Any]], index: int) -> None:
+    """Raises ClaimRefusedError where a receipt was submitted before the one ahead of it was completed."""
+    if not index:
+        return
+    completed, submitted = receipts[index - 1]["completed_at"], receipts[index]["submitted_at"]
+    if completed > submitted:
+        detail = f"Receipt {index} submitted_at ({submitted}) is before receipt {index - 1} completed_at ({completed})"
+        raise ClaimRefusedError("time-order", detail)
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else ""
+
+
+def _shown(value: Any) -> str | None:
+    return value[:200] if isinstance(value, str) else None

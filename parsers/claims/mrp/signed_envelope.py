@@ -1,0 +1,142 @@
+"""Envelopes of MRP 0.1: their form, their version and time, and their signature (`auth.type` signed).
+
+What is signed is the RFC 8785 form of the envelope without `auth.signature`; the rest of `auth` is signed. Replays are
+refused by nonce and `msg_id`. The errors are codes of MRP's taxonomy: MRP_INVALID_REQUEST, MRP_VERSION_UNSUPPORTED,
+MRP_AUTH_REQUIRED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from parsers.claims import ed25519
+from parsers.claims.canonical_json import ClaimRefusedError, from_base64url, jcs, without
+from parsers.claims.json_schema import own_schema_error
+from parsers.claims.mrp.message_schemas import MESSAGE_TYPES, Schema, envelope_schema
+from parsers.claims.rfc3339 import instant
+from parsers.claims.verdict import SKEW_MS, ClaimVerdict
+
+INVALID, UNSUPPORTED, AUTH = "MRP_INVALID_REQUEST", "MRP_VERSION_UNSUPPORTED", "MRP_AUTH_REQUIRED"
+MAJOR = "0"
+WINDOW_MS = 24 * 3_600_000
+"""How old a signed envelope may be: older ones may have been seen before nonces were forgotten."""
+
+_SKEW, _WINDOW = SKEW_MS * 1_000_000, WINDOW_MS * 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvelopeRules:
+    """What an envelope is verified against: keys by `key_id`, the time (nanoseconds since 1970), nonces and message ids
+    seen before, whether by the strict schemas, and whether it has to be signed."""
+
+    keys: Mapping[str, bytes]
+    now: int
+    seen: frozenset[str] = frozenset()
+    is_strict: bool = False
+    must_be_signed: bool = True
+
+
+_schema = cache(envelope_schema)
+
+
+def schema_error(envelope: Any, *, is_strict: bool) -> str | None:
+    """The first error of an envelope by the schemas, None where it is valid."""
+    msg_type = envelope.get("msg_type") if isinstance(envelope, dict) else None
+    known_type = msg_type if isinstance(msg_type, str) and msg_type in MESSAGE_TYPES else ""
+    schema: Schema = _schema(known_type, is_strict=is_strict)
+    try:
+        return own_schema_error(schema, envelope)
+    except ClaimRefusedError as error:
+        return error.detail
+
+
+def signing_input(envelope: Mapping[str, Any]) -> bytes:
+    """The bytes that are signed."""
+    return jcs({**envelope, "auth": without(envelope["auth"], "signature")})
+
+
+def verify_envelope(envelope: Any, rules: EnvelopeRules) -> ClaimVerdict:
+    """The verdict on an envelope."""
+    is_signed = False
+    try:
+        _check_form(envelope, rules)
+        auth = envelope.get("auth")
+        if isinstance(auth, dict) and auth.get("type") == "signed":
+            _check_signature(envelope, auth.get("signature"), rules)
+            is_signed = True
+            _check_replay(envelope, rules)
+        elif rules.must_be_signed:
+            raise ClaimRefusedError(AUTH, "the envelope is not signed")
+    except ClaimRefusedError as error:
+        binding = "pinned" if is_signed else "unverified"
+        return ClaimVerdict(
+            error=error.code, detail=error.detail, integrity="verified" if is_signed else "invalid", binding=binding
+        )
+    return ClaimVerdict(
+        integrity="verified" if is_signed else "invalid",
+        binding="pinned" if is_signed else "unverified",
+        authority="valid" if is_signed else "unknown",
+        members={"signed": is_signed, "msg_type": envelope["msg_type"]},
+    )
+
+
+def _check_form(envelope: Any, rules: EnvelopeRules) -> None:
+    version = envelope.get("mrp_version") if isinstance(envelope, dict) else None
+    if isinstance(version, str) and version.partition(".")[0] != MAJOR and version[:1].isdigit():
+        raise ClaimRefusedError(UNSUPPORTED, f"mrp_version is {version[:20]!a}, not {MAJOR}.x")
+    error = schema_error(envelope, is_strict=rules.is_strict)
+    if error is not None:
+        raise ClaimRefusedError(INVALID, error)
+    for name in ("timestamp", "expires_at"):
+        if name in envelope and instant(envelope[name]) is None:
+            raise ClaimRefusedError(INVALID, f"{name} is no time by RFC 3339")
+    if (instant(envelope["timestamp"]) or 0) > rules.now + _SKEW:
+        raise ClaimRefusedError(INVALID, "timestamp is in the future")
+
+
+def _check_signature(envelope: Mapping[str, Any], signature: Any, rules: EnvelopeRules) -> None:
+    if not isinstance(signature, dict) or signature["alg"] not in ("EdDSA", "Ed25519"):
+        raise ClaimRefusedError(AUTH, "there is no EdDSA signature")
+    key = rules.keys.get(signature["key_id"])
+    if key is None:
+        raise ClaimRefusedError(AUTH, f"the key {signature['key_id'][:100]!a} is not given")
+    if not ed25519.is_sound(key):
+        raise ClaimRefusedError(AUTH, "the key is of small or mixed order, or no point")
+    try:
+        value, is_canonical = from_base64url(signature["value"])
+    except ClaimRefusedError as error:
+        raise ClaimRefusedError(AUTH, error.detail) from None
+    if not is_canonical or not ed25519.verifies(key, value, signing_input(envelope)):
+        raise ClaimRefusedError(AUTH, "the signature does not verify")
+
+
+def _check_replay(envelope: Mapping[str, Any], rules: EnvelopeRules) -> None:
+    if "nonce" not in envelope or "expires_at" not in envelope:
+        raise ClaimRefusedError(AUTH, "a signed envelope needs nonce and expires_at")
+    if (instant(envelope["expires_at"]) or 0) < rules.now:
+        raise ClaimRefusedError(AUTH, "the envelope has expired")
+    if (instant(envelope["timestamp"]) or 0) < rules.now - _WINDOW:
+        raise ClaimRefusedError(AUTH, "the envelope is older than a day")
+    if {envelope["nonce"], envelope["msg_id"]} & rules.seen:
+        raise ClaimRefusedError(AUTH, "the nonce or the msg_id was used before")
+
+
+def mrp_keys(value: Any) -> dict[str, bytes]:
+    """The keys of `/.well-known/mrp-keys.json`: `{"keys": [{key_id, alg, public_key}]}`, or such a list. Raises
+    ClaimRefusedError with the code bad-keys."""
+    entries = value.get("keys") if isinstance(value, dict) else value
+    if not isinstance(entries, list) or len(entries) > 1_000 or not all(isinstance(one, dict) for one in entries):
+        raise ClaimRefusedError("bad-keys", "keys is a list of at most 1,000 keys with key_id and public_key")
+    keys = {}
+    for entry in entries:
+        identity = entry.get("key_id")
+        if not isinstance(identity, str) or identity in keys:
+            raise ClaimRefusedError("bad-keys", "a key has no key_id, or that of another one")
+        try:
+            keys[identity] = from_base64url(entry.get("public_key")).data
+        except ClaimRefusedError:
+            raise ClaimRefusedError("bad-keys", f"public_key of {identity[:100]!a} is not base64url") from None
+    return keys

@@ -1,0 +1,71 @@
+"""YAML of strangers, as the JSON that it is the same as: no anchors, aliases, tags or repeated keys, and bounded."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from parsers.claims.canonical_json import ClaimRefusedError
+
+MAX_BYTES, MAX_DEPTH, MAX_NODES = 64 << 10, 16, 2_000
+
+_LITERALS = {"": None, "~": None, "null": None, "true": True, "false": False}
+_INTEGER, _REAL = re.compile(r"-?(?:0|[1-9][0-9]{0,15})"), re.compile(r"-?[0-9]{1,17}\.[0-9]{1,17}")
+
+
+def load(text: str) -> Any:
+    """The value of one YAML document. Raises ClaimRefusedError with the codes too-large and malformed."""
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise ClaimRefusedError("too-large", f"YAML of more than {MAX_BYTES:,} bytes")
+    try:
+        return _value(text)
+    except (yaml.YAMLError, UnicodeError, ValueError) as error:
+        detail = str(error).partition("\n")[0]
+        raise ClaimRefusedError("malformed", f"no YAML of plain values: {detail[:200]}") from None
+
+
+def _value(text: str) -> Any:
+    root: list[Any] = []
+    open_nodes: list[tuple[Any, list[Any]]] = [(root, [])]
+    for number, event in enumerate(yaml.parse(text, Loader=yaml.CSafeLoader)):
+        if number > MAX_NODES or len(open_nodes) > MAX_DEPTH:
+            raise ValueError("too many or too deeply nested nodes")
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None):
+            raise ValueError("anchors, aliases and tags are not taken")
+        if isinstance(event, yaml.ScalarEvent):
+            _add(open_nodes[-1], _scalar(event))
+        elif isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
+            node: Any = [] if isinstance(event, yaml.SequenceStartEvent) else {}
+            _add(open_nodes[-1], node)
+            open_nodes.append((node, []))
+        elif isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent):
+            open_nodes.pop()
+    if len(root) != 1:
+        raise ValueError("not one document")
+    return root[0]
+
+
+def _add(parent: tuple[Any, list[Any]], value: Any) -> None:
+    """Put a value into a list, or, in an object, as a key that waits for its value or as the value of such a key."""
+    node, waiting = parent
+    if isinstance(node, list):
+        node.append(value)
+    elif not waiting:
+        if not isinstance(value, str) or value in node:
+            raise ValueError("a key is no text, or repeated")
+        waiting.append(value)
+    else:
+        node[waiting.pop()] = value
+
+
+def _scalar(event: yaml.ScalarEvent) -> Any:
+    text = event.value
+    if event.style:  # quoted, or a block
+        return text
+    if text in _LITERALS:
+        return _LITERALS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _REAL.fullmatch(text) else text

@@ -1,0 +1,225 @@
+"""The rating of a listing from evidence of its work, on the rungs E0 to E3 (docs/rating.md).
+
+Pure, and in integers alone, so that anyone gets the same number from the same evidence: weights are millionths, scores
+thousandths, times milliseconds since 1970. Signatures and payments are verified before a record is built.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+OUTCOMES = ("completed", "failed", "denied")
+
+HALF_LIFE_MS = 90 * 86_400_000
+"""After 90 days a record weighs half; in between its weight falls along a straight line."""
+
+CONFIDENCE = 2_706_000
+"""The square of z = 1.645 in millionths: the score is the end of a one-sided interval of 95 % (Wilson 1927)."""
+
+RATED_AT = 400
+"""The score, without E3, from which a payer counts as rated itself: what it pays for is E3. Two stars."""
+
+
+class RungRule(NamedTuple):
+    """What fresh evidence of a rung weighs, at most by one counterparty, and at most by all; in millionths."""
+
+    record: int
+    counterparty: int
+    total: int | None
+
+
+RULES = (
+    RungRule(0, 0, 0),
+    RungRule(50_000, 100_000, 250_000),
+    RungRule(250_000, 500_000, 4_000_000),
+    RungRule(500_000, 1_000_000, None),
+)
+"""By rung. Keys cost nothing, so all of E1 is less than half a star; paying oneself costs fees, so E2 ends below
+three."""
+
+
+class EvidenceRecord(NamedTuple):
+    """One verified receipt, with what binds a second party to it.
+
+    `digest` is the SHA-256 of the receipt, `worker` the key that signed it, `counter_signer` the other key that did
+    (empty: none), `payer` who paid. `payment` is the outpoint that paid `paid` satoshis of the `price` due, proved to
+    be in a block (empty: not proved). `completed_at` is in milliseconds since 1970. `before_transfer`: the listing had
+    another owner then. `task` names worker and task, which count once however often they were signed (empty: unknown).
+    """
+
+    digest: str
+    worker: str
+    counter_signer: str = ""
+    payer: str = ""
+    payment: str = ""
+    paid: int = 0
+    price: int = 0
+    outcome: str = "completed"
+    completed_at: int = 0
+    before_transfer: bool = False
+    task: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RatedListing:
+    """Whose evidence is counted: the keys and pay-to addresses bound to a listing, and its owner. `owner_of` has the
+    owners of other keys; keys of one owner are one counterparty. `rated` are payers with a score of RATED_AT."""
+
+    keys: frozenset[str]
+    owner: str = ""
+    owner_of: Mapping[str, str] = field(default_factory=dict)
+    rated: frozenset[str] = frozenset()
+
+    def party(self, key: str) -> str:
+        """Who a key belongs to: its owner, else the key itself."""
+        return self.owner_of.get(key) or key
+
+    def is_independent(self, key: str) -> bool:
+        """Whether a key belongs to somebody else than the listing's owner."""
+        return bool(key) and not {key, self.party(key)} & (self.keys | {self.owner} | set(map(self.party, self.keys)))
+
+
+class BasisEntry(NamedTuple):
+    """What one record counts for: its rung, its weight in millionths before the limits of its counterparty and rung,
+    and why it does not count, or not higher: not-bound, previous-owner, claimed, own-key, denied, payment-reused."""
+
+    digest: str
+    rung: int
+    outcome: str
+    weight: int
+    reason: str = ""
+    counterparty: str = ""
+
+
+class Rating(NamedTuple):
+    """`score` in thousandths, 200 to a star, None where nothing counts; `rung` is the highest that counts. `basis` has
+    every task once, by digest."""
+
+    score: int | None
+    rung: int
+    completed: int
+    failed: int
+    basis: tuple[BasisEntry, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The rating with its basis, as it is published."""
+        entries = [{**entry._asdict(), "rung": f"E{entry.rung}"} for entry in self.basis]
+        score = None if self.score is None else self.score / 1000
+        return {
+            "score": score,
+            "rung": f"E{self.rung}",
+            "completed": self.completed,
+            "failed": self.failed,
+            "basis": entries,
+        }
+
+
+def rate(records: Iterable[EvidenceRecord], listing: RatedListing, now: int) -> Rating:
+    """The rating of a listing at a time. The order of the records does not matter; a digest counts
+    once, and so does a task."""
+    unique = _unique(records, listing)
+    paid = (record for record in unique if not _fault(record, listing) and _rung(record, listing) > 1)
+    payments = Counter(record.payment for record in paid)
+    reused = {payment for payment, uses in payments.items() if uses > 1}
+    basis = tuple(_entry(record, listing, now, record.payment in reused) for record in unique)
+    counted = [entry for entry in basis if entry.weight]
+    completed, total = _weights(counted)
+    outcomes = Counter(entry.outcome for entry in counted)
+    return Rating(
+        lower_bound(completed, total) if total else None,
+        max((entry.rung for entry in counted), default=0),
+        outcomes["completed"],
+        outcomes["failed"],
+        basis,
+    )
+
+
+def lower_bound(completed: int, total: int) -> int:
+    """The lower end of Wilson's interval for the share of completed weight, in whole thousandths, rounded down: the
+    greatest t for which (completed − total·p)² ≥ z²·total·p·(1 − p) at p = t / 1000, and p is at most the share.
+    `total` is above zero."""
+
+    def is_above(t: int) -> bool:
+        margin = 1000 * completed - total * t
+        return margin < 0 or margin**2 < CONFIDENCE * total * t * (1000 - t)
+
+    return bisect_left(range(1001), True, lo=1, key=is_above) - 1
+
+
+def decayed(weight: int, age: int) -> int:
+    """What a weight is after some milliseconds; a record dated ahead is fresh."""
+    halvings, rest = divmod(max(age, 0), HALF_LIFE_MS)
+    return (weight * (2 * HALF_LIFE_MS - rest) // (2 * HALF_LIFE_MS)) >> min(halvings, 64)
+
+
+def _unique(records: Iterable[EvidenceRecord], listing: RatedListing) -> list[EvidenceRecord]:
+    """One record for each digest, then for each task, by digest: the strongest, and of equal ones a failed one."""
+
+    def strength(record: EvidenceRecord) -> tuple[Any, ...]:
+        return not _fault(record, listing), _rung(record, listing), record.outcome == "failed", record
+
+    by_digest = {record.digest: record for record in sorted(records, key=strength)}
+    by_task = {record.task or record.digest: record for record in sorted(by_digest.values(), key=strength)}
+    return sorted(by_task.values())
+
+
+def _fault(record: EvidenceRecord, listing: RatedListing) -> str:
+    """Why a record does not count at all; empty where it does."""
+    if record.worker not in listing.keys:
+        return "not-bound"
+    if record.before_transfer:
+        return "previous-owner"
+    if not record.counter_signer:
+        return "claimed"
+    if not listing.is_independent(record.counter_signer):
+        return "own-key"
+    return "denied" if record.outcome == "denied" else ""
+
+
+def _rung(record: EvidenceRecord, listing: RatedListing) -> int:
+    """The rung of a record by itself."""
+    if _fault(record, listing) not in ("", "denied"):
+        return 0
+    is_paid = record.payment and record.paid >= max(record.price, 1) and listing.is_independent(record.payer)
+    if not is_paid:
+        return 1
+    return 3 if record.payer in listing.rated else 2
+
+
+def _entry(record: EvidenceRecord, listing: RatedListing, now: int, is_reused: bool) -> BasisEntry:
+    """What a record counts for. A payment that two receipts name proves no completed one."""
+    fault, rung = _fault(record, listing), _rung(record, listing)
+    if fault:
+        return BasisEntry(record.digest, rung, record.outcome, 0, fault)
+    reason = ""
+    if rung > 1 and is_reused and record.outcome == "completed":
+        rung, reason = 1, "payment-reused"
+    weight = decayed(RULES[rung].record, now - record.completed_at)
+    counterparty = listing.party(record.payer if rung > 1 else record.counter_signer)
+    return BasisEntry(record.digest, rung, record.outcome, weight, reason, counterparty)
+
+
+def _weights(entries: Iterable[BasisEntry]) -> tuple[int, int]:
+    """The weight of what was completed, and of all, within the limits of counterparties and rungs."""
+    by_counterparty: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0])
+    for entry in entries:
+        sums = by_counterparty[entry.rung, entry.counterparty]
+        sums[0] += entry.weight if entry.outcome == "completed" else 0
+        sums[1] += entry.weight
+    by_rung = {rung: [0, 0] for rung in range(len(RULES))}
+    for (rung, _), (completed, total) in by_counterparty.items():
+        limited = _limited(completed, total, RULES[rung].counterparty)
+        by_rung[rung] = [sum(pair) for pair in zip(by_rung[rung], limited, strict=True)]
+    limits = [_limited(completed, total, RULES[rung].total) for rung, (completed, total) in by_rung.items()]
+    return sum(completed for completed, _ in limits), sum(total for _, total in limits)
+
+
+def _limited(completed: int, total: int, limit: int | None) -> tuple[int, int]:
+    """Weights scaled down to a limit of their total, the completed part rounded down."""
+    if limit is None or total <= limit:
+        return completed, total
+    return completed * limit // total, limit

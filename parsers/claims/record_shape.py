@@ -1,0 +1,88 @@
+"""The members of signed records: which are needed, which may be there, and what each of them is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from parsers.claims.canonical_json import SAFE_INTEGER, ClaimRefusedError
+
+MemberTest = tuple[Callable[[Any], bool], str]
+"""Whether a value is one, and what it should be."""
+
+_HEX_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    is_whole = _is_number(value) and (isinstance(value, int) or value.is_integer())
+    return is_whole and 0 <= value <= SAFE_INTEGER
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(element, str) for element in value)
+
+
+ANYTHING: MemberTest = (lambda _value: True, "anything")
+TEXT: MemberTest = (lambda value: isinstance(value, str), "a text")
+NAME: MemberTest = (lambda value: isinstance(value, str) and value != "", "a text that is not empty")
+NUMBER: MemberTest = (_is_number, "a number")
+COUNT: MemberTest = (_is_count, "an integer from 0")
+BOOLEAN: MemberTest = (lambda value: isinstance(value, bool), "true or false")
+TEXTS: MemberTest = (_is_texts, "a list of texts")
+OBJECT: MemberTest = (lambda value: isinstance(value, dict), "an object")
+OBJECTS: MemberTest = (
+    lambda value: isinstance(value, list) and all(isinstance(element, dict) for element in value),
+    "a list of objects",
+)
+HEX_KEY: MemberTest = (
+    lambda value: isinstance(value, str) and _HEX_KEY.fullmatch(value) is not None,
+    "a public key of 64 lower-case hex digits",
+)
+
+
+def one_of(*values: str) -> MemberTest:
+    """One of these texts."""
+    return (lambda value: value in values if isinstance(value, str) else False), f"one of {', '.join(values)}"
+
+
+def or_null(test: MemberTest) -> MemberTest:
+    """Such a value, or null."""
+    return (lambda value: value is None or test[0](value)), f"{test[1]}, or null"
+
+
+class RecordShape(NamedTuple):
+    """The members of a record; no other may be there unless it is open."""
+
+    noun: str
+    required: Mapping[str, MemberTest]
+    optional: Mapping[str, MemberTest]
+    is_open: bool = False
+
+    def fault(self, value: Any) -> str | None:
+        """What is wrong with a value, None where nothing is."""
+        if not isinstance(value, dict):
+            return f"{self.noun} is not a JSON object"
+        missing = [name for name in self.required if name not in value]
+        if missing:
+            return f"{missing[0]} is missing"
+        tests = {**self.required, **self.optional}
+        for name, member in value.items():
+            if name not in tests:
+                if self.is_open:
+                    continue
+                return f"{name[:100]!a} is no member of {self.noun}"
+            is_one, noun = tests[name]
+            if not is_one(member):
+                return f"{name} is not {noun}"
+        return None
+
+    def check(self, value: Any, code: str = "malformed") -> None:
+        """Raises ClaimRefusedError with this code."""
+        fault = self.fault(value)
+        if fault is not None:
+            raise ClaimRefusedError(code, fault)

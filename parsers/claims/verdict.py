@@ -1,0 +1,51 @@
+"""What verification of a claim comes to: whether it holds, why not, and what each axis establishes by itself.
+
+`verified` is true only where every rule of the kind holds; an axis that is not established never counts as a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from parsers.claims.canonical_json import ClaimRefusedError
+
+SKEW_MS = 300_000
+"""By how much a signer's clock may be ahead: 5 minutes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimVerdict:
+    """`integrity` is verified or invalid; `binding` of the key to the identity is sovereign (the identity is derived
+    from it), pinned (the caller has it), unverified or invalid; `authority` is valid, expired, not_yet_valid,
+    insufficient or unknown; `revocation` is fresh, revoked or unchecked. `members` are those of the kind."""
+
+    error: str = ""
+    detail: str = ""
+    integrity: str = "invalid"
+    binding: str = "unverified"
+    authority: str = "unknown"
+    revocation: str = "unchecked"
+    members: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def verified(self) -> bool:
+        """Whether every rule holds."""
+        return not self.error
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer of `POST /v1/verify/{kind}`."""
+        why = {"error": self.error, "detail": self.detail} if self.error else {}
+        axes = {
+            "integrity": self.integrity,
+            "identityBinding": self.binding,
+            "authority": self.authority,
+            "revocation": {"status": self.revocation},
+        }
+        return {"verified": self.verified, **why, "axes": axes, **self.members}
+
+
+def refused(error: ClaimRefusedError, **members: Any) -> ClaimVerdict:
+    """The verdict on a claim that cannot be read, or breaks a rule of its kind."""
+    return ClaimVerdict(error=error.code, detail=error.detail, members=members)

@@ -1,0 +1,290 @@
+"""Verification of a claim by its kind: one document, the keys that the caller trusts, a time and a context.
+
+Pure, and total: whatever is wrong with a document is a verdict with a code and a sentence, never an exception. What is
+wrong with `keys`, `now` or `context` is the caller's mistake, a ClaimRequestError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from parsers.claims import card_signature
+from parsers.claims.canonical_json import ClaimRefusedError, read
+from parsers.claims.delegateos.capability_token import MAX_DEPTH, TokenContext, verify_dct
+from parsers.claims.delegateos.contracts import verify_attestation, verify_contract_output
+from parsers.claims.delegateos.signed_objects import trusted_principals
+from parsers.claims.json_web_key import MAX_KEYS
+from parsers.claims.motebit.bearer_token import verify_token
+from parsers.claims.motebit.delegations import (
+    DelegationRules,
+    verify_delegation,
+    verify_delegation_chain,
+    verify_tick,
+)
+from parsers.claims.motebit.identifiers import key_ring
+from parsers.claims.motebit.identity_file import verify_identity
+from parsers.claims.motebit.receipts import (
+    ReceiptRules,
+    verify_receipt,
+    verify_receipt_chain,
+    verify_receipt_sequence,
+)
+from parsers.claims.mrp.signed_envelope import EnvelopeRules, mrp_keys, verify_envelope
+from parsers.claims.rfc3339 import instant
+from parsers.claims.verdict import ClaimVerdict, refused
+
+_MILLISECOND = 1_000_000
+MAX_SEEN = 1_000
+
+
+class ClaimRequestError(ValueError):
+    """A request that is wrong besides its document: the member, a code, and what is wrong with it."""
+
+    def __init__(self, member: str, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.member, self.code = member, code
+
+
+class ClaimRequest(NamedTuple):
+    """What a document is verified against. `now` is in nanoseconds since 1970."""
+
+    document: Any
+    keys: Any
+    now: int
+    context: Mapping[str, Any]
+
+    @property
+    def milliseconds(self) -> float:
+        """The time in milliseconds since 1970."""
+        return self.now / _MILLISECOND
+
+    def text(self, name: str) -> str | None:
+        """A text of the context, None where it is absent. Raises ClaimRequestError."""
+        value = self.context.get(name)
+        if value is not None and not isinstance(value, str):
+            raise ClaimRequestError(f"/context/{name}", "wrong-type", f"{name} is a text")
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        """A truth value of the context. Raises ClaimRequestError."""
+        value = self.context.get(name, default)
+        if not isinstance(value, bool):
+            raise ClaimRequestError(f"/context/{name}", "wrong-type", f"{name} is true or false")
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        """A number of the context. Raises ClaimRequestError."""
+        value = self.context.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ClaimRequestError(f"/context/{name}", "wrong-type", f"{name} is a number")
+        return value
+
+    def texts(self, name: str) -> frozenset[str]:
+        """A list of texts of the context. Raises ClaimRequestError."""
+        value = self.context.get(name, [])
+        is_list = isinstance(value, list) and len(value) <= MAX_SEEN
+        if not is_list or not all(isinstance(element, str) for element in value):
+            raise ClaimRequestError(f"/context/{name}", "wrong-type", f"{name} is a list of at most {MAX_SEEN} texts")
+        return frozenset(value)
+
+    def objects(self, name: str) -> list[Any] | None:
+        """A list of the context, None where it is absent. Raises ClaimRequestError."""
+        value = self.context.get(name)
+        if value is not None and (not isinstance(value, list) or len(value) > MAX_SEEN):
+            raise ClaimRequestError(f"/context/{name}", "wrong-type", f"{name} is a list of at most {MAX_SEEN}")
+        return value
+
+
+class ClaimKind(NamedTuple):
+    """How a kind is verified, and which members its context may have. `is_json`: its documents are JSON, which may come
+    as a text, too."""
+
+    verify: Callable[[ClaimRequest], ClaimVerdict]
+    context: frozenset[str] = frozenset()
+    is_json: bool = True
+
+
+def _receipt_rules(request: ClaimRequest) -> ReceiptRules:
+    return ReceiptRules(
+        keys=key_ring(request.keys or {}),
+        now=request.milliseconds,
+        seen=request.texts("seen"),
+        relay_task_id=request.text("relayTaskId"),
+    )
+
+
+def _delegation_rules(request: ClaimRequest) -> DelegationRules:
+    now = request.milliseconds if request.flag("checkExpiry", True) else None
+    return DelegationRules(keys=key_ring(request.keys or {}), now=now, seen=request.texts("seen"))
+
+
+def _delegation(request: ClaimRequest) -> ClaimVerdict:
+    if "grant" not in request.context:
+        return verify_delegation(request.document, _delegation_rules(request))
+    return verify_tick(
+        request.document, request.context["grant"], request.objects("revocations"), _delegation_rules(request)
+    )
+
+
+def _token(request: ClaimRequest) -> ClaimVerdict:
+    keys, seen = key_ring(request.keys or {}), request.texts("seen")
+    return verify_token(request.document, keys, request.milliseconds, audience=request.text("audience"), seen=seen)
+
+
+def _dct(request: ClaimRequest) -> ClaimVerdict:
+    """Without an operation no capability is asked for; an operation needs its namespace."""
+    operation, namespace = request.text("operation"), request.text("namespace")
+    if operation is not None and namespace is None:
+        raise ClaimRequestError("/context/namespace", "missing", "an operation needs the namespace that it is of")
+    context = TokenContext(
+        roots=trusted_principals(request.keys) or frozenset(),
+        now=request.now,
+        operation=operation,
+        resource=request.text("resource") or "*",
+        namespace=namespace,
+        spent=request.number("spentMicrocents", 0),
+        max_depth=request.number("maxChainDepth", MAX_DEPTH),
+        contract_id=request.text("contractId"),
+        revoked=request.texts("revocationIds"),
+        revocations=request.objects("revocations") or (),
+        seen=request.texts("seen"),
+    )
+    return verify_dct(request.document, context)
+
+
+def _contract_output(request: ClaimRequest) -> ClaimVerdict:
+    """A contract and an output: both in the document, or the output in the context."""
+    contract, output = request.document, request.context.get("output")
+    if isinstance(contract, dict) and set(contract) == {"contract", "output"}:
+        contract, output = contract["contract"], contract["output"]
+    return verify_contract_output(contract, output, trusted_principals(request.keys), request.now)
+
+
+def _attestation(request: ClaimRequest) -> ClaimVerdict:
+    return verify_attestation(request.document, request.context.get("contract"), trusted_principals(request.keys))
+
+
+def _envelope(request: ClaimRequest) -> ClaimVerdict:
+    rules = EnvelopeRules(
+        keys=mrp_keys(request.keys or []),
+        now=request.now,
+        seen=request.texts("seen"),
+        is_strict=request.flag("strict", False),
+        must_be_signed=request.flag("signed", True),
+    )
+    return verify_envelope(request.document, rules)
+
+
+def _card(request: ClaimRequest) -> ClaimVerdict:
+    """An A2A card, by the keys of a JWK Set or a list of JSON Web Keys."""
+    keys = request.keys.get("keys") if isinstance(request.keys, dict) else request.keys
+    if not isinstance(keys, list) or not all(isinstance(key, dict) for key in keys):
+        raise ClaimRequestError("/keys", "wrong-type", "keys is a JWK Set, or a list of JSON Web Keys")
+    if not isinstance(request.document, dict):
+        raise ClaimRefusedError("malformed", "a card is a JSON object")
+    check = card_signature.verify(request.document, keys[:MAX_KEYS])
+    if not check.verified:
+        return ClaimVerdict(error=check.code, detail=_CARD_DETAILS[check.code])
+    members = {
+        "algorithm": check.algorithm,
+        "kid": check.kid,
+        "form": check.form,
+        "coversPricing": check.covers_pricing,
+    }
+    return ClaimVerdict(integrity="verified", binding="pinned", members=members)
+
+
+_CARD_DETAILS = {
+    "unsigned": "the card has no signatures",
+    "malformed-signature": "no signature of the card is a detached JWS by a supported algorithm",
+    "unknown-key": "no given key is that of a signature",
+    "bad-signature": "no signature of the card verifies by the given keys",
+}
+
+_RECEIPT = frozenset(("seen", "relayTaskId"))
+_DELEGATION = frozenset(("checkExpiry", "seen"))
+KINDS: dict[str, ClaimKind] = {
+    "receipt": ClaimKind(lambda request: verify_receipt(request.document, _receipt_rules(request)), _RECEIPT),
+    "receipt-chain": ClaimKind(
+        lambda request: verify_receipt_chain(request.document, _receipt_rules(request)), _RECEIPT
+    ),
+    "receipt-sequence": ClaimKind(
+        lambda request: verify_receipt_sequence(request.document, _receipt_rules(request)), _RECEIPT
+    ),
+    "delegation": ClaimKind(_delegation, _DELEGATION | {"grant", "revocations"}),
+    "delegation-chain": ClaimKind(
+        lambda request: verify_delegation_chain(request.document, _delegation_rules(request)), _DELEGATION
+    ),
+    "token": ClaimKind(_token, frozenset(("audience", "seen")), is_json=False),
+    "identity": ClaimKind(
+        lambda request: verify_identity(request.document, key_ring(request.keys or {})), is_json=False
+    ),
+    "dct": ClaimKind(
+        _dct,
+        frozenset(
+            (
+                *("operation", "namespace", "resource", "spentMicrocents", "maxChainDepth", "contractId"),
+                *("revocationIds", "revocations", "seen"),
+            )
+        ),
+    ),
+    "contract-output": ClaimKind(_contract_output, frozenset(("output",))),
+    "attestation": ClaimKind(_attestation, frozenset(("contract",))),
+    "mrp-envelope": ClaimKind(_envelope, frozenset(("seen", "strict", "signed"))),
+    "card-signature": ClaimKind(_card),
+}
+"""The kinds of `POST /v1/verify/{kind}`."""
+
+MEMBERS = ("document", "keys", "now", "context")
+
+
+def verify_claim(kind: str, body: bytes, now: int) -> ClaimVerdict:
+    """The verdict on the document in a JSON body with the members of MEMBERS. `now` (nanoseconds since 1970) is the
+    time where the body has none. Raises ClaimRequestError."""
+    try:
+        request = _request(read(body), KINDS[kind], now)
+        return KINDS[kind].verify(request)
+    except ClaimRefusedError as error:
+        if error.code == "bad-keys":
+            raise ClaimRequestError("/keys", error.code, error.detail) from None
+        return refused(error)
+
+
+def _request(body: Any, kind: ClaimKind, now: int) -> ClaimRequest:
+    if not isinstance(body, dict) or "document" not in body:
+        detail = f"the body is a JSON object with a document, and with {', '.join(MEMBERS[1:])} if need be"
+        raise ClaimRequestError("/document", "missing", detail)
+    strange = next((name for name in body if name not in MEMBERS), None)
+    if strange is not None:
+        detail = f"{strange[:100]!a} is none of {', '.join(MEMBERS)}"
+        raise ClaimRequestError(f"/{strange[:100]}", "unknown-member", detail)
+    document, context = body["document"], body.get("context")
+    if kind.is_json and isinstance(document, str) and document[:1] in ("{", "["):
+        document = read(document.encode("utf-8", "surrogatepass"))
+    return ClaimRequest(document, body.get("keys"), _time(body.get("now"), now), _context(context, kind))
+
+
+def _context(context: Any, kind: ClaimKind) -> dict[str, Any]:
+    if context is None:
+        return {}
+    if not isinstance(context, dict):
+        raise ClaimRequestError("/context", "wrong-type", "context is an object")
+    strange = next((name for name in context if name not in kind.context), None)
+    if strange is not None:
+        detail = (
+            f"{strange[:100]!a} is none of {', '.join(sorted(kind.context)) or 'the members, of which it has none'}"
+        )
+        raise ClaimRequestError(f"/context/{strange[:100]}", "unknown-member", detail)
+    return {name: value for name, value in context.items() if value is not None}
+
+
+def _time(value: Any, now: int) -> int:
+    """A time in milliseconds since 1970, or by RFC 3339, in nanoseconds."""
+    if value is None:
+        return now
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 10**15
+    time = int(value) * _MILLISECOND if is_number else instant(value)
+    if time is None:
+        raise ClaimRequestError("/now", "wrong-type", "now is in milliseconds since 1970, or a time by RFC 3339")
+    return time

@@ -1,0 +1,96 @@
+"""One output as a record: its envelope, its MAP, its pointer, and the kind of listing that its MAP registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from parsers.bitcoin.script import is_unspendable
+from parsers.bitcoin.tx import Transaction
+from parsers.cards import Kind
+from parsers.inscriptions import envelope, map_protocol
+from parsers.inscriptions.envelope import Inscription
+from parsers.inscriptions.map_protocol import Map
+from parsers.pointers import pointer
+from parsers.pointers.pointer import Pointer
+
+_KINDS = {"a2b-agent": Kind.AGENT, "a2b": Kind.AGENT, "a2b-mcp": Kind.TOOL}
+_LEGACY_TYPE, _LEGACY_APP = "agent", "bsv-mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRecord:
+    """Everything parsed from one output.
+
+    `near` holds the reason codes of near misses where there is no valid envelope, `near_json` whether one of them
+    declares JSON as its content type.
+    """
+
+    vout: int
+    satoshis: int
+    script: bytes
+    inscription: Inscription | None = None
+    map: Map | None = None
+    pointer: Pointer | None = None
+    near: tuple[str, ...] = ()
+    near_json: bool = False
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """The SET fields of this output's MAP, empty without one."""
+        return self.map.fields if self.map else {}
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind that this output's MAP registers, see `kind_of`."""
+        return kind_of(self.fields)
+
+
+def read(tx: Transaction, vout: int, *, witness: tuple[bytes, ...] | None = None) -> OutputRecord:
+    """Parse output number `vout`: its envelope, MAP and pointer. Never raises.
+
+    `witness` is the stack of the input whose first satoshi moves to this output: then the envelope is in its tapscript,
+    and MAP is the envelope's field or, without it, in the transaction's first OP_RETURN output (law 3a).
+    """
+    satoshis, script = tx.outputs[vout]
+    if witness is not None:
+        return _read_witness(tx, vout, witness)
+    inscription = envelope.read(script)
+    fields = map_protocol.read(script, inscription)
+    near = () if inscription else envelope.near_misses(script)
+    target = pointer.read(script)
+    if target is None and inscription is None and fields is not None:
+        target = pointer.read_map(fields.fields)
+    near_json = any(envelope.is_json(miss.content_type) for miss in near)
+    codes = tuple(dict.fromkeys(miss.code for miss in near))
+    return OutputRecord(vout, satoshis, script, inscription, fields, target, codes, near_json)
+
+
+def _read_witness(tx: Transaction, vout: int, witness: tuple[bytes, ...]) -> OutputRecord:
+    satoshis, script = tx.outputs[vout]
+    inscription = next(iter(envelope.read_witness(witness)), None)
+    if inscription is None:
+        return OutputRecord(vout, satoshis, script)
+    fields = map_protocol.read_field(inscription)
+    if fields is None:
+        data_script = next((other.script for other in tx.outputs if is_unspendable(other.script)), b"")
+        fields = map_protocol.read(data_script)
+    return OutputRecord(vout, satoshis, script, inscription, fields)
+
+
+def kind_of(fields: Mapping[str, str]) -> Kind | None:
+    """The kind that a first record with this MAP registers (law 1); None for a type that is not of the registry."""
+    map_type = fields.get("type", "")
+    if map_type == _LEGACY_TYPE:
+        return Kind.AGENT if fields.get("app") == _LEGACY_APP else None
+    return _KINDS.get(map_type)
+
+
+def family(map_type: str) -> Kind | None:
+    """The kind of a later record's MAP type, for any app (law 4: `a2b`, `a2b-agent` and `agent` are equal), or None."""
+    return Kind.AGENT if map_type == _LEGACY_TYPE else _KINDS.get(map_type)
+
+
+def is_claim(fields: Mapping[str, str]) -> bool:
+    """Whether this MAP is meant for the registry, valid or not (law 7): its type is known or begins with `a2b`."""
+    return kind_of(fields) is not None or fields.get("type", "").startswith("a2b")

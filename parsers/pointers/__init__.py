@@ -1,0 +1,1 @@
+"""Pointers to cards that are kept elsewhere: domains, URIs, CIDs, and entries of ERC-8004 registries."""

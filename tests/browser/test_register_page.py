@@ -1,0 +1,57 @@
+"""Registering in a browser: from a pasted card to the file, to a wallet's transaction in the mempool and in a block."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+from overlay.publish.keys import PublisherKey
+from overlay.publish.transactions import sign
+from overlay.publish.wallet_file import read_draft
+from tests.browser.conftest import Open
+from tests.browser.world import World
+from tests.chainkit import agent
+
+KEY = PublisherKey(sha256(b"the key in the wallet").digest(), "testnet")
+
+
+async def test_a_card_is_registered_without_a_key_in_the_browser(world: World, tab: Open, tmp_path: Path) -> None:
+    funding = world.kit.spend([world.kit.fund()], [(90_000, KEY.script)])
+    page = await (await tab()).go("/register")
+    await page.fill("#what", json.dumps(agent("Harbour lights", description="Which lamp is where.")))
+    await page.locator("#outcome .card", has_text="Harbour lights").wait_for()
+    await page.fill("#app", "harbour")
+    await page.fill("#owner", KEY.address)
+    await page.fill("#coins", f"{funding.hex_id}_0 90000")
+    await page.locator(".verdict", has_text="Ready to be signed").wait_for()
+    cost = await page.locator("#outcome p", has_text="Cost:").inner_text()
+    assert "≈" in cost
+    assert "USD" in cost
+    assert await page.locator("#qr").evaluate("(each) => each.width > 200 && !each.hidden")
+    await page.locator("#live", has_text="Waiting for the signed transaction").wait_for()
+    async with page.expect_download() as downloading:
+        await page.get_by_role("button", name="Download the file").click()
+    download = await downloading.value
+    assert download.suggested_filename == "a2b-registration.json"
+    await download.save_as(tmp_path / "file.json")
+    signed = sign(read_draft(json.loads((tmp_path / "file.json").read_text())), KEY)
+    world.mine(funding.outpoint(0))
+    world.chain.unconfirmed[signed.tx.txid] = signed.raw
+    await page.locator(".verdict", has_text="Listed as pending: Harbour lights").wait_for()
+    assert page.url.endswith(f"/publish?tx={signed.tx.hex_id}")
+    world.chain.unconfirmed.pop(signed.tx.txid)
+    world.chain.arrive(world.kit.mine(signed.raw))
+    await page.locator(".verdict", has_text="Listed: Harbour lights").wait_for()
+    assert "in block" in await page.locator(".steps li", has_text="Mined").inner_text()
+
+
+async def test_a_mistake_is_named_while_it_is_typed(world: World, tab: Open) -> None:
+    page = await (await tab(expected=("status of 400",))).go("/register")
+    await page.fill("#what", json.dumps(agent("Harbour lights")))
+    await page.fill("#owner", "nobody")
+    await page.locator(".problem", has_text="is not a P2PKH address").wait_for()
+    await page.fill("#owner", KEY.address)
+    await page.fill("#app", "harbour")
+    await page.locator(".verdict", has_text="Ready to be signed").wait_for()
+    assert await page.locator("#qr").count() == 0

@@ -1,0 +1,278 @@
+"""What proves nothing is refused, quickly; what is admitted is unconfirmed until a block has it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from indexer.admission.admission import Admission, Admissions
+from indexer.admission.refusal import NotAdmittedError
+from indexer.store import submissions
+from indexer.store.submissions import FullError
+from parsers.bitcoin.beef import ATOMIC, V2, write
+from parsers.bitcoin.bump import MerklePath
+from parsers.bitcoin.script import push
+from parsers.bitcoin.tx import TxInput, TxOutput, read, serialise
+from tests.bitcoind import Coin, Key, pay
+from tests.indexing import Indexing, empty, fresh
+from tests.minting import FUND, Mint, forged, path_in
+
+__all__ = ["empty"]
+
+
+class House:
+    """An indexer of a mint's chain, and what takes submissions into its database."""
+
+    def __init__(self, mint: Mint, indexing: Indexing) -> None:
+        self.mint, self.indexing = mint, indexing
+        self.admissions = Admissions(indexing.store)
+
+    def submit(self, beef: bytes) -> tuple[list[int], list[int]]:
+        admission: Admission = self.admissions.submit(beef)
+        return list(admission.outputs), list(admission.retained)
+
+    def refuse(self, code: str, beef: bytes) -> str:
+        with pytest.raises(NotAdmittedError) as refused:
+            self.admissions.submit(beef)
+        assert refused.value.code == code, refused.value
+        return str(refused.value)
+
+    def pending(self) -> set[str]:
+        return set(self.indexing.store.pending.ids())
+
+
+@pytest.fixture
+async def house(empty: Path) -> AsyncIterator[House]:
+    mint = Mint()
+    with fresh(empty, mint.chain) as indexing:
+        await indexing.catch_up()
+        yield House(mint, indexing)
+
+
+def test_every_form_of_beef_is_taken_and_answered_alike(house: House) -> None:
+    raw = house.mint.inscribed("Echo")
+    for form in ({}, {"version": 2}, {"subject": read(raw).txid}, {"version": 2, "subject": read(raw).txid}):
+        assert house.submit(house.mint.package(raw, **form)) == ([0], [])
+
+
+def test_an_update_of_an_unmined_inscription_is_admitted_with_it(house: House) -> None:
+    """The spent output is an inscription beside its P2PKH lock."""
+    first = house.mint.inscribed("Chain")
+    update = house.mint.inscribed("Chain 2", 1, house.mint.coin_of(first, 0))
+    assert house.submit(house.mint.package(first, update)) == ([0], [0])
+
+
+def test_a_payment_is_not_admitted_and_not_stored(house: House) -> None:
+    payment = pay([house.mint.coins[0]], [(FUND - 100, house.mint.key.lock)])
+    assert house.submit(house.mint.package(payment)) == ([], [])
+    assert house.indexing.store.submissions.pending("live") == frozenset()
+    assert house.submit(house.mint.package(house.mint.inscribed("Instead"))) == ([0], [])
+
+
+def test_a_forged_merkle_path_is_refused(house: House) -> None:
+    mint, raw = house.mint, house.mint.inscribed("Forged")
+    assert "merkle root" in house.refuse("not-proved", write([(mint.funding, forged(mint.path)), (raw, None)]))
+    high = MerklePath(mint.path.height + 1_000, mint.path.levels)
+    house.refuse("not-proved", write([(mint.funding, high), (raw, None)]))
+    assert "missing" in house.refuse("not-proved", write([(raw, None)]))
+
+
+def test_a_forged_signature_is_refused_also_of_an_ancestor(house: House) -> None:
+    mint = house.mint
+    other = [mint.coins[0]._replace(key=Key(9))]
+    stolen = pay(other, [(1, mint.inscription("Stolen")), (FUND - 501, mint.key.lock)])
+    assert "public key" in house.refuse("script-failed", mint.package(stolen))
+    altered = bytearray(mint.inscribed("Stolen"))
+    altered[60] ^= 1
+    assert "signature" in house.refuse("script-failed", mint.package(bytes(altered)))
+    after = pay([mint.coin_of(bytes(altered), 1)], [(1, mint.inscription("After")), (90_000, mint.key.lock)])
+    house.refuse("script-failed", mint.package(bytes(altered), after))
+
+
+def test_more_satoshis_out_than_in_and_too_small_a_fee_are_refused(house: House) -> None:
+    mint = house.mint
+    assert "sends" in house.refuse("not-proved", mint.package(mint.inscribed("Rich", fee=-5_000)))
+    assert "due" in house.refuse("fee-too-low", mint.package(mint.inscribed("Free", fee=0)))
+
+
+def test_a_bare_txid_is_refused(house: House) -> None:
+    funding = read(house.mint.funding)
+    bare = b"".join([V2, b"\0", b"\2", b"\2", funding.txid, b"\0", house.mint.inscribed("Bare")])
+    assert funding.hex_id in house.refuse("txid-only", bare)
+
+
+def test_an_unrelated_transaction_in_an_atomic_beef_is_refused(house: House) -> None:
+    other, raw = house.mint.inscribed("Other"), house.mint.inscribed("Atomic", 1)
+    beef = ATOMIC + read(raw).txid + house.mint.package(other, raw)
+    assert "descend" in house.refuse("not-a-beef", beef)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", bytes(100), V2, V2 + b"\0\0", V2 + b"\0\xfe\xff\xff\xff\x7f", b"\1\0\xbe\xef\xff"]
+)
+def test_other_bytes_are_refused(body: bytes, house: House) -> None:
+    house.refuse("not-a-beef", body)
+
+
+def test_a_merkle_path_of_too_many_nodes_is_refused_unread(house: House) -> None:
+    nodes = (300_000).to_bytes(4, "little")
+    assert "more than" in house.refuse("not-a-beef", V2 + b"\1\1\x20\xfe" + nodes + b"\0\1" * 300_000)
+
+
+def test_a_diamond_of_ancestors_is_verified_once_each(house: House) -> None:
+    """Every level spends both outputs of the one before: 2^200 paths, and 200 transactions."""
+    mint = house.mint
+    coins, raws = [mint.coins[0]], list[bytes]()
+    for level in range(200):
+        held = sum(coin.satoshis for coin in coins) - 10
+        raws.append(pay(coins, [(held // 2, mint.key.lock), (held - held // 2, mint.key.lock)]))
+        coins = [mint.coin_of(raws[level], vout) for vout in (0, 1)]
+    held = sum(coin.satoshis for coin in coins)
+    raws.append(pay(coins, [(1, mint.inscription("Diamond")), (held - 100, mint.key.lock)]))
+    assert house.submit(mint.package(*raws)) == ([0], [])
+
+
+def unsigned(coin: Coin) -> bytes:
+    return serialise((TxInput(coin.outpoint, b"", 0),), (TxOutput(coin.satoshis - 1, coin.script),))
+
+
+def test_too_many_ancestors_are_refused_before_their_signatures_are_checked(house: House) -> None:
+    coin, raws = house.mint.coins[0], list[bytes]()
+    for _ in range(2_001):
+        raws.append(unsigned(coin))
+        coin = house.mint.coin_of(raws[-1], 0)
+    house.refuse("too-many-ancestors", house.mint.package(*raws))
+
+
+async def test_scripts_other_than_p2pkh_are_checked_by_bitcoinx_or_refused(
+    empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = Key(7)
+    mint = Mint(script=push(key.public) + b"\xac")
+    with fresh(empty, mint.chain) as indexing:
+        house = House(mint, await indexing.catch_up())
+        signed = mint.inscribed("Bare key")
+        tx = read(signed)
+        signature = signed[4 + 1 + 36 + 2 :][: signed[4 + 1 + 36 + 1]]
+        script = push(signature)
+        raw = serialise((tx.inputs[0]._replace(script=script),), tx.outputs, tx.version, tx.locktime)
+        monkeypatch.setitem(sys.modules, "bitcoinx", None)
+        house.refuse("script-not-checkable", mint.package(raw))
+        monkeypatch.undo()
+        pytest.importorskip("bitcoinx", reason="bitcoinX has no wheels for this Python")
+        assert house.submit(mint.package(raw)) == ([0], [])
+        wrong = serialise((tx.inputs[0]._replace(script=push(b"\x30" + signature[1:-2] + b"\0A")),), tx.outputs, 1, 0)
+        house.refuse("script-failed", mint.package(wrong))
+
+
+def test_a_second_spend_of_a_coin_is_refused(house: House) -> None:
+    first = house.mint.inscribed("First")
+    assert house.submit(house.mint.package(first)) == ([0], [])
+    detail = house.refuse("double-spend", house.mint.package(house.mint.inscribed("Second")))
+    assert read(first).hex_id in detail
+
+
+async def test_a_submission_is_pending_until_it_is_mined_and_again_after_a_reorganisation(house: House) -> None:
+    mint, indexing = house.mint, house.indexing
+    raw = mint.inscribed("Echo")
+    id_ = f"{read(raw).hex_id}_0"
+    house.submit(mint.package(raw))
+    await indexing.refresh()
+    assert house.pending() == {id_}
+    mint.mine(raw)
+    await indexing.refresh()
+    assert (house.pending(), indexing.live("live")) == (set(), {id_})
+    assert house.submit(mint.package(raw)) == ([0], [])
+    fork = mint.mine(parent=mint.block)
+    mint.mine(parent=fork)
+    await indexing.refresh()
+    assert (house.pending(), indexing.live("live")) == ({id_}, set())
+
+
+async def test_what_was_answered_is_there_after_a_restart_and_answered_again(house: House) -> None:
+    first = house.mint.inscribed("Lasting")
+    update = house.mint.inscribed("Lasting 2", 1, house.mint.coin_of(first, 0))
+    package = house.mint.package(first, update)
+    assert house.submit(package) == ([0], [0])
+    house.indexing.restart()
+    house.admissions = Admissions(house.indexing.store)
+    await house.indexing.refresh()
+    assert house.pending() == {f"{read(first).hex_id}_0"}
+    assert house.submit(package) == ([0], [0])
+
+
+async def test_a_block_with_another_spend_of_a_coin_wins_over_a_submission_and_what_descends_from_it(
+    house: House,
+) -> None:
+    """No registration was at the coin, and no mempool showed the rival."""
+    mint, indexing = house.mint, house.indexing
+    mine, other, rival = mint.inscribed("Mine"), mint.inscribed("Other", 1), mint.inscribed("Rival")
+    child = mint.inscribed("Child", 2, mint.coin_of(mine, 1))
+    house.submit(mint.package(mine, child))
+    house.submit(mint.package(other))
+    await indexing.refresh()
+    mint.mine(rival, mint.payment(3))
+    await indexing.refresh()
+    assert indexing.live("live") == {f"{read(rival).hex_id}_0"}
+    assert house.pending() == {f"{read(other).hex_id}_0"}
+    assert indexing.store.submissions.pending("live") == {read(other).txid}
+    mint.mine(other)
+    await indexing.refresh()
+    assert indexing.live("live") == {f"{read(raw).hex_id}_0" for raw in (rival, other)}
+
+
+async def test_a_mined_transaction_that_nobody_submitted_is_answered_from_its_block(house: House) -> None:
+    raw = house.mint.inscribed("Mined")
+    block = house.mint.mine(raw)
+    await house.indexing.refresh()
+    assert house.submit(write([(raw, path_in(block, read(raw).txid))])) == ([0], [])
+    assert house.indexing.store.submissions.pending("live") == frozenset()
+
+
+async def test_a_submission_is_evicted_after_144_blocks(house: House) -> None:
+    mint = house.mint
+    house.submit(mint.package(mint.inscribed("Never")))
+    mint.chain.arrive(*(mint.kit.mine_empty(1) for _ in range(143)))
+    await house.indexing.refresh()
+    assert len(house.pending()) == 1
+    mint.mine()
+    await house.indexing.refresh()
+    assert house.pending() == set()
+    assert house.submit(mint.package(mint.inscribed("Instead"))) == ([0], [])
+
+
+async def test_the_mempool_of_the_source_wins_over_a_submission_and_what_descends_from_it(house: House) -> None:
+    mint, indexing = house.mint, house.indexing
+    first = mint.inscribed("Mine")
+    second = mint.inscribed("Mine 2", 1, mint.coin_of(first, 0))
+    house.submit(mint.package(first, second))
+    rival = mint.inscribed("Rival")
+    mint.chain.unconfirmed[read(rival).txid] = rival
+    for _ in range(2):  # the rival is read, and then compared
+        await indexing.refresh()
+    assert house.pending() == {f"{read(rival).hex_id}_0"}
+    assert indexing.store.submissions.pending("live") == frozenset()
+    house.submit(mint.package(mint.inscribed("Third")))  # what no registration is at is compared by the indexer
+    await indexing.refresh()
+    assert indexing.store.submissions.pending("live") == frozenset()
+
+
+async def test_a_spend_of_a_registration_that_has_moved_on_in_a_block_is_refused(house: House) -> None:
+    mint = house.mint
+    raw = mint.inscribed("Mover")
+    block, coin = mint.mine(raw), mint.coin_of(raw, 0)
+    mint.mine(mint.inscribed("Mover 2", 1, coin))
+    await house.indexing.refresh()
+    late = mint.inscribed("Mover 3", 2, coin)
+    beef = write([(mint.funding, mint.path), (raw, path_in(block, read(raw).txid)), (late, None)])
+    house.refuse("double-spend", beef)
+
+
+def test_there_is_room_for_so_many(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submissions, "MAX_SUBMISSIONS", 1)
+    house.submit(house.mint.package(house.mint.inscribed("One")))
+    with pytest.raises(FullError):
+        house.submit(house.mint.package(house.mint.inscribed("Two", 1)))

@@ -1,0 +1,48 @@
+"""What tests of several sources share: opening them, their states, and waiting for their keepers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from indexer.chains.failover import FailoverChain, Pace
+from tests.clocks import Clock
+from tests.fakes import MemoryChain
+from tests.waiting import until
+
+QUICK = Pace(
+    grace=0.5, poll=0.002, first_pause=0.001, longest_pause=0.002, tolerance=30, probation=30, penalty=600, lag_blocks=3
+)
+
+
+@asynccontextmanager
+async def opened(*chains: MemoryChain, clock: Clock | None = None, pace: Pace = QUICK) -> AsyncIterator[FailoverChain]:
+    """Several sources, shown as a, b, c, opened."""
+    several = FailoverChain("demo", list(zip("abc", chains, strict=False)), pace, clock or Clock())
+    try:
+        await several.open()
+        yield several
+    finally:
+        for chain in chains:
+            chain.down = ""
+        await several.close()
+
+
+def states(several: FailoverChain) -> list[str]:
+    return [row["state"] for row in several.sources]
+
+
+def at(several: FailoverChain) -> list[int | None]:
+    return [row["height"] for row in several.sources]
+
+
+async def heights(several: FailoverChain, first: int, last: int) -> list[int]:
+    return [ref.height async for ref, _ in several.blocks(first, last)]
+
+
+async def compared(several: FailoverChain, number: int) -> None:
+    """Wait until that source is compared with the current one's tip."""
+    group = several._group
+    await until(
+        lambda: group.current and group.current.tip and group.sources[number].compared_tip == group.current.tip.hash
+    )

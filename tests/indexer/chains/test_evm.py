@@ -1,0 +1,683 @@
+"""A chain of an EVM followed into the store: pointers, cards in full, reorganisations, and endpoints that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from hashlib import sha256
+from itertools import pairwise
+
+import pytest
+import trustme
+from aiohttp import web
+
+from indexer.chains.evm import EvmChain, chain, create, endpoint
+from indexer.chains.failover import FailoverChain, Pace, join
+from indexer.diagnosis.diagnoser import Diagnoser
+from indexer.errors import SourceError, SourceUnavailableError
+from indexer.model import EventKind, Status
+from indexer.sync.follower import DeepReorgError
+from overlay.listings.proofs import NoProofError, evidence
+from tests import told
+from tests.evm_server import CONTRACT, EvmServer, refusal, says
+from tests.indexing import Indexing
+from tests.waiting import until
+
+CARD = json.dumps({"name": "Shop", "url": "https://shop.example", "skills": [{"id": "sell", "name": "Sell"}]}).encode()
+HASH = sha256(CARD).digest()
+SHOP = "https://shop.example/.well-known/agent.json"
+PACE = Pace(grace=20, poll=0.005, first_pause=0.005, longest_pause=0.01)
+
+
+def carried(body: bytes, digest: bytes = bytes(32)) -> dict[str, object]:
+    return says("data:application/json;base64," + base64.b64encode(body).decode(), digest)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[EvmServer]:
+    async with EvmServer() as made:
+        yield made
+
+
+@pytest.fixture
+async def indexing(server: EvmServer, tmp_path: object) -> AsyncIterator[Indexing]:
+    followed = server.chain()
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as made:
+        yield made
+    await followed.close()
+
+
+def only(indexing: Indexing) -> EvmChain:
+    (followed,) = indexing.chains
+    assert isinstance(followed, EvmChain)
+    return followed
+
+
+def pointers(indexing: Indexing) -> list[tuple[int, str]]:
+    return [(each["height"], each["uri"]) for each in told.pointers(indexing.store, "demo")]
+
+
+# -- what logs say
+
+
+async def test_a_pointer_is_an_event_named_by_its_log(server: EvmServer, indexing: Indexing) -> None:
+    block = server.mine(says("https://other.example/card.json"), says(SHOP, HASH))
+    await indexing.catch_up()
+    first, second = told.loose(indexing.store, "demo", EventKind.POINTED)
+    txid = bytes.fromhex(block.logs[1]["transactionHash"][2:])[::-1]
+    assert (second.height, second.event.txid, second.event.outpoint) == (1, txid, (txid, 1))
+    assert (second.event.tx_index, second.event.position, second.event.valid) == (1, 1, True)
+    assert (second.time, second.hash) == (int(block.row["timestamp"], 16), block.hash)
+    pointer = second.event.pointer
+    assert pointer is not None
+    assert (pointer.id, pointer.domain, pointer.digest) == ("shop.example", "shop.example", HASH)
+    assert (pointer.uri, pointer.form) == (SHOP, "evm")
+    assert first.event.pointer is not None
+    assert (first.event.pointer.id, first.event.pointer.digest) == ("https://other.example/card.json", None)
+
+
+@pytest.mark.parametrize("digest", [bytes(32), HASH])
+async def test_a_card_carried_in_full_is_a_registration_named_by_its_place(
+    server: EvmServer, indexing: Indexing, digest: bytes
+) -> None:
+    log = server.mine(carried(CARD, digest)).logs[0]
+    await indexing.catch_up()
+    id_ = f"eip155:1:{CONTRACT}/{log['transactionHash']}:0"
+    assert indexing.live() == {id_}
+    (revision,) = indexing.store.history.of(id_)
+    state = revision.event.state
+    assert state is not None
+    assert (revision.event.kind, state.status, state.kind.value) == (EventKind.INSCRIBED, Status.LIVE, "agent")
+    assert (state.owner, state.map, state.updated_height, state.created_height) == (None, {}, 1, 1)
+    assert indexing.store.content.cards([state.card]) == {HASH: CARD}
+
+
+async def test_a_config_carried_in_full_is_a_tool(server: EvmServer, indexing: Indexing) -> None:
+    server.mine(carried(b'{"mcpServers": {"tool": {"command": "npx"}}}'))
+    await indexing.catch_up()
+    (id_,) = indexing.live()
+    state = indexing.store.history.of(id_)[-1].event.state
+    assert state is not None
+    assert state.kind.value == "tool"
+
+
+async def test_broken_logs_are_rejected_with_their_reasons(server: EvmServer, indexing: Indexing) -> None:
+    indexed = says(SHOP, HASH)
+    indexed["topics"] = [*indexed["topics"], "0x" + "11" * 32]
+    server.mine(
+        {**says(SHOP), "data": "0x" + "ff" * 96},
+        {**says(SHOP), "data": "0x"},
+        indexed,
+        says("data:text/plain,hello"),
+        carried(b"{}"),
+        carried(b"not JSON"),
+        carried(CARD, bytes(31) + b"\1"),
+    )
+    await indexing.catch_up()
+    assert [reason.partition(":")[0] for _, reason in indexing.rejections()] == [
+        "the pointer cannot be decoded",
+        "the pointer cannot be decoded",
+        "the pointer cannot be decoded",
+        "the uri is neither https nor ipfs",
+        "the card has no name",
+        "the card is not JSON",
+        "the hash is not that of the card beside it",
+    ]
+    assert indexing.live() == set()
+
+
+async def test_a_pointer_that_leads_nowhere_is_kept_with_its_reason(server: EvmServer, indexing: Indexing) -> None:
+    server.mine(says("http://shop.example/card.json"))
+    await indexing.catch_up()
+    (pointer,) = told.pointers(indexing.store, "demo")
+    assert (pointer["valid"], pointer["reason"]) == (False, "the uri is neither https nor ipfs")
+
+
+# -- what is stored of the chain
+
+
+async def test_only_blocks_that_said_something_are_stored_and_the_last_of_each_stretch(
+    server: EvmServer, indexing: Indexing
+) -> None:
+    server.mine_empty(99)
+    server.mine(says(SHOP))  # block 100
+    server.mine_empty(100)
+    await indexing.catch_up()
+    stored = [ref for height in range(201) if (ref := indexing.store.blocks.get("demo", height))]
+    assert [ref.height for ref in stored] == [100, 200 - chain.NEAR, 200]
+    assert all(upper.prev == lower.hash for lower, upper in pairwise(stored))
+    server.mine()
+    await indexing.catch_up()
+    newest = indexing.store.blocks.newest("demo")
+    assert newest is not None
+    assert (newest.height, newest.prev, newest.time) == (
+        201,
+        stored[-1].hash,
+        int(server.blocks[201].row["timestamp"], 16),
+    )
+
+
+async def test_a_reorganisation_takes_back_what_its_blocks_said(server: EvmServer, indexing: Indexing) -> None:
+    server.mine_empty(50)
+    server.mine(says(SHOP))
+    server.mine(carried(CARD))
+    await indexing.catch_up()
+    assert pointers(indexing) == [(51, SHOP)]
+    server.fork(50, says("https://b.example/card.json"))
+    await indexing.catch_up()
+    assert pointers(indexing) == [(51, "https://b.example/card.json")]
+    assert indexing.live() == set()
+    assert indexing.followers[0].progress.reorgs == 1
+    assert [change.op for change in indexing.changes() if change.id.startswith("eip155")] == ["upsert", "revert"]
+
+
+async def test_what_is_read_after_restarts_and_reorganisations_is_what_is_read_at_once(
+    server: EvmServer, indexing: Indexing, tmp_path: object
+) -> None:
+    for turn in range(6):
+        server.mine_empty(turn * 7)
+        server.mine(says(f"https://{turn}.example/card.json"), carried(CARD))
+        await indexing.catch_up()
+        if turn % 2:
+            server.fork(len(server.blocks) - 1 - turn, says(f"https://fork-{turn}.example/card.json"))
+        indexing.restart()
+    await indexing.catch_up()
+    other = server.chain()
+    with Indexing(f"sqlite:///{tmp_path}/fresh.db", other) as fresh:
+        await fresh.catch_up()
+        assert told.everything(fresh.store, "demo") == told.everything(indexing.store, "demo")
+    await other.close()
+
+
+async def test_reading_starts_where_it_is_told(server: EvmServer, tmp_path: object) -> None:
+    server.mine(says(SHOP))
+    server.mine_empty(8)
+    followed = server.chain("&from=5")
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as indexing:
+        await indexing.catch_up()
+        assert pointers(indexing) == []
+    assert server.ranges == [(5, 9)]
+    assert followed.warning == ""
+    assert server.asked["eth_getCode"] == 1  # nobody had to be asked when the contract was deployed
+    await followed.close()
+
+
+@pytest.mark.parametrize("made", [0, 1, 6, 9, 10])
+async def test_without_being_told_reading_starts_where_the_contract_was_made(
+    server: EvmServer, tmp_path: object, made: int
+) -> None:
+    server.mine_empty(10)
+    server.made = made
+    followed = server.chain()
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as indexing:
+        await indexing.catch_up()
+    assert server.ranges[0][0] == made == followed.first
+    assert server.asked["eth_getCode"] <= 6
+    assert followed.warning == ""
+    await followed.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal(-32000, "missing trie node d0f3 (path ) state 0xd0f3 is not available"),
+        refusal(-32000, "the archive is busy", status=503),
+        lambda _: web.json_response({"jsonrpc": "2.0", "id": 1, "result": None}),
+    ],
+)
+async def test_where_nobody_knows_when_the_contract_was_made_reading_starts_at_block_0_and_says_so(
+    server: EvmServer, tmp_path: object, answer: Callable[[web.Request], object]
+) -> None:
+    server.mine(says(SHOP))
+    server.mine_empty(9)
+    followed = server.chain()
+    code = web.json_response
+    server.fail("eth_getCode", lambda _: code({"jsonrpc": "2.0", "id": 1, "result": "0x60"}), *[answer] * 5)
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as indexing:
+        await indexing.catch_up()
+        assert pointers(indexing) == [(1, SHOP)]
+    assert "reading starts at block 0; set ?from=" in followed.warning
+    await followed.close()
+
+
+# -- finality
+
+
+async def test_how_deep_a_reorganisation_may_go_is_what_the_endpoint_calls_final(
+    server: EvmServer, indexing: Indexing
+) -> None:
+    server.finality = 10
+    server.mine_empty(60)
+    server.mine(says(SHOP))
+    server.mine_empty(20)
+    await indexing.catch_up()
+    assert only(indexing).finality == 10
+    server.fork(40)
+    only(indexing)._headers.clear()
+    with pytest.raises(DeepReorgError, match="more than the last 11 stored blocks"):
+        await indexing.catch_up()
+    assert pointers(indexing) == [(61, SHOP)]
+
+
+async def test_an_endpoint_without_the_tag_takes_the_number_given_or_a_hundred(server: EvmServer) -> None:
+    server.finality = None
+    for query, depth in (("", 100), ("&finality=7", 7)):
+        followed = server.chain(query)
+        await followed.open()
+        assert followed.finality == depth
+        await followed.close()
+
+
+async def test_on_a_development_network_anything_may_change(server: EvmServer) -> None:
+    server.number = 31337
+    followed = server.chain()
+    await followed.open()
+    assert (followed.caip2, followed.network, followed.finality) == ("eip155:31337", "regtest", None)
+    await followed.close()
+
+
+# -- endpoints that answer little
+
+
+@pytest.mark.parametrize("most", [1, 10, 700])
+async def test_a_range_that_is_too_wide_is_halved_until_it_is_answered(
+    server: EvmServer, indexing: Indexing, most: int
+) -> None:
+    for _ in range(3):
+        server.mine(says(SHOP))
+        server.mine_empty(60)
+    server.most_blocks = most
+    await indexing.catch_up()
+    assert [height for height, _ in pointers(indexing)] == [1, 62, 123]
+    answered = [(first, last) for first, last in server.ranges if last - first < most]
+    assert answered[0][0] == 0
+    assert all(later[0] == earlier[1] + 1 for earlier, later in pairwise(answered))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal(-32005, "query returned more than 10000 results"),
+        refusal(-32000, "query timeout exceeded", 400),
+        refusal(-32602, "Log response size exceeded"),
+        lambda _: web.Response(status=413),
+        lambda _: web.Response(status=504, text="<html>gateway time-out</html>"),
+    ],
+)
+async def test_whatever_words_an_endpoint_has_for_too_much_fewer_blocks_are_asked_for(
+    server: EvmServer, indexing: Indexing, answer: object
+) -> None:
+    server.mine(says(SHOP))
+    server.mine_empty(400)
+    server.fail("eth_getLogs", answer, answer)  # type: ignore[arg-type]
+    await indexing.catch_up()
+    assert pointers(indexing) == [(1, SHOP)]
+    assert server.ranges[0] == (0, (402 - chain.NEAR) // 4 - 1)
+
+
+async def test_an_answer_that_is_too_large_or_too_slow_is_asked_for_in_parts(
+    server: EvmServer, indexing: Indexing
+) -> None:
+    async def slow(_: web.Request) -> web.Response:
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(200):
+            await response.write(b"0" * (1 << 20))
+        return response
+
+    server.mine(says(SHOP))
+    server.mine_empty(400)
+    only(indexing)._endpoint.rpc.whole_seconds = 20.0
+    server.fail("eth_getLogs", endless)
+    await indexing.catch_up()
+    assert pointers(indexing) == [(1, SHOP)]
+    assert server.ranges[0] == (0, (402 - chain.NEAR) // 2 - 1)
+    server.mine(says("https://late.example/card.json"))
+    only(indexing)._endpoint.rpc.whole_seconds = 0.3
+    server.fail("eth_getLogs", slow)
+    with pytest.raises(SourceUnavailableError, match=r"takes more than 0\.3 s for eth_getLogs"):
+        await indexing.catch_up()  # one block cannot be halved
+    only(indexing)._endpoint.rpc.whole_seconds = 60.0
+    await indexing.catch_up()
+    assert pointers(indexing)[-1] == (402, "https://late.example/card.json")
+
+
+async def test_a_block_may_say_more_than_several_may_at_once(
+    server: EvmServer, indexing: Indexing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "RANGE_BYTES", 2_000)
+    server.mine_empty(10)
+    server.mine(*[says(SHOP)] * 5)  # 3.7 kB of JSON
+    server.mine_empty(10)
+    await indexing.catch_up()
+    assert [height for height, _ in pointers(indexing)] == [11] * 5
+    assert (11, 11) in server.ranges
+
+
+async def test_ranges_grow_again_after_they_were_halved(server: EvmServer, indexing: Indexing) -> None:
+    server.mine_empty(3_000)
+    server.fail("eth_getLogs", *[refusal(-32005, "limit exceeded")] * 8)
+    await indexing.catch_up()
+    widths = [last - first + 1 for first, last in server.ranges]
+    assert widths[0] == 3
+    assert max(widths) > 100
+    assert sum(widths) == 3_001
+
+
+# -- nodes behind an endpoint that do not know the newest blocks
+
+
+async def test_logs_that_a_node_has_not_heard_of_yet_are_asked_for_by_their_block(
+    server: EvmServer, indexing: Indexing
+) -> None:
+    server.mine_empty(40)
+    await indexing.catch_up()
+    server.mine(says(SHOP))
+    server.mine()
+    server.behind = 2
+    await indexing.catch_up()
+    assert pointers(indexing) == [(41, SHOP)]
+
+
+async def test_a_tip_that_goes_back_is_waited_for(server: EvmServer, indexing: Indexing) -> None:
+    server.mine_empty(40)
+    server.mine(says(SHOP))
+    server.mine_empty(3)
+    await indexing.catch_up()
+    ahead = server.blocks
+    server.blocks = server.blocks[:-2]
+    await indexing.catch_up()
+    assert pointers(indexing) == [(41, SHOP)]
+    assert (indexing.followers[0].progress.reorgs, indexing.followers[0].progress.height) == (0, 44)
+    server.blocks = ahead
+    await indexing.catch_up()
+    assert indexing.followers[0].progress.reorgs == 0
+
+
+async def test_a_chain_that_changes_while_it_is_read_is_read_again(server: EvmServer, indexing: Indexing) -> None:
+    server.mine_empty(30)
+    server.mine(says(SHOP))
+    await indexing.catch_up()
+    server.mine(says("https://old.example/card.json"))
+    tips = []
+
+    def meanwhile(rows: object) -> object:
+        if not tips:
+            tips.append(server.fork(31, says("https://new.example/card.json")))
+        return rows
+
+    server.lie("eth_getLogs", meanwhile)
+    await indexing.catch_up()  # what it took for block 32 is no longer there, as the next look shows
+    await indexing.catch_up()
+    assert pointers(indexing) == [(31, SHOP), (32, "https://new.example/card.json")]
+
+
+# -- endpoints that are not what they should be
+
+
+async def test_another_network_than_the_one_named_stops_with_what_to_do(server: EvmServer) -> None:
+    server.number = 137
+    url = f"{server.base}?contract={CONTRACT}"
+    for name, more in (("eth", ""), ("mine", "&chain=bsc"), ("mine", "&network=1"), ("polygon", "&network=amoy")):
+        followed = create(name, url + more)
+        with pytest.raises(SourceError, match=r"follows eip155:137 \(polygon mainnet\), not .*&network=137"):
+            await followed.open()
+        await followed.close()
+    for name, more in (("polygon", ""), ("eth", "&chain=polygon"), ("eth", "&network=137"), ("mine", "")):
+        followed = create(name, url + more)
+        await followed.open()
+        assert (followed.caip2, followed.network) == ("eip155:137", "mainnet")
+        await followed.close()
+
+
+async def test_an_address_without_a_contract_stops_with_what_to_do_unless_the_node_is_syncing(
+    server: EvmServer,
+) -> None:
+    server.contracts.clear()
+    followed = server.chain()
+    with pytest.raises(SourceError, match=f"there is no contract at {CONTRACT} .* correct [?]contract="):
+        await followed.open()
+    server.syncing = {"currentBlock": "0x1", "highestBlock": "0x100"}
+    with pytest.raises(SourceUnavailableError, match="still syncing"):
+        await followed.open()
+    await followed.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "why"),
+    [
+        ("eth", "", "contract='' is no contract"),
+        ("eth", "?contract=0xc0de", "contract='0xc0de' is no contract"),
+        ("eth", f"?contract={CONTRACT}&chain=gopher", "chain='gopher' is not available from"),
+        ("eth", f"?contract={CONTRACT}&network=goerli", "ethereum has no network 'goerli'; use mainnet, sepolia"),
+        ("mine", f"?contract={CONTRACT}&network=goerli", "network='goerli' is no number"),
+        ("eth", f"?contract={CONTRACT}&from=x", "from='x' is not a number of blocks"),
+        ("eth", f"?contract={CONTRACT}&zmq=tcp://x", "unknown option 'zmq'"),
+    ],
+)
+def test_a_url_that_cannot_be_meant_is_refused_with_what_would_be_right(name: str, query: str, why: str) -> None:
+    with pytest.raises(SourceError) as refused:
+        create(name, f"https://node.example/v3/key{query}") if name == "mine" else create(name, f"https://x{query}")
+    assert why in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "why"),
+    [
+        (lambda _: web.Response(status=401), SourceError, "refuses access (401)"),
+        (refusal(-32000, "invalid project id", 403), SourceError, "refuses access (403: invalid project id)"),
+        (lambda _: web.Response(status=404, text="no"), SourceError, "is that the endpoint's whole URL"),
+        (
+            lambda _: web.Response(status=302, headers={"Location": "/"}),
+            SourceError,
+            "is that the endpoint's whole URL",
+        ),
+        (lambda _: web.Response(text="<html>"), SourceUnavailableError, "not as JSON-RPC does"),
+        (lambda _: web.json_response([]), SourceUnavailableError, "not as JSON-RPC does"),
+        (lambda _: web.Response(text="[" * 100_000), SourceUnavailableError, "not as JSON-RPC does"),
+        (refusal(-32601, "no such method"), SourceUnavailableError, "refuses eth_chainId"),
+    ],
+)
+async def test_what_an_endpoint_answers_instead_is_said_without_its_key(
+    server: EvmServer, answer: object, error: type[SourceError], why: str
+) -> None:
+    followed = server.chain()
+    server.fail("eth_chainId", answer)  # type: ignore[arg-type]
+    with pytest.raises(error) as raised:
+        await followed.open()
+    assert why in str(raised.value)
+    assert type(raised.value) is not SourceError or error is SourceError
+    assert "0123456789abcdef" not in str(raised.value)
+    await followed.open()
+    await followed.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda _: web.Response(status=429),
+        lambda _: web.Response(status=503),
+        refusal(-32005, "project ID request rate exceeded", 429),
+        refusal(-32005, "daily request count exceeded, request rate limited"),
+        refusal(429, "Your app has exceeded its compute units per second capacity"),
+    ],
+)
+async def test_an_endpoint_that_is_busy_is_asked_again(server: EvmServer, answer: object) -> None:
+    followed = server.chain()
+    followed._endpoint.rpc._obey_retry_after = lambda _: None  # type: ignore[method-assign]
+    server.fail("eth_chainId", answer, answer, answer)  # type: ignore[arg-type]
+    await followed.open()
+    assert server.asked["eth_chainId"] == 4
+    await followed.close()
+
+
+async def test_an_endpoint_that_asks_to_wait_is_not_asked_meanwhile(server: EvmServer) -> None:
+    followed = server.chain()
+    server.fail("eth_chainId", lambda _: web.Response(status=429, headers={"Retry-After": "300"}))
+    with pytest.raises(SourceUnavailableError, match=r"asks to wait for \d+ more seconds"):
+        await followed.open()
+    assert server.asked["eth_chainId"] == 1
+    await followed.close()
+
+
+async def test_a_login_in_the_url_is_sent_and_never_shown(server: EvmServer) -> None:
+    followed = create("demo", server.base.replace("//", "//user:p%40ss-word@") + f"?contract={CONTRACT}")
+    seen = []
+
+    def note(request: web.Request) -> web.Response:
+        seen.append((request.headers["Authorization"], request.path_qs))
+        return web.Response(status=500, text="user:p@ss-word")
+
+    followed._endpoint.rpc.pauses = ()
+    server.fail("eth_chainId", note)
+    with pytest.raises(SourceUnavailableError) as raised:
+        await followed.open()
+    assert seen == [("Basic " + base64.b64encode(b"user:p@ss-word").decode(), server.path)]
+    assert "ss-word" not in str(raised.value)
+    await followed.close()
+
+
+async def test_an_endpoint_whose_certificate_nobody_knows_stops_with_what_to_do() -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    async with EvmServer(tls=context) as server:
+        followed = create("demo", f"{server.base.replace('http:', 'https:')}?contract={CONTRACT}")
+        with pytest.raises(SourceError, match=r"is not trusted .* name the file of its authority in SSL_CERT_FILE"):
+            await followed.open()
+        await followed.close()
+
+
+async def test_an_endpoint_without_eth_getlogs_stops_with_what_to_do(server: EvmServer, indexing: Indexing) -> None:
+    server.fail("eth_getLogs", refusal(-32601, "the method eth_getLogs does not exist/is not available"))
+    with pytest.raises(SourceError, match="does not offer eth_getLogs; use an endpoint that does"):
+        await indexing.catch_up()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rows: {"logs": rows},
+        lambda rows: [*rows, "log"],
+        lambda rows: [{**row, "address": "0x" + "ab" * 20} for row in rows],
+        lambda rows: [{**row, "topics": ["0x" + "ab" * 32]} for row in rows],
+        lambda rows: [{**row, "topics": []} for row in rows],
+        lambda rows: [{**row, "topics": row["topics"] * 5} for row in rows],
+        lambda rows: [{**row, "blockNumber": "0xffff"} for row in rows],
+        lambda rows: [{**row, "removed": True} for row in rows],
+        lambda rows: [{**row, "data": "0xabc"} for row in rows],
+        lambda rows: [{**row, "logIndex": None} for row in rows],
+        lambda rows: [*rows, *({**row, "data": "0x"} for row in rows)],
+        lambda rows: [*rows, *({**row, "logIndex": "0x9", "blockHash": "0x" + "ab" * 32} for row in rows)],
+        lambda rows: [{**row, "blockHash": "0x" + "ab" * 32} for row in rows],
+    ],
+)
+async def test_logs_that_cannot_be_true_are_not_believed_and_following_goes_on(
+    server: EvmServer, indexing: Indexing, change: object
+) -> None:
+    server.mine(says(SHOP))
+    server.lie("eth_getLogs", change)  # type: ignore[arg-type]
+    with pytest.raises(SourceUnavailableError):
+        await indexing.catch_up()
+    assert indexing.store.blocks.newest("demo") is None
+    server.lies.clear()
+    await indexing.catch_up()
+    assert pointers(indexing) == [(1, SHOP)]
+
+
+async def test_a_log_that_is_told_twice_counts_once(server: EvmServer, indexing: Indexing) -> None:
+    server.mine(says(SHOP), carried(CARD))
+    server.lie("eth_getLogs", lambda rows: [*rows, *rows][::-1])
+    await indexing.catch_up()
+    assert pointers(indexing) == [(1, SHOP)]
+    assert len(indexing.live()) == 1
+
+
+async def test_headers_that_cannot_be_true_are_not_believed(server: EvmServer, indexing: Indexing) -> None:
+    await indexing.catch_up()
+    server.mine(says(SHOP))
+    for member in ("hash", "parentHash", "number", "timestamp", "logsBloom"):
+        server.lie("eth_getBlockByNumber", lambda row, member=member: {**row, member: "0xzz"})
+        with pytest.raises(SourceUnavailableError, match="sends an invalid answer to eth_getBlockByNumber"):
+            await indexing.catch_up()
+    assert only(indexing)._endpoint.violations == 5
+    assert only(indexing).warning.endswith("5 answers were invalid")
+    server.lies.clear()
+    await indexing.catch_up()
+    assert pointers(indexing) == [(1, SHOP)]
+
+
+# -- several endpoints
+
+
+async def test_several_endpoints_of_one_chain_stand_in_for_each_other(tmp_path: object) -> None:
+    async with EvmServer() as one, EvmServer() as other:
+        for server in (one, other):
+            server.mine_empty(50)
+            server.mine(says(SHOP))
+        made = [(server.base, server.chain()) for server in (one, other)]
+        followed = FailoverChain("demo", made, PACE)
+        with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as indexing:
+            await indexing.catch_up()
+            await until(lambda: [row["state"] for row in followed.sources] == ["current", "ready"])
+            await one.stop()
+            other.mine(says("https://next.example/card.json"))
+            await indexing.catch_up()
+            assert pointers(indexing) == [(51, SHOP), (52, "https://next.example/card.json")]
+            assert [row["state"] for row in followed.sources] == ["unreachable", "current"]
+            assert followed.finality == 52
+            await followed.close()
+
+
+async def test_an_endpoint_that_goes_on_is_preferred_to_one_that_has_stopped(tmp_path: object) -> None:
+    async with EvmServer() as one, EvmServer() as other:
+        for server in (one, other):
+            server.mine(says(SHOP))
+        for _ in range(3):
+            other.mine(says("https://next.example/card.json"))
+        made = [(server.base, server.chain()) for server in (one, other)]
+        followed = FailoverChain("demo", made, PACE._replace(tolerance=0.0))
+        with Indexing(f"sqlite:///{tmp_path}/a2b.db", followed) as indexing:
+            await indexing.catch_up()
+            async with asyncio.timeout(30):
+                while len(pointers(indexing)) < 4:
+                    await asyncio.sleep(0.01)
+                    await indexing.catch_up()
+            assert [row["state"] for row in followed.sources][1] == "current"
+            await followed.close()
+
+
+def test_a_name_repeated_is_one_chain_over_several_endpoints() -> None:
+    urls = [f"https://{host}.example/rpc?contract={CONTRACT}" for host in ("a", "b")]
+    assert isinstance(join("eth", urls), FailoverChain)
+
+
+# -- what a publisher is told
+
+
+async def test_a_publisher_is_told_of_logs_and_of_no_satoshis(server: EvmServer, indexing: Indexing) -> None:
+    for log in (says(SHOP), says("gopher://x"), {**says(SHOP), "data": "0x"}, carried(b"{}"), carried(CARD)):
+        server.mine(log)
+    await indexing.catch_up()
+    diagnoser = Diagnoser(indexing.store, dict)
+    found = []
+    for block in server.blocks[1:]:
+        txid = block.logs[0]["transactionHash"]
+        diagnosis = diagnoser.by_name(txid)
+        assert diagnosis == diagnoser.by_name(txid.removeprefix("0x"))
+        found.append([(step["step"], step["ok"]) for step in diagnosis["steps"][2:]])
+    assert found == [
+        [("pointer", True), ("fetched", False), ("listed", False)],
+        [("pointer", False)],
+        [("pointer", False)],
+        [("json", True), ("card", False)],
+        [("json", True), ("card", True), ("newest", True), ("listed", True)],
+    ]
+    with pytest.raises(NoProofError, match="its chain is read from a trusted endpoint and has no proof of work"):
+        evidence(indexing.store, *indexing.live())

@@ -1,0 +1,140 @@
+"""A law: whatever happens on the chain and at the server, what is read of a subscription is in the end what an index of
+all bytes holds."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from indexer.errors import SourceUnavailableError
+from parsers.bitcoin.tx import Outpoint
+from tests.chainkit import ChainKit, agent
+from tests.indexer.chains.test_junglebus import Followed
+
+number = st.integers(0, 3)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["inscribe", "move", "update", "burn", "late", "unproved", "hidden"]), number),
+        st.tuples(st.sampled_from(["empty", "fork"]), st.integers(1, 8)),
+        st.tuples(st.just("fault"), st.sampled_from(["tip", "list", "page", "get", "proof", "spend"])),
+        st.tuples(st.sampled_from(["look", "restart", "later"]), st.none()),
+    ),
+    max_size=25,
+)
+
+
+class History:
+    """A mint, a server of it and an indexer; each step is one thing that can happen."""
+
+    def __init__(self, followed: Followed) -> None:
+        self.followed, self.kit = followed, followed.kit
+        self.seats: list[tuple[Outpoint, int]] = []
+
+    def _live(self, which: int) -> Outpoint | None:
+        """A registration's place on the branch that is mined on."""
+        branch = {txid for block in self.kit.branch(self.kit.blocks[-1]) for txid in block.txids}
+        here = [seat for seat, _ in self.seats if seat.txid in branch and not self._spent(seat, branch)]
+        return here[which % len(here)] if here else None
+
+    def _spent(self, seat: Outpoint, branch: set[bytes]) -> bool:
+        return any(spent.prevout == seat for txid in branch for spent in self.kit.tx(Outpoint(txid, 0)).inputs)
+
+    def _mine(self, made: Outpoint) -> Outpoint:
+        self.seats.append((made, len(self.kit.blocks)))
+        self.kit.mine(self.kit.pay(), made)
+        return made
+
+    def inscribe(self, which: int) -> None:
+        self._mine(self.kit.inscribe(agent(f"agent {which} {len(self.kit.blocks)}")))
+
+    def move(self, which: int) -> None:
+        if (seat := self._live(which)) is not None:
+            self._mine(self.kit.move(seat, f"owner {which}"))
+
+    def update(self, which: int) -> None:
+        if (seat := self._live(which)) is not None:
+            self._mine(self.kit.update(seat, agent(f"news {which}")))
+
+    def burn(self, which: int) -> None:
+        if (seat := self._live(which)) is not None:
+            self.kit.mine(self.kit.burn(seat))
+
+    def late(self, _: int) -> None:
+        """The newest block's transactions do not match for now."""
+        self.followed.server.unmatched |= set(self.kit.blocks[-1].txids)
+
+    def _know_older_blocks(self) -> None:
+        """A server knows what matches in a block before six are on top of it; what it knows later may be missed."""
+        server = self.followed.server
+        server.follow()
+        deep = {txid for block in server.best[:-6] for txid in block.txids}
+        server.unmatched -= deep
+
+    def unproved(self, _: int) -> None:
+        self.followed.server.unproved |= set(self.kit.blocks[-1].txids)
+
+    def hidden(self, which: int) -> None:
+        if self.seats:
+            self.followed.server.unspent.add(self.seats[which % len(self.seats)][0])
+
+    def empty(self, count: int) -> None:
+        self.kit.mine_empty(count)
+
+    def fork(self, depth: int) -> None:
+        """A branch that is longer than the newest `depth` blocks."""
+        branch = self.kit.branch(self.kit.blocks[-1])
+        depth = min(depth, len(branch) - 2)
+        if depth > 0:
+            self.kit.mine_empty(depth + 1, parent=branch[-1 - depth])
+
+    def fault(self, route: str) -> None:
+        self.followed.server.fail(route, 500)
+
+    async def look(self, _: Any = None) -> None:
+        self._know_older_blocks()
+        try:
+            await self.followed.look()
+        except SourceUnavailableError:
+            return
+
+    async def restart(self, _: Any = None) -> None:
+        await self.followed.restart()
+
+    async def later(self, _: Any = None) -> None:
+        if self.followed.indexing.followers:
+            self.followed.later()
+            await self.look()
+
+    async def settle(self) -> None:
+        """The server is honest and complete from now on; everything is asked for until nothing is left to ask."""
+        server = self.followed.server
+        server.honest()
+        for kept in (server.unmatched, server.unproved, server.unspent):
+            kept.clear()
+        self.kit.mine_empty(1)
+        await self.look()
+        for _ in range(6):
+            await self.later()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps)
+def test_in_the_end_a_subscription_tells_what_all_bytes_tell(told: list[tuple[str, Any]]) -> None:
+    async def story() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            async with Followed(ChainKit(), Path(folder)) as followed:
+                history = History(followed)
+                for name, argument in told:
+                    done = getattr(history, name)(argument)
+                    if done is not None:
+                        await done
+                await history.settle()
+                await followed.agrees()
+                assert followed.source.violations.total == 0
+
+    asyncio.run(story())

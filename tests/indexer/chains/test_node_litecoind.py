@@ -1,0 +1,318 @@
+"""A real node followed: litecoind mines, inscribes, reorganises, dies and comes back; an independent reader agrees."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.chains import Chain
+from indexer.chains.node import NodeChain, create
+from tests.conftest import missing
+from tests.indexer.chains.following import LONG
+from tests.indexing import Indexing
+from tests.litecoind import Litecoind, binary, hash_of
+from tests.nodes import Publisher
+from tests.oracles.witness import WitnessRegistry
+from tests.oracles.witness_commitments import is_honest
+from tests.proved import check_proofs
+from tests.waiting import until
+
+Start = Callable[..., Litecoind]
+Follow = Callable[..., Awaitable[Indexing]]
+
+
+def card(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "url": f"https://{name}.example", "skills": [{"id": "a"}], **more}
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a funded node, and kills it at the end."""
+    if binary() is None:
+        missing("litecoind")
+    nodes: list[Litecoind] = []
+
+    def start_(**switches: Any) -> Litecoind:
+        node = Litecoind(tmp_path / "node", **switches)
+        nodes.append(node)
+        node.start()
+        node.fund()
+        return node
+
+    yield start_
+    for node in nodes:
+        node.kill()
+
+
+@pytest.fixture
+async def follow(tmp_path: Path) -> AsyncIterator[Follow]:
+    """Indexes a node as `ltc`; all is closed at the end."""
+    made: list[tuple[Indexing, NodeChain]] = []
+
+    async def follow_(url: str, store: str = "a2b.db") -> Indexing:
+        chain = create("ltc", url)
+        indexing = Indexing(f"sqlite:///{tmp_path}/{store}", chain)
+        made.append((indexing, chain))
+        await indexing.open()
+        return indexing
+
+    yield follow_
+    for indexing, chain in made:
+        indexing.__exit__()
+        await chain.close()
+
+
+def agree(indexing: Indexing, node: Litecoind) -> None:
+    """What is indexed is what an independent reader finds in the node's blocks, at every height."""
+    oracle = WitnessRegistry()
+    blocks = node.blocks
+    for raw in blocks:
+        oracle.add_block(raw)
+    told = indexing.told("ltc")
+    for each in told["registrations"]:
+        for revision in each["revisions"]:
+            del revision["signer"]
+    newest = indexing.store.blocks.newest("ltc")
+    assert newest is not None
+    assert newest.hash[::-1].hex() == hash_of(blocks[-1])
+    assert strip(told["registrations"]) == strip(oracle.registrations)
+    assert all(map(is_honest, blocks))
+    assert check_proofs(indexing.store, "ltc", segwit=True) > 0
+    assert told["pointers"] == oracle.pointers
+    assert indexing.live("ltc") == oracle.ids("live")
+
+
+def strip(registrations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without owners: the independent reader knows only addresses in base58."""
+    kept = [{name: value for name, value in each.items() if name != "owner"} for each in registrations]
+    for each in kept:
+        each["revisions"] = [
+            {name: value for name, value in revision.items() if name != "owner"} for revision in each["revisions"]
+        ]
+    return kept
+
+
+@pytest.mark.parametrize("rest", [True, False], ids=["rest", "rpc"])
+async def test_a_registration_lives_on_a_real_chain(rest: bool, start: Start, follow: Follow) -> None:
+    node = start(rest=rest)
+    indexing = await follow(node.cookie_url)
+    assert (indexing.chains[0].network, indexing.chains[0].first) == ("regtest", 0)
+    first = node.inscribe(card("one", description="y" * 3_000), chunk=400)
+    second = node.inscribe(card("two"), map_in="envelope")
+    node.mine()
+    await indexing.catch_up()
+    agree(indexing, node)
+    assert indexing.live("ltc") == {str(first), str(second)}
+    at = node.update(first, card("one-again"))
+    node.point("agent.example", bytes(range(32)))
+    node.mine()
+    at = node.move(at)
+    node.mine()
+    node.burn(second)
+    broken = node.update(at, b"{no json")
+    node.mine()
+    await indexing.catch_up()
+    agree(indexing, node)
+    update = ["moved", "reinscribed"]  # to the output that commits, and from there
+    assert indexing.kinds(first, "ltc") == ["inscribed", *update, "moved", "moved", "invalid"]
+    assert indexing.kinds(second, "ltc") == ["inscribed", "burned"]
+    assert indexing.registration(first, "ltc")["outpoint"] == str(broken)
+    assert [each["domain"] for each in indexing.told("ltc")["pointers"]] == ["agent.example"]
+
+
+async def test_owners_are_the_addresses_that_the_node_tells(start: Start, follow: Follow) -> None:
+    node = start()
+    seat = node.inscribe(card("one"))
+    node.mine()
+    indexing = await (await follow(node.url)).catch_up()
+    told = node.rpc("getrawtransaction", seat.txid[::-1].hex(), True)
+    (address,) = told["vout"][seat.vout]["scriptPubKey"]["addresses"]
+    assert indexing.registration(seat, "ltc")["owner"] == address
+    assert address.startswith("rltc1")
+
+
+async def test_all_in_one_block_and_a_value_that_only_the_node_can_tell(start: Start, follow: Follow) -> None:
+    node = start()
+    indexing = await follow(node.url)
+    seat = node.inscribe(card("one"))
+    seat = node.update(seat, card("two"))
+    seat = node.move(seat)
+    node.mine()
+    node.move_behind_a_coin(seat)
+    node.mine()
+    await indexing.catch_up()
+    agree(indexing, node)
+    (told,) = indexing.told("ltc")["registrations"]
+    assert [each["kind"] for each in told["revisions"]] == ["inscribed", "moved", "reinscribed", "moved", "moved"]
+
+
+async def test_without_an_index_of_transactions_the_update_waits_until_there_is_one(
+    start: Start, follow: Follow
+) -> None:
+    node = start()
+    seat = node.inscribe(card("one"))
+    node.mine()
+    node.move_behind_a_coin(seat)
+    node.mine()
+    node.stop()
+    node.txindex = False
+    node.start()
+    indexing = await follow(node.cookie_url)
+    await indexing.catch_up()
+    chain = indexing.chains[0]
+    assert isinstance(chain, NodeChain)
+    assert "-txindex=1" in chain.warning
+    assert indexing.kinds(seat, "ltc") == ["inscribed", "undecided"]
+    node.flush()
+    node.kill()  # a polite end would wait half a minute for our connection, as nothing is asked meanwhile
+    node.txindex = True
+    node.start()
+    await until(lambda: node.rpc("getindexinfo")["txindex"]["synced"])
+    indexing.restart()
+    await indexing.catch_up()
+    assert chain.warning == ""
+    assert indexing.kinds(seat, "ltc") == ["inscribed", "moved"]
+    agree(indexing, node)
+
+
+@pytest.mark.parametrize("rest", [True, False], ids=["rest", "rpc"])
+async def test_blocks_with_a_mweb_part_are_read(rest: bool, start: Start, follow: Follow) -> None:
+    node = start(rest=rest)
+    node.activate_mweb()
+    seat = node.inscribe(card("one"))
+    node.peg_in()
+    indexing = await follow(node.url)
+    chain = indexing.chains[0]
+    waiting = await chain.mempool()
+    assert waiting is not None
+    assert len(waiting) == 3
+    found = await chain.transactions(waiting)
+    assert seat.txid in found
+    assert len(found) == 2, "the peg-in has a part that only the MWEB can read"
+    node.mine()
+    node.move(seat)
+    node.mine()
+    tip = bytes.fromhex(node.rpc("getblock", node.rpc("getbestblockhash"), 0))
+    assert b"\x00\x08" in tip, "the block integrates the MWEB"
+    await indexing.catch_up()
+    agree(indexing, node)
+    assert indexing.kinds(seat, "ltc") == ["inscribed", "moved"]
+
+
+async def test_reorganisations_of_any_depth_up_to_twenty_are_followed(start: Start, follow: Follow) -> None:
+    """Each takes back blocks that say something; what they said is mined again, later or never."""
+    node = start()
+    indexing = await follow(node.url)
+    seat = node.inscribe(card("old"))
+    node.mine(25)
+    await indexing.catch_up()
+    (follower,) = indexing.followers
+    for depth in range(1, 21):
+        newcomer = node.inscribe(card(f"new-{depth}"))
+        seat = node.update(seat, card(f"old-{depth}"))
+        node.mine(depth)
+        await indexing.catch_up()
+        assert str(newcomer) in indexing.live("ltc")
+        node.undo(depth)
+        await indexing.catch_up()
+        node.mine_empty(depth + depth % 3)
+        await indexing.catch_up()
+        assert follower.progress.height == node.rpc("getblockcount")
+        if depth % 3:
+            assert str(newcomer) not in indexing.live("ltc")
+        node.mine()
+        await indexing.catch_up()
+        assert str(newcomer) in indexing.live("ltc")
+    agree(indexing, node)
+    assert follower.progress.reorgs >= 20
+    fresh = await (await follow(node.url, "fresh.db")).catch_up()
+    assert fresh.facts("ltc") == indexing.facts("ltc")
+
+
+async def test_a_node_killed_and_restarted_while_it_is_followed(
+    start: Start, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node loses what it had not written, has another cookie, and goes on; so does the index.
+
+    What it lost it mines again, differently: a reorganisation, or a while in which it is merely behind.
+    """
+    monkeypatch.setattr("indexer.sync.follower.FIRST_PAUSE", 0.05)
+    node = start()
+    indexing = await follow(node.cookie_url)
+    (follower,) = indexing.followers
+    running = asyncio.create_task(follower.run())
+    for round_ in range(3):
+        node.inscribe(card(f"agent-{round_}"))
+        node.mine(3)
+        if round_ % 2:
+            await until(lambda: follower.progress.height == node.rpc("getblockcount"))
+        else:
+            node.flush()
+        node.kill()
+        await until(lambda: follower.progress.state == "unreachable")
+        await asyncio.to_thread(node.start)
+        await until(lambda: follower.progress.state == "following")
+    node.mine(5)
+    await until(lambda: follower.progress.hash[::-1].hex() == node.rpc("getbestblockhash"))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    agree(indexing, node)
+
+
+async def test_what_is_published_is_heard_at_once_beside_a_real_node(
+    start: Start, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian's build has no ZeroMQ: its blocks are published for it, each late, or never."""
+    monkeypatch.setattr("indexer.chains.node.chain.SILENT_SECONDS", LONG)
+    monkeypatch.setattr("indexer.sync.catchup.POLL_SECONDS", LONG, raising=False)
+    monkeypatch.setattr("indexer.sync.follower.POLL_SECONDS", LONG)
+    node, publisher = start(), Publisher()
+    try:
+        indexing = await follow(f"{node.cookie_url}&zmq={publisher.address}")
+        chain = indexing.chains[0]
+        assert isinstance(chain, NodeChain)
+        assert chain._zmq is not None
+        (follower,) = indexing.followers
+        running = asyncio.create_task(follower.run())
+        await until(lambda: follower.progress.height == 110)
+        async with asyncio.timeout(LONG):
+            while not chain._zmq.blocks:  # a subscription takes a moment to be known to the publisher
+                publisher.publish("hashblock", bytes(32))
+                await asyncio.sleep(0.05)
+        seat = node.inscribe(card("one"))
+        publisher.publish("rawtx", bytes.fromhex(node.rpc("getrawtransaction", seat.txid[::-1].hex())))
+        publisher.publish("hashblock", bytes.fromhex(node.mine()))
+        await until(lambda: str(seat) in indexing.live("ltc"))
+        node.mine(2)
+        publisher.publish("hashblock", bytes.fromhex(node.mine()))
+        await until(lambda: follower.progress.height == 114)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        agree(indexing, node)
+    finally:
+        publisher.close()
+
+
+async def told(chain: Chain, what: Callable[[frozenset[bytes]], bool]) -> bool:
+    """Whether the mempool comes to be so: it is listed anew only after a while."""
+    async with asyncio.timeout(LONG):
+        while not what(await chain.mempool() or frozenset()):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+    return True
+
+
+async def test_what_is_unconfirmed_is_told_and_may_be_replaced(start: Start, follow: Follow) -> None:
+    node = start()
+    indexing = await (await follow(node.url)).catch_up()
+    chain = indexing.chains[0]
+    assert await chain.mempool() == frozenset()
+    seat = node.inscribe(card("one"))
+    assert await told(chain, lambda waiting: seat.txid in waiting)
+    found = await chain.transactions([seat.txid])
+    assert found[seat.txid].hex() == node.rpc("getrawtransaction", seat.txid[::-1].hex())
+    node.mine()
+    assert await told(chain, lambda waiting: not waiting)

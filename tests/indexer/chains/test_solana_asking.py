@@ -1,0 +1,163 @@
+"""What an endpoint of Solana is asked, how blocks that it does not tell are named, and how a source is configured."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from solders.account_decoder import UiAccountEncoding
+from solders.commitment_config import CommitmentLevel
+from solders.rpc.config import RpcAccountInfoConfig, RpcProgramAccountsConfig
+from solders.rpc.filter import Memcmp
+from solders.rpc.requests import GetProgramAccounts
+
+from indexer.chains import create
+from indexer.chains.solana.chain import SolanaChain
+from indexer.errors import SourceError
+from tests.indexing import Indexing
+from tests.solana_server import PROGRAM, SolanaServer, base58, server
+
+ACCOUNTS = "getProgramAccounts"
+KEY = "MKz2Xn8sV0d4Tt7qL1rWc3"
+
+__all__ = ["server"]
+
+
+# -- blocks that are not told
+
+
+@pytest.mark.parametrize("lie", [None, lambda _: None, lambda _: {}, lambda _: {"blockhash": "x", "blockTime": "x"}])
+async def test_a_slot_whose_block_is_not_told_is_named_by_what_was_seen(
+    server: SolanaServer, lie: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    if lie is None:
+        server.blockless.add(server.slot)
+    else:
+        server.lie("getBlock", lie)
+        server.lie("getBlockTime", lambda _: None)
+    told = []
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            chain = server.chain()
+            await chain.open()
+            tip = await chain.tip()
+            assert tip is not None
+            told.append(tip)
+            await chain.close()
+    assert told[0].hash == told[1].hash != bytes(server.block(server.slot))
+    assert (told[0].height, len(told[0].hash)) == (server.slot, 32)
+    assert told[0].time > server.time, "the time of the look"
+    assert f"does not send hash and time of the block of slot {server.slot}" in caplog.text
+
+
+async def test_a_blocks_time_is_asked_for_alone_where_the_block_is_not_told(server: SolanaServer) -> None:
+    server.refuse("getBlock", -32601, "Method not found")
+    chain = server.chain()
+    await chain.open()
+    tip = await chain.tip()
+    assert tip is not None
+    assert tip.time == server.time
+    await chain.close()
+
+
+# -- what is asked, and how it is configured
+
+
+async def test_accounts_are_asked_for_as_solanas_own_types_ask(server: SolanaServer) -> None:
+    chain = server.chain()
+    await chain.open()
+    await chain.tip()
+    await chain.close()
+    asked = next(call for call in server.asked if call["method"] == ACCOUNTS)
+    account = RpcAccountInfoConfig(
+        encoding=UiAccountEncoding.Base64, commitment=CommitmentLevel.Finalized, min_context_slot=0
+    )
+    begins = asked["params"][1]["filters"][0]["memcmp"]["bytes"]
+    assert base58(begins) == b"a2b\0"
+    config = RpcProgramAccountsConfig(account, filters=[Memcmp(0, begins)], with_context=True)
+    program, wanted = json.loads(GetProgramAccounts(PROGRAM, config).to_json())["params"]
+    assert wanted["filters"][0]["memcmp"].pop("encoding") == "base58", "which old nodes do not know, and all assume"
+    assert asked["params"] == [program, {name: each for name, each in wanted.items() if each is not None}]
+
+
+async def test_looks_are_as_far_apart_as_configured(server: SolanaServer) -> None:
+    chain = server.chain(more="&poll=3600")
+    assert "every 0 s" in chain.warning
+    chain.poll_seconds = 3600
+    await chain.open()
+    for _ in range(5):
+        assert await chain.tip() is not None
+    assert server.calls()[ACCOUNTS] == 1
+    chain.poll_seconds = 0
+    await chain.tip()
+    assert server.calls()[ACCOUNTS] == 2
+    await chain.close()
+
+
+async def test_slots_below_from_are_not_read(server: SolanaServer) -> None:
+    chain = server.chain(more=f"&from={server.slot + 5}")
+    await chain.open()
+    assert await chain.tip() is None
+    server.advance(5)
+    tip = await chain.tip()
+    assert tip is not None
+    assert (tip.height, chain.first) == (server.slot, server.slot)
+    await chain.close()
+
+
+async def test_a_restart_does_not_warn_that_the_database_begins_late(
+    server: SolanaServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Indexing(f"sqlite:///{tmp_path}/solana.db") as indexing, caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            indexing.chains = (server.chain(indexing.writer),)
+            await indexing.catch_up()
+            await indexing.chains[0].close()
+            indexing.restart()
+    assert "the database begins at" not in caplog.text
+
+
+async def test_keys_in_the_url_go_to_the_endpoint_and_nowhere_else(server: SolanaServer) -> None:
+    made = create("mine", f"{server.url}v1?api-key={KEY}&program={PROGRAM}&poll=5")
+    assert isinstance(made, SolanaChain)
+    assert made.poll_seconds == 5
+    server.fail("getGenesisHash", 403)
+    with pytest.raises(SourceError, match="refuses access") as error:
+        await made.open()
+    assert KEY not in str(error.value)
+    assert server.asked[-1]["path"] == f"/v1?api-key={KEY}"
+    await made.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("", "program='' is no address of a program"),
+        ("program=", "program='' is no address of a program"),
+        ("program=0OIl", "is no address of a program"),
+        (f"program={PROGRAM}1", "is no address of a program"),
+        ("program=" + "1" * 31, "is no address of a program"),
+        (f"program={PROGRAM}&poll=0", "poll='0' is not a number of seconds from 1 to 86,400"),
+        (f"program={PROGRAM}&poll=1e3", "is not a number of seconds"),
+        (f"program={PROGRAM}&poll=86401", "is not a number of seconds"),
+        (f"program={PROGRAM}&from=x", "from='x' is not a number of blocks"),
+        (f"program={PROGRAM}&program={PROGRAM}", "appears twice"),
+        (f"program={PROGRAM}&finality=3", "unknown option 'finality'"),
+        (f"program={PROGRAM}&chain=bsv", "unknown option 'program'"),
+    ],
+)
+def test_what_is_wrong_with_a_url_is_said(query: str, words: str) -> None:
+    with pytest.raises(SourceError) as error:
+        create("sol", f"https://endpoint.example/?{query}")
+    assert words in str(error.value)
+    assert str(error.value).startswith("sol: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "query"), [("sol", ""), ("solana", ""), ("any", ""), ("any", "&chain=solana"), ("eth", "&chain=solana")]
+)
+def test_a_source_is_known_by_its_name_its_program_or_its_chain(name: str, query: str) -> None:
+    assert isinstance(create(name, f"https://endpoint.example/?program={PROGRAM}{query}"), SolanaChain)

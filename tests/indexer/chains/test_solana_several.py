@@ -1,0 +1,141 @@
+"""Several endpoints of one cluster: another is asked where one fails, lags, lies or is of another cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from indexer.chains.failover import join
+from indexer.chains.solana.chain import SolanaChain
+from indexer.errors import SourceError, SourceUnavailableError
+from tests.chainkit import agent
+from tests.indexing import Indexing
+from tests.solana_server import PROGRAM, SolanaServer, hurry, named
+
+ACCOUNTS = "getProgramAccounts"
+
+
+class World:
+    """Two endpoints with the same accounts, and an indexer of both."""
+
+    def __init__(self, one: SolanaServer, two: SolanaServer, indexing: Indexing) -> None:
+        self.one, self.two, self.indexing = one, two, indexing
+        urls = [f"{server.url}?program={PROGRAM}" for server in (one, two)]
+        made = join("sol", urls, indexing.writer)
+        assert isinstance(made, SolanaChain)
+        hurry(made)
+        self.chain = made
+        indexing.chains = (made,)
+
+    def put(self, name: str, body: dict[str, Any]) -> None:
+        for server in (self.one, self.two):
+            server.put(name, body)
+
+    async def live(self) -> set[str]:
+        await self.indexing.catch_up()
+        return self.indexing.live("sol")
+
+    def ids(self, *names: str) -> set[str]:
+        return {self.one.id(name) for name in names}
+
+    @property
+    def calls(self) -> tuple[int, int]:
+        return self.one.calls()[ACCOUNTS], self.two.calls()[ACCOUNTS]
+
+
+@pytest_asyncio.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with SolanaServer() as one, SolanaServer() as two:
+        with Indexing(f"sqlite:///{tmp_path}/several.db") as indexing:
+            made = World(one, two, indexing)
+            yield made
+            await made.chain.close()
+
+
+async def test_only_one_is_asked_as_long_as_it_answers(world: World) -> None:
+    world.put("a", agent("A"))
+    assert await world.live() == world.ids("a")
+    world.put("b", agent("B"))
+    assert await world.live() == world.ids("a", "b")
+    assert world.calls[1] == 0
+
+
+@pytest.mark.parametrize("status", [403, 429, 500])
+async def test_another_takes_over_at_once_and_stays(world: World, status: int) -> None:
+    world.put("a", agent("A"))
+    await world.live()
+    world.one.fail(ACCOUNTS, status)
+    world.put("b", agent("B"))
+    assert await world.live() == world.ids("a", "b")
+    asked = world.calls[0]
+    world.put("c", agent("C"))
+    assert await world.live() == world.ids("a", "b", "c")
+    assert world.calls[0] == asked
+
+
+async def test_one_that_lags_behind_what_was_read_is_passed_over(world: World) -> None:
+    world.put("a", agent("A"))
+    await world.live()
+    world.one.slot -= 100
+    world.two.put("b", agent("B"))
+    assert await world.live() == world.ids("a", "b")
+
+
+async def test_one_that_lies_is_not_asked_the_next_time(world: World) -> None:
+    world.put("a", agent("A"))
+    await world.live()
+    world.one.lie(ACCOUNTS, lambda told: {**told, "value": None})
+    world.put("b", agent("B"))
+    with pytest.raises(SourceUnavailableError, match="sends an invalid answer"):
+        await world.live()
+    assert await world.live() == world.ids("a", "b")
+
+
+async def test_where_all_fail_the_chain_is_waited_for_or_stops(world: World) -> None:
+    world.put("a", agent("A"))
+    await world.live()
+    world.one.fail(ACCOUNTS, 403)
+    world.two.fail(ACCOUNTS, 500)
+    with pytest.raises(SourceUnavailableError):
+        await world.live()
+    world.one.fail(ACCOUNTS, 403)
+    world.two.fail(ACCOUNTS, 403)
+    with pytest.raises(SourceError, match="refuses access") as error:
+        await world.live()
+    assert not isinstance(error.value, SourceUnavailableError)
+    assert await world.live() == world.ids("a")
+
+
+async def test_accounts_of_another_cluster_are_not_read_though_the_first_endpoint_was_right(tmp_path: Path) -> None:
+    async with SolanaServer() as one, SolanaServer("another") as two:
+        with Indexing(f"sqlite:///{tmp_path}/several.db") as indexing:
+            world = World(one, two, indexing)
+            one.put("a", agent("A"))
+            await world.live()
+            two.put("b", agent("B"))
+            two.advance(1000)
+            one.fail(ACCOUNTS, 500)
+            with pytest.raises(SourceError, match="the endpoint is another cluster's"):
+                await world.live()
+            assert indexing.live("sol") == world.ids("a")
+            assert not indexing.store.history.in_blocks("sol", [bytes(named("b"))])
+            await world.chain.close()
+
+
+async def test_what_told_accounts_and_then_is_gone_is_not_read_for_another(world: World) -> None:
+    await world.live()
+    world.put("a", agent("A"))
+    world.one.fail("getGenesisHash", 500)
+    with pytest.raises(SourceUnavailableError, match="sent accounts, and no longer answers"):
+        await world.live()
+    assert await world.live() == world.ids("a")
+
+
+def test_endpoints_of_different_programs_are_not_one_chain() -> None:
+    urls = [f"https://a.example/?program={PROGRAM}", f"https://b.example/?program={named('another')}"]
+    with pytest.raises(SourceError, match="sol: its sources differ in program, poll or from"):
+        join("sol", urls)

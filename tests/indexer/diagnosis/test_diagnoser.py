@@ -1,0 +1,308 @@
+"""The publisher's question, step by step: what became of a transaction, and why it is listed or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import sqlalchemy
+
+from indexer.diagnosis.diagnoser import MOST_PARTS, MOST_RECORDS, ChainRules, Diagnoser
+from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise
+from parsers.errors import ParseError
+from parsers.pointers.pointer import build
+from parsers.reasons import SENTENCES
+from tests.chainkit import ChainKit, agent
+from tests.chainkit_scripts import body_of, inscription, p2pkh
+from tests.fakes import RULES, MemoryChain
+from tests.indexing import Indexing
+
+AGENT = {"app": "test", "type": "a2b-agent"}
+BSV = {"demo": ChainRules(RULES["bsv"], "regtest")}
+
+
+@pytest.fixture
+def kit() -> ChainKit:
+    return ChainKit()
+
+
+@pytest_asyncio.fixture
+async def indexing(kit: ChainKit, tmp_path: Path) -> AsyncIterator[Indexing]:
+    """An indexer that has not looked at the mint yet."""
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain()) as indexing:
+        yield indexing
+
+
+async def diagnoser(indexing: Indexing, kit: ChainKit) -> Diagnoser:
+    """Index what the mint has mined, and diagnose by that."""
+    chain = indexing.chains[0]
+    assert isinstance(chain, MemoryChain)
+    chain.arrive(*kit.blocks)
+    await indexing.catch_up()
+    return Diagnoser(indexing.store, lambda: BSV)
+
+
+def hex_id(outpoint: Outpoint) -> str:
+    return outpoint.txid[::-1].hex()
+
+
+def failed(told: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """The steps at which it failed, with their code."""
+    return [(step["step"], step.get("code")) for step in told["steps"] if not step["ok"]]
+
+
+async def test_a_listed_registration_passes_every_step(indexing: Indexing, kit: ChainKit) -> None:
+    first = kit.inscribe(agent())
+    kit.mine(first)
+    kit.mine_empty(2)
+    told = (await diagnoser(indexing, kit)).by_name(hex_id(first))
+    assert [step["step"] for step in told["steps"]] == [
+        "seen", "mined", "envelope", "map", "json", "card", "satoshi", "newest", "listed",
+    ]  # fmt: skip
+    assert failed(told) == []
+    assert (told["found"], told["where"], told["height"], told["confirmations"]) == (True, "block", 2, 3)
+    assert (told["listed"], told["source"], told["blockHash"]) == ([str(first)], "demo", kit["2"].hex)
+    (record,) = told["records"]
+    assert (record["id"], record["kind"], record["outcome"], record["reasons"]) == (
+        str(first), "registration", "inscribed", [],
+    )  # fmt: skip
+
+
+async def test_what_nobody_has_seen_is_not_found_and_says_what_to_try(indexing: Indexing, kit: ChainKit) -> None:
+    told = (await diagnoser(indexing, kit)).by_name("ab" * 32)
+    assert (told["found"], told["where"], failed(told)) == (False, "nowhere", [("seen", None)])
+    assert "diagnose its raw bytes" in told["steps"][0]["detail"]
+
+
+@pytest.mark.parametrize("name", ["", "ab", "x" * 64, "ab" * 32 + "_x", "ab" * 32 + "_99999999999"])
+async def test_a_name_that_is_none_is_refused(indexing: Indexing, kit: ChainKit, name: str) -> None:
+    ask = await diagnoser(indexing, kit)
+    with pytest.raises(ValueError, match="is not an outpoint"):
+        ask.by_name(name)
+
+
+async def test_an_update_that_was_overtaken_names_the_card_that_counts(indexing: Indexing, kit: ChainKit) -> None:
+    first = kit.inscribe(agent("One"))
+    second = kit.update(first, agent("Two"))
+    moved = kit.move(second)
+    kit.mine(first, second, moved)
+    ask = await diagnoser(indexing, kit)
+    told = ask.by_name(hex_id(first))
+    assert told["steps"][-1] == {"step": "newest", "ok": False, "detail": f"a later card counts: {second}"}
+    assert told["listed"] == []
+    assert ask.by_name(hex_id(second))["listed"] == [str(first)]
+    assert ask.by_name(hex_id(moved))["steps"][-1]["detail"] == f"listed as {first}"
+    assert [step["step"] for step in ask.by_name(hex_id(moved))["steps"]] == ["seen", "mined", "satoshi", "listed"]
+
+
+async def test_a_registration_that_burned_later_says_so_and_its_burn_how(indexing: Indexing, kit: ChainKit) -> None:
+    first = kit.inscribe(agent())
+    burned = kit.burn(first, to="change")
+    kit.mine(first, burned)
+    ask = await diagnoser(indexing, kit)
+    assert ask.by_name(hex_id(first))["steps"][-1] == {
+        "step": "listed", "ok": False, "detail": "the registration was burned later",
+    }  # fmt: skip
+    told = ask.by_name(hex_id(burned))
+    steps = [(step["step"], step["ok"], step.get("code")) for step in told["steps"]]
+    done = [("seen", True, None), ("mined", True, None)]
+    assert steps == [*done, ("satoshi", True, "burned-merged"), ("listed", True, None)], "it holds no card"
+    assert "this transaction burned the registration" in told["steps"][-1]["detail"]
+    assert (told["listed"], told["records"][0]["kind"]) == ([], "update")
+
+
+async def test_a_transaction_that_burns_one_registration_and_makes_another_is_told_by_what_it_makes(
+    indexing: Indexing, kit: ChainKit
+) -> None:
+    first = kit.inscribe(agent("One"))
+    both = kit.spend([first, kit.fund()], [(2, b"\x51"), (1, inscription(body_of(agent("Two")), AGENT, "alice"))])
+    kit.mine(first, both)
+    ask = await diagnoser(indexing, kit)
+    told = ask.by_name(both.hex_id)
+    assert [each["outcome"] for each in told["records"]] == ["inscribed", "burned"]
+    assert failed(told) == []
+    assert told["listed"] == [str(both.outpoint(1))]
+    assert told["steps"][-1]["detail"] == f"listed as {both.outpoint(1)}"
+
+
+async def test_a_pointer_is_recorded_and_not_fetched_yet(indexing: Indexing, kit: ChainKit) -> None:
+    good, bad = kit.point("agents.example", bytes(32)), kit.point("localhost")
+    kit.mine(good, bad)
+    ask = await diagnoser(indexing, kit)
+    told = ask.by_name(hex_id(good))
+    assert told["records"][0]["pointer"] == {
+        "domain": "agents.example", "hash": "00" * 32, "uri": None, "form": "raw32",
+    }  # fmt: skip
+    assert (told["records"][0]["id"], failed(told)) == ("agents.example", [("fetched", None), ("listed", None)])
+    assert failed(ask.by_name(hex_id(bad))) == [("pointer", "pointer-domain")]
+
+
+async def test_an_outpoint_is_asked_about_by_itself(indexing: Indexing, kit: ChainKit) -> None:
+    scripts = [inscription(body_of(agent("One")), AGENT, "alice"), inscription(b"{}", AGENT, "bob")]
+    both = kit.spend([kit.fund()], [(1, scripts[0]), (1, scripts[1])])
+    kit.mine(both)
+    ask = await diagnoser(indexing, kit)
+    assert len(ask.by_name(both.hex_id)["records"]) == 2
+    assert failed(ask.by_name(str(both.outpoint(0)))) == []
+    assert failed(ask.by_name(str(both.outpoint(1)))) == [("card", "card-name")]
+    assert ask.by_name(str(both.outpoint(2)))["found"] is False
+
+
+async def test_an_error_of_json_is_named_by_line_and_column_mined_or_raw(indexing: Indexing, kit: ChainKit) -> None:
+    near = kit.inscribe(b'{"name": "Echo",\n "url": "x" "y"}')
+    raw = (await diagnoser(indexing, kit)).by_raw(kit.raw(near))
+    kit.mine(near)
+    mined = (await diagnoser(indexing, kit)).by_name(str(near))
+    for told in (raw, mined):
+        (step,) = (each for each in told["steps"] if each.get("code") == "card-json")
+        assert step["detail"].startswith("the card is not JSON: ")
+        assert step["detail"].endswith(" at line 2, column 13")
+
+
+@pytest.mark.parametrize(
+    ("form", "step", "code"),
+    [
+        ({"satoshis": 2}, "envelope", "satoshis"),
+        ({"close": False}, "envelope", "envelope-open"),
+        ({"type": "a2b-other"}, "map", "map-type"),
+        ({"type": None}, "map", "no-map"),
+        ({"content_type": "text/plain"}, "json", "content-type"),
+        ({"card": b"{"}, "json", "card-json"),
+        ({"card": b'{"name":"x"}'}, "card", "card-skills"),
+    ],
+)
+async def test_a_near_miss_fails_at_the_step_of_its_reason_mined_or_raw(
+    indexing: Indexing, kit: ChainKit, form: dict[str, Any], step: str, code: str
+) -> None:
+    near = kit.inscribe(**{"card": agent(), **form})
+    ask = await diagnoser(indexing, kit)
+    raw = ask.by_raw(kit.raw(near))
+    assert failed(raw) == [("mined", None), (step, code)]
+    kit.mine(near)
+    told = (await diagnoser(indexing, kit)).by_name(str(near))
+    assert failed(told) == [(step, code)]
+    assert told["records"] == raw["records"]
+    assert told["records"][0]["kind"] == "near-miss"
+    assert (await diagnoser(indexing, kit)).by_raw(kit.raw(near))["where"] == "block"
+
+
+async def test_a_raw_transaction_tells_what_it_would_do(indexing: Indexing, kit: ChainKit) -> None:
+    first = kit.inscribe(agent("One"))
+    kit.mine(first)
+    update, payment = kit.update(first, agent("Two")), kit.pay()
+    ask = await diagnoser(indexing, kit)
+    told = ask.by_raw(kit.raw(update))
+    assert (told["where"], told["records"][0]["outcome"], told["records"][0]["id"]) == (
+        "raw",
+        "reinscribed",
+        str(first),
+    )
+    assert failed(told) == [("mined", None)]
+    assert failed(ask.by_raw(kit.raw(payment))) == [("mined", None), ("envelope", "no-envelope")]
+    assert indexing.kinds(first) == ["inscribed"]
+
+
+async def test_a_raw_transaction_that_lost_its_satoshi_to_another_says_to_which(
+    indexing: Indexing, kit: ChainKit
+) -> None:
+    first = kit.inscribe(agent("One"))
+    lost = kit.update(first, agent("Lost"))
+    won = kit.move(first)
+    kit.mine(first)
+    kit.mine(won)
+    told = (await diagnoser(indexing, kit)).by_raw(kit.raw(lost))
+    assert failed(told) == [("mined", None), ("satoshi", "spent-elsewhere")]
+    assert told["records"][0]["valid"] is False
+    assert f"{hex_id(won)} in block 3" in told["records"][0]["reasons"][0]["detail"]
+
+
+async def test_a_raw_update_behind_a_coin_of_unknown_value_is_undecided(indexing: Indexing, kit: ChainKit) -> None:
+    first = kit.inscribe(agent())
+    kit.mine(first)
+    raw = kit.spend([kit.fund(), first], [(1, p2pkh("bob")), (5, p2pkh("x"))])
+    told = (await diagnoser(indexing, kit)).by_raw(kit.raw(raw.outpoint(0)))
+    assert failed(told) == [("mined", None), ("satoshi", "values-unknown")]
+
+
+async def test_raw_bytes_are_read_as_the_first_chain_reads_them_that_can(indexing: Indexing, kit: ChainKit) -> None:
+    litecoin = ChainKit("ltc", funds=2)
+    reveal = litecoin.raw(litecoin.reveal(agent(), map_in="envelope"))
+    await diagnoser(indexing, kit)
+    both = BSV | {"ltc": ChainRules(RULES["ltc"], "regtest")}
+    told = Diagnoser(indexing.store, lambda: both).by_raw(reveal)
+    assert told["source"] == "ltc"
+    for raw in (b"", b"\0" * 9, reveal + b"\0"):
+        with pytest.raises(ParseError):
+            Diagnoser(indexing.store, lambda: both).by_raw(raw)
+    with pytest.raises(ParseError, match="no chain is followed"):
+        Diagnoser(indexing.store, dict).by_raw(reveal)
+
+
+def test_every_code_that_ends_an_event_belongs_to_a_step() -> None:
+    from indexer.diagnosis.diagnoser import _STEP_OF
+
+    assert set(_STEP_OF) <= set(SENTENCES)
+    warnings = set(list(SENTENCES)[list(SENTENCES).index("duplicate-key") :])
+    assert set(SENTENCES) - warnings == set(_STEP_OF)
+
+
+# -- what strangers hand in costs little
+
+
+def raw(inputs: int, outputs: int) -> bytes:
+    spent = tuple(TxInput(Outpoint(sha256(b"%d" % number).digest(), 0), b"", 0) for number in range(inputs))
+    return serialise(spent, (TxOutput(0, build("a.example")),) * outputs)
+
+
+async def test_a_transaction_of_thousands_of_records_is_read_and_reported_in_part(
+    indexing: Indexing, kit: ChainKit
+) -> None:
+    kit.mine_empty(1)
+    diagnosing = await diagnoser(indexing, kit)
+    told = diagnosing.by_raw(raw(1, 1_000))
+    assert len(told["records"]) == MOST_RECORDS
+    assert told["moreRecords"] == 1_000 - MOST_RECORDS
+    assert told["steps"][-1]["step"] == "more"
+    assert "800 more" in told["steps"][-1]["detail"]
+    assert len(json.dumps(told)) < 1_000_000
+    whole = diagnosing.by_raw(raw(1, MOST_RECORDS))
+    assert len(whole["records"]) == MOST_RECORDS
+    assert "moreRecords" not in whole
+    assert [step["step"] for step in whole["steps"]] == ["seen", "mined", "pointer"]
+
+
+async def test_a_transaction_of_more_parts_than_are_read_is_refused_by_its_counts(
+    indexing: Indexing, kit: ChainKit
+) -> None:
+    kit.mine_empty(1)
+    diagnosing = await diagnoser(indexing, kit)
+    for parts, inputs, outputs in (("inputs", MOST_PARTS + 1, 1), ("outputs", 1, MOST_PARTS + 1)):
+        with pytest.raises(ParseError, match=f"2,001 {parts}, where at most 2,000 are read"):
+            diagnosing.by_raw(raw(inputs, outputs))
+
+
+async def test_what_a_transaction_spends_is_looked_up_in_batches(indexing: Indexing, kit: ChainKit) -> None:
+    kit.mine_empty(1)
+    diagnosing = await diagnoser(indexing, kit)
+    statements: list[str] = []
+    sqlalchemy.event.listen(indexing.store.engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
+    told = diagnosing.by_raw(raw(MOST_PARTS, 1))
+    assert len(told["records"]) == 1
+    assert len(statements) < 50
+
+
+async def test_a_mined_transaction_of_hundreds_of_records_is_reported_in_part(
+    indexing: Indexing, kit: ChainKit
+) -> None:
+    mined = kit.spend([kit.fund()], [(0, build(f"a{number}.example")) for number in range(MOST_RECORDS + 5)])
+    kit.mine(mined)
+    diagnosing = await diagnoser(indexing, kit)
+    told = diagnosing.by_name(mined.hex_id)
+    assert (len(told["records"]), told["moreRecords"]) == (MOST_RECORDS, 5)
+    last = mined.outpoint(MOST_RECORDS + 4)
+    assert [record["outpoint"] for record in diagnosing.by_name(str(last))["records"]] == [str(last)]

@@ -1,0 +1,221 @@
+"""Diagnosis of what is in no indexed block: pending in a mempool, or known to a source and stored by nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from indexer.diagnosis import source_lookup as asking
+from indexer.diagnosis.diagnoser import ChainRules, Diagnoser
+from indexer.diagnosis.source_lookup import SourceLookup, SourceTransaction, find_transaction
+from indexer.sync.request_loop import TransactionSource
+from parsers.bitcoin.tx import Outpoint
+from tests.chainkit import ChainKit, agent
+from tests.fakes import RULES, MemoryChain
+from tests.indexing import Indexing
+
+BSV = {"demo": ChainRules(RULES["bsv"], "regtest")}
+
+
+class Village:
+    """A mint, its chain with a mempool, an indexer, and a diagnoser that may ask the chain."""
+
+    def __init__(self, url: str) -> None:
+        self.kit = ChainKit()
+        self.chain = Telling(*self.kit.blocks)
+        self.indexing = Indexing(url, self.chain)
+        self.sources = [source(self.chain)]
+
+    def announce(self, outpoint: Outpoint) -> None:
+        self.chain.unconfirmed[outpoint.txid] = self.kit.raw(outpoint)
+
+    def mine(self, *outpoints: Outpoint) -> None:
+        self.chain.arrive(self.kit.mine(*outpoints))
+
+    async def diagnose(self, what: str | bytes) -> dict[str, Any]:
+        """As the server does: in a thread, while the loop of the sources runs."""
+        ask = SourceLookup(self.sources, asyncio.get_running_loop())
+        diagnoser = Diagnoser(self.indexing.store, lambda: BSV, ask)
+        return await asyncio.to_thread(diagnoser.by_name if isinstance(what, str) else diagnoser.by_raw, what)
+
+
+class Telling(MemoryChain):
+    """A source that tells transactions of its blocks too, once they are put into `told`."""
+
+    def __init__(self, *blocks: Any) -> None:
+        super().__init__(*blocks)
+        self.told: dict[bytes, bytes] = {}
+
+    async def transactions(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        wanted = list(txids)
+        return await super().transactions(wanted) | {txid: self.told[txid] for txid in wanted if txid in self.told}
+
+
+class Hung(MemoryChain):
+    """A source that never answers."""
+
+    async def transactions(self, _txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def source(chain: MemoryChain, *, usable: bool = True) -> TransactionSource:
+    return TransactionSource(chain, lambda: usable, lambda _: None)
+
+
+@pytest_asyncio.fixture
+async def village(tmp_path: Path) -> AsyncIterator[Village]:
+    village = Village(f"sqlite:///{tmp_path}/a2b.db")
+    with village.indexing:
+        yield village
+
+
+def hex_id(outpoint: Outpoint) -> str:
+    return outpoint.txid[::-1].hex()
+
+
+def steps(told: dict[str, Any]) -> list[tuple[str, bool]]:
+    return [(step["step"], step["ok"]) for step in told["steps"]]
+
+
+async def test_a_pending_registration_passes_every_step_but_being_mined(village: Village) -> None:
+    first = village.kit.inscribe(agent())
+    village.announce(first)
+    await village.indexing.refresh()
+    for what in (hex_id(first), str(first), village.kit.raw(first)):
+        told = await village.diagnose(what)
+        assert steps(told) == [
+            ("seen", True), ("mined", False), ("envelope", True), ("map", True), ("json", True), ("card", True),
+            ("satoshi", True), ("listed", True),
+        ]  # fmt: skip
+        assert (told["found"], told["where"], told["source"], told["confirmations"]) == (True, "mempool", "demo", 0)
+        assert told["listed"] == [str(first)]
+        assert [record["outcome"] for record in told["records"]] == ["inscribed"]
+
+
+async def test_a_pending_update_that_is_broken_says_at_which_step(village: Village) -> None:
+    first = village.kit.inscribe(agent())
+    village.mine(first)
+    update = village.kit.update(first, b'{"name":')
+    village.announce(update)
+    await village.indexing.refresh()
+    told = await village.diagnose(hex_id(update))
+    assert told["where"] == "mempool"
+    assert ("json", False) in steps(told)
+    assert next(step["detail"] for step in told["steps"] if not step["ok"] and step["step"] == "json").endswith(
+        " at line 1, column 9"
+    )
+    assert told["listed"] == []
+    assert told["records"][0]["id"] == str(first)
+
+
+async def test_once_it_is_mined_the_block_is_told(village: Village) -> None:
+    first = village.kit.inscribe(agent())
+    village.announce(first)
+    await village.indexing.refresh()
+    village.chain.unconfirmed.clear()
+    village.mine(first)
+    await village.indexing.refresh()
+    told = await village.diagnose(hex_id(first))
+    assert (told["where"], told["height"], told["confirmations"]) == ("block", 2, 1)
+
+
+async def test_an_unconfirmed_transaction_that_nobody_has_stored_is_fetched_and_read_alone(village: Village) -> None:
+    await village.indexing.catch_up()
+    first = village.kit.inscribe(agent())
+    village.announce(first)
+    told = await village.diagnose(hex_id(first))
+    assert (told["found"], told["where"], told["source"], told["listed"]) == (True, "mempool", "demo", [])
+    assert steps(told)[:3] == [("seen", True), ("mined", False), ("envelope", True)]
+    assert [record["id"] for record in told["records"]] == [str(first)]
+    assert village.indexing.store.pending.events("demo") == []
+
+
+async def test_a_mined_transaction_that_says_nothing_to_the_registry_is_explained_all_the_same(
+    village: Village,
+) -> None:
+    plain = village.kit.pay()
+    village.mine(plain)
+    await village.indexing.refresh()
+    village.chain.told[plain.txid] = village.kit.raw(plain)
+    told = await village.diagnose(hex_id(plain))
+    assert (told["found"], told["where"], told["source"]) == (True, "block", "demo")
+    assert steps(told) == [("seen", True), ("mined", True), ("envelope", False)]
+    assert told["steps"][2]["code"] == "no-envelope"
+
+
+async def test_a_source_that_answers_with_something_else_is_not_believed(village: Village) -> None:
+    await village.indexing.catch_up()
+    wanted, other = village.kit.inscribe(agent("Wanted")), village.kit.inscribe(agent("Other"))
+    for raw in (village.kit.raw(other), b"", village.kit.raw(wanted) + b"\x00"):
+        village.chain.told[wanted.txid] = raw
+        told = await village.diagnose(hex_id(wanted))
+        assert (told["found"], told["where"]) == (False, "nowhere")
+
+
+async def test_sources_that_fail_hang_or_are_not_open_are_not_waited_for(
+    village: Village, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "SECONDS", 0.05)
+    await village.indexing.catch_up()
+    down, first = MemoryChain(*village.kit.blocks), village.kit.inscribe(agent())
+    down.down = "no route"
+    village.announce(first)
+    village.sources = [source(Hung()), source(down), source(Unopened(), usable=False), source(village.chain)]
+    assert (await village.diagnose(hex_id(first)))["where"] == "mempool"
+    village.sources.pop()
+    assert (await village.diagnose(hex_id(first)))["where"] == "nowhere"
+    village.sources = [source(Unopened(), usable=False)]
+    assert (await village.diagnose(hex_id(first)))["where"] == "nowhere"
+
+
+class Unopened(MemoryChain):
+    """A source that may not be asked yet."""
+
+    async def transactions(self, _txids: Iterable[bytes]) -> dict[bytes, bytes]:
+        raise AssertionError("it was asked")
+
+
+async def test_a_chain_that_is_not_indexed_yet_has_no_answer(village: Village) -> None:
+    first = village.kit.inscribe(agent())
+    told = Diagnoser(
+        village.indexing.store, dict, lambda _: SourceTransaction("demo", village.kit.raw(first), unconfirmed=True)
+    ).by_name(hex_id(first))
+    assert told["where"] == "nowhere"
+
+
+async def test_of_several_chains_the_first_configured_that_knows_it_answers(village: Village) -> None:
+    first = village.kit.inscribe(agent())
+    raw = village.kit.raw(first)
+    chains = [MemoryChain(name=name) for name in ("one", "two", "three")]
+    for chain in chains[1:]:
+        chain.unconfirmed[first.txid] = raw
+    assert await find_transaction([source(chain) for chain in chains], first.txid) == SourceTransaction(
+        "two", raw, unconfirmed=True
+    )
+    chains[1].down = "gone"
+    assert await find_transaction([source(chain) for chain in chains], first.txid) == SourceTransaction(
+        "three", raw, unconfirmed=True
+    )
+
+
+async def test_a_loop_that_does_not_get_to_it_is_not_waited_for(
+    village: Village, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = asyncio.Event()
+
+    async def never(_sources: object, _txid: bytes) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(asking, "SECONDS", -0.95)
+    monkeypatch.setattr(asking, "find_transaction", never)
+    assert (await village.diagnose("ab" * 32))["where"] == "nowhere"
+    await asyncio.wait_for(ended.wait(), 60)

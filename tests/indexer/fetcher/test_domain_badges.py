@@ -1,0 +1,389 @@
+"""Law 11: which inscribed agents a domain vouches for, by name and by hash, and how a badge is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.fetcher.dns import TxtRecords
+from indexer.fetcher.domain_badges import BadgeQueue, DomainVerifier, HostClaims, named_in
+from indexer.fetcher.reasons import FetchError, Refusal
+from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR, MAX_ANNOUNCED, DomainBadge
+from tests.chainkit import ChainKit, agent
+from tests.fakes import MemoryChain
+from tests.hostile import Hostile, Net, authority, net, ok, redirect, server, silent
+from tests.indexing import Indexing
+from tests.names import NameServer, names
+from tests.pointing import NOW, digest
+
+FIRST, SECOND = "/.well-known/agent.json", "/.well-known/agent-card.json"
+HOST = "agent.example"
+ID = f"{'ab' * 32}_0"
+OTHER = f"{'cd' * 32}_7"
+
+__all__ = ["authority", "names", "net", "server"]
+
+
+def card(name: str = "Echo", host: str = HOST, **more: object) -> bytes:
+    return json.dumps(agent(name, url=f"https://{host}/a2a", **more)).encode()
+
+
+# -- what a card names
+
+
+@pytest.mark.parametrize(
+    ("member", "named"),
+    [
+        (ID, {ID}),
+        ([ID, OTHER], {ID, OTHER}),
+        (f" {ID.upper().replace('_', '.')} ", {ID}),
+        (["solana:mainnet:abc", 7, None, {}], {"solana:mainnet:abc"}),
+        ({"id": ID}, set()),
+        ("", set()),
+        (None, set()),
+        ("x" * 4_097, set()),
+    ],
+)
+def test_a_card_names_ids_as_a_string_or_a_list(member: object, named: set[str]) -> None:
+    assert named_in(card(**{"x-a2b-id": member})) == named
+
+
+@given(st.binary() | st.recursive(st.none() | st.text(), st.lists).map(lambda x: json.dumps({"x-a2b-id": x}).encode()))
+def test_any_bytes_name_something_or_nothing(body: bytes) -> None:
+    assert all(isinstance(text, str) and text for text in named_in(body))
+
+
+# -- what a host says
+
+
+@pytest.fixture
+def badger(net: Net, names: NameServer) -> DomainVerifier:
+    return DomainVerifier(net.fetcher(), TxtRecords([names.place]))
+
+
+async def test_a_host_speaks_through_both_of_its_cards_and_its_records(
+    server: Hostile, names: NameServer, badger: DomainVerifier
+) -> None:
+    first, second = card("One", **{"x-a2b-id": ID}), card("Two", **{"x-a2b-id": [OTHER]})
+    server.say(FIRST, ok(first))
+    server.say(SECOND, ok(second))
+    names.texts["_a2b.agent.example"] = ["v=spf1 -all", "id=one", f"id= {OTHER.replace('_', ':')}", "ID=two"]
+    said = await badger.fetch_claims(HOST)
+    assert said == HostClaims(
+        frozenset({digest(first), digest(second)}), frozenset({ID, OTHER}), frozenset({"one", OTHER})
+    )
+    assert names.asked == ["_a2b.agent.example"]
+
+
+async def test_a_redirect_to_another_host_says_nothing(server: Hostile, badger: DomainVerifier) -> None:
+    server.say(FIRST, redirect(f"https://other.example{FIRST}"))
+    said = await badger.fetch_claims(HOST)
+    assert said.served == said.named == frozenset()
+    assert said.refusal == Refusal("fetch-redirect-host", "other.example")
+    assert said.verdict(HOST).failed == frozenset()
+
+
+async def test_a_private_address_is_never_asked_for_a_badge(net: Net, badger: DomainVerifier) -> None:
+    net.names[HOST] = ["10.0.0.1"]
+    said = await badger.fetch_claims(HOST)
+    assert said.refusal is not None
+    assert said.refusal.code == "fetch-address"
+    assert net.dialled == []
+
+
+async def test_a_host_in_trouble_is_not_asked_for_its_other_card(server: Hostile, badger: DomainVerifier) -> None:
+    server.say(FIRST, silent)
+    said = await badger.fetch_claims(HOST)
+    assert said.refusal is not None
+    assert said.refusal.code == "fetch-first-byte"
+    assert server.paths() == [FIRST]
+    assert said.verdict(HOST).failed == {"name", "hash"}
+
+
+async def test_what_no_budget_allows_was_not_asked(badger: DomainVerifier) -> None:
+    def admit(host: str, address: object) -> None:
+        raise FetchError("fetch-budget", "9 s", 9.0)
+
+    with pytest.raises(FetchError, match="next visit is in 9 s"):
+        await badger.fetch_claims(HOST, admit)
+
+
+@pytest.mark.parametrize("mode", ["silent", "broken", "refused"])
+async def test_name_servers_that_do_not_help_are_named(mode: str, names: NameServer, net: Net) -> None:
+    names.mode = mode
+    badger = DomainVerifier(net.fetcher(), TxtRecords([names.place], seconds=0.5))
+    said = await badger.fetch_claims(HOST)
+    assert said.dns_refusal is not None
+    assert said.dns_refusal.code == "fetch-dns"
+    assert said.verdict(HOST).failed == {"dns"}
+
+
+async def test_records_that_are_long_or_empty_are_read(names: NameServer) -> None:
+    records = TxtRecords([names.place])
+    names.texts["_a2b.agent.example"] = []
+    assert await records.ids(HOST) == frozenset()
+    names.texts["_a2b.agent.example"] = ["id=" + "x" * 700]
+    assert await records.ids(HOST) == {"x" * 700}
+    assert await records.ids("x" * 63 + ("." + "y" * 62) * 3 + ".example") == frozenset()
+
+
+# -- who gets a badge
+
+
+class Town:
+    """A chain of agents, whose hosts are asked by hand: `town.hear(Said(…))`."""
+
+    def __init__(self, indexing: Indexing, kit: ChainKit, chain: MemoryChain) -> None:
+        self.indexing, self.kit, self.chain, self.now = indexing, kit, chain, NOW
+
+    async def mine(self, *what: object) -> None:
+        self.chain.arrive(self.kit.mine(*what))
+        await self.indexing.catch_up()
+        self.enlist()
+
+    def enlist(self) -> None:
+        following = BadgeQueue(self.indexing.store, self.indexing.writer)
+        while following.step(self.now):
+            pass
+
+    def hear(self, said: HostClaims, host: str = HOST) -> list[str]:
+        """The host is asked and says so; the ids of which readers must look again."""
+        before = self.indexing.store.outbox.newest_seq()
+        self.indexing.writer.record_host(said.verdict(host), self.now)
+        news = self.indexing.store.outbox.after(before, 100)
+        assert {change.reason for change in news} <= {"domain-checked"}
+        return [change.id for change in news]
+
+    def badge(self, id_: object) -> DomainBadge:
+        return self.indexing.store.badges.get([str(id_)])[str(id_)]
+
+    def by(self, *ids: object) -> list[str]:
+        return [self.badge(each).by for each in ids]
+
+    def due(self) -> list[str]:
+        return [host for _, host in self.indexing.store.badges.due_hosts(self.now, 100)]
+
+
+@pytest.fixture
+def town(database_url: str) -> Iterator[Town]:
+    kit = ChainKit()
+    chain = MemoryChain(*kit.blocks)
+    with Indexing(database_url, chain) as indexing:
+        yield Town(indexing, kit, chain)
+
+
+def named(*ids: object) -> HostClaims:
+    return HostClaims(named=frozenset(map(str, ids)))
+
+
+def serves(*bodies: bytes) -> HostClaims:
+    return HostClaims(served=frozenset(map(digest, bodies)))
+
+
+async def test_live_agents_with_a_host_are_to_be_asked_about_at_once(town: Town) -> None:
+    echo, local, tool = (
+        town.kit.inscribe(card()),
+        town.kit.inscribe(agent(url="http://127.0.0.1/")),
+        town.kit.inscribe({"mcpServers": {"x": {"command": "y", "url": "https://tool.example"}}}, type="a2b-mcp"),
+    )
+    await town.mine(echo, local, tool)
+    assert town.due() == [HOST]
+    assert town.indexing.store.badges.get(map(str, (local, tool))) == {}
+    found = town.badge(echo)
+    assert (found.host, found.card, found.by, found.checked_at, found.next_at) == (HOST, digest(card()), "", 0, NOW)
+
+
+async def test_the_host_names_whom_it_means(town: Town) -> None:
+    ours, copy, elsewhere = (town.kit.inscribe(card(host=host)) for host in (HOST, HOST, "other.example"))
+    await town.mine(ours, copy, elsewhere)
+    assert town.hear(named(ours, elsewhere, ID)) == sorted([str(ours), str(copy)])
+    assert town.by(ours, copy, elsewhere) == ["name", "", ""]
+    assert town.badge(ours).checked_at == NOW
+    assert town.hear(HostClaims(in_dns=frozenset({str(copy)}))) == sorted([str(ours), str(copy)])
+    assert town.by(ours, copy) == ["", "dns"]
+    town.hear(HostClaims())
+    assert town.by(ours, copy) == ["", ""]
+
+
+async def test_by_hash_only_the_oldest_with_these_bytes_has_it_and_the_next_once_that_is_burned(town: Town) -> None:
+    first, second, other = (town.kit.inscribe(body) for body in (card(), card(), card("Other")))
+    await town.mine(first)
+    await town.mine(other, second)
+    town.hear(serves(card()))
+    assert town.by(first, second, other) == ["hash", "", ""]
+    town.kit.burn(first)
+    await town.mine(town.kit.burn(first))
+    assert town.indexing.store.badges.get([str(first)]) == {}
+    town.hear(serves(card()))
+    assert town.by(second, other) == ["hash", ""]
+
+
+async def test_few_without_a_badge_are_told_to_have_been_asked_about_and_many_are_not(town: Town) -> None:
+    agents = [town.kit.inscribe(card(f"Agent {number}")) for number in range(MAX_ANNOUNCED)]
+    await town.mine(*agents)
+    assert town.hear(HostClaims()) == sorted(map(str, agents))
+    assert {town.badge(each).checked_at for each in agents} == {NOW}
+    town.now += 1
+    assert town.hear(HostClaims(refusal=Refusal("fetch-resolve", "no such name"))) == []
+    await town.mine(town.kit.inscribe(card("One more")))
+    town.now += 1
+    assert town.hear(HostClaims()) == []
+    assert town.hear(named(agents[3])) == [str(agents[3])]
+
+
+async def test_an_old_registration_that_takes_over_a_victims_bytes_gains_nothing(town: Town) -> None:
+    old = town.kit.inscribe(card("Innocent"))
+    await town.mine(old)
+    victim = town.kit.inscribe(card())
+    await town.mine(victim)
+    await town.mine(town.kit.update(old, card()))
+    town.hear(serves(card()))
+    assert town.by(old, victim) == ["", "hash"]
+
+
+async def test_naming_beats_hash(town: Town) -> None:
+    oldest, meant = town.kit.inscribe(card()), town.kit.inscribe(card())
+    await town.mine(oldest)
+    await town.mine(meant)
+    town.hear(HostClaims(served=frozenset({digest(card())}), named=frozenset({str(meant)})))
+    assert town.by(oldest, meant) == ["", "name"]
+    # one that names only what nobody inscribed gives none either
+    town.hear(HostClaims(served=frozenset({digest(card())}), in_dns=frozenset({ID})))
+    assert town.by(oldest, meant) == ["", ""]
+
+
+async def test_a_new_revision_loses_a_badge_by_hash_until_it_is_checked_and_keeps_one_by_name(town: Town) -> None:
+    hashed, called = town.kit.inscribe(card()), town.kit.inscribe(card("Two", "two.example"))
+    await town.mine(hashed, called)
+    town.hear(serves(card()))
+    town.hear(named(called), "two.example")
+    assert town.due() == []
+    newer = card("Newer")
+    await town.mine(town.kit.update(hashed, newer), town.kit.update(called, card("Three", "two.example")))
+    assert town.by(hashed, called) == ["", "name"]
+    assert town.due() == [HOST, "two.example"]
+    town.hear(serves(newer))
+    assert town.by(hashed) == ["hash"]
+
+
+async def test_readers_look_again_at_who_loses_a_badge(town: Town) -> None:
+    """The list follows the outbox, as an index does: whichever comes later, the index says in the end what counts."""
+    burned, hashed, kept, bare = (town.kit.inscribe(card(host=f"{name}.example")) for name in "abcd")
+    await town.mine(burned, hashed, kept, bare)
+    town.hear(named(burned), "a.example")
+    town.hear(serves(card(host="b.example")), "b.example")
+    town.hear(named(kept), "c.example")
+    town.hear(HostClaims(), "d.example")
+    before = town.indexing.store.outbox.newest_seq()
+    updates = [town.kit.update(each, card("Newer", f"{name}.example")) for each, name in ((hashed, "b"), (kept, "c"))]
+    await town.mine(town.kit.burn(burned), *updates, town.kit.update(bare, card("Newer", "d.example")))
+    news = town.indexing.store.outbox.after(before, 100)
+    assert sorted(change.id for change in news if change.reason == "domain-checked") == sorted(
+        map(str, (burned, hashed))
+    )
+    assert [change.reason for change in news[-2:]] == ["domain-checked"] * 2, "after all that the block changed"
+
+
+async def test_a_badge_that_was_read_before_a_revision_does_not_hold_for_it(town: Town) -> None:
+    echo = town.kit.inscribe(card())
+    await town.mine(echo)
+    town.hear(serves(card()))
+    held = town.badge(echo)
+    assert held.holds(HOST, digest(card()))
+    assert not held.holds(HOST, digest(card("Newer")))
+    assert not held.holds("other.example", digest(card()))
+
+
+async def test_a_url_that_moves_to_another_host_leaves_every_badge_behind(town: Town) -> None:
+    echo = town.kit.inscribe(card())
+    await town.mine(echo)
+    town.hear(named(echo))
+    await town.mine(town.kit.update(echo, card(host="evil.example")))
+    assert (town.badge(echo).host, town.by(echo)) == ("evil.example", [""])
+
+
+async def test_a_reorganisation_takes_a_registration_from_the_list(town: Town) -> None:
+    fork = town.kit.tip
+    echo = town.kit.inscribe(card())
+    await town.mine(echo)
+    town.hear(named(echo))
+    for _ in range(2):
+        fork = town.kit.mine(parent=fork)
+        town.chain.arrive(fork)
+    await town.indexing.catch_up()
+    town.enlist()
+    assert town.indexing.store.badges.get([str(echo)]) == {}
+
+
+async def test_a_host_that_cannot_be_heard_loses_its_badges_only_after_a_week(town: Town) -> None:
+    echo, dns = town.kit.inscribe(card()), town.kit.inscribe(card("Dns"))
+    await town.mine(echo, dns)
+    town.hear(HostClaims(named=frozenset({str(echo)}), in_dns=frozenset({str(dns)})))
+    deaf = HostClaims(refusal=Refusal("fetch-connect", "no"), dns_refusal=Refusal("fetch-dns", "no"))
+    town.now += CHECK_INTERVAL
+    assert town.due() == [HOST]
+    town.hear(deaf)
+    assert town.by(echo, dns) == ["name", "dns"]
+    assert (town.badge(echo).checked_at, town.badge(echo).next_at) == (NOW, town.now + HOUR)
+    assert town.badge(echo).reason == "fetch-connect"
+    town.now = NOW + GRACE
+    town.hear(deaf)
+    assert town.by(echo, dns) == ["", ""]
+
+
+async def test_where_there_is_no_badge_the_host_is_asked_less_and_less_often(town: Town) -> None:
+    echo = town.kit.inscribe(card())
+    await town.mine(echo)
+    waits = []
+    for _ in range(12):
+        town.hear(HostClaims(refusal=Refusal("fetch-missing", "404")))
+        due = town.badge(echo).next_at
+        assert due is not None
+        waits.append((due - town.now) // HOUR)
+        town.now = due
+    assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 168, 168, 168, 168]
+    assert town.badge(echo).reason == "fetch-missing"
+
+
+async def test_the_list_is_made_anew_from_the_store_and_goes_on_after_a_restart(town: Town) -> None:
+    first = town.kit.inscribe(card())
+    town.chain.arrive(town.kit.mine(first))
+    await town.indexing.catch_up()
+    assert town.indexing.store.badges.cursor() is None
+    town.enlist()
+    assert town.indexing.store.badges.cursor() == town.indexing.store.outbox.newest_seq()
+    town.hear(named(first))
+    town.indexing.restart()
+    await town.mine(town.kit.inscribe(card("Second")))
+    assert town.by(first) == ["name"]
+    assert town.due() == [HOST]
+
+
+async def test_many_registrations_of_a_victims_host_are_one_visit(town: Town) -> None:
+    crowd = [town.kit.inscribe(card(f"Copy {number}")) for number in range(60)]
+    await town.mine(*crowd)
+    assert town.due() == [HOST]
+    assert town.hear(named(crowd[7])) == [str(crowd[7])]
+    assert town.due() == []
+
+
+async def test_the_list_is_made_in_batches_and_misses_nothing_said_meanwhile(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indexer.fetcher.domain_badges.BATCH", 2)
+    crowd = [town.kit.inscribe(card(f"{number}", f"h{number}.example")) for number in range(5)]
+    town.chain.arrive(town.kit.mine(*crowd))
+    await town.indexing.catch_up()
+    following = BadgeQueue(town.indexing.store, town.indexing.writer)
+    assert following.step(NOW)
+    assert len(town.due()) == 2
+    late = town.kit.inscribe(card("late", "late.example"))
+    town.chain.arrive(town.kit.mine(late, town.kit.burn(crowd[0])))
+    await town.indexing.catch_up()
+    while following.step(NOW):
+        pass
+    assert town.due() == [*(f"h{number}.example" for number in range(1, 5)), "late.example"]

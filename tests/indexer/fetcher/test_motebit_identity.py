@@ -1,0 +1,327 @@
+"""Motebit identities of hosts: DNS before the well-known file, verified, pinned, and what listings say of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.fetcher.card_fetcher import CardFetcher
+from indexer.fetcher.dns import TxtRecords
+from indexer.fetcher.domain_badges import DomainVerifier
+from indexer.fetcher.fetch_loop import FetchLoop
+from indexer.fetcher.motebit_identity import MotebitVerifier, listed, published
+from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR
+from indexer.store.motebit_hosts import PIN_DURATION
+from indexer.store.requests import Rechecks
+from overlay.listings.item_json import listing_json, listings_of
+from overlay.listings.repository import ListingRepository
+from overlay.projection.documents import DocumentReader
+from parsers import cards
+from parsers.claims import ed25519
+from parsers.claims.canonical_json import jcs
+from parsers.claims.motebit.identifiers import HEX_SUITE, sovereign_id
+from tests.chainkit import ChainKit, agent
+from tests.fakes import MemoryChain
+from tests.hostile import QUICK, Hostile, Net, answer, authority, net, ok, raw, redirect, server
+from tests.indexing import Indexing
+from tests.names import NameServer, names
+from tests.pointing import Clock, clock
+
+HOST = "agent.example"
+FILE = "/.well-known/motebit.md"
+NAME = f"_motebit.{HOST}"
+SEEDS = [bytes([number]) * 32 for number in range(1, 5)]
+KEYS = [ed25519.public_key_of(seed) for seed in SEEDS]
+IDENTITY = sovereign_id(KEYS[0])
+
+__all__ = ["authority", "clock", "names", "net", "server"]
+
+
+def identity_file(seed: int = 0, identity: str = IDENTITY, **more: Any) -> bytes:
+    """A signed identity file; JSON is YAML."""
+    content = {
+        "spec": "motebit/identity@1.0", "motebit_id": identity, "capabilities": ["web_search"],
+        "identity": {"algorithm": "Ed25519", "public_key": KEYS[seed].hex()}, **more,
+    }  # fmt: skip
+    text = "\n".join(f"{name}: {json.dumps(value)}" for name, value in content.items())
+    signature = ed25519.sign(SEEDS[seed], text.encode()).hex()
+    return f"---\n{text}\n---\n<!-- motebit:sig:{HEX_SUITE}:{signature} -->\n".encode()
+
+
+def succession(old: int, new: int, *, guardian: int | None = None) -> dict[str, Any]:
+    record = {
+        "old_public_key": KEYS[old].hex(), "new_public_key": KEYS[new].hex(), "timestamp": 1_750_000_000_000 + new,
+        "suite": HEX_SUITE, **({} if guardian is None else {"recovery": True}),
+    }  # fmt: skip
+    signers = {"new_key_signature": new}
+    signers |= {"old_key_signature": old} if guardian is None else {"guardian_signature": guardian}
+    return record | {name: ed25519.sign(SEEDS[seed], jcs(record)).hex() for name, seed in signers.items()}
+
+
+class Village:
+    """A chain of agents at one host, and the loop that asks it."""
+
+    def __init__(self, indexing: Indexing, chain: MemoryChain, kit: ChainKit, net: Net, dns: NameServer, clock: Clock):
+        self.indexing, self.store, self.clock, self.chain, self.kit = indexing, indexing.store, clock, chain, kit
+        fetcher = net.fetcher(replace(QUICK, first_byte=4.0, total=20.0), clock=clock)
+        txt = TxtRecords([dns.place])
+        self.loop = FetchLoop(
+            self.store, indexing.writer, CardFetcher(fetcher, clock=clock), DomainVerifier(fetcher, txt),
+            identities=MotebitVerifier(fetcher, txt, indexing.writer), clock=clock, ticking=clock,
+        )  # fmt: skip
+
+    async def inscribe(self, **more: Any) -> str:
+        outpoint = self.kit.inscribe(agent("Echo", url=f"https://{HOST}/a2a", **more))
+        self.chain.arrive(self.kit.mine(outpoint))
+        await self.indexing.catch_up()
+        return str(outpoint)
+
+    async def after(self, milliseconds: int = 0) -> None:
+        """That much time passes, and what can be fetched then, or as soon as budgets allow, is."""
+        self.clock.tick(milliseconds)
+        for _ in range(4):
+            await self.loop.look()
+            self.loop.start()
+            await self.loop.settle()
+            self.clock.tick(60_000)
+
+    def motebit(self, id_: str) -> Any:
+        """The identity of a listing, which its document in the index has, too."""
+        registration = ListingRepository(self.store).listing(id_)
+        assert registration is not None
+        assert registration.card_body is not None
+        card = cards.read_of(id_, registration.card_body, registration.state.kind)
+        item = listing_json(listings_of(registration, card)[0])
+        [document] = DocumentReader(self.store).documents([id_])
+        assert json.loads(document.item).get("motebit") == item.get("motebit")
+        return item.get("motebit")
+
+    def is_verified(self, id_: str) -> bool:
+        shown = self.motebit(id_)
+        return shown is not None and shown["verified"]
+
+    def reason(self) -> str:
+        with self.store.engine.connect() as connection:
+            return str(connection.exec_driver_sql("SELECT reason FROM motebit_hosts").scalar_one())
+
+
+@pytest.fixture
+def village(database_url: str, net: Net, names: NameServer, clock: Clock) -> Iterator[Village]:
+    kit = ChainKit()
+    chain = MemoryChain(*kit.blocks)
+    with Indexing(database_url, chain) as indexing:
+        yield Village(indexing, chain, kit, net, names, clock)
+
+
+async def test_the_verified_file_of_a_host_gives_its_agents_an_identity(server: Hostile, village: Village) -> None:
+    server.say(FILE, ok(identity_file(service_url="https://agent.example/mcp")))
+    id_ = await village.inscribe()
+    assert village.motebit(id_) is None
+    await village.after()
+    assert village.motebit(id_) == {
+        "id": IDENTITY, "publicKey": KEYS[0].hex(), "did": None, "verified": True,
+        "endpoint": "https://agent.example/mcp", "capabilities": ["web_search"],
+    }  # fmt: skip
+    [document] = DocumentReader(village.store).documents([id_])
+    assert {"motebit:verified", f"motebit-id:{IDENTITY}", "motebit-capability:web_search"} == set(document.more_facts)
+    assert server.paths().count(FILE) == 1
+    await village.after(CHECK_INTERVAL)
+    assert server.paths().count(FILE) == 2
+    changes = [change.id for change in village.store.outbox.after(0, 100) if change.reason == "motebit-checked"]
+    assert changes == [id_]
+
+
+async def test_dns_names_the_file_before_the_well_known_one(
+    server: Hostile, village: Village, names: NameServer
+) -> None:
+    names.texts[NAME] = ["v=spf1 -all", f"v=motebit1 endpoint=https://mcp.example/ url=https://{HOST}/other.md"]
+    server.say(FILE, ok(identity_file(1)))
+    server.say("/other.md", ok(identity_file()))
+    id_ = await village.inscribe()
+    await village.after()
+    assert (village.motebit(id_)["publicKey"], village.motebit(id_)["endpoint"]) == (
+        KEYS[0].hex(),
+        "https://mcp.example/",
+    )
+    assert FILE not in server.paths()
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        (f"https://{HOST}:3200/m.md", "port-not-allowed"),
+        (f"http://{HOST}/m.md", "fetch-scheme"),
+        ("https://127.0.0.1/m.md", "fetch-address"),
+        (f"https://{HOST}/missing.md", "fetch-missing"),
+        (f"https://{HOST}/forged.md", "bad-signature"),
+    ],
+)
+async def test_where_dns_names_a_file_nothing_else_is_tried(
+    server: Hostile, village: Village, names: NameServer, url: str, reason: str
+) -> None:
+    names.texts[NAME] = [f"v=motebit1 url={url}"]
+    server.say(FILE, ok(identity_file()))
+    server.say("/forged.md", ok(identity_file().replace(b"web_search", b"pay_anyone")))
+    id_ = await village.inscribe()
+    await village.after()
+    assert village.motebit(id_) is None
+    assert village.reason() == reason
+    assert FILE not in server.paths()
+
+
+async def test_without_an_answer_of_dns_the_well_known_file_counts(
+    server: Hostile, village: Village, names: NameServer
+) -> None:
+    names.mode = "refused"
+    id_ = await village.inscribe()
+    await village.after()
+    assert village.reason() == "fetch-dns"
+    server.say(FILE, ok(identity_file()))
+    await village.after(CHECK_INTERVAL)
+    assert village.is_verified(id_)
+
+
+async def test_a_redirect_to_another_host_is_not_followed(server: Hostile, village: Village) -> None:
+    server.say(FILE, redirect("https://other.example/m.md"))
+    id_ = await village.inscribe()
+    await village.after()
+    assert (village.motebit(id_), village.reason()) == (None, "fetch-redirect-host")
+
+
+async def test_a_card_that_contradicts_its_host_has_no_identity(server: Hostile, village: Village) -> None:
+    server.say(FILE, ok(identity_file()))
+    same = {"motebit_id": IDENTITY, "public_key": KEYS[0].hex(), "did": "did:key:z"}
+    own = await village.inscribe(**{"x-motebit": same})
+    foreign = await village.inscribe(**{"x-motebit": same | {"public_key": KEYS[1].hex()}})
+    assert not village.motebit(foreign)["verified"]
+    await village.after()
+    assert village.is_verified(own)
+    assert village.motebit(foreign) is None
+
+
+async def test_another_key_counts_only_where_the_pinned_one_signed_it(server: Hostile, village: Village) -> None:
+    server.say(FILE, ok(identity_file()))
+    id_ = await village.inscribe()
+    await village.after()
+    server.say(FILE, ok(identity_file(1)))
+    await village.after(CHECK_INTERVAL)
+    assert (village.motebit(id_), village.reason()) == (None, "key-changed")
+    recovery = {"guardian": {"public_key": KEYS[3].hex()}, "succession": [succession(0, 1, guardian=3)]}
+    server.say(FILE, ok(identity_file(1, **recovery)))
+    await village.after(CHECK_INTERVAL)
+    assert (village.motebit(id_), village.reason()) == (None, "key-changed")
+    server.say(FILE, ok(identity_file(2, succession=[succession(0, 1), succession(1, 2)])))
+    await village.after(CHECK_INTERVAL)
+    assert village.motebit(id_)["publicKey"] == KEYS[2].hex()
+
+
+async def test_a_pin_ends_when_its_key_was_not_served_for_a_month(server: Hostile, village: Village) -> None:
+    server.say(FILE, ok(identity_file()))
+    id_ = await village.inscribe()
+    await village.after()
+    server.say(FILE, ok(identity_file(1, sovereign_id(KEYS[1]))))
+    await village.after(CHECK_INTERVAL)
+    assert village.motebit(id_) is None
+    await village.after(PIN_DURATION)
+    assert village.motebit(id_)["publicKey"] == KEYS[1].hex()
+
+
+async def test_an_identity_outlives_a_silent_host_for_a_week(server: Hostile, village: Village) -> None:
+    server.say(FILE, ok(identity_file()))
+    id_ = await village.inscribe()
+    await village.after()
+    server.say(FILE, raw(answer("500 Broken")))
+    await village.after(CHECK_INTERVAL)
+    assert village.is_verified(id_)
+    await village.after(GRACE)
+    assert village.motebit(id_) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "malformed"), (b"\xff", "bad-text"), (b"---\n" + b"a" * 200_000, "too-large"),
+        (b"<html>", "malformed"), (identity_file().replace(b"\n", b"\r\n"), "malformed"),
+    ],
+)  # fmt: skip
+def test_what_is_no_identity_file_is_refused_with_a_code(body: bytes, reason: str) -> None:
+    assert published(body, "dns", "").reason == reason
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: f"---\n{text}\n---\n".encode()))
+def test_hostile_files_never_raise(body: bytes) -> None:
+    assert published(body, "well-known", "").identity is None
+
+
+@given(st.integers(0, 400), st.integers(0, 255))
+def test_a_changed_byte_of_what_is_signed_is_refused(position: int, value: int) -> None:
+    body = identity_file()
+    start, end = 4, body.index(b"\n---\n")
+    place = start + position % (end - start)
+    changed = body[:place] + bytes([value]) + body[place + 1 :]
+    assert (published(changed, "dns", "").identity is None) == (changed != body)
+
+
+async def test_a_recheck_of_a_listing_asks_its_host_again(server: Hostile, village: Village) -> None:
+    id_ = await village.inscribe()
+    await village.after()
+    server.say(FILE, ok(identity_file()))
+    assert not village.is_verified(id_)
+    assert Rechecks(village.store.engine).request(id_, int(village.clock() * 1000))
+    await village.after(HOUR // 2)
+    assert village.is_verified(id_)
+
+
+def relay_list(**row: Any) -> bytes:
+    own = {
+        "motebit_id": IDENTITY,
+        "endpoint_url": f"https://{HOST}/mcp",
+        "public_key": KEYS[0].hex(),
+        "capabilities": ["a"],
+    }
+    return json.dumps(
+        {"agents": [{"endpoint_url": 7}, None, {"endpoint_url": "https://b.example/"}, own | row]}
+    ).encode()
+
+
+async def test_a_relay_is_asked_last_and_its_word_is_no_proof(server: Hostile, net: Net, names: NameServer) -> None:
+    verifier = MotebitVerifier(net.fetcher(QUICK), TxtRecords([names.place]))
+    server.say("/api/v1/agents/discover?limit=100", ok(relay_list()))
+    assert (await verifier.lookup(HOST)).reason == "fetch-missing"
+    found = (await verifier.lookup(HOST, f"https://{HOST}/")).identity
+    assert found is not None
+    assert (found.method, found.binding, found.public_key) == ("relay", "sovereign", KEYS[0].hex())
+    server.say(FILE, ok(identity_file(1)))
+    found = (await verifier.lookup(HOST, f"https://{HOST}/")).identity
+    assert found is not None
+    assert (found.method, found.public_key) == ("well-known", KEYS[1].hex())
+    server.say(FILE, ok(b"forged"))
+    assert (await verifier.lookup(HOST, f"https://{HOST}/")).reason == "malformed"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "truncated"), (b"[]", "not-listed"), (b'{"agents": {}}', "not-listed"),
+        (b'{"a":1,"a":2}', "duplicate-key"),
+        (relay_list(public_key="00"), "malformed"), (relay_list(motebit_id=None), "malformed"),
+        (relay_list(endpoint_url="https://other.example/"), "not-listed"),
+    ],
+)  # fmt: skip
+def test_what_a_relay_lists_wrongly_is_refused_with_a_code(body: bytes, reason: str) -> None:
+    assert listed(body, HOST, "").reason == reason
+
+
+def test_files_of_the_vectors_are_published_as_they_verify(shared: Path) -> None:
+    for line in (shared / "vectors/trust/motebit.jsonl").read_text().strip().split("\n"):
+        vector = json.loads(line)
+        if vector["kind"] == "identity_file":
+            outcome = published(vector["input"]["content"].encode(), "dns", "")
+            assert (outcome.identity is not None) == vector["expected"]["valid"], vector["name"]

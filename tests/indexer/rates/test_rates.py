@@ -1,0 +1,464 @@
+"""Feeds of exchange rates: what is believed of them, what is refused and why, and what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.rates.feed_client import FeedClient, FeedTable, RatesRefusedError, check_signature, read
+from indexer.rates.feed_urls import RateFeed
+from indexer.rates.loop import RatesLoop
+from indexer.rates.outliers import APART, accepted_rates, agrees
+from indexer.store import StoreUnavailableError, connect
+from indexer.store.rates import MAX_HISTORY, Quote, Quotes
+from parsers.cards.rate_table import RateTable
+from tests.clocks import Clock
+from tests.rate_server import RateServer
+
+NOW = 1_800_000_000
+PATIENCE = 30.0
+
+
+class Bench:
+    """A loop over feeds of a server; `accepted_rates` are the rates of the preferred feed that may be used now."""
+
+    def __init__(self, quotes: Quotes, client: FeedClient) -> None:
+        self.quotes, self.client, self.clock = quotes, client, Clock(NOW)
+        self.loop: RatesLoop | None = None
+
+    def over(self, *feeds: RateFeed) -> None:
+        """Begin anew, as after a restart."""
+        self.loop = RatesLoop(feeds, self.quotes, every=60, max_age=3600, client=self.client, clock=self.clock)
+        self.loop._begin()
+
+    async def round(self, after: int = 60) -> list[str]:
+        """Ask all feeds, some time after the last round; what became of each."""
+        assert self.loop is not None
+        self.clock.now += after
+        await self.loop.round(self.client)
+        return [each.code for each in self.loop.statuses]
+
+    def usable(self) -> dict[str, Decimal]:
+        usable = [each.table for each in self.quotes.newest() if self.clock.now < each.table.until]
+        return dict(usable[0].rates) if usable else {}
+
+
+@pytest.fixture
+def quotes(tmp_path: Path) -> Iterator[Quotes]:
+    engine = connect(f"sqlite:///{tmp_path}/rates.db")
+    yield Quotes(engine)
+    engine.dispose()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[RateServer]:
+    async with RateServer() as started:
+        yield started
+
+
+@pytest.fixture
+async def bench(quotes: Quotes) -> AsyncIterator[Bench]:
+    client = FeedClient(PATIENCE)
+    yield Bench(quotes, client)
+    await client.close()
+
+
+def d(**rates: Any) -> dict[str, Decimal]:
+    return {name: Decimal(str(rate)) for name, rate in rates.items()}
+
+
+async def test_a_feed_is_asked_and_its_table_kept(bench: Bench, server: RateServer) -> None:
+    server.send("/a", b'{"rates": {"USD": 52.10000000000000000001, "btc": "5.2e-4", "XXX": 0, "YYY": "n/a"}}')
+    bench.over(server.feed("bsv", "/a"))
+    assert await bench.round() == [""]
+    assert bench.usable() == d(BSV=1, USD="52.10000000000000000001", BTC="0.00052")
+    (quote,) = bench.quotes.newest()
+    assert (quote.table.quoted_at, quote.table.until) == (NOW + 60, NOW + 60 + 3600)
+    assert quote.table.source == f"http://127.0.0.1:{server.port}"
+    assert server.headers[0]["Accept-Encoding"] == "identity"
+
+
+async def test_what_does_not_change_is_one_row_of_history_and_what_does_is_another(
+    bench: Bench, server: RateServer
+) -> None:
+    feed = server.feed("BSV", "/a")
+    bench.over(feed)
+    for dollars in (50, 50, 50, 51, 50):
+        server.tell("/a", {"USD": dollars})
+        assert await bench.round() == [""]
+    told = [
+        (each.since - NOW, each.table.quoted_at - NOW, each.table.rates["USD"])
+        for each in bench.quotes.history(feed.name, 9)
+    ]
+    assert told == [(300, 300, 50), (240, 240, 51), (60, 180, 50)]
+
+
+async def test_a_signed_feed_is_believed_by_its_pinned_key_only(bench: Bench, server: RateServer) -> None:
+    bench.over(server.feed("BSV", "/a", server.public), server.feed("BSV", "/b", "00" * 32))
+    for path in ("/a", "/b"):
+        server.tell(path, {"USD": 50}, sign=True)
+    assert await bench.round() == ["", "signature"]
+    server.tell("/a", {"USD": 51})
+    assert await bench.round() == ["signature", "signature"]
+    body = b'{"rates": {"USD": 52}}'
+    server.send("/a", body + b" ", X_Signature=server.key.sign(body).hex())
+    assert (await bench.round())[0] == "signature"
+    server.send("/a", body, X_Signature="zz")
+    assert (await bench.round())[0] == "signature"
+    server.send("/a", body, X_Signature=server.key.sign(body).hex().upper())
+    assert (await bench.round())[0] == ""
+    assert bench.usable()["USD"] == 52
+
+
+async def test_stale_and_future_tables_and_replays_are_refused(bench: Bench, server: RateServer) -> None:
+    bench.over(server.feed("BSV", "/a"))
+    for timestamp, code in [
+        (NOW + 60 - 3600, "stale"), (NOW + 120 + 301, "future"), (NOW + 100, ""), (NOW + 99, "older"), (NOW + 100, ""),
+    ]:  # fmt: skip
+        server.tell("/a", {"USD": 50}, timestamp=timestamp)
+        assert await bench.round() == [code]
+    assert bench.quotes.newest()[0].table.quoted_at == NOW + 100
+    bench.over(server.feed("BSV", "/a"))  # remembered over a restart
+    server.tell("/a", {"USD": 50}, timestamp=NOW + 99)
+    assert await bench.round() == ["older"]
+
+
+async def test_a_quote_that_is_not_renewed_becomes_too_old(bench: Bench, server: RateServer) -> None:
+    server.tell("/a", {"USD": 50})
+    bench.over(server.feed("BSV", "/a"))
+    await bench.round()
+    server.send("/a", b"", status=503)
+    assert await bench.round(3599) == ["status"]
+    assert bench.usable()
+    assert await bench.round(1) == ["status"]
+    assert bench.usable() == {}
+    assert len(bench.quotes.newest()) == 1
+
+
+async def test_a_leap_is_an_outlier_until_the_past_is_too_old_to_object(bench: Bench, server: RateServer) -> None:
+    bench.over(server.feed("BSV", "/a"))
+    server.tell("/a", {"USD": 50, "EUR": 40})
+    await bench.round()
+    server.tell("/a", {"USD": 75.1, "EUR": 41})
+    for _ in range(3):  # also after a restart, and again and again
+        assert await bench.round() == [""]
+        assert bench.usable() == d(BSV=1, EUR=41)
+        assert bench.loop
+        assert bench.loop.statuses[0].left_out == ("USD",)
+        bench.over(server.feed("BSV", "/a"))
+    server.tell("/a", {"USD": 500, "EUR": 400})
+    assert await bench.round() == ["outlier"]
+    assert bench.usable() == d(BSV=1, EUR=41)
+    assert await bench.round(3600) == [""]
+    assert bench.usable() == d(BSV=1, USD=500, EUR=400)
+
+
+async def test_a_refused_leap_of_one_currency_leaves_its_last_good_quote(bench: Bench, server: RateServer) -> None:
+    feed = server.feed("BSV", "/a")
+    bench.over(feed)
+    server.tell("/a", {"USD": 50, "EUR": 40})
+    assert await bench.round() == [""]
+    told = bench.clock.now
+    server.tell("/a", {"USD": 500, "EUR": 41})
+    assert await bench.round() == [""]
+    assert bench.loop is not None
+    assert bench.loop.statuses[0].left_out == ("USD",)
+    own, instead = bench.quotes.newest()
+    assert (own.table.rates, own.is_refused, own.table.quoted_at) == (d(BSV=1, EUR=41), False, told + 60)
+    assert (instead.table.rates, instead.is_refused) == (d(BSV=1, EUR=41, USD=50), True)
+    assert (instead.table.quoted_at, instead.table.until) == (told, told + 3600), "it becomes no younger"
+    bench.over(feed)  # as after a restart
+    assert await bench.round() == [""]
+    assert bench.quotes.newest()[1].table.rates["USD"] == 50
+    server.tell("/a", {"USD": 51, "EUR": 41})
+    assert await bench.round() == [""]
+    (own,) = bench.quotes.newest()
+    assert own.table.rates == d(BSV=1, EUR=41, USD=51)
+
+
+async def test_what_no_two_feeds_agree_on_is_known_to_be_refused(bench: Bench, server: RateServer) -> None:
+    bench.over(*(server.feed("BSV", path) for path in ("/a", "/b", "/c")))
+    for path, dollars in (("/a", 50), ("/b", 500), ("/c", 5000)):
+        server.tell(path, {"USD": dollars, "EUR": 40})
+    await bench.round()
+    newest = bench.quotes.newest()
+    assert [quote.is_refused for quote in newest] == [False] * 3 + [True] * 3
+    assert all("USD" not in quote.table.rates for quote in newest[:3])
+    assert all(quote.table.until <= bench.clock.now for quote in newest[3:]), "never to be used"
+
+
+async def test_a_feed_that_others_contradict_is_refused_and_the_next_one_used(bench: Bench, server: RateServer) -> None:
+    bench.over(server.feed("BSV", "/a"), server.feed("USD", "/b"), server.feed("BSV", "/c"))
+    server.tell("/a", {"USD": 5000})
+    server.tell("/b", {"BSV": 0.02})
+    server.tell("/c", {"USD": 51})
+    assert await bench.round() == ["outlier", "", ""]
+    assert bench.usable() == d(USD=1, BSV="0.02")
+    server.tell("/a", {"USD": 49})
+    assert await bench.round() == ["", "", ""]
+    assert bench.usable() == d(BSV=1, USD=49)
+
+
+async def test_a_leap_that_the_others_make_too_is_believed_at_once(bench: Bench, server: RateServer) -> None:
+    bench.over(server.feed("BSV", "/a"), server.feed("BSV", "/b"))
+    for dollars in (50, 100):
+        server.tell("/a", {"USD": dollars})
+        server.tell("/b", {"USD": dollars + 1})
+        assert await bench.round() == ["", ""]
+    assert bench.usable()["USD"] == 100
+
+
+async def test_of_two_that_contradict_each_other_the_preferred_is_used(bench: Bench, server: RateServer) -> None:
+    bench.over(server.feed("BSV", "/a"), server.feed("BSV", "/b"))
+    server.tell("/a", {"USD": 50})
+    server.tell("/b", {"USD": 500})
+    assert await bench.round() == ["", "outlier"]
+    assert await bench.round() == ["", "outlier"]
+
+
+async def test_when_the_preferred_feed_fails_the_next_is_used_and_then_the_first_again(
+    bench: Bench, server: RateServer
+) -> None:
+    bench.over(server.feed("BSV", "/a"), server.feed("BSV", "/b"))
+    server.tell("/b", {"USD": 51})
+    assert await bench.round() == ["status", ""]
+    assert bench.usable()["USD"] == 51
+    server.tell("/a", {"USD": 50})
+    assert await bench.round() == ["", ""]
+    assert bench.usable()["USD"] == 50
+    server.send("/a", b"[]")
+    assert await bench.round() == ["malformed", ""]
+    assert bench.usable()["USD"] == 50, "a quote that is not too old is used"
+    assert await bench.round(3600) == ["malformed", ""]
+    assert bench.usable()["USD"] == 51
+
+
+async def test_a_feed_that_is_configured_no_more_is_not_used_any_longer(bench: Bench, server: RateServer) -> None:
+    server.tell("/a", {"USD": 50})
+    bench.over(server.feed("BSV", "/a"))
+    await bench.round()
+    assert bench.usable()
+    bench.over(server.feed("BSV", "/b"))
+    assert bench.usable() == {}
+    assert len(bench.quotes.history(server.feed("BSV", "/a").name, 9)) == 1
+
+
+async def test_slow_huge_and_absent_feeds_hold_nothing_up(quotes: Quotes, server: RateServer) -> None:
+    bench = Bench(quotes, FeedClient(1.0))
+    server.tell("/good", {"USD": 50})
+    server.hang("/silent")
+    server.hang("/dripping", b'{"rates"')
+    server.flood("/huge")
+    server.send("/moved", b"", status=302, Location=f"http://127.0.0.1:{server.port}/good")
+    server.send("/coded", b"\x1f\x8b", Content_Encoding="gzip")
+    paths = ["/silent", "/dripping", "/huge", "/moved", "/coded", "/absent"]
+    gone = RateFeed("BSV", "http://127.0.0.1:1/x", "")
+    bench.over(*(server.feed("BSV", path) for path in paths), gone, server.feed("BSV", "/good"))
+    codes = await bench.round()
+    await bench.client.close()
+    assert codes == ["unreachable", "unreachable", codes[2], "status", "status", "status", "unreachable", codes[7]]
+    assert codes[2] in ("too-large", "unreachable")  # whichever bound is met first
+    if codes[7] == "":  # a busy machine may not answer within a second
+        assert bench.usable() == d(BSV=1, USD=50)
+    assert server.asked.get("/good", 0) <= 1, "no redirect was followed"
+
+
+async def test_an_answer_too_large_is_read_no_further(bench: Bench, server: RateServer) -> None:
+    server.flood("/huge")
+    bench.over(server.feed("BSV", "/huge"))
+    assert await bench.round() == ["too-large"]
+
+
+async def test_secrets_of_a_feed_are_in_no_log_line(
+    bench: Bench, server: RateServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    server.tell("/SECRET", {"USD": 50})
+    bench.over(server.feed("BSV", "/SECRET?key=SECRET"), server.feed("BSV", "/SECRET/none"))
+    await bench.round()
+    server.tell("/SECRET", {"USD": 500})
+    await bench.round()
+    assert "are not used" in caplog.text
+    assert "SECRET" not in caplog.text
+
+
+async def test_the_loop_asks_on_schedule_and_ends_when_cancelled(quotes: Quotes, server: RateServer) -> None:
+    server.tell("/a", {"USD": 50})
+    told = asyncio.Event()
+    loop = RatesLoop([server.feed("BSV", "/a")], quotes, every=1, max_age=3600, changed=told.set)
+    running = asyncio.create_task(loop.run())
+    async with asyncio.timeout(PATIENCE):
+        for _ in range(2):
+            await told.wait()
+            told.clear()
+    assert server.asked["/a"] >= 2
+    assert quotes.newest()[0].table.rates["USD"] == 50
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+class Absent(Quotes):
+    """Quotes of a database that is away as long as `gone` says so; `turns` is released by every round that keeps."""
+
+    gone = True
+
+    def __init__(self, quotes: Quotes) -> None:
+        super().__init__(quotes._engine)
+        self.turns = asyncio.Semaphore(0)
+        self.home = asyncio.get_running_loop()
+
+    def store(self, current: Sequence[Quote], limit: int = MAX_HISTORY) -> None:
+        self.home.call_soon_threadsafe(self.turns.release)
+        if self.gone:
+            raise StoreUnavailableError("the server closed the connection")
+        super().store(current, limit)
+
+    async def wait(self, rounds: int) -> None:
+        for _ in range(rounds):
+            await self.turns.acquire()
+
+
+async def test_a_database_that_is_away_is_told_of_once_and_the_rounds_go_on(
+    quotes: Quotes, server: RateServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.tell("/a", {"USD": 50})
+    absent = Absent(quotes)
+    running = asyncio.create_task(RatesLoop([server.feed("BSV", "/a")], absent, every=1, max_age=3600).run())
+    async with asyncio.timeout(PATIENCE):
+        await absent.wait(3)
+        absent.gone = False
+        await absent.wait(2)
+        absent.gone = True
+        await absent.wait(2)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    told = [(each.levelname, each.getMessage()) for each in caplog.records if each.name == "indexer.rates.loop"]
+    assert "StoreUnavailableError" not in caplog.text, "no traceback"
+    assert told == [("WARNING", "the exchange rates wait for the database: the server closed the connection")] * 2
+    assert quotes.newest()[0].table.rates["USD"] == 50
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "malformed"), (b"{", "malformed"), (b"[1]", "malformed"), (b'{"rates": [1]}', "malformed"),
+        (b'{"rates": {}}', "empty"), (b'{"rates": {"USD": 0}}', "empty"), (b'{"rates": {"USD": -1}}', "empty"),
+        (b'{"rates": {"USD": NaN}}', "malformed"), (b'{"rates": {"USD": null}}', "empty"),
+        (b'{"rates": {"USD": true}}', "empty"), (b'{"rates": {"USD": "1e31"}}', "empty"),
+        (b'{"rates": {"USD": 1e-31}}', "empty"), (b'{"rates": {"BSV": 1}}', "empty"),
+        (b'{"rates": {"BSV": 2, "USD": 1}}', "base"), (b'{"base": "USD", "rates": {"USD": 1}}', "base"),
+        (b'{"rates": {"USD": 1, "USD": 2}}', "malformed"), (b'{"rates": {"USD": 1, "usd": 2}}', "empty"),
+        (b'{"rates": {"U": ' + b"[" * 100 + b"]" * 100 + b"}}", "malformed"),
+        (json.dumps({"rates": {f"T{n}": 1 for n in range(2001)}}).encode(), "too-large"),
+    ],
+)  # fmt: skip
+def test_what_is_no_table_is_refused(body: bytes, code: str) -> None:
+    with pytest.raises(RatesRefusedError) as caught:
+        read(body, "BSV")
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("more", "at"),
+    [
+        ({}, None), ({"timestamp": 1_700_000_000}, 1_700_000_000), ({"timestamp": 1_700_000_000_500}, 1_700_000_000),
+        ({"timestamp": "2023-11-14T22:13:20Z"}, 1_700_000_000), ({"date": "2023-11-14"}, 1_699_920_000),
+        ({"at": "2023-11-14T23:13:20+01:00"}, 1_700_000_000), ({"time": "yesterday"}, None), ({"timestamp": -5}, None),
+        ({"timestamp": 10**20}, None), ({"timestamp": True}, None), ({"time": 1_700_000_000.25}, 1_700_000_000),
+        ({"timestamp": "x", "date": "2023-11-14"}, 1_699_920_000), ({"base": "bsv"}, None),
+    ],
+)  # fmt: skip
+def test_a_table_may_say_of_what_time_it_is(more: dict[str, Any], at: int | None) -> None:
+    assert read(json.dumps({"rates": {"USD": 1}, **more}).encode(), "BSV") == FeedTable(d(USD=1, BSV=1), at)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+)
+bodies = st.builds(
+    lambda rates, more: json.dumps({**more, "rates": rates}).encode(),
+    st.dictionaries(st.sampled_from(["USD", "usd ", "BSV", "", "E" * 65]) | st.text(max_size=3), json_values)
+    | json_values,
+    st.dictionaries(st.sampled_from(["timestamp", "at", "time", "date", "base"]), json_values),
+)
+
+
+@given(st.binary(max_size=64) | bodies)
+def test_any_bytes_are_a_table_or_refused(body: bytes) -> None:
+    try:
+        told = read(body, "BSV")
+    except RatesRefusedError:
+        return
+    assert told.rates["BSV"] == 1
+    assert len(told.rates) > 1
+    assert all(Decimal("1e-30") <= rate <= Decimal("1e30") for rate in told.rates.values())
+    assert told.quoted_at is None or told.quoted_at > 0
+
+
+@given(st.text(max_size=200) | st.binary(min_size=64, max_size=64).map(bytes.hex), st.binary(max_size=8))
+def test_no_signature_but_the_right_one_is_taken(signature: str, body: bytes) -> None:
+    with pytest.raises(RatesRefusedError):
+        check_signature(body, signature, "ab" * 32)
+
+
+rates = st.integers(1, 1000).map(Decimal)
+
+
+def table(rate: Decimal | None) -> RateTable:
+    return RateTable(
+        base="BSV", rates={} if rate is None else {"BSV": Decimal(1), "USD": rate}, source="", quoted_at=0, until=1
+    )
+
+
+few = st.sampled_from([Decimal(10), Decimal(14), Decimal(20), Decimal(28), Decimal(500)])
+
+
+@given(st.lists(st.tuples(st.none() | few, st.none() | few), min_size=1, max_size=5))
+def test_a_majority_of_feeds_decides_and_of_two_the_steady_and_then_the_preferred(
+    feeds: list[tuple[Decimal | None, Decimal | None]],
+) -> None:
+    told = [None if now is None else table(now) for now, _ in feeds]
+    found = accepted_rates(told, [table(past) for _, past in feeds])
+    for number, (now, past) in enumerate(feeds):
+        if now is None:
+            assert found[number] == {}
+            continue
+        others = [(at, mine if mine is not None else was) for at, (mine, was) in enumerate(feeds) if at != number]
+        voices = [(at, voice) for at, voice in others if voice is not None]
+        for_it = 1 + sum(agrees(now, voice) for _, voice in voices)
+        against = [at for at, voice in voices if not agrees(now, voice)]
+        leaps = past is not None and not agrees(now, past)
+        steady = past is not None and agrees(now, past)
+        lead = for_it - len(against) - leaps
+        expected = lead > 0 or (lead == 0 and not leaps and (steady or min(against) > number))
+        assert ("USD" in found[number]) == expected
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_who_climbs_by_small_steps_is_left_behind_by_two_that_agree(place: int) -> None:
+    before = [table(Decimal(50))] * 3
+    for step in range(1, 20):
+        told = [table(Decimal(50) * Decimal("1.45") ** step if at == place else Decimal(50)) for at in range(3)]
+        found = accepted_rates(told, before)
+        assert [at for at, each in enumerate(found) if "USD" in each] == [
+            at for at in range(3) if at != place or step == 1
+        ]
+        before = [now if "USD" in each else was for now, each, was in zip(told, found, before, strict=True)]
+
+
+@given(rates, rates)
+def test_agreeing_is_mutual_and_within_a_factor(one: Decimal, other: Decimal) -> None:
+    assert agrees(one, other) == agrees(other, one) == (one / other <= APART and other / one <= APART)

@@ -1,0 +1,119 @@
+"""Laws 6 to 8 on BSV as stories: several servers, near misses, pointers. An oracle reads every story too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chainkit import ChainKit, agent
+from tests.chainkit_scripts import body_of, inscription, map_tape, p2pkh, pointer_script, pushes
+from tests.fakes import MemoryChain
+from tests.indexer.conftest import Look
+from tests.indexing import Indexing
+
+AGENT, TOOL = {"app": "test", "type": "a2b-agent"}, {"app": "test", "type": "a2b-mcp"}
+BROKEN = b'{"name":"Echo",'
+
+
+@pytest.fixture
+def kit() -> ChainKit:
+    return ChainKit()
+
+
+# -- law 6: one body of several servers is one registration ----------------------------------------------------------
+
+
+async def test_several_servers_are_one_registration_and_65_are_invalid(kit: ChainKit, look: Look) -> None:
+    def servers(count: int) -> dict[str, Any]:
+        return {"mcpServers": {f"server {number}": {"command": "x"} for number in range(count)}}
+
+    fits, exceeds = kit.inscribe(servers(64), type="a2b-mcp"), kit.inscribe(servers(65), type="a2b-mcp")
+    kit.mine(fits, exceeds)
+    indexing = await look(kit)
+    assert indexing.live() == {str(fits)}
+    assert indexing.rejections() == [(str(exceeds), "mcpServers has more than 64 entries")]
+
+
+# -- law 7: near misses -----------------------------------------------------------------------------------------------
+
+
+async def test_map_in_another_output_is_one_near_miss(kit: ChainKit, look: Look) -> None:
+    made = kit.spend([kit.fund()], [(1, inscription(body_of(agent()), {}, "alice")), (0, b"\x00" + map_tape(AGENT))])
+    kit.mine(made)
+    assert (await look(kit)).rejections() == [(str(made.outpoint(0)), "MAP is in another output")]
+
+
+async def test_map_alone_is_a_near_miss_also_beside_a_registration(kit: ChainKit, look: Look) -> None:
+    script = inscription(body_of(agent()), AGENT, "alice")
+    made = kit.spend([kit.fund()], [(1, script), (1, p2pkh("bob") + map_tape(AGENT))])
+    kit.mine(made)
+    indexing = await look(kit)
+    assert indexing.rejections() == [(str(made.outpoint(1)), "no ord envelope")]
+    assert indexing.live() == {str(made.outpoint(0))}
+
+
+async def test_other_peoples_inscriptions_are_nothing_to_us(kit: ChainKit, look: Look) -> None:
+    coin = kit.pay(satoshis=1)
+    kit.mine(
+        kit.inscribe(b"\x89PNG", type=None, content_type="image/png"),
+        kit.inscribe({"p": "bsv-20", "op": "mint"}, type=None),
+        kit.inscribe(agent(), type="post"),
+        kit.inscribe(b"not json", type=None),
+        kit.inscribe({"half": "of it"}, type=None, close=False),
+        coin,
+        kit.map_only(coin, {"app": "blog", "type": "post"}),
+    )
+    indexing = await look(kit)
+    assert (indexing.told(), indexing.store.registrations.counts("demo")["rejected"]) == (
+        {"registrations": [], "pointers": [], "rejected": []},
+        0,
+    )
+
+
+# -- law 8: pointers --------------------------------------------------------------------------------------------------
+
+
+async def test_pointers_of_every_form_are_recorded_also_twice_for_one_domain(kit: ChainKit, look: Look) -> None:
+    kit.mine(
+        kit.point("agents.example"),
+        kit.point("agents.example", b"\x07" * 32, false=False),
+        kit.point("agents.example", "ab" * 32),
+        kit.point("", "cd" * 32, uri="https://agents.example/card.json"),
+        kit.point("no domain"),
+    )
+    indexing = await look(kit)
+    found = indexing.told()["pointers"]
+    assert [each["form"] for each in found] == ["none", "raw32", "hex64", "map", "none"]
+    assert [each["valid"] for each in found] == [True] * 4 + [False]
+    assert len(indexing.store.history.of_pointer("agents.example")) == 3
+
+
+async def test_a_pointer_beside_a_card_is_a_pointer_too(kit: ChainKit, look: Look) -> None:
+    made = kit.spend(
+        [kit.fund()],
+        [(1, inscription(body_of(agent()), AGENT, "alice")), (0, pointer_script("agents.example", bytes(32)))],
+    )
+    kit.mine(made)
+    indexing = await look(kit)
+    assert indexing.live() == {str(made.outpoint(0))}
+    assert [each["outpoint"] for each in indexing.told()["pointers"]] == [str(made.outpoint(1))]
+
+
+async def test_a_split_pointer_is_one_pointer_at_its_first_output(tmp_path: Path) -> None:
+    kit = ChainKit("doge", funds=4)
+    whole = b"agents.example " + b"\x07" * 32
+    parts = [(0, b"\x6a" + pushes("a2b", f"{number}/2", part)) for number, part in ((1, whole[:20]), (2, whole[20:]))]
+    good = kit.spend([kit.fund()], [(9, p2pkh("bob")), *parts])
+    bad = kit.spend([kit.fund()], [(9, p2pkh("bob")), *parts[:1]])
+    kit.mine(good, bad)
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks, coin="doge")) as indexing:
+        await indexing.catch_up()
+        found = indexing.told()["pointers"]
+    assert [(each["outpoint"], each["domain"], each["form"], each["valid"]) for each in found] == [
+        (str(good.outpoint(1)), "agents.example", "split", True),
+        (str(bad.outpoint(1)), "", "split", False),
+    ]
+    assert found[0]["hash"] == "07" * 32
+    assert found[1]["reason"] == "the parts of the split pointer do not make one pointer: found 1/2"

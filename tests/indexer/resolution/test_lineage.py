@@ -1,0 +1,123 @@
+"""Following a satoshi, against a slow oracle that lays every single satoshi on a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.resolution.lineage import OutputRanges, SatLocation, UnknownPosition, positions
+from parsers.bitcoin.script import is_unspendable
+from parsers.bitcoin.tx import Outpoint, TxOutput
+
+P2PKH, DATA, FALSE_DATA = b"\x76\xa9", b"\x6a\x01x", b"\x00\x6a\x01x"
+PREVOUTS = [Outpoint(bytes([number]) * 32, number) for number in range(8)]
+
+values = st.lists(st.integers(0, 6), min_size=1, max_size=8)
+outputs = st.lists(
+    st.builds(TxOutput, st.sampled_from([0, 0, 1, 1, 1, 2, 5]), st.sampled_from([P2PKH, DATA, FALSE_DATA]))
+)
+
+
+def told(amounts: Sequence[int | None]) -> Callable[[Outpoint], int | None]:
+    return dict(zip(PREVOUTS, amounts, strict=False)).__getitem__
+
+
+def where(amounts: Sequence[int], number: int, offset: int, made: Sequence[TxOutput], *, alone: bool) -> SatLocation:
+    """The oracle: a list with one entry a satoshi of the inputs, and one with an entry a satoshi of the outputs."""
+    line = [(each, sat) for each, amount in enumerate(amounts) for sat in range(amount)]
+    slots = [(vout, sat) for vout, output in enumerate(made) for sat in range(output.satoshis)]
+    at = line.index((number, offset))
+    if at >= len(slots):
+        return SatLocation(None, 0, burned=True)
+    vout, sat = slots[at]
+    data = made[vout].script.startswith((b"\x6a", b"\x00\x6a"))
+    return SatLocation(vout, sat, burned=made[vout].satoshis != 1 if alone else data)
+
+
+@given(values, outputs, st.booleans(), st.data())
+def test_every_satoshi_lands_where_the_list_says(
+    amounts: list[int], made: list[TxOutput], alone: bool, data: st.DataObject
+) -> None:
+    sats = [(number, sat) for number, amount in enumerate(amounts) for sat in range(amount)]
+    wanted = sorted(data.draw(st.lists(st.sampled_from(sats)))) if sats else []
+    line = OutputRanges(made, one_sat_rule=alone)
+    found = list(positions(PREVOUTS[: len(amounts)], wanted, told(amounts)))
+    assert len(found) == len(wanted)
+    for (number, offset), at in zip(wanted, found, strict=True):
+        assert isinstance(at, int)
+        assert line.locate(at) == where(amounts, number, offset, made, alone=alone)
+
+
+@given(values, outputs, st.data())
+def test_an_unknown_value_hides_what_stands_behind_it_and_bounds_where_it_may_be(
+    amounts: list[int], made: list[TxOutput], data: st.DataObject
+) -> None:
+    hidden = data.draw(st.sets(st.integers(0, len(amounts) - 1)))
+    known = [None if number in hidden else amount for number, amount in enumerate(amounts)]
+    sats = [(number, sat) for number, amount in enumerate(amounts) for sat in range(amount)]
+    line = OutputRanges(made, one_sat_rule=True)
+    for (number, offset), at in zip(sats, positions(PREVOUTS[: len(amounts)], sats, told(known)), strict=True):
+        before = [each for each in sorted(hidden) if each < number]
+        truth = where(amounts, number, offset, made, alone=True)
+        if not before:
+            assert isinstance(at, int)
+            assert line.locate(at) == truth
+            continue
+        assert isinstance(at, UnknownPosition)
+        assert at.missing == tuple(PREVOUTS[each] for each in before)
+        assert at.at_least <= sum(amounts[:number]) + offset
+        assert truth.vout is None or line.may_hold(truth.vout, at.at_least)
+
+
+def test_only_values_of_inputs_before_a_wanted_satoshi_are_asked_for() -> None:
+    asked = []
+
+    def value(outpoint: Outpoint) -> int:
+        asked.append(outpoint)
+        return 10
+
+    assert list(positions(PREVOUTS, [(2, 0), (2, 3), (4, 1)], value)) == [20, 23, 41]
+    assert asked == PREVOUTS[:4]
+    asked.clear()
+    assert list(positions(PREVOUTS, [(0, 7)], value)) == [7]
+    assert asked == []
+
+
+def test_the_satoshi_at_a_border_belongs_to_the_output_that_begins_there() -> None:
+    line = OutputRanges(
+        [TxOutput(1, P2PKH), TxOutput(0, P2PKH), TxOutput(1, P2PKH), TxOutput(5, P2PKH)], one_sat_rule=True
+    )
+    assert [line.locate(at) for at in (0, 1, 2, 6, 7)] == [
+        SatLocation(0, 0, burned=False),
+        SatLocation(2, 0, burned=False),
+        SatLocation(3, 0, burned=True),
+        SatLocation(3, 4, burned=True),
+        SatLocation(None, 0, burned=True),
+    ]
+
+
+def test_ordinal_theory_keeps_the_offset_and_burns_only_what_can_never_be_spent() -> None:
+    line = OutputRanges([TxOutput(546, P2PKH), TxOutput(3, DATA), TxOutput(3, FALSE_DATA)], one_sat_rule=False)
+    assert [line.locate(at) for at in (545, 546, 549, 552)] == [
+        SatLocation(0, 545, burned=False),
+        SatLocation(1, 0, burned=True),
+        SatLocation(2, 0, burned=True),
+        SatLocation(None, 0, burned=True),
+    ]
+
+
+def test_outputs_of_no_or_negative_value_hold_nothing() -> None:
+    assert OutputRanges([], one_sat_rule=True).locate(0) == SatLocation(None, 0, burned=True)
+    line = OutputRanges([TxOutput(-5, P2PKH), TxOutput(0, P2PKH), TxOutput(1, P2PKH)], one_sat_rule=True)
+    assert line.locate(0) == SatLocation(2, 0, burned=False)
+    assert [line.may_hold(vout, 0) for vout in range(3)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("script", "is_data"), [(DATA, True), (FALSE_DATA, True), (P2PKH, False), (b"", False), (b"\x00", False)]
+)
+def test_data_scripts_are_known_by_how_they_begin(script: bytes, is_data: bool) -> None:
+    assert is_unspendable(script) is is_data

@@ -1,0 +1,235 @@
+"""Law 3a as stories: inscriptions in tapscripts on Litecoin's and Bitcoin's regtest, followed by ordinal theory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.chainkit import COIN, ChainKit, agent, tool
+from tests.chainkit_scripts import body_of, map_tape, p2pkh, tapscript
+from tests.indexer.conftest import Look
+
+AGENT, TOOL = {"app": "test", "type": "a2b-agent"}, {"app": "test", "type": "a2b-mcp"}
+BROKEN = b'{"name":"Echo",'
+
+
+@pytest.fixture(params=["ltc", "btc"])
+def kit(request: pytest.FixtureRequest) -> ChainKit:
+    return ChainKit(request.param)
+
+
+def stack(card: dict[str, Any] | bytes, *, annex: bool = False, **form: Any) -> tuple[bytes, ...]:
+    """A witness that reveals a card."""
+    items = (b"\x51" * 64, tapscript(body_of(card), **form), b"\xc0" + b"\x52" * 32)
+    return (*items, b"\x50annex") if annex else items
+
+
+async def test_the_body_is_all_its_pushes_joined_and_the_id_is_where_the_satoshi_lands(
+    kit: ChainKit, look: Look
+) -> None:
+    long = agent("Long", description="x" * 3000)
+    first, second = kit.reveal(long), kit.reveal(tool(), type="a2b-mcp", map_in="envelope", satoshis=546)
+    kit.mine(first, second)
+    indexing = await look(kit)
+    assert indexing.live() == {str(first), str(second)}
+    assert indexing.registration(first)["card"] == long
+    assert indexing.registration(first)["owner"] == kit.address("alice")
+    assert indexing.registration(second)["type"] == "tool"
+
+
+async def test_the_id_need_not_be_the_first_output(kit: ChainKit, look: Look) -> None:
+    first = kit.spend(
+        [kit.fund(), kit.fund()],
+        [(COIN - 1, p2pkh("bob")), (0, map_tape(AGENT)), (5, p2pkh("carol")), (COIN - 50, p2pkh("dave"))],
+        witnesses=[(), stack(agent())],
+    )
+    kit.mine(first)
+    indexing = await look(kit)
+    assert indexing.live() == {str(first.outpoint(2))}
+    assert indexing.registration(first.outpoint(2))["owner"] == kit.address("carol")
+
+
+async def test_the_satoshi_keeps_its_offset_through_outputs_of_any_value(kit: ChainKit, look: Look) -> None:
+    first = kit.reveal(agent())
+    merged = kit.spend([kit.fund(), first], [(COIN + 5000, p2pkh("bob")), (5000, p2pkh("carol"))])
+    split = kit.spend([merged.outpoint(0)], [(COIN - 1, p2pkh("carol")), (546, p2pkh("dave"))])
+    for each in (first, merged, split):
+        kit.mine(each)
+    indexing = await look(kit)
+    assert indexing.kinds(first) == ["inscribed", "moved", "moved"]
+    assert indexing.registration(first)["outpoint"] == str(split.outpoint(1))
+    (state,) = indexing.store.registrations.at_outpoints("demo", [split.outpoint(1)])[split.outpoint(1)]
+    assert (state.offset, state.satoshis) == (1, 546)
+
+
+async def test_two_registrations_may_share_an_output_and_part_again(kit: ChainKit, look: Look) -> None:
+    first, second = kit.reveal(agent("One")), kit.reveal(agent("Two"))
+    shared = kit.spend([first, second], [(20_000, p2pkh("bob"))])
+    parted = kit.spend([shared.outpoint(0)], [(10_000, p2pkh("carol")), (10_000, p2pkh("dave"))])
+    kit.mine(first, second)
+    kit.mine(shared)
+    kit.mine(parted)
+    indexing = await look(kit)
+    assert indexing.registration(first)["outpoint"] == str(parted.outpoint(0))
+    assert indexing.registration(second)["outpoint"] == str(parted.outpoint(1))
+    assert set(indexing.store.registrations.outpoints("demo")) == {parted.outpoint(0), parted.outpoint(1)}
+
+
+async def test_it_burns_only_where_it_can_never_be_spent_or_in_the_fee(kit: ChainKit, look: Look) -> None:
+    lost, fed, paid = (kit.reveal(agent(name)) for name in ("Lost", "Fed", "Paid"))
+    returned = kit.spend([lost], [(10_000, b"\x00\x6a\x01x")])
+    feed = kit.spend([fed], [(10_000, b"\x6a\x01x")])
+    pay = kit.spend([kit.fund(), paid], [(COIN, p2pkh("bob"))])
+    kit.mine(lost, fed, paid, returned, feed, pay)
+    indexing = await look(kit)
+    assert indexing.live() == set()
+    reasons = [indexing.registration(each)["revisions"][1]["reason"] for each in (lost, fed, paid)]
+    assert reasons == ["into an output that cannot be spent"] * 2 + ["to the fee"]
+
+
+async def test_a_reveal_over_the_registered_satoshi_is_an_update_without_map_too(kit: ChainKit, look: Look) -> None:
+    first = kit.reveal(agent("One"))
+    second = kit.reveal(agent("Two"), type=None, source=first)
+    third = kit.reveal(BROKEN, source=second)
+    fourth = kit.reveal(tool(), type="a2b-mcp", source=third)
+    fifth = kit.reveal(b"hello", source=fourth, content_type="text/plain")
+    kit.mine(first, second, third, fourth, fifth)
+    indexing = await look(kit)
+    assert indexing.kinds(first) == ["inscribed", "reinscribed", "invalid", "foreign_content", "foreign_content"]
+    assert indexing.registration(first)["card"]["name"] == "Two"
+
+
+async def test_a_reveal_over_another_satoshi_of_the_output_is_a_first_record(kit: ChainKit, look: Look) -> None:
+    first = kit.reveal(agent("One"))
+    merged = kit.spend([kit.fund(), first], [(COIN + 10_000, p2pkh("bob"))])
+    second = kit.spend(
+        [merged.outpoint(0)],
+        [(COIN - 9, p2pkh("bob")), (546, p2pkh("carol")), (0, map_tape(AGENT))],
+        witnesses=[stack(agent("Two"))],
+    )
+    kit.mine(first, merged, second)
+    indexing = await look(kit)
+    assert indexing.live() == {str(first), str(second.outpoint(0))}
+    assert indexing.kinds(first) == ["inscribed", "moved", "map_only"]
+    assert indexing.registration(first)["outpoint"] == str(second.outpoint(1))
+
+
+async def test_a_move_with_a_tape_merges_its_map(kit: ChainKit, look: Look) -> None:
+    first = kit.reveal(agent())
+    moved = kit.spend([first], [(9_000, p2pkh("bob")), (0, map_tape({"app": "other", "mood": "good"}))])
+    kit.mine(first, moved)
+    indexing = await look(kit)
+    assert indexing.kinds(first) == ["inscribed", "map_only"]
+    assert indexing.registration(first)["map"] == {"app": "other", "type": "a2b-agent", "mood": "good"}
+
+
+async def test_the_map_in_the_envelope_is_heard_and_not_the_tape(kit: ChainKit, look: Look) -> None:
+    first = kit.spend(
+        [kit.fund()],
+        [(10_000, p2pkh("bob")), (0, map_tape(TOOL))],
+        witnesses=[stack(agent(), map=AGENT)],
+    )
+    kit.mine(first)
+    assert (await look(kit)).registration(first.outpoint(0))["type"] == "agent"
+
+
+async def test_only_the_first_op_return_output_is_heard(kit: ChainKit, look: Look) -> None:
+    first = kit.spend(
+        [kit.fund()],
+        [(10_000, p2pkh("bob")), (0, b"\x6a\x05hello"), (0, map_tape(AGENT))],
+        witnesses=[stack(agent())],
+    )
+    kit.mine(first)
+    indexing = await look(kit)
+    assert indexing.live() == set()
+    assert indexing.rejections() == [(str(first.outpoint(0)), "no MAP record")]
+
+
+async def test_of_two_first_records_in_one_output_the_first_input_counts(kit: ChainKit, look: Look) -> None:
+    both = kit.spend(
+        [kit.fund(), kit.fund()],
+        [(2 * COIN, p2pkh("bob")), (0, map_tape(AGENT))],
+        witnesses=[stack(agent("One")), stack(agent("Two"))],
+    )
+    kit.mine(both)
+    indexing = await look(kit)
+    assert indexing.registration(both.outpoint(0))["card"]["name"] == "One"
+    assert [reason for _, reason in indexing.rejections()] == [
+        "another registration of this transaction has the same outpoint"
+    ]
+
+
+async def test_first_records_that_land_nowhere_are_near_misses(kit: ChainKit, look: Look) -> None:
+    to_the_fee = kit.spend([kit.fund(), kit.fund()], [(COIN, p2pkh("bob"))], witnesses=[(), stack(agent(), map=AGENT)])
+    unspendable = kit.spend([kit.fund()], [(1000, map_tape(AGENT))], witnesses=[stack(agent())])
+    kit.mine(to_the_fee, unspendable)
+    indexing = await look(kit)
+    assert sorted(indexing.rejections(), key=str) == sorted(
+        [(None, "to the fee"), (str(unspendable.outpoint(0)), "into an output that cannot be spent")], key=str
+    )
+
+
+async def test_near_misses_are_recorded_where_their_satoshi_lands(kit: ChainKit, look: Look) -> None:
+    cases = [
+        (kit.reveal(BROKEN), "the card is not JSON"),
+        (kit.reveal(agent(), type="a2b-other"), "MAP type is not an A2B type"),
+        (kit.reveal(agent(), type="agent"), "MAP type agent belongs to app bsv-mcp only"),
+        (kit.reveal(agent(), type=None), "no MAP record"),
+        (kit.reveal(agent(), content_type="text/plain"), "content type is not JSON"),
+    ]
+    kit.mine(*(outpoint for outpoint, _ in cases))
+    indexing = await look(kit)
+    assert sorted(indexing.rejections(), key=str) == sorted([(str(each), reason) for each, reason in cases], key=str)
+
+
+async def test_an_annex_stands_behind_the_tapscript_and_other_inscriptions_are_not_ours(
+    kit: ChainKit, look: Look
+) -> None:
+    annexed = kit.spend(
+        [kit.fund()], [(10_000, p2pkh("bob"))], witnesses=[stack(agent("Annexed"), map=AGENT, annex=True)]
+    )
+    kit.mine(
+        annexed,
+        kit.reveal({"p": "brc-20"}, type=None),
+        kit.reveal(b"GIF89a", type=None, content_type="image/gif"),
+        kit.pay("bob"),
+    )
+    indexing = await look(kit)
+    assert indexing.live() == {str(annexed.outpoint(0))}
+    assert indexing.rejections() == []
+
+
+async def test_an_envelope_in_an_output_says_nothing_here(kit: ChainKit, look: Look) -> None:
+    kit.mine(kit.inscribe(agent()))
+    indexing = await look(kit)
+    assert (indexing.live(), indexing.rejections()) == (set(), [])
+
+
+async def test_pointers_are_read_from_outputs_beside_reveals(kit: ChainKit, look: Look) -> None:
+    first = kit.reveal(agent())
+    pointer = kit.point("agents.example", bytes(32))
+    kit.mine(first, pointer)
+    indexing = await look(kit)
+    assert [(each["outpoint"], each["domain"]) for each in indexing.told()["pointers"]] == [
+        (str(pointer), "agents.example")
+    ]
+    assert indexing.live() == {str(first)}
+
+
+async def test_children_may_stand_before_their_parents_in_a_block(kit: ChainKit, look: Look) -> None:
+    first = kit.reveal(agent("One"))
+    moved = kit.spend([first], [(9_000, p2pkh("bob"))]).outpoint(0)
+    second = kit.reveal(agent("Two"), source=moved, satoshis=8_000)
+    burned = kit.spend([kit.fund(), second], [(COIN, p2pkh("bob"))]).outpoint(0)
+    kit.mine(burned, second, moved, first)
+    assert (await look(kit)).kinds(first) == ["inscribed", "moved", "reinscribed", "burned"]
+
+
+async def test_a_fork_takes_back_what_a_tapscript_said(kit: ChainKit, look: Look) -> None:
+    first = kit.reveal(agent("One"))
+    kit.mine(first)
+    kit.mine(kit.reveal(agent("Two"), source=first))
+    kit.mine(parent=kit["2"])
+    kit.mine()
+    assert (await look(kit)).kinds(first) == ["inscribed"]

@@ -1,0 +1,289 @@
+"""A block of which every transaction is ours costs little memory, and says the same as when all of it is held."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import tracemalloc
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from indexer import spill
+from indexer.errors import SourceUnavailableError
+from indexer.headers.networks import CoinRules
+from indexer.model import BlockRef
+from indexer.resolution.block_reader import ReadResult, read_block
+from indexer.resolution.registration_lookup import RegistrationLookup
+from indexer.resolution.spend_order import OutputValues, spend_order
+from indexer.spill import Spill, SpilledPairs
+from indexer.store import Store, Writer, connect
+from indexer.store.schema import cards, changes, events, metadata, pending
+from indexer.store.schema import proofs as proofs_table
+from indexer.sync import catchup
+from parsers.bitcoin import block, merkle_tree, tx
+from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, serialise, varint
+from tests.bench.bench_ours import transactions
+from tests.bench.synthetic import COINBASE
+from tests.chainkit import ChainKit, agent
+from tests.facts import at, born, moved, near_miss, says
+from tests.fakes import MemoryChain
+from tests.indexing import Indexing
+from tests.oracles.wire import frames
+from tests.proved import check_proofs
+
+RULES = CoinRules("bsv", segwit=False, envelope="output")
+
+
+def of_pointers(count: int, kind: str = "pointers") -> tuple[BlockRef, bytes]:
+    """A block of a coinbase and so many transactions that are ours."""
+    raws = [COINBASE, *(raw for _, raw in zip(range(count), transactions(kind), strict=False))]
+    body = varint(len(raws)) + b"".join(raws)
+    header = bytes(36) + block.merkle_root(bytes(80) + body) + bytes(12)
+    return BlockRef("demo", 1, bytes(32), bytes(32), 0, header), header + body
+
+
+def read(ref: BlockRef, data: bytes, store: Store) -> ReadResult:
+    return read_block(
+        ref, data, RULES, "regtest", block.WatchedOutpoints(), RegistrationLookup(store.registrations, "demo"), {}
+    )
+
+
+@pytest.fixture
+def little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three items are as many as memory may hold."""
+    monkeypatch.setattr(spill, "AT_ONCE", 3)
+
+
+# -- memory
+
+
+@pytest.mark.parametrize("kind", ["pointers", "registrations", "moves"])
+def test_memory_does_not_grow_with_what_a_block_says(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read and stored at once, the objects of an event take 4,500 bytes; 400 are allowed, for what stays in arrays."""
+    monkeypatch.setattr(spill, "AT_ONCE", 50)
+    monkeypatch.setattr(merkle_tree, "SUBTREE_LEAVES", 64)
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    store, writer = Store(engine), Writer(engine)
+    peaks = []
+    for count in (200, 1_000):
+        ref, data = of_pointers(count, kind)
+        read(ref, data, store)  # what is compiled or imported on the way is not the block's
+        tracemalloc.start()
+        said = read(ref, data, store)
+        writer.append("demo", [said.reading])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert len(said.reading.events) == count
+        writer.forget("demo", 0)
+    writer.close()
+    engine.dispose()
+    assert (peaks[1] - peaks[0]) / 800 < 400
+
+
+# -- the same facts
+
+
+async def test_a_chain_says_the_same_when_little_is_held(
+    tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = ChainKit(funds=40)
+    made = [kit.inscribe(agent(str(number))) for number in range(12)]
+    spent = [kit.move(each) for each in made[:6]]
+    kit.mine(*[*spent, *made][::-1], *(kit.point(f"{number}.example") for number in range(9)))
+    kit.mine(*(kit.update(each, agent("Again")) for each in spent), kit.burn(made[7]))
+    chains = [MemoryChain(*kit.blocks), MemoryChain(*frames((sample / "blk00000.dat").read_bytes()))]
+    for number, chain in enumerate(chains):
+        facts = []
+        for at_once in (2_000, 3):
+            monkeypatch.setattr(spill, "AT_ONCE", at_once)
+            monkeypatch.setattr(catchup, "MOST_UNWRITTEN", at_once)
+            with Indexing(f"sqlite:///{tmp_path}/{number}-{at_once}.db", chain) as indexing:
+                await indexing.catch_up()
+                assert check_proofs(indexing.store, "demo") > 10
+                facts.append(_facts(indexing.store))
+        assert facts[0] == facts[1]
+
+
+def _facts(store: Store) -> list[list[object]]:
+    """Every row that hangs from a block, and which ids the outbox names."""
+    with store.engine.connect() as connection:
+        tables = [[tuple(row) for row in connection.execute(select(each))] for each in (events, proofs_table, cards)]
+        noted = connection.execute(select(changes.c.id).distinct()).scalars().all()
+    return [*(sorted(rows, key=repr) for rows in tables), sorted(noted)]
+
+
+@pytest.mark.usefixtures("little")
+def test_all_of_a_block_is_written_or_none(tmp_path: Path) -> None:
+    """A block that breaks in its last portion leaves nothing behind."""
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    writer = Writer(engine)
+    ref, data = of_pointers(20)
+    reading = read(ref, data, Store(engine)).reading
+    assert isinstance(reading.events, Spill)
+    reading.events.append(near_miss("a"))  # at a place that is taken
+    with pytest.raises(Exception, match="UNIQUE"):
+        writer.append("demo", [reading])
+    with engine.connect() as connection:
+        for table in metadata.sorted_tables:
+            if table.name != "meta":
+                assert connection.execute(select(table)).all() == []
+    writer.close()
+
+
+@pytest.mark.usefixtures("little")
+async def test_a_full_disk_is_named_and_the_block_is_read_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = ChainKit(funds=20)
+    kit.mine(*(kit.inscribe(agent(str(number))) for number in range(9)))
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks)) as indexing:
+        with monkeypatch.context() as patched:
+            patched.setenv("TMPDIR", str(tmp_path / "nowhere"))
+            patched.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+            with pytest.raises(SourceUnavailableError, match=r"cannot be written to .*nowhere: No such file"):
+                await indexing.catch_up()
+        assert indexing.live() == set()
+        await indexing.catch_up()
+        assert len(indexing.live()) == 9
+
+
+def test_near_misses_are_trimmed_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indexer.store.block_writer.AT_ONCE", 3)
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    writer = Writer(engine)
+    misses = [near_miss(letter, number) for number, letter in enumerate("abcdefghijk")]
+    writer.append("demo", [says("0"), says("1", *misses)])
+    writer.trim("demo", 2)
+    with engine.connect() as connection:
+        left = connection.execute(select(events.c.txid).order_by(events.c.place)).scalars().all()
+    assert left == [miss.txid for miss in misses[-2:]]
+    writer.close()
+
+
+@pytest.mark.usefixtures("little")
+def test_what_waits_unconfirmed_is_taken_out_by_a_large_block(tmp_path: Path) -> None:
+    engine = connect(f"sqlite:///{tmp_path}/a2b.db")
+    store, writer = Store(engine), Writer(engine)
+    writer.append("demo", [says("0"), says("1", born("a", height=1))])
+    writer.replace_pending("demo", [moved("a", "a", "b", height=2**31 - 1), born("z", height=2**31 - 1)], {})
+    said: Spill[object] = Spill()
+    for number in range(7):
+        said.append(near_miss(str(number), number))
+    said.append(moved("a", "a", "c", 7))
+    writer.append("demo", [says("2", *said)])  # type: ignore[arg-type]
+    assert store.registrations.at_outpoints("demo", [at("c")])
+    with engine.connect() as connection:
+        assert connection.execute(select(pending.c.registration)).scalars().all() == [str(at("z"))]
+    writer.close()
+
+
+# -- what is held in a file
+
+
+@given(st.lists(st.integers()))
+def test_a_spill_is_a_list(items: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(spill, "AT_ONCE", 3)
+        held: Spill[int] = Spill()
+        for number, item in enumerate(items):
+            held.append(item)
+            assert len(held) == number + 1
+        assert list(held) == list(held) == items
+        assert held.in_memory == (items if len(items) <= 3 else None)
+        pieces = list(spill.pieces(held))
+    assert [each for some in pieces for each in some] == items
+    assert all(1 <= len(some) <= 3 for some in pieces)
+
+
+def test_few_large_items_are_held_at_a_time() -> None:
+    held: SpilledPairs[int, bytes] = SpilledPairs()
+    for number in range(10):
+        held.add(number, bytes(3 << 20), 3 << 20)
+    assert held.settled() is held
+    assert [(key, len(value)) for key, value in held.items()] == [(number, 3 << 20) for number in range(10)]
+    sizes = [len(some) for some in spill.pieces(held.items(), lambda pair: len(pair[1]))]
+    assert sizes == [2] * 5
+
+
+@pytest.mark.usefixtures("little")
+def test_iterations_do_not_disturb_each_other() -> None:
+    held: Spill[int] = Spill()
+    for number in range(20):
+        held.append(number)
+    assert list(zip(held, held, strict=True)) == [(number, number) for number in range(20)]
+
+
+# -- the order of spending, and values
+
+
+def slow_order(txs: list[Transaction]) -> list[int]:
+    """Kahn's algorithm over sets of txids."""
+    numbers = {each.txid: number for number, each in enumerate(txs)}
+    parents = {
+        number: {numbers[spent.prevout.txid] for spent in each.inputs if spent.prevout.txid in numbers}
+        for number, each in enumerate(txs)
+    }
+    ready = [number for number, of in parents.items() if not of]
+    heapify(ready)
+    order = []
+    while ready:
+        number = heappop(ready)
+        order.append(number)
+        for child, of in parents.items():
+            if number in of:
+                of.discard(number)
+                if not of:
+                    heappush(ready, child)
+    return order
+
+
+@st.composite
+def families(draw: st.DrawFn) -> list[Transaction]:
+    """Transactions that spend each other, in any order."""
+    txs: list[Transaction] = []
+    for number in range(draw(st.integers(0, 12))):
+        outpoints = [each.outpoint(vout) for each in txs for vout in range(len(each.outputs))]
+        spends = draw(st.lists(st.sampled_from([*outpoints, Outpoint(b"x" * 32, 0)]), max_size=4))
+        inputs = (TxInput(Outpoint(b"n" * 32, number), b"", 0), *(TxInput(each, b"", 0) for each in spends))
+        values = draw(st.lists(st.integers(0, 2**62), min_size=1, max_size=3))
+        txs.append(tx.read(serialise(inputs, tuple(TxOutput(value, b"\x51") for value in values))))
+    return draw(st.permutations(txs))
+
+
+@given(families())
+def test_parents_are_read_before_their_children(txs: list[Transaction]) -> None:
+    assert list(spend_order(txs).positions) == slow_order(txs)
+    spent = {each.prevout.txid for child in txs for each in child.inputs}
+    assert [bool(each) for each in spend_order(txs).is_parent] == [each.txid in spent for each in txs]
+
+
+def test_a_chain_of_100000_in_reverse_is_turned_round() -> None:
+    def chain() -> Iterator[Transaction]:
+        last = b"\0" * 32
+        for number in range(100_000):
+            txid = (number + 1).to_bytes(32, "big")
+            yield Transaction(txid, 1, (TxInput(Outpoint(last, 0), b"", 0),), (), 0, 60)
+            last = txid
+
+    txs = list(chain())
+    assert list(spend_order(txs).positions) == list(range(100_000))
+    assert list(spend_order(txs[::-1]).positions) == list(range(100_000))[::-1]
+
+
+@given(families(), st.randoms())
+def test_values_are_those_of_the_outputs(txs: list[Transaction], order: random.Random) -> None:
+    values = OutputValues(txs)
+    wanted = [(each.outpoint(vout), made.satoshis) for each in txs for vout, made in enumerate(each.outputs)]
+    wanted += [(each.outpoint(len(each.outputs)), None) for each in txs]  # type: ignore[misc]
+    order.shuffle(wanted)
+    assert [values.get(outpoint) for outpoint, _ in wanted] == [value for _, value in wanted]
+    assert values.get(Outpoint(b"y" * 32, 0)) is None
+    assert OutputValues().get(Outpoint(b"y" * 32, 0)) is None

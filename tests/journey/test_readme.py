@@ -1,0 +1,49 @@
+"""The questions of the README, asked of the packaged sample chain, have the answers that it prints."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.running import Running, compiled
+
+__all__ = ["compiled"]
+
+QUESTIONS = re.findall(
+    r"<!-- question(?:: (\d))? -->\n```sh\n\.venv/bin/a2b ([^\n]*)\n```\n\n```\n(.*?)\n```\n",
+    (ROOT / "README.md").read_text(),
+    re.DOTALL,
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, compiled: Path) -> Iterator[Path]:
+    """A folder in which `a2b up` has indexed the sample chain, and still runs."""
+    folder = tmp_path_factory.mktemp("readme")
+    with Running("up", "--port", "0", cwd=folder, NUMBA_CACHE_DIR=str(compiled)) as running:
+        running.until_ready()
+        running.until(lambda: running.get("/v1/status")["index"]["behind"] == 0)
+        yield folder
+
+
+def test_there_are_questions() -> None:
+    assert len(QUESTIONS) == 4
+
+
+@pytest.mark.parametrize(
+    ("code", "command", "answer"), QUESTIONS, ids=[command.split()[0] for _, command, _ in QUESTIONS]
+)
+def test_a_question_has_its_answer(folder: Path, code: str, command: str, answer: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "overlay", *shlex.split(command)], cwd=folder, capture_output=True, text=True,
+        env={"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert done.returncode == int(code or 0), done.stderr
+    assert set(answer.splitlines()) <= set(done.stdout.splitlines())

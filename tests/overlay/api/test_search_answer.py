@@ -1,0 +1,239 @@
+"""Highlights, explanations, and help when nothing is found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from overlay.api.problems import BadRequestError
+from overlay.api.search_answer import extras
+from overlay.api.search_request import from_pairs
+from overlay.engines import Cursor
+from overlay.listings import item_json
+from overlay.listings.item_json import listings_of
+from overlay.projection.documents import document
+from overlay.projection.search_index import SearchIndex
+from overlay.search.analysis import words
+from overlay.search.forward import Analysed
+from overlay.search.highlighting import MOST_RANGES, highlights, in_utf16, text_at, texts
+from overlay.search.planner import Alternative, QueryPlan, TermGroup
+from parsers import cards
+from parsers.cards import Kind
+from tests.overlay.calls import get
+from tests.overlay.fakes import sample_listings
+
+CONFIG = {
+    "mcpServers": {
+        "web_search": {
+            "command": "npx", "description": "Searches the web. And more.", "keywords": ["internet"],
+            "tools": ["getDexChart"], "provider": {"organization": "Café ☕ a/b", "url": "https://a.example"},
+        }
+    }
+}  # fmt: skip
+
+
+def shown(sample: Path) -> Iterator[item_json.Listing]:
+    """Every listing of the sample chain, and a tool that says something everywhere."""
+    listings = sample_listings(sample)
+    for listing in listings:
+        assert listing.card_body is not None
+        yield from listings_of(listing, cards.read(listing.card_body, listing.state.kind))
+    tool = next(listing for listing in listings if listing.state.kind is Kind.TOOL)
+    yield from listings_of(tool, cards.read(json.dumps(CONFIG).encode(), Kind.TOOL))
+
+
+def test_an_item_holds_all_that_is_searched(sample: Path) -> None:
+    for subject in shown(sample):
+        item = item_json.listing_json(subject)
+        held = {word for pointer, text in texts(item) for word in words(text)}
+        assert held == Analysed.of(document(subject)).surfaces | set(words(item["summary"]))
+        assert all(text_at(item, pointer) == text for pointer, text in texts(item))
+
+
+def ask_for(*terms: str) -> QueryPlan:
+    return QueryPlan(tuple(TermGroup(term, (Alternative(term, 1.0, 1.0, "exact"),), 1.0, 1.0) for term in terms))
+
+
+def marked(item: dict[str, Any], plan: QueryPlan) -> dict[str, list[str]]:
+    return {
+        each.pointer: [text_at(item, each.pointer)[start:end] for start, end in each.ranges]
+        for each in highlights(item, plan)
+    }
+
+
+def test_words_are_marked_wherever_an_item_says_them() -> None:
+    item = {
+        "type": "agent", "name": "Web searches", "description": "web_search. For the Web!", "summary": "web_search.",
+        "tags": ["web", "pay"], "skills": [{"id": "webSearch", "name": "Find", "examples": ["a web"]}],
+    }  # fmt: skip
+    assert marked(item, ask_for("web", "search")) == {
+        "/name": ["Web", "searches"],
+        "/description": ["web", "search", "Web"],
+        "/summary": ["web", "search"],
+        "/tags/0": ["web"],
+        "/skills/0/id": ["webSearch"],
+        "/skills/0/examples/0": ["web"],
+    }
+
+
+def test_no_item_takes_long_to_mark() -> None:
+    item = {"name": "pay " * 50_000, "description": "pay " * 50_000}
+    assert sum(len(each.ranges) for each in highlights(item, ask_for("pay"))) == MOST_RANGES
+
+
+@given(st.text(st.sampled_from("ab \U0001f600é"), min_size=1), st.data())
+def test_ranges_are_told_as_javascript_counts(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    ((first, last),) = in_utf16(text, [(start, end)])
+    assert text.encode("utf-16-le")[2 * first : 2 * last].decode("utf-16-le") == text[start:end]
+
+
+@pytest.fixture(scope="module", params=["tantivy", "whoosh"])
+def engine(
+    request: pytest.FixtureRequest, sample: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SearchIndex]:
+    """The sample chain's listings in an index."""
+    opened = SearchIndex(f"{request.param}:{tmp_path_factory.mktemp('index')}")
+    documents = [document(subject) for subject in list(shown(sample))[:-1]]
+    opened.replace([each.registration for each in documents], documents, Cursor("e", 1))
+    yield opened
+    opened.close()
+
+
+def told(engine: SearchIndex, *pairs: tuple[str, str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    asked = from_pairs(pairs, {"bsv-regtest": "bsv:regtest"})
+    hits, more = extras(engine, asked, engine.search(asked.query))
+    return [json.loads(hit.item) | {"score": hit.score} for hit in hits.hits], dict(more)
+
+
+@pytest.mark.parametrize(
+    "q", ["dex chart", "getDexChart", "towr security", "a map of the towers", "dexChrat tower", "tow"]
+)
+def test_factors_multiply_to_the_score_and_what_counts_is_marked(engine: SearchIndex, q: str) -> None:
+    found, more = told(engine, ("q", q), ("explain", "true"), ("highlight", "1"))
+    assert found
+    for item in found:
+        explain = item["explain"]
+        total = sum(word["score"] for word in explain["words"]) + explain["proximity"]
+        assert item["score"] == explain["score"] == pytest.approx(total * explain["exactName"] * explain["staticRank"])
+        assert all((word["score"] > 0) == (word["match"] is not None) for word in explain["words"])
+        assert item["highlights"]
+    assert [word["word"] for word in more["explain"]["words"]] == [
+        word["word"] for word in found[0]["explain"]["words"]
+    ]
+
+
+def test_why_a_word_is_found_is_told(engine: SearchIndex) -> None:
+    def match(q: str) -> set[tuple[str, int | None]]:
+        _, more = told(engine, ("q", q), ("explain", "1"))
+        return {(each["match"], each.get("edits")) for each in more["explain"]["words"][0]["alternatives"]}
+
+    assert ("exact", None) in match("tower x")
+    assert ("corrected", 1) in match("securtiy x")
+    assert ("completed", None) in match("towe")
+    assert match("getDexChart x") >= {("exact", None), ("joined", None)}
+
+
+def test_all_engines_understand_alike(sample: Path, tmp_path: Path) -> None:
+    documents = [document(subject) for subject in shown(sample)]
+    found = []
+    for name in ("tantivy", "whoosh"):
+        opened = SearchIndex(f"{name}:{tmp_path / name}")
+        opened.replace([], documents, Cursor("e", 1))
+        found.append([opened.plan(q) for q in ("dexChrat towr", "x", "")])
+        opened.close()
+    assert found[0] == found[1]
+
+
+def test_an_answer_with_hits_and_nothing_asked_holds_nothing_more(engine: SearchIndex) -> None:
+    found, more = told(engine, ("q", "dex"))
+    assert found
+    assert not more
+    assert all("highlights" not in item and "explain" not in item for item in found)
+
+
+def test_the_filter_that_emptied_an_answer_is_named(engine: SearchIndex) -> None:
+    total = engine.search(from_pairs([("q", "dex")], {}).query).total
+    found, more = told(engine, ("q", "dex"), ("tag", "no such tag"))
+    assert (found, more) == ([], {"emptiedBy": [{"parameters": ["tag"], "total": total}]})
+    _, more = told(engine, ("q", "dex"), ("tag", "no such tag"), ("owner", "nobody"), ("type", "agent"))
+    ((parameters, left),) = [tuple(each.values()) for each in more["emptiedBy"]]
+    assert (parameters, left) == (["type", "tag", "owner"], total)
+    _, more = told(engine, ("q", "dex"), ("status", "undecided"))
+    assert more == {"emptiedBy": [{"parameters": ["status"], "total": total}]}
+
+
+@pytest.mark.parametrize(
+    ("q", "meant"),
+    [
+        ("scurtiy", "security"),  # two errors in seven letters
+        ("towersecurity", "tower security"),
+        ('"security tower"', "security tower"),
+        ("tower -tower", "tower"),
+        ("scurtiy tag:lightning", "security tag:lightning"),
+        (
+            '"security tower" tag:"fraud-prevention" skill:watchChannels',
+            "security tower tag:fraud-prevention skill:watchChannels",
+        ),
+        ("tower -tower -tag:lightning tag:security", "tower tag:security"),
+    ],
+)
+def test_what_may_have_been_meant_is_proposed_when_it_finds_something(engine: SearchIndex, q: str, meant: str) -> None:
+    found, more = told(engine, ("q", q))
+    assert found == []
+    assert meant in {each["q"] for each in more["didYouMean"]}
+    for each in more["didYouMean"]:
+        assert engine.search(from_pairs([("q", each["q"])], {}).query).total == each["total"] > 0
+
+
+@pytest.mark.parametrize("q", ["xyzzyq", "b08538c9a1f", "支汇", "!!!", "-", "x" * 300, "qzx " * 32])
+def test_nothing_is_proposed_where_nothing_is_near(engine: SearchIndex, q: str) -> None:
+    assert told(engine, ("q", q)) in (([], {}), told(engine))
+
+
+odd = st.lists(
+    st.sampled_from(['"', "-", "tag:", "skill:", "tower", "dex", "x", "支付", "é", " ", "\0", "\u201d"])
+    | st.text(max_size=3)
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(odd.map("".join))
+def test_every_text_has_an_answer(engine: SearchIndex, text: str) -> None:
+    try:
+        found, more = told(engine, ("q", text), ("highlight", "true"), ("explain", "true"))
+    except BadRequestError:  # more than 512 bytes or 32 words
+        return
+    for item in found:
+        for each in item["highlights"]:
+            assert all(0 <= start < end for start, end in each["ranges"])
+    for each in more.get("didYouMean", ()):
+        assert engine.search(from_pairs([("q", each["q"])], {}).query).total == each["total"] > 0
+
+
+async def test_highlights_and_help_are_served(client: ClientSession) -> None:
+    page = await get(client, "/v1/search?q=tower&highlight=true&explain=1")
+    assert page["items"][0]["highlights"][0]["ranges"]
+    assert page["items"][0]["explain"]["stage"] == "engine"
+    assert page["explain"]["words"][0]["word"] == "tower"
+    assert page["explain"]["query"]["text"] == "tower"
+    page = await get(client, "/v1/search?q=nosuchword&type=tool")
+    assert "emptiedBy" not in page
+    plain = await get(client, "/v1/search?q=tower")
+    assert "explain" not in plain
+    assert "highlights" not in plain["items"][0]
+
+
+async def test_a_page_tells_the_question_as_it_was_asked(client: ClientSession) -> None:
+    page = await get(client, "/v1/search?q=tower%20-tag%3Ax&explain=1")
+    assert page["query"] == "tower -tag:x"
+    assert page["explain"]["query"]["text"] == "tower"
+    assert page["explain"]["query"]["operators"]["not_tags"] == ["x"]

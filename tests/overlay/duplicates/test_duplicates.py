@@ -1,0 +1,561 @@
+"""Copy-cats: of identical cards one is found, and what another listing said first is a warning on the later one."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.model import Event, EventKind
+from indexer.store import Store, Writer, connect
+from indexer.store.badges import BadgeCandidate, HostVerdict
+from overlay.duplicates.claims import TEXT, ClaimHistory, same_url
+from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
+from overlay.duplicates.skeleton import skeletons
+from overlay.listings import item_json
+from overlay.listings.records import Registration
+from overlay.projection.projector import IndexProjector
+from overlay.projection.search_index import SearchIndex
+from overlay.search.document import Since
+from overlay.search.query import Hits, Query
+from parsers.cards import read_of
+from tests.facts import at as place
+from tests.facts import born, burned, name, says, state
+from tests.pointing import Clock, card, digest, points, serves
+
+PRICE = {"amount": "1", "currency": "USD", "interval": None}
+
+
+def priced(title: str, address: str, **more: Any) -> bytes:
+    """A card whose one offer is paid to an address."""
+    config = {"id": "basic", "name": "Basic", **PRICE, "address": address}
+    return card(title, **{"x-payment-config": [config], **more})
+
+
+def inscribed(id_: str, body: bytes, position: int = 0, height: int = 1, owner: str = "alice") -> Event:
+    """A registration appears with this card."""
+    told = born(id_, position, height)
+    assert told.state is not None
+    return replace(told, card=digest(body), owner=owner, state=replace(told.state, card=digest(body), owner=owner))
+
+
+def again(id_: str, body: bytes, height: int, position: int = 0) -> Event:
+    """It is inscribed anew."""
+    where = f"{id_}{height}"
+    winner = place(where)
+    after = state(id_, where, height, card=digest(body), winner=winner, created_height=1)
+    return Event(
+        kind=EventKind.REINSCRIBED, position=position, tx_index=position + 1, txid=name(where), outpoint=winner,
+        spent=place(id_), card=digest(body), owner="alice", state=after,
+    )  # fmt: skip
+
+
+class Registry:
+    """Facts and an index that follows them."""
+
+    def __init__(self, store: Store, writer: Writer, clock: Clock, engine: Any, folder: Path) -> None:
+        self.store, self.writer, self.clock, self.engine, self._folder = store, writer, clock, engine, folder
+        self._duplicates = DuplicateIndex(str(folder))
+        self.feed = IndexProjector(store, engine, self._duplicates)
+        self._prev: dict[str, str] = {}
+
+    def close(self) -> None:
+        self._duplicates.close()
+        self.writer.close()
+        self.store.close()
+
+    def lose(self) -> None:
+        """The file of claims is lost."""
+        self._duplicates.close()
+        (self._folder / FILE).unlink()
+        self._duplicates = DuplicateIndex(str(self._folder))
+        self.feed = IndexProjector(self.store, self.engine, self._duplicates)
+
+    def restore(self, database: Path) -> None:
+        """The database is an older one, and the index with it, but not the file of claims."""
+        self.writer.close()
+        self.store.close()
+        self.store = Store(connect(f"sqlite:///{database}"))
+        self.writer = Writer(self.store.engine, self.clock)
+        IndexProjector(self.store, self.engine).rebuild()
+        self.feed = IndexProjector(self.store, self.engine, self._duplicates)
+        self._prev = {"demo": "1"}
+
+    def block(self, label: str, *said: Event, bodies: tuple[bytes, ...] = (), chain: str = "demo") -> None:
+        placed = tuple(replace(each, position=at, tx_index=at + 1) for at, each in enumerate(said))
+        cards = {digest(body): body for body in bodies}
+        self.writer.append(chain, [says(label, *placed, prev=self._prev.get(chain, ""), chain=chain, cards=cards)])
+        self._prev[chain] = label
+
+    def ask(self, **asked: Any) -> Hits:
+        self.feed.run()
+        return self.engine.search(Query(**{"limit": 100, "facets": ("type",)} | asked))
+
+    def found(self, **asked: Any) -> dict[str, dict[str, Any]]:
+        """Items by the name of their registration; total and facets agree with what is shown."""
+        hits = self.ask(**asked)
+        assert hits.total == len(hits.hits)
+        assert sum(count for _, count in (hits.facets or {}).get("type", ())) == len(hits.hits)
+        return {named(hit.id): json.loads(hit.item) for hit in hits.hits}
+
+    def item(self, id_: str) -> dict[str, Any]:
+        self.feed.run()
+        found = self.engine.get(id_ if "." in id_ else str(place(id_)))
+        assert found is not None
+        return dict(json.loads(found))
+
+    def warned(self, id_: str) -> dict[str, str]:
+        """The warnings about copies, by code, with the sentence."""
+        return {each["code"]: each["detail"] for each in self.item(id_)["warnings"] if each["code"].startswith("same-")}
+
+    def badge(self, id_: str, host: str, body: bytes, by: str = "name") -> None:
+        """The host of its URL speaks for a registration."""
+        registration = str(place(id_))
+        now = self.clock.tick()
+        self.writer.update_candidates(
+            [BadgeCandidate(registration, host, digest(body))], [registration], self.store.outbox.newest_seq(), now
+        )
+        named = frozenset({registration}) if by == "name" else frozenset[str]()
+        served = frozenset({digest(body)}) if by == "hash" else frozenset[bytes]()
+        self.writer.record_host(HostVerdict(host, named, frozenset(), served), now)
+
+
+def named(id_: str) -> str:
+    """`a` for the outpoint that tests call so."""
+    try:
+        return bytes.fromhex(id_[:64])[::-1].rstrip(b"\0").decode()
+    except ValueError:
+        return id_
+
+
+@contextmanager
+def opened(engine: str, folder: Path) -> Iterator[Registry]:
+    """A registry of two chains that is searched with an engine."""
+    clock = Clock(1_700_000_000_000)
+    database = connect(f"sqlite:///{folder}/a2b.db")
+    writer = Writer(database, clock)
+    for chain in ("demo", "ltc"):
+        writer.name_chain(chain, f"{chain}:regtest")
+    with closing(SearchIndex(f"{engine}:{folder / 'index'}")) as index:
+        made = Registry(Store(database), writer, clock, index, folder / "index")
+        yield made
+        made.close()
+
+
+@pytest.fixture(params=["tantivy", "whoosh"])
+def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
+    with opened(request.param, tmp_path) as made:
+        yield made
+
+
+ALPHA, BETA = card("Alpha"), card("Beta", url="https://beta.example/")
+
+
+# -- identical cards --------------------------------------------------------------------------------------------------
+
+
+def test_of_identical_cards_the_oldest_is_found_and_says_how_many_there_are(registry: Registry) -> None:
+    registry.block("1", inscribed("b", BETA), inscribed("a", ALPHA), inscribed("c", ALPHA), bodies=(ALPHA, BETA))
+    registry.block("2", inscribed("d", ALPHA, height=2), bodies=(ALPHA,))
+    for text in ("", "alpha", "agent"):
+        found = registry.found(text=text)
+        assert set(found) - {"b"} == {"a"}
+        assert found["a"]["duplicates"] == 2
+    assert "duplicates" not in registry.found()["b"]
+    assert [each.id for each in registry.engine.suggest("alph", 5)] == [str(place("a"))]
+
+
+def test_the_next_one_is_found_when_the_oldest_is_gone_or_says_something_else(registry: Registry) -> None:
+    registry.block("1", inscribed("a", ALPHA), inscribed("b", ALPHA), inscribed("c", ALPHA), bodies=(ALPHA, BETA))
+    assert set(registry.found()) == {"a"}
+    registry.block("2", burned("a", "a", "gone", height=2))
+    found = registry.found()
+    assert set(found) == {"b"}
+    assert found["b"]["duplicates"] == 1
+    registry.block("3", again("b", BETA, 3))
+    assert set(registry.found()) == {"b", "c"}
+    assert "duplicates" not in registry.found()["c"]
+    registry.writer.forget("demo", 1)
+    registry._prev["demo"] = "1"
+    assert set(registry.found()) == {"a"}
+    assert registry.found()["a"]["duplicates"] == 2
+
+
+def test_the_one_whose_domain_speaks_for_it_is_found_before_older_ones(registry: Registry) -> None:
+    registry.block("1", inscribed("a", BETA), inscribed("b", BETA), bodies=(BETA,))
+    registry.badge("b", "beta.example", BETA)
+    found = registry.found()
+    assert set(found) == {"b"} == set(registry.found(verified=True))
+    assert found["b"]["duplicates"] == 1
+    assert set(registry.found(verified=False)) == {"a"}
+
+
+def test_a_strangers_domain_that_serves_a_verified_card_does_not_take_its_place(registry: Registry) -> None:
+    registry.block("1", points("m.example", BETA), inscribed("a", BETA), bodies=(BETA,))
+    registry.writer.record_fetch("m.example", serves(registry.clock.tick(), BETA))
+    assert set(registry.found()) == {"m.example"}  # verified goes before what is not
+    registry.badge("a", "beta.example", BETA, by="hash")
+    assert set(registry.found()) == {"a"} == set(registry.found(verified=True))
+    registry.block("2", points("beta.example", BETA))
+    registry.writer.record_fetch("beta.example", serves(registry.clock.tick(), BETA))
+    assert set(registry.found()) == {"a"}  # of two that their domain speaks for, the older
+    assert registry.found()["a"]["duplicates"] == 2
+
+
+def test_whoever_said_a_card_first_goes_first_however_old_his_registration(registry: Registry) -> None:
+    registry.block("1", inscribed("old", ALPHA), bodies=(ALPHA,))
+    registry.block("2", inscribed("author", BETA, height=2), bodies=(BETA,))
+    registry.block("3", again("old", BETA, 3))
+    assert set(registry.found()) == {"author"}
+    registry.block("4", replace(again("author", ALPHA, 4)))
+    registry.block("5", replace(again("author", BETA, 5), spent=place("author4")))
+    assert set(registry.found()) == {"old"}  # another text in between resets the seniority
+
+
+def test_filters_find_what_they_ask_for_though_an_identical_one_is_shown_elsewhere(registry: Registry) -> None:
+    registry.block("1", inscribed("a", ALPHA), inscribed("b", ALPHA, owner="bob"), bodies=(ALPHA,))
+    registry.block("1", inscribed("l", ALPHA), inscribed("m", ALPHA), bodies=(ALPHA,), chain="ltc")
+    assert set(registry.found()) == {"a"} == set(registry.found(kind="agent", text="alpha"))
+    assert set(registry.found(chains=("demo",))) == {"a"}
+    assert set(registry.found(chains=("ltc",))) == {"l"} == set(registry.found(chains=("ltc",), text="alpha"))
+    assert set(registry.found(chains=("ltc", "demo"))) == {"a", "l"}  # chain by chain
+    assert set(registry.found(owners=("bob",))) == {"b"}
+    assert set(registry.found(domains=("api.example",))) == {"a", "l"}
+    assert set(registry.found(domains=("api.example",), chains=("ltc",))) == {"l"}
+    assert set(registry.found(verified=False)) == {"a", "b", "l", "m"}
+    assert set(registry.found(updated_since=1)) == {"a", "b", "l", "m"}
+    assert set(registry.found(height_chain="demo", from_height=1)) == {"a", "b"}
+    assert set(registry.found(height_chain="demo", as_of=1)) == {"a", "b"}
+    assert set(registry.found(statuses=("live", "pending", "burned"))) == {"a"}
+
+
+# -- what was said before ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "theirs"),
+    [
+        ("same-name", card("ＡＬＰＨＡ", url="https://other.example/")),
+        ("same-name", card("  alpha ", url="https://other.example/")),
+        ("same-url", card("Gamma", url="https://API.example/a2a/#top")),
+        ("same-address", priced("Gamma", "0xABCDEF", url="https://other.example/")),
+    ],
+)
+def test_the_later_listing_is_warned_of(registry: Registry, code: str, theirs: bytes) -> None:
+    first = priced("Alpha", "0xabcdef")
+    registry.block("1", inscribed("a", first), bodies=(first,))
+    registry.block("2", inscribed("b", theirs, height=2, owner="bob"), bodies=(theirs,))
+    assert registry.warned("a") == {}
+    assert set(registry.warned("b")) == {code}
+    assert registry.warned("b")[code].endswith(f" before: {place('a')}")
+    assert set(registry.found()) == {"a", "b"}
+    registry.block("3", burned("a", "a", "gone", height=3))
+    assert registry.warned("b") == {}
+
+
+def test_several_servers_of_one_registration_are_no_copies_of_each_other(registry: Registry) -> None:
+    server = {"url": "https://tools.example/mcp", "description": "x"}
+    body = json.dumps({"mcpServers": {"one": server, "two": server}}).encode()
+    told = inscribed("t", body)
+    assert told.state is not None
+    from parsers.cards import Kind
+
+    registry.block("1", replace(told, state=replace(told.state, kind=Kind.TOOL)), bodies=(body,))
+    for key in ("one", "two"):
+        found = registry.engine.get(f"{place('t')}#{key}") if registry.feed.run() or True else b""
+        assert [each["code"] for each in json.loads(found or b"")["warnings"]] == []
+
+
+def test_the_first_of_several_is_named_and_whether_it_has_the_same_owner(registry: Registry) -> None:
+    cards = [card("Alpha", url=f"https://{number}.example/") for number in range(4)]
+    said = [inscribed(f"a{number}", body, owner="bob" if number == 2 else "alice") for number, body in enumerate(cards)]
+    registry.block("1", *said, bodies=tuple(cards))
+    assert registry.warned("a1")["same-name"].endswith(f"{place('a0')}, of the same owner")
+    assert registry.warned("a2")["same-name"].endswith(f"{place('a0')}")
+    registry.block("2", burned("a0", "a0", "gone", height=2))
+    assert registry.warned("a1") == {}
+    assert registry.warned("a2")["same-name"].endswith(f"{place('a1')}")
+    assert registry.warned("a3")["same-name"].endswith(f"{place('a1')}, of the same owner")
+
+
+def test_an_old_registration_that_takes_up_a_name_is_the_later_one(registry: Registry) -> None:
+    squatter = card("Alpha", url="https://squatter.example/")
+    registry.block("1", inscribed("old", BETA), bodies=(BETA,))
+    registry.block("2", inscribed("a", ALPHA, height=2), bodies=(ALPHA,))
+    registry.block("3", again("old", squatter, 3), bodies=(squatter,))
+    assert registry.warned("a") == {}
+    assert set(registry.warned("old")) == {"same-name"}
+
+
+def test_an_update_that_keeps_its_name_stays_the_first_to_have_it(registry: Registry) -> None:
+    newer = card("Alpha", url="https://newer.example/", description="better")
+    copy = card("Alpha", url="https://copy.example/")
+    registry.block("1", inscribed("a", ALPHA), bodies=(ALPHA,))
+    registry.block("2", inscribed("b", copy, height=2), bodies=(copy,))
+    registry.block("3", again("a", newer, 3), bodies=(newer,))
+    assert registry.warned("a") == {}
+    assert set(registry.warned("b")) == {"same-name"}
+
+
+def test_a_pointer_that_is_renewed_stays_the_first_to_have_its_name(registry: Registry) -> None:
+    newer = card("Alpha", url="https://newer.example/")
+    copy = card("Alpha", url="https://copy.example/")
+    registry.block("1", points("a.example", ALPHA, "p1"))
+    registry.writer.record_fetch("a.example", serves(registry.clock.tick(), ALPHA))
+    registry.block("2", inscribed("b", copy, height=2), bodies=(copy,))
+    assert set(registry.warned("b")) == {"same-name"}
+    registry.block("3", points("a.example", newer, "p2"))
+    registry.writer.record_fetch("a.example", serves(registry.clock.tick(), newer))
+    assert registry.item("a.example")["url"] == "https://newer.example/"
+    assert registry.warned("a.example") == {}
+    assert set(registry.warned("b")) == {"same-name"}
+
+
+def test_a_listing_with_a_badge_by_name_is_never_called_a_copy(registry: Registry) -> None:
+    theirs = priced("Beta", "0xabc", url="https://beta.example/")
+    registry.block("1", inscribed("squatter", theirs), bodies=(theirs,))
+    registry.block("2", inscribed("b", theirs, height=2), bodies=(theirs,))
+    assert set(registry.warned("b")) == {"same-name", "same-url", "same-address"}
+    registry.badge("b", "beta.example", theirs)
+    assert registry.warned("b") == {}
+    assert set(registry.found()) == {"b"}
+
+
+def test_a_domains_own_pointer_is_not_warned_of_its_own_url(registry: Registry) -> None:
+    registry.block("1", inscribed("squatter", card("Other", url="https://beta.example/")), bodies=(BETA,))
+    registry.block("1", inscribed("s", card("Other", url="https://beta.example/")),
+                   bodies=(card("Other", url="https://beta.example/"),), chain="ltc")  # fmt: skip
+    registry.block("2", points("beta.example", BETA))
+    registry.writer.record_fetch("beta.example", serves(registry.clock.tick(), BETA))
+    assert registry.warned("beta.example") == {}
+
+
+# -- the index --------------------------------------------------------------------------------------------------------
+
+
+def test_an_index_made_anew_says_the_same_also_where_the_claims_were_lost(registry: Registry) -> None:
+    body = priced("Alpha", "0xabc")
+    registry.block("1", inscribed("a", body), inscribed("b", body), inscribed("c", ALPHA), bodies=(body, ALPHA))
+    registry.block("2", again("b", BETA, 2), bodies=(BETA,))
+    registry.block("3", inscribed("d", body, height=3), burned("c", "c", "gone", height=3))
+
+    def whole() -> dict[str, Any]:
+        return {id_: registry.item(id_) for id_ in "abd"} | {"found": sorted(registry.found())}
+
+    living = whole()
+    assert living["found"] == ["a", "b"]
+    registry.lose()
+    assert whole() == living
+    registry.block("4", burned("a", "a", "over", height=4))
+    assert sorted(registry.found()) == ["b", "d"]
+    registry.feed.rebuild()
+    assert sorted(registry.found()) == ["b", "d"]
+    assert registry.warned("d") == {}
+
+
+def test_what_happened_while_the_claims_were_lost_is_told_of_all_others(registry: Registry) -> None:
+    """Nobody knows what the others were told before."""
+    body, theirs = priced("Alpha", "0xabc"), card("Gamma")
+    same_name = card("Gamma", url="https://elsewhere.example/")
+    first = inscribed("a", body), inscribed("b", body), inscribed("c", theirs), inscribed("d", same_name)
+    registry.block("1", *first, bodies=(body, theirs, same_name))
+    assert sorted(registry.found()) == ["a", "c", "d"]
+    assert "same-name" in registry.warned("d")
+    registry.lose()
+    registry.block("2", burned("a", "a", "gone", height=2), burned("c", "c", "over", height=2))
+    assert sorted(registry.found()) == ["b", "d"]
+    assert registry.warned("d") == {}
+
+
+def test_claims_of_a_future_that_the_database_has_lost_are_read_anew(registry: Registry, tmp_path: Path) -> None:
+    """A database that was restored together with an index in it, and the claims beside them not."""
+    body, copied = priced("Alpha", "0xabc"), priced("Beta", "0xdef")
+    registry.block("1", inscribed("a", body), inscribed("b", copied), bodies=(body, copied))
+    registry.feed.run()
+    with closing(sqlite3.connect(tmp_path / "a2b.db")) as living, closing(sqlite3.connect(tmp_path / "old.db")) as old:
+        living.backup(old)
+    registry.block("2", inscribed("c", copied, height=2), burned("b", "b", "gone", height=2))
+    assert sorted(registry.found()) == ["a", "c"]
+    registry.restore(tmp_path / "old.db")
+    registry.block("2", inscribed("d", copied, height=2), bodies=(copied,))
+    assert sorted(registry.found()) == ["a", "b"]
+    assert registry.item("b")["duplicates"] == 1
+
+
+# -- near-identical texts ---------------------------------------------------------------------------------------------
+
+LONG = (
+    "Takes a payment by card, coin or bank transfer and pays out the same day, with receipts, refunds, invoices, "
+    "disputes and monthly statements for shops, clubs and freelancers in every country that has a central bank."
+)
+GATEWAY = card("Gateway", description=LONG)
+
+
+def subject_of(body: bytes) -> item_json.Listing:
+    """A listing of a card that was just inscribed."""
+    told = inscribed("a", body).state
+    assert told is not None
+    listing = Registration(
+        state=told, chain="demo", caip2="demo:regtest", card_body=body, updated_time=1, created_time=1
+    )
+    return item_json.listings_of(listing, read_of(told.id, body, told.kind))[0]
+
+
+def variation(number: int, **more: Any) -> bytes:
+    """A copy with another URL, one other word, and a number in its name."""
+    description = LONG.replace("freelancers", f"{'abcdefghij'[number % 10] * 7}")
+    return card(f"Gateway {number}", **{"description": description, "url": f"https://c{number}.example/", **more})
+
+
+def test_near_identical_texts_are_one_result_that_counts_the_others(registry: Registry) -> None:
+    near = [variation(number) for number in range(8)]
+    registry.block("1", inscribed("a", GATEWAY), inscribed("b", BETA), bodies=(GATEWAY, BETA))
+    said = [inscribed(f"n{number}", body, height=2, owner="bob") for number, body in enumerate(near)]
+    registry.block("2", *said, bodies=tuple(near))
+    found = registry.found()
+    assert set(found) == {"a", "b"}
+    assert found["a"]["duplicates"] == 8
+    everyone = {"a", *(f"n{number}" for number in range(8))}
+    assert set(registry.found(group=str(place("a")))) == everyone
+    assert set(registry.found(owners=("bob",))) == everyone - {"a"}
+
+
+def test_a_near_identical_text_with_other_prices_is_another_result(registry: Registry) -> None:
+    """It is found by filters that the one shown would not meet."""
+    one, other = (priced("Gateway", "0xabc", description=LONG, **more) for more in ({}, {"version": "2"}))
+    cheap = json.loads(one)
+    cheap["x-payment-config"][0]["amount"] = "0.5"
+    cheaper = json.dumps(cheap).encode()
+    registry.block("1", *map(inscribed, "abc", (one, other, cheaper)), bodies=(one, other, cheaper))
+    assert set(registry.found()) == {"a", "c"}
+
+
+def test_another_name_is_another_result_whatever_the_text(registry: Registry) -> None:
+    other = card("Till", description=LONG)
+    registry.block("1", inscribed("a", GATEWAY), inscribed("b", other), bodies=(GATEWAY, other))
+    assert set(registry.found()) == {"a", "b"}
+    assert set(registry.found(text="till")) == {"b"}
+
+
+def test_strangers_copies_earlier_in_the_block_do_not_take_the_place_of_the_one_its_domain_names(
+    registry: Registry,
+) -> None:
+    copies = [inscribed(f"c{number}", BETA, owner="mallory") for number in range(3)]
+    registry.block("1", *copies, inscribed("original", BETA), inscribed("other", ALPHA), bodies=(BETA, ALPHA))
+    found = registry.found(text="beta")
+    assert len(set(found) & {"c0", "original"}) == 1  # one result, not the last of four
+    registry.badge("original", "beta.example", BETA)
+    found = registry.found()
+    assert set(found) == {"original", "other"}
+    assert found["original"]["duplicates"] == 3
+    assert registry.warned("original") == {}
+
+
+def test_copying_a_pending_update_gains_nothing(registry: Registry) -> None:
+    """The copy is registered earlier in the block that confirms the update."""
+    registry.block("1", inscribed("a", ALPHA), bodies=(ALPHA,))
+    registry.block("2", inscribed("thief", BETA, height=2, owner="mallory"), again("a", BETA, 2), bodies=(BETA,))
+    assert set(registry.found()) == {"a"}
+    assert registry.warned("a") == {}
+    assert set(registry.warned("thief")) == {"same-name", "same-url"}
+
+
+def test_a_block_whose_time_goes_back_does_not_make_its_copies_the_older_ones(registry: Registry) -> None:
+    registry.block("1", inscribed("a", GATEWAY), bodies=(GATEWAY,))
+    registry.block("2", inscribed("copy", GATEWAY, height=2), bodies=(GATEWAY,))
+    with registry.store.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE blocks SET time = time - 10000 WHERE height = 2")
+    assert set(registry.found()) == {"a"}
+
+
+def test_reinscribing_an_old_registration_with_a_victims_card_gains_nothing(registry: Registry) -> None:
+    registry.block("1", inscribed("old", ALPHA, owner="mallory"), bodies=(ALPHA,))
+    registry.block("2", inscribed("victim", GATEWAY, height=2), bodies=(GATEWAY,))
+    registry.block("3", again("old", GATEWAY, 3))
+    assert set(registry.found()) == {"victim"}
+    assert registry.found()["victim"]["duplicates"] == 1
+
+
+def test_a_near_identical_update_keeps_its_seniority_and_another_one_does_not(registry: Registry) -> None:
+    newer, copy = variation(1), variation(2)
+    registry.block("1", inscribed("a", GATEWAY), bodies=(GATEWAY,))
+    registry.block("2", inscribed("copy", copy, height=2), bodies=(copy,))
+    registry.block("3", again("a", newer, 3), bodies=(newer,))
+    assert set(registry.found()) == {"a"}
+    registry.block("4", replace(again("a", BETA, 4), spent=place("a3")), bodies=(BETA,))
+    registry.block("5", replace(again("a", GATEWAY, 5), spent=place("a4")))
+    assert set(registry.found()) == {"copy"}
+    registry.writer.forget("demo", 3)
+    registry._prev["demo"] = "3"
+    assert set(registry.found()) == {"a"}
+
+
+def test_small_updates_in_a_row_do_not_carry_seniority_to_another_text() -> None:
+    """Each text is like the one before; the last is not like the first."""
+    words = LONG.split()
+    texts = [" ".join([*(f"w{chr(97 + at)}x" for at in range(step)), *words[step:]]) for step in range(0, 26, 1)]
+    history = ClaimHistory()
+    for number, text in enumerate(texts):
+        subject = subject_of(card("Gateway", description=text))
+        history.add([subject], Since(number, "demo", number, 0))
+    last = next(claim for claim in history.fingerprint(subject).claims if claim.kind == TEXT)
+    assert last.since.time > 0
+
+
+@pytest.mark.parametrize("flood", [300])
+def test_a_flood_of_near_identical_cards_is_one_result(registry: Registry, flood: int) -> None:
+    bodies = [variation(10 * number) for number in range(flood)]
+    registry.block("1", *(inscribed(f"n{at}", body) for at, body in enumerate(bodies)), bodies=tuple(bodies))
+    found = registry.found()
+    assert set(found) == {"n0"}
+    assert found["n0"]["duplicates"] == flood - 1
+    registry.block("2", burned("n0", "n0", "gone", height=2))
+    found = registry.found()
+    assert set(found) == {"n1"}
+    assert found["n1"]["duplicates"] == flood - 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("PayPal agent", "PayPaI agent"),  # a capital i
+        ("Paypal-Agent", "раураl agent"),  # Cyrillic
+        ("Google", "G00gle"),
+        ("Ολα", "Oλa"),
+        ("Web Search", "web_search"),
+        ("Open.AI", "ＯｐｅｎＡＩ"),
+    ],
+)
+def test_names_that_look_alike_are_the_same(one: str, other: str) -> None:
+    assert skeletons(one) & skeletons(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("Agent 1", "Agent 2"), ("mail", "mall"), ("हिन्दी", "हन्दी"), ("🙂", "🙁")])
+def test_names_that_differ_are_not(one: str, other: str) -> None:
+    assert not skeletons(one) & skeletons(other)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://münchen.example:443/a2a", "HTTPS://XN--MNCHEN-3YA.example/a2a/", "https://u:p@münchen.EXAMPLE/a2a#top"],
+)
+def test_urls_are_normalised_before_they_are_compared(url: str) -> None:
+    assert same_url(url) == "https://xn--mnchen-3ya.example/a2a?"
+
+
+def test_other_urls_stay_apart() -> None:
+    urls = [
+        "https://a.example/",
+        "http://a.example/",
+        "https://a.example:8443/",
+        "https://a.example/?x",
+        "",
+        "a.example",
+    ]
+    assert len({same_url(url) for url in urls}) == 5  # the last two have no host

@@ -1,0 +1,144 @@
+"""Whatever listings come and go, and in whatever order they are read: each has the status that a slow reader finds."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from overlay.duplicates.claims import ADDRESS, CLUSTER, NAME, TEXT, URL, digest
+from overlay.duplicates.duplicate_index import DuplicateIndex
+from overlay.duplicates.duplicate_status import DuplicateStatus
+from overlay.engines import Cursor
+from overlay.search.document import AT_HOME, NAMED, Document, Fingerprint, ListingClaim, Since
+from overlay.search.facts import HERE
+from tests.contracts.listed import listing
+
+CHAINS = ("bsv", "ltc")
+Place = tuple[Any, ...]
+
+
+@st.composite
+def documents(draw: st.DrawFn, registration: str) -> list[Document]:
+    """What a registration lists: nothing, an agent, or two servers."""
+    found = []
+    for key in draw(st.sampled_from([(), ("",), ("",), ("",), ("#a", "#b")])):
+        chain = draw(st.sampled_from(CHAINS))
+        since = Since(draw(st.integers(1, 3)), chain, draw(st.integers(1, 2)), int(registration, 36))
+        claims = [ListingClaim(TEXT, digest(draw(st.sampled_from("xyz")) + key), since)]
+        # sets of neighbours, so that chains of similarity are common
+        first = draw(st.integers(0, 6))
+        claims += [
+            ListingClaim(CLUSTER, digest(str(at)), since) for at in range(first, first + draw(st.integers(1, 3)))
+        ]
+        for kind, values in ((NAME, "mn"), (URL, "u"), (ADDRESS, "pq")):
+            said = sorted(draw(st.sets(st.sampled_from(values))))
+            claims += [ListingClaim(kind, digest(each), since) for each in said]
+        fingerprint = Fingerprint(tuple(claims), draw(st.integers(0, 3)), draw(st.sampled_from(["", "al"])))
+        also_on = tuple(each for each in CHAINS if each != chain and draw(st.booleans()))
+        made = listing(
+            registration + key, chain=chain, also_on=also_on, domain=draw(st.sampled_from(["", "a.example"]))
+        )
+        status = draw(st.sampled_from(["live", "live", "live", "burned"]))
+        found.append(replace(made, fingerprint=fingerprint, status=status))
+    return found
+
+
+changes = st.sampled_from("abcdef").flatmap(lambda id_: st.tuples(st.just(id_), documents(id_)))
+histories = st.lists(st.lists(changes, min_size=1, max_size=3), max_size=6)
+
+
+def place(document: Document, *, ranked: bool) -> Place:
+    """Where a listing is in the order of seniority."""
+    assert document.fingerprint is not None
+    return document.fingerprint.rank if ranked else 0, *document.fingerprint.claims[0].since, document.id
+
+
+def values(document: Document, kind: str) -> set[bytes]:
+    """What a listing claims of a kind."""
+    assert document.fingerprint is not None
+    return {claim.value for claim in document.fingerprint.claims if claim.kind == kind}
+
+
+def heads(listed: list[Document]) -> dict[str, str]:
+    """Who is shown for each listing: one after the other, the oldest first."""
+    shown: list[Document] = []
+    found: dict[str, str] = {}
+    for mine in sorted(listed, key=lambda each: place(each, ranked=True)):
+        like = [each for each in shown if values(each, CLUSTER) & values(mine, CLUSTER)]
+        found[mine.id] = like[0].id if like else mine.id
+        shown += [] if like else [mine]
+    return found
+
+
+def views(document: Document) -> dict[str, object]:
+    """What a listing's text is compared with others by in each view."""
+    assert document.fingerprint is not None
+    (text,) = values(document, TEXT)
+    chains = {document.chain, *document.also_on}
+    here = text, document.domain, document.fingerprint.rank < 3, frozenset(chains)
+    return dict.fromkeys(chains, text) | {HERE: here}
+
+
+def expected(mine: Document, listed: list[Document]) -> DuplicateStatus:
+    """What follows for a listing, by looking at all others."""
+    assert mine.fingerprint is not None
+    shown_for = heads(listed)
+    head, duplicates = shown_for[mine.id], list(shown_for.values()).count(mine.id) - 1
+    hidden_in = [] if head == mine.id else [""]
+    for view, value in views(mine).items():
+        same = [each for each in listed if views(each).get(view) == value]
+        if min(same, key=lambda each: place(each, ranked=True)) is not mine:
+            hidden_in.append(view)
+    earlier = []
+    for kind in (NAME, URL, ADDRESS):
+        firsts = []
+        for value in values(mine, kind):
+            holders = [each for each in listed if value in values(each, kind)]
+            firsts.append(min(holders, key=lambda each: place(each, ranked=False)))
+        others = [each for each in firsts if each.registration != mine.registration]
+        if others and mine.fingerprint.rank != NAMED and (kind, mine.fingerprint.rank) != (URL, AT_HOME):
+            first = min(others, key=lambda each: place(each, ranked=False))
+            assert first.fingerprint is not None
+            earlier.append(
+                (kind, first.id, bool(mine.fingerprint.owner) and first.fingerprint.owner == mine.fingerprint.owner)
+            )
+    group = head if head != mine.id or duplicates > 0 else ""
+    return DuplicateStatus(tuple(sorted(hidden_in)), max(0, duplicates), group, tuple(earlier))
+
+
+@settings(deadline=None, max_examples=60)
+@given(histories)
+def test_the_status_of_each_is_what_follows_from_all(history: list[list[tuple[str, list[Document]]]]) -> None:
+    with tempfile.TemporaryDirectory() as folder, closing(DuplicateIndex(folder)) as index:
+        current: dict[str, list[Document]] = {}
+        told: dict[str, DuplicateStatus] = {}
+        for number, batch in enumerate(history):
+            touched = list(dict(batch))
+            current |= dict(batch)
+            index.update(touched, [each for id_ in touched for each in current[id_]], Cursor("e", number))
+            waiting = index.queued()
+            for id_ in {*touched, *waiting}:
+                told = {listing: status for listing, status in told.items() if listing.partition("#")[0] != id_}
+            told |= {id_: status for (id_, _), status in index.statuses([*touched, *waiting]).items()}
+            index.dequeue(waiting)
+        listed = [each for found in current.values() for each in found if each.status == "live"]
+        assert told == {each.id: expected(each, listed) for each in listed}
+        assert index.queued() == []
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data())
+def test_groups_do_not_depend_on_the_order_of_reading(data: st.DataObject) -> None:
+    found = {id_: data.draw(documents(id_)) for id_ in "abcdefgh"}
+    statuses = []
+    for order in (list(found), data.draw(st.permutations(list(found)))):
+        with tempfile.TemporaryDirectory() as folder, closing(DuplicateIndex(folder)) as index:
+            for id_ in order:
+                index.update([id_], found[id_], None)
+            statuses.append(index.statuses(found))
+    assert statuses[0] == statuses[1]

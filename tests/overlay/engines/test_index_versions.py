@@ -1,0 +1,209 @@
+"""Indexes in files, one beside another: whatever is done to them and whenever it breaks off, one whole one answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from overlay.duplicates.duplicate_index import FILE, DuplicateIndex
+from overlay.engines import BusyError, Cursor
+from overlay.engines.index_versions import IndexVersions
+from overlay.engines.tantivy import TantivyEngine
+from overlay.projection.search_index import SearchIndex
+from tests.contracts.listed import EPOCH, count, found, ids, listing, put
+from tests.contracts.listed import ask as asked
+
+ENGINES = ("tantivy", "whoosh")
+
+
+def folders(root: Path) -> list[str]:
+    """The indexes in a folder."""
+    return sorted(path.name for path in root.iterdir() if path.is_dir())
+
+
+# -- whatever is done
+
+steps = st.one_of(
+    st.tuples(st.just("put"), st.integers(0, 1), st.sets(st.sampled_from("abcd"), min_size=1)),
+    st.tuples(st.sampled_from(["shown", "broken", "killed"]), st.integers(0, 1), st.sets(st.sampled_from("abcd"))),
+    st.tuples(st.sampled_from(["open", "tidy", "look"]), st.integers(0, 1), st.just(frozenset[str]())),
+)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@settings(max_examples=15, deadline=None)
+@given(st.lists(steps, min_size=3, max_size=8))
+def test_whatever_two_processes_do_both_see_what_was_last_shown(
+    tmp_path_factory: pytest.TempPathFactory, name: str, history: list[tuple[str, int, frozenset[str]]]
+) -> None:
+    url = f"{name}:{tmp_path_factory.mktemp('index')}"
+    held: dict[str, int] = {}
+    with ExitStack() as ending:
+        engines = [opened(ending, url), opened(ending, url)]
+        for seq, (what, who, which) in enumerate(history, 1):
+            engine = engines[who]
+            if what == "put":
+                written(engines, engine, which, seq)
+                held |= dict.fromkeys(which, seq)
+            elif what in ("shown", "broken", "killed"):
+                renewed = renew(engine, which, seq, what)
+                held = dict.fromkeys(which, seq) if renewed else held
+            elif what == "open":
+                engine.close()
+                engines[who] = opened(ending, url)
+            elif what == "tidy":
+                engine.cleanup()
+            for each in engines:
+                assert {id_: said(each, id_) for id_ in ids(asked(each, limit=99))} == held, (what, seq)
+                assert count(each) == len(held)
+
+
+def opened(ending: ExitStack, url: str) -> SearchIndex:
+    engine = SearchIndex(url)
+    ending.callback(closed, engine)
+    return engine
+
+
+def closed(engine: SearchIndex) -> None:
+    with suppress(OSError):  # it was closed before
+        engine.close()
+
+
+def written(engines: list[SearchIndex], engine: SearchIndex, which: frozenset[str], seq: int) -> None:
+    """One writes; whoever wrote before it gives way, as a process does that ends."""
+    for other in engines:
+        if other is not engine and isinstance(other._engine, TantivyEngine):
+            other._engine._writer = None
+    put(engine, *(listing(id_, f"alpha v{seq}", said=str(seq)) for id_ in sorted(which)), seq=seq)
+
+
+def said(engine: SearchIndex, id_: str) -> int:
+    item = engine.get(id_)
+    assert item is not None
+    return int(item.rpartition(b'"said": "')[2].partition(b'"')[0])
+
+
+def renew(engine: SearchIndex, which: frozenset[str], seq: int, how: str) -> bool:
+    """Make an index of these beside the one that answers; whether it was shown. Killed: as if the process were gone
+    once it was filled."""
+    renewing = engine.rebuilding()
+    fresh = renewing.__enter__()
+    try:
+        put(fresh, *(listing(id_, f"alpha v{seq}", said=str(seq)) for id_ in sorted(which)), seq=seq)
+        if how == "shown":
+            assert engine.promote(fresh)
+    finally:
+        if how == "killed":
+            leave(renewing)
+        else:
+            renewing.__exit__(None, None, None)
+    return how == "shown"
+
+
+def leave(renewing: Any) -> None:
+    """Let go of the locks, as the system does for a process that is killed, and remove nothing."""
+    sweep = IndexVersions._sweep
+    IndexVersions._sweep = _nothing  # type: ignore[method-assign]
+    try:
+        renewing.__exit__(None, None, None)
+    finally:
+        IndexVersions._sweep = sweep  # type: ignore[method-assign]
+
+
+def _nothing(_self: IndexVersions) -> None:
+    """Remove nothing."""
+
+
+# -- one at a time
+
+
+@pytest.fixture(params=ENGINES)
+def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SearchIndex]:
+    with closing(SearchIndex(f"{request.param}:{tmp_path}")) as engine:
+        put(engine, listing("1", "alpha"))
+        yield engine
+
+
+def test_the_first_index_of_all_lies_where_it_always_did(index: SearchIndex, tmp_path: Path) -> None:
+    """So one made by an earlier release is found, though nothing names it."""
+    [folder] = folders(tmp_path)
+    assert "." not in folder
+    assert not list(tmp_path.glob("*.live"))
+    assert found(index) == {"1"}
+
+
+def test_nobody_writes_while_indexes_are_exchanged_nor_to_one_that_was(index: SearchIndex, tmp_path: Path) -> None:
+    [folder] = folders(tmp_path)
+    generations = IndexVersions(tmp_path, folder)
+    with generations.promoting(), pytest.raises(BusyError, match="is being replaced"):
+        put(index, listing("2", "alpha"), seq=2)
+    with generations.writing(tmp_path / folder), generations.writing(tmp_path / folder):
+        """Those who write do not keep each other off: engines see to that."""
+    with pytest.raises(BusyError, match="was replaced meanwhile"), generations.writing(tmp_path / "other"):
+        raise AssertionError
+    assert found(index) == {"1"}
+
+
+@pytest.mark.parametrize("held", ["", "\n", "../../etc", "other-1", "tantivy-7.0123", "\0" * 9, "whoosh-3/..", "é"])
+def test_a_pointer_that_names_no_index_leads_to_the_first(tmp_path: Path, held: str) -> None:
+    (tmp_path / "tantivy-7.live").write_text(held)
+    assert IndexVersions(tmp_path, "tantivy-7").live() == tmp_path / "tantivy-7"
+
+
+def test_an_index_that_was_exchanged_by_a_process_that_died_there_is_left_by_who_writes_next(
+    index: SearchIndex, tmp_path: Path
+) -> None:
+    url = f"{index.name}:{tmp_path}"
+    with closing(SearchIndex(url)) as reader, closing(SearchIndex(url)) as maker:
+        [folder] = folders(tmp_path)
+        renewing = maker.rebuilding()
+        fresh: Any = renewing.__enter__()
+        put(fresh, listing("2", "alpha"), seq=2)
+        fresh.close()
+        made = fresh._version
+        IndexVersions(tmp_path, folder).promote(made)
+        leave(renewing)
+        assert folders(tmp_path) == sorted([folder, made.name])
+        with pytest.raises(BusyError):
+            put(index, listing("3", "alpha"), seq=2)
+        put(index, listing("3", "alpha"), seq=3)
+        index.cleanup()
+        assert folders(tmp_path) == [made.name]
+        for each in (index, reader):
+            assert found(each) == {"2", "3"}
+
+
+def test_an_index_of_another_version_is_left_and_said(
+    index: SearchIndex, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    old = tmp_path / f"{index.name}-1"
+    old.mkdir()
+    (old / "meta.json").write_text("{}")
+    index.cleanup()
+    assert old.exists()
+    assert f"{old} is an index of another release" in caplog.text
+
+
+# -- claims
+
+
+def test_claims_that_were_made_beside_replace_the_others_at_one_stroke(tmp_path: Path) -> None:
+    with closing(DuplicateIndex(str(tmp_path))) as duplicates, closing(DuplicateIndex(str(tmp_path))) as elsewhere:
+        duplicates.update([], [], Cursor(EPOCH, 1))
+        with duplicates.rebuilding() as fresh:
+            assert fresh.cursor() is None
+            fresh.update([], [], Cursor(EPOCH, 7))
+            assert (duplicates.cursor(), elsewhere.cursor()) == (Cursor(EPOCH, 1), Cursor(EPOCH, 1))
+            assert [path.name for path in tmp_path.iterdir()] == [FILE], "what is made beside has no name to be left"
+            duplicates.copy_from(fresh)
+        assert (duplicates.cursor(), elsewhere.cursor()) == (Cursor(EPOCH, 7), Cursor(EPOCH, 7))
+        elsewhere.update([], [], Cursor(EPOCH, 8))
+        assert duplicates.cursor() == Cursor(EPOCH, 8)

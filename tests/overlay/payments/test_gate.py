@@ -1,0 +1,451 @@
+"""The payment gate: each transition of a task (A2B §5.4), each refusal (§5.3), and each carrier of a claim."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.store.payments import PaymentLedger, PaymentState, TaskState
+from overlay.payments.gate import PaymentGate
+from overlay.payments.gate_answers import GateAnswer
+from overlay.payments.settlement import DEPTH, GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS
+from parsers.bitcoin.tx import Transaction, read_exactly
+from tests.overlay.payments.fake_node import PAYER, SERVER, FakeNode, address_of, claim_of, payment, price, script_of
+
+TASK = "task-of-the-client-0001"
+DEPOSIT = {"depositPct": "0.2"}
+
+
+@dataclass
+class Desk:
+    """A gate with its ledger, node and clock, and a server that answers calls."""
+
+    ledger: PaymentLedger
+    node: FakeNode = field(default_factory=FakeNode)
+    time: float = 1_700_000_000.0
+    done: int = 0
+    fails: Exception | int = 0
+    prices: list[dict[str, Any]] = field(default_factory=lambda: [price()])
+
+    def __post_init__(self) -> None:
+        self.gate = self.new_gate()
+
+    def new_gate(self) -> PaymentGate:
+        return PaymentGate(self.prices, self.ledger, self.node, clock=lambda: self.time)
+
+    async def work(self) -> GateAnswer:
+        self.done += 1
+        if isinstance(self.fails, Exception):
+            raise self.fails
+        return GateAnswer(self.fails or 200, (("Content-Type", "text/plain"),), b"work %d" % self.done)
+
+    async def call(self, claim: Any = None, **headers: str) -> GateAnswer:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        carried = {} if claim is None else {"A2B-Payment": json.dumps(claim)}
+        return await self.gate.answer(carried | named, b"", self.work, url="http://server.example/work")
+
+    def pays(self, satoshis: int = 50_000) -> Transaction:
+        """A transaction that pays the server from a new coin."""
+        return payment([self.node.mint(90_000)], [(satoshis, script_of(SERVER)), (30_000, script_of(PAYER))], self.node)
+
+    def state_of(self, tx: Transaction) -> PaymentState | None:
+        entry = self.ledger.payment("bsv:regtest", tx.txid)
+        return entry.state if entry else None
+
+    def task(self, id_: str = TASK) -> TaskState | None:
+        task = self.ledger.task(id_)
+        return task.state if task else None
+
+
+@pytest.fixture
+def desk(database_url: str) -> Iterator[Desk]:
+    ledger = PaymentLedger.open(database_url)
+    yield Desk(ledger)
+    ledger.close()
+
+
+@pytest.fixture
+def two_stages(desk: Desk) -> Desk:
+    desk.prices[:] = [price(**DEPOSIT)]
+    desk.gate = desk.new_gate()
+    return desk
+
+
+def header(answer: GateAnswer, name: str) -> str:
+    return next((value for key, value in answer.headers if key == name), "")
+
+
+def refusal(answer: GateAnswer) -> tuple[int, int, str]:
+    body = json.loads(answer.body)
+    return answer.status, body["code"], body["reason"]
+
+
+async def test_a_call_without_a_claim_is_402_and_says_what_is_asked(desk: Desk) -> None:
+    answer = await desk.call()
+    assert refusal(answer) == (402, -32030, "missing")
+    body = json.loads(answer.body)
+    (asked,) = body["accepts"]
+    assert (asked["scheme"], asked["network"], asked["asset"]) == ("a2b", "bsv:regtest", "BSV")
+    assert (asked["amount"], asked["payTo"]) == ("50000", address_of(SERVER))
+    assert asked["extra"] == {
+        "configId": "p", "stage": "full", "leastSatoshis": 49_500, "interval": None, "depositPct": None,
+    }  # fmt: skip
+    assert json.loads(base64.b64decode(header(answer, "PAYMENT-REQUIRED")))["accepts"] == body["accepts"]
+    assert desk.done == 0
+
+
+async def test_a_full_payment_is_sent_after_the_work_and_before_its_answer(desk: Desk) -> None:
+    tx = desk.pays()
+    answer = await desk.call(claim_of(tx))
+    assert (answer.status, answer.body) == (200, b"work 1")
+    assert [read_exactly(raw).txid for raw in desk.node.sent] == [tx.txid]
+    assert desk.state_of(tx) is PaymentState.SENT
+    assert desk.task(header(answer, "A2B-Task")) is TaskState.COMPLETED
+    assert desk.ledger.counted() == 50_000
+
+
+@pytest.mark.parametrize("fails", [500, ValueError("broken")])
+async def test_failed_work_gives_a_full_payment_back_and_it_may_be_claimed_again(
+    desk: Desk, fails: Exception | int
+) -> None:
+    tx, desk.fails = desk.pays(), fails
+    if isinstance(fails, Exception):
+        with pytest.raises(ValueError, match="broken"):
+            await desk.call(claim_of(tx), A2B_Task=TASK)
+    else:
+        assert (await desk.call(claim_of(tx), A2B_Task=TASK)).status == 500
+    assert (desk.state_of(tx), desk.task(), desk.node.sent) == (PaymentState.RELEASED, TaskState.FAILED, [])
+    desk.fails = 0
+    assert (await desk.call(claim_of(tx), A2B_Task=TASK)).status == 200
+    assert desk.ledger.counted() == 50_000
+
+
+async def test_a_transaction_pays_once_and_so_does_each_of_its_coins(desk: Desk) -> None:
+    coin = desk.node.mint(90_000)
+    first = payment([coin], [(50_000, script_of(SERVER))], desk.node)
+    again = payment([coin], [(51_000, script_of(SERVER))], desk.node)
+    assert (await desk.call(claim_of(first))).status == 200
+    assert refusal(await desk.call(claim_of(first))) == (402, -32031, "duplicate")
+    assert refusal(await desk.call(claim_of(again))) == (402, -32031, "input-spent")
+    assert (desk.done, len(desk.node.sent), desk.ledger.counted()) == (1, 1, 50_000)
+
+
+async def test_a_coin_that_another_claim_holds_unsent_is_refused(desk: Desk) -> None:
+    coin = desk.node.mint(90_000)
+    inner: list[GateAnswer] = []
+
+    async def work() -> GateAnswer:
+        other = payment([coin], [(51_000, script_of(SERVER))], desk.node)
+        inner.append(await desk.call(claim_of(other)))
+        return await desk.work()
+
+    desk_work, first = work, payment([coin], [(50_000, script_of(SERVER))], desk.node)
+    carried = {"A2B-Payment": json.dumps(claim_of(first))}
+    assert (await desk.gate.answer(carried, b"", desk_work)).status == 200
+    assert refusal(inner[0]) == (402, -32031, "duplicate")
+
+
+async def test_a_double_spend_during_the_work_withholds_the_answer(desk: Desk) -> None:
+    coin = desk.node.mint(90_000)
+    tx = payment([coin], [(50_000, script_of(SERVER))], desk.node)
+
+    async def work() -> GateAnswer:
+        desk.node.double_spend(coin)
+        return await desk.work()
+
+    answer = await desk.gate.answer({"A2B-Payment": json.dumps(claim_of(tx))}, b"", work)
+    assert refusal(answer) == (402, -32031, "not-accepted")
+    assert (desk.state_of(tx), desk.ledger.counted(), desk.node.sent) == (PaymentState.REFUSED, 0, [])
+
+
+async def test_a_double_spend_after_the_sending_is_seen_and_not_counted(two_stages: Desk) -> None:
+    desk, coin = two_stages, two_stages.node.mint(90_000)
+    deposit = payment([coin], [(10_000, script_of(SERVER))], desk.node)
+    assert refusal(await desk.call(claim_of(deposit, stage="deposit"), A2B_Task=TASK))[2] == "needs-final"
+    desk.node.double_spend(coin)
+    await desk.gate.maintain()
+    assert (desk.state_of(deposit), desk.task(), desk.ledger.counted()) == (
+        PaymentState.CONFLICTED, TaskState.FAILED, 0,
+    )  # fmt: skip
+    final = claim_of(desk.pays(40_000), stage="final")
+    assert refusal(await desk.call(final, A2B_Task=TASK)) == (402, -32032, "stage")
+
+
+async def test_a_final_payment_is_refused_after_a_deposit_that_is_gone(two_stages: Desk) -> None:
+    desk, coin = two_stages, two_stages.node.mint(90_000)
+    deposit = payment([coin], [(10_000, script_of(SERVER))], desk.node)
+    await desk.call(claim_of(deposit, stage="deposit"), A2B_Task=TASK)
+    desk.node.double_spend(coin)
+    final = claim_of(desk.pays(40_000), stage="final")
+    assert refusal(await desk.call(final, A2B_Task=TASK)) == (402, -32032, "deposit-gone")
+
+
+async def test_deposit_then_work_then_402_then_final_then_the_answer(two_stages: Desk) -> None:
+    desk = two_stages
+    deposit, final = desk.pays(10_000), desk.pays(40_000)
+    asked = await desk.call(claim_of(deposit, stage="deposit"), A2B_Task=TASK)
+    assert refusal(asked) == (402, -32033, "needs-final")
+    body = json.loads(asked.body)
+    assert (body["taskId"], body["state"]) == (TASK, "needsFinal")
+    assert [(one["amount"], one["extra"]["stage"]) for one in body["accepts"]] == [("40000", "final")]
+    assert (desk.task(), desk.state_of(deposit)) == (TaskState.NEEDS_FINAL, PaymentState.SENT)
+    restarted = desk.gate = desk.new_gate()
+    answer = await desk.call(claim_of(final, stage="final"), A2B_Task=TASK)
+    assert restarted
+    assert (answer.status, answer.body, header(answer, "Content-Type")) == (200, b"work 1", "text/plain")
+    assert (desk.task(), desk.ledger.counted(), desk.done) == (TaskState.COMPLETED, 50_000, 1)
+    assert [read_exactly(raw).txid for raw in desk.node.sent] == [deposit.txid, final.txid]
+
+
+async def test_failed_work_after_a_deposit_fails_the_task_and_prepares_a_refund(two_stages: Desk) -> None:
+    desk, deposit = two_stages, two_stages.pays(10_000)
+    desk.fails = 500
+    claim = claim_of(deposit, stage="deposit", refundAddress=address_of(PAYER))
+    assert (await desk.call(claim, A2B_Task=TASK)).status == 500
+    task = desk.ledger.task(TASK)
+    assert task is not None
+    assert task.state is TaskState.FAILED
+    refund = read_exactly(task.refund or b"")
+    assert [one.prevout for one in refund.inputs] == [deposit.outpoint(0)]
+    assert [output.script for output in refund.outputs] == [script_of(PAYER)]
+    assert 9_000 < refund.outputs[0].satoshis < 10_000
+    assert (await desk.call(claim_of(desk.pays(10_000), stage="deposit"), A2B_Task=TASK)).status == 402
+
+
+async def test_a_missing_final_payment_fails_the_task_after_thirty_minutes(two_stages: Desk) -> None:
+    desk = two_stages
+    claim = claim_of(desk.pays(10_000), stage="deposit", refundAddress=address_of(PAYER))
+    await desk.call(claim, A2B_Task=TASK)
+    desk.time += GRACE_SECONDS - 1
+    await desk.gate.maintain()
+    assert desk.task() is TaskState.NEEDS_FINAL
+    desk.time += 1
+    await desk.gate.maintain()
+    task = desk.ledger.task(TASK)
+    assert task is not None
+    assert (task.state, task.body, task.refund is not None) == (TaskState.FAILED, None, True)
+    late = claim_of(desk.pays(40_000), stage="final")
+    assert refusal(await desk.call(late, A2B_Task=TASK)) == (402, -32032, "stage")
+    assert len(desk.node.sent) == 1
+
+
+async def test_a_final_payment_that_the_node_refuses_leaves_the_task_open(two_stages: Desk) -> None:
+    desk = two_stages
+    await desk.call(claim_of(desk.pays(10_000), stage="deposit"), A2B_Task=TASK)
+    send, desk.node.send = desk.node.send, _refuse  # type: ignore[method-assign]
+    answer = await desk.call(claim_of(desk.pays(40_000), stage="final"), A2B_Task=TASK)
+    assert refusal(answer) == (402, -32031, "not-accepted")
+    assert desk.task() is TaskState.NEEDS_FINAL
+    desk.node.send = send  # type: ignore[method-assign]
+    assert (await desk.call(claim_of(desk.pays(40_000), stage="final"), A2B_Task=TASK)).body == b"work 1"
+
+
+async def _refuse(_raw: bytes) -> None:
+    from indexer.errors import RefusedTransactionError
+
+    raise RefusedTransactionError("the fee is too low")
+
+
+@pytest.mark.parametrize("stage", ["final", "deposit"])
+async def test_a_stage_that_the_task_does_not_take_is_a_mismatch(desk: Desk, stage: str) -> None:
+    assert refusal(await desk.call(claim_of(desk.pays(), stage=stage)))[:2] == (402, -32032)
+
+
+async def test_a_client_that_repeats_its_call_gets_the_answer_and_pays_once(desk: Desk) -> None:
+    claim = claim_of(desk.pays())
+    first = await desk.call(claim, A2B_Task=TASK)
+    again = await desk.call(claim, A2B_Task=TASK)
+    assert first.body == again.body == b"work 1"
+    assert (desk.done, len(desk.node.sent)) == (1, 1)
+    assert refusal(await desk.call(claim, A2B_Task="another-task-of-it-2")) == (402, -32031, "duplicate")
+
+
+async def test_an_unreachable_node_decides_nothing(desk: Desk) -> None:
+    tx = desk.pays()
+    await desk.gate.maintain()
+    desk.node.down = True
+    assert (await desk.call(claim_of(tx))).status == 503
+    assert (desk.done, desk.state_of(tx)) == (0, None)
+
+    async def work() -> GateAnswer:
+        desk.node.down = True
+        return await desk.work()
+
+    desk.node.down = False
+    carried = {"A2B-Payment": json.dumps(claim_of(tx)), "A2B-Task": TASK}
+    assert (await desk.gate.answer(carried, b"", work)).status == 503
+    assert (desk.state_of(tx), desk.node.sent) == (PaymentState.RELEASED, [])
+
+
+async def test_a_payment_whose_sending_is_unknown_is_finished_later_and_the_answer_is_there(desk: Desk) -> None:
+    tx, send = desk.pays(), desk.node.send
+
+    async def sends_and_breaks(raw: bytes) -> None:
+        await send(raw)
+        desk.node.down = True
+        await desk.node.next_height()
+
+    desk.node.send = sends_and_breaks  # type: ignore[method-assign]
+    assert (await desk.call(claim_of(tx), A2B_Task=TASK)).status == 503
+    assert desk.state_of(tx) is PaymentState.SENDING
+    desk.node.down, desk.node.send = False, send  # type: ignore[method-assign]
+    desk.time += LEASE_SECONDS
+    await desk.gate.maintain()
+    assert (desk.state_of(tx), desk.task(), len(desk.node.sent)) == (PaymentState.SENT, TaskState.COMPLETED, 1)
+    assert (await desk.call(claim_of(tx), A2B_Task=TASK)).body == b"work 1"
+
+
+async def test_work_that_never_ends_gives_the_payment_back(desk: Desk) -> None:
+    tx = desk.pays()
+
+    async def work() -> GateAnswer:
+        desk.time += WORK_SECONDS
+        await desk.new_gate().maintain()
+        return await desk.work()
+
+    carried = {"A2B-Payment": json.dumps(claim_of(tx)), "A2B-Task": TASK}
+    assert refusal(await desk.gate.answer(carried, b"", work))[2] == "not-accepted"
+    assert (desk.state_of(tx), desk.task(), desk.node.sent) == (PaymentState.RELEASED, TaskState.FAILED, [])
+
+
+async def test_a_payment_is_watched_until_it_is_deep_and_sent_again_when_forgotten(desk: Desk) -> None:
+    tx = desk.pays()
+    await desk.call(claim_of(tx))
+    desk.node.evict()
+    await desk.gate.maintain()
+    assert tx.hex_id in desk.node.mempool
+    desk.node.mine()
+    desk.node.reorganise(1)
+    coin = tx.inputs[0].prevout
+    desk.node.double_spend(coin)
+    await desk.gate.maintain()
+    assert (desk.state_of(tx), desk.ledger.counted()) == (PaymentState.CONFLICTED, 0)
+    desk.node.evict()  # the other one is gone: what was sent first is valid again
+    await desk.gate.maintain()
+    assert (desk.state_of(tx), desk.ledger.counted()) == (PaymentState.SENT, 50_000)
+    for _ in range(DEPTH):
+        desk.node.mine()
+    await desk.gate.maintain()
+    assert (desk.state_of(tx), desk.ledger.watched()) == (PaymentState.SETTLED, [])
+
+
+async def test_a_subscription_pays_until_its_end_and_is_renewed_by_the_calendar(desk: Desk) -> None:
+    desk.prices[:] = [price(interval="month")]
+    desk.gate, desk.time = desk.new_gate(), 1_769_860_800.0  # 31 January 2026, 12:00
+    answer = await desk.call(claim_of(desk.pays()))
+    subscription = header(answer, "A2B-Subscription")
+    assert header(answer, "A2B-Paid-Until") == "2026-02-28T12:00:00Z"
+    assert (await desk.call(A2B_Subscription=subscription)).body == b"work 2"
+    assert (await desk.call(A2B_Subscription="unknown")).status == 402
+    desk.time = 1_772_236_800.0  # 28 February, 00:00
+    renewed = await desk.call(claim_of(desk.pays()), A2B_Subscription=subscription)
+    assert header(renewed, "A2B-Paid-Until") == "2026-03-31T12:00:00Z"
+    desk.time = 1_774_958_400.0  # 31 March, 12:00
+    assert refusal(await desk.call(A2B_Subscription=subscription)) == (402, -32030, "missing")
+    late = await desk.call(claim_of(desk.pays()), A2B_Subscription=subscription)
+    assert header(late, "A2B-Paid-Until") == "2026-04-30T12:00:00Z"
+
+
+def a2a(*parts: Any, method: str = "message/send", **message: Any) -> bytes:
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": 7, "method": method, "params": {"message": {"parts": parts} | message}}
+    ).encode()
+
+
+def mcp(name: str = "tool", **meta: Any) -> bytes:
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": name, "_meta": meta}}
+    ).encode()
+
+
+async def test_each_carrier_of_a_claim_is_read(desk: Desk) -> None:
+    def bodies() -> list[tuple[dict[str, str], bytes]]:
+        claims = [claim_of(desk.pays()) for _ in range(7)]
+        text = json.dumps(claims[0])
+        return [
+            ({"A2B-Payment": text}, b"plain"),
+            ({"A2B-Payment": base64.urlsafe_b64encode(json.dumps(claims[1]).encode()).decode().rstrip("=")}, b""),
+            ({}, a2a({"kind": "text", "text": "do"}, {"kind": "data", "data": {"x-payment": claims[2]}})),
+            ({}, a2a({"data": {"x-payment": claims[3]}}, method="SendMessage")),
+            ({}, a2a({"type": "data", "data": {"x-payment": claims[4]}}, method="tasks/send")),
+            ({}, a2a({"data": {"data": {"x-payment": claims[5]}}}, method="SendMessage")),
+            ({}, mcp(**{"x-payment": claims[6]})),
+        ]
+
+    for number, (headers, body) in enumerate(bodies(), 1):
+        answer = await desk.gate.answer(headers, body, desk.work)
+        assert (answer.status, answer.body) == (200, b"work %d" % number), body
+    assert desk.ledger.counted() == 350_000
+
+
+async def test_json_rpc_calls_are_refused_in_their_own_form(desk: Desk) -> None:
+    for body in (a2a({"kind": "text", "text": "do"}), mcp()):
+        answer = await desk.gate.answer({}, body, desk.work)
+        error = json.loads(answer.body)
+        assert (answer.status, error["id"], error["error"]["code"]) == (402, 7, -32030)
+        assert error["error"]["message"] == "PaymentMissing"
+        assert error["error"]["data"]["accepts"][0]["scheme"] == "a2b"
+
+
+async def test_what_asks_for_no_work_or_for_a_free_skill_is_free(desk: Desk) -> None:
+    desk.prices[:] = [price(skillIds=["paid"])]
+    desk.gate = desk.new_gate()
+    listing = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()
+    for body in (listing, mcp("free"), a2a(metadata={"skillId": "free"})):
+        assert (await desk.gate.answer({}, body, desk.work)).status == 200
+    for body in (mcp("paid"), a2a(metadata={"skillId": "paid"}), a2a()):
+        assert (await desk.gate.answer({}, body, desk.work)).status == 402
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({"A2B-Payment": "?"}, b""),
+        ({"A2B-Payment": "e30x"}, b""),
+        ({}, b"[" + mcp() + b"]"),
+        ({}, b'{"jsonrpc": "2.0", "method": "tools/list", "method": "tools/call", "id": 1}'),
+        ({}, b'{"method": ' + b"[" * 500),
+        ({}, b"\xef\xbb\xbf" + mcp()),
+    ],
+)
+async def test_a_request_that_others_may_read_otherwise_is_refused(
+    desk: Desk, headers: dict[str, str], body: bytes
+) -> None:
+    assert refusal(await desk.gate.answer(headers, body, desk.work))[:2] == (402, -32031)
+    assert desk.done == 0
+
+
+async def test_an_error_of_json_rpc_gives_the_payment_back(desk: Desk) -> None:
+    tx = desk.pays()
+
+    async def work() -> GateAnswer:
+        return GateAnswer(200, (), b'{"jsonrpc": "2.0", "id": 7, "error": {"code": -32000, "message": "no"}}')
+
+    assert (await desk.gate.answer({}, mcp(**{"x-payment": claim_of(tx)}), work)).status == 200
+    assert (desk.state_of(tx), desk.node.sent) == (PaymentState.RELEASED, [])
+
+
+async def test_logs_hold_neither_claims_nor_tasks(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    tx = desk.pays()
+    claim = claim_of(tx)
+    await desk.call(claim, A2B_Task=TASK)
+    await desk.gate.maintain()
+    assert tx.hex_id in caplog.text
+    assert claim["rawTx"] not in caplog.text
+    assert TASK not in caplog.text
+
+
+def test_two_processes_open_one_new_ledger(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    first, second = PaymentLedger.open(url), PaymentLedger.open(url)
+    assert first.counted() == second.counted() == 0
+    first.close()
+    second.close()

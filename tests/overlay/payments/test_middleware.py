@@ -1,0 +1,138 @@
+"""The gate in front of real servers: aiohttp, and any application of ASGI, whose streams lack their end until paid."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from aiohttp import ClientSession, web
+
+from indexer.store.payments import PaymentLedger
+from overlay.payments.aiohttp_gate import middleware
+from overlay.payments.asgi_gate import MAX_BODY_BYTES, AsgiGate
+from overlay.payments.gate import PaymentGate
+from parsers.bitcoin.tx import read_exactly
+from tests.overlay.payments.fake_node import SERVER, FakeNode, claim_of, payment, price, script_of
+
+TASK = "task-of-the-client-0001"
+
+
+@pytest.fixture
+def node() -> FakeNode:
+    return FakeNode()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[PaymentLedger]:
+    ledger = PaymentLedger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    yield ledger
+    ledger.close()
+
+
+def paying(node: FakeNode, satoshis: int = 50_000, **members: Any) -> dict[str, str]:
+    tx = payment([node.mint(90_000)], [(satoshis, script_of(SERVER))], node)
+    return {"A2B-Payment": json.dumps(claim_of(tx, **members)), "A2B-Task": TASK}
+
+
+@pytest.fixture
+async def client(node: FakeNode, ledger: PaymentLedger) -> AsyncIterator[ClientSession]:
+    """A client of an aiohttp server with a paid path, a path that answers by exception, and a free one."""
+
+    async def echo(request: web.Request) -> web.Response:
+        return web.Response(text=f"echo {await request.text()}", headers={"X-Own": "1"})
+
+    async def refuse(_request: web.Request) -> web.Response:
+        raise web.HTTPNotFound(text="nothing here")
+
+    gate = PaymentGate([price()], ledger, node)
+    app = web.Application(middlewares=[middleware(gate, {"/paid": None, "/none": None})])
+    app.add_routes([web.post("/paid", echo), web.post("/none", refuse), web.post("/free", echo)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        async with ClientSession(f"http://{host}:{port}") as session:
+            yield session
+    finally:
+        await runner.cleanup()
+
+
+async def test_aiohttp_answers_what_is_paid_for(client: ClientSession, node: FakeNode) -> None:
+    async with client.post("/free", data="a") as response:
+        assert await response.text() == "echo a"
+    async with client.post("/paid", data="a") as response:
+        asked = await response.json()
+        assert (response.status, asked["code"]) == (402, -32030)
+        assert asked["accepts"][0]["resource"].endswith("/paid")
+    async with client.post("/paid", data="a", headers=paying(node)) as response:
+        assert (response.status, await response.text(), response.headers["X-Own"]) == (200, "echo a", "1")
+        assert response.headers["A2B-Task"] == TASK
+    assert len(node.sent) == 1
+
+
+async def test_aiohttp_gives_back_what_an_exception_did_not_earn(client: ClientSession, node: FakeNode) -> None:
+    async with client.post("/none", headers=paying(node)) as response:
+        assert (response.status, await response.text()) == (404, "nothing here")
+    assert node.sent == []
+
+
+Message = MutableMapping[str, Any]
+
+
+async def streaming(scope: Message, receive: Any, send: Any) -> None:
+    """An ASGI application: three events, or one answer of what it got."""
+    message = await receive()
+    if scope["path"] == "/events":
+        head = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        for number in range(3):
+            await send({"type": "http.response.body", "body": b"data: %d\n\n" % number, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return
+    body = b"echo " + message["body"]
+    head = [(b"content-length", b"%d" % len(body)), (b"content-type", b"text/plain")]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({"type": "http.response.body", "body": body[:3], "more_body": True})
+    await send({"type": "http.response.body", "body": body[3:]})
+
+
+def asgi(ledger: PaymentLedger, node: FakeNode, **members: Any) -> httpx.AsyncClient:
+    gate = PaymentGate([price(**members)], ledger, node)
+    app = AsgiGate(streaming, gate, {"/paid": None, "/events": None})
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://server.example")
+
+
+async def test_asgi_answers_what_is_paid_for(ledger: PaymentLedger, node: FakeNode) -> None:
+    async with asgi(ledger, node) as client:
+        assert (await client.post("/free", content=b"a")).text == "echo a"
+        assert (await client.post("/paid", content=b"a")).status_code == 402
+        paid = await client.post("/paid", content=b"a", headers=paying(node))
+        assert (paid.status_code, paid.text, paid.headers["a2b-task"]) == (200, "echo a", TASK)
+        assert (await client.post("/paid", content=b" " * (MAX_BODY_BYTES + 1))).status_code == 413
+
+
+async def test_a_stream_ends_only_after_the_final_payment(ledger: PaymentLedger, node: FakeNode) -> None:
+    async with asgi(ledger, node, depositPct="0.2") as client:
+        stream = await client.post("/events", headers=paying(node, 10_000, stage="deposit"))
+        *events, last = stream.text.rstrip("\n").split("\n\n")
+        assert (stream.status_code, events) == (200, ["data: 0", "data: 1"])
+        kind, data = last.split("\n")
+        asked = json.loads(data.removeprefix("data: "))
+        assert (kind, asked["code"], asked["reason"]) == ("event: payment", -32033, "needs-final")
+        rest = await client.post("/events", headers=paying(node, 40_000, stage="final"))
+        assert (rest.status_code, rest.text) == (200, "data: 2\n\n")
+        assert rest.headers["content-type"] == "text/event-stream"
+    assert [read_exactly(raw).outputs[0].satoshis for raw in node.sent] == [10_000, 40_000]
+
+
+async def test_a_paid_stream_ends_after_its_payment_was_sent(ledger: PaymentLedger, node: FakeNode) -> None:
+    async with asgi(ledger, node) as client:
+        stream = await client.post("/events", headers=paying(node))
+        assert stream.text == "data: 0\n\ndata: 1\n\ndata: 2\n\n"
+    assert len(node.sent) == 1

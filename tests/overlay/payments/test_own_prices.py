@@ -1,0 +1,123 @@
+"""The overlay's own prices: in its card, and for requests beyond a rate limit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from indexer.settings import Quota, Settings, SettingsError
+from indexer.store import Store, connect
+from indexer.store.payments import PaymentLedger
+from overlay.api.services import AppServices
+from overlay.app.own_payments import OwnPayments
+from overlay.payments.gate import PaymentGate
+from overlay.pricing.exchange_rates import ExchangeRates
+from overlay.protocols.a2a.own_card import own_card
+from parsers import cards
+from parsers.cards import Kind
+from tests.overlay.conftest import Serve
+from tests.overlay.payments.fake_node import SERVER, FakeNode, claim_of, payment, price, script_of
+
+QUOTAS = {"read": Quota(2, 3_600), "costly": None, "ingest": Quota(2, 3_600), "stream": None}
+
+
+@pytest.fixture
+def node() -> FakeNode:
+    return FakeNode()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[PaymentLedger]:
+    ledger = PaymentLedger.open(f"sqlite:///{tmp_path / 'ledger.db'}")
+    yield ledger
+    ledger.close()
+
+
+@pytest.fixture
+async def client(serve: Serve, services: AppServices, ledger: PaymentLedger, node: FakeNode) -> ClientSession:
+    gate = PaymentGate([price()], ledger, node)
+    return await serve(replace(services, limits=QUOTAS, gate=gate, prices=[price()], doors=("a2a",)))
+
+
+async def status(client: ClientSession, claim: Any = None, path: str = "/v1/search?q=tower") -> int:
+    headers = {} if claim is None else {"A2B-Payment": json.dumps(claim)}
+    async with client.get(path, headers=headers) as response:
+        body = await response.read()
+        assert response.status != 200 or json.loads(body)["items"]
+        assert ("Retry-After" in response.headers) == (response.status == 429)
+        return response.status
+
+
+async def test_a_payment_lifts_the_limit_by_what_was_paid(client: ClientSession, node: FakeNode) -> None:
+    assert [await status(client) for _ in range(3)] == [200, 200, 429]
+    tx = payment([node.mint(200_000)], [(100_000, script_of(SERVER))], node)
+    assert await status(client, claim_of(tx)) == 200
+    assert len(node.sent) == 1
+    assert [await status(client) for _ in range(2)] == [200, 429]
+    assert await status(client, claim_of(tx)) == 402  # it has paid already
+    assert await status(client, claim_of(tx)) == 429  # attempts are limited, too
+    assert len(node.sent) == 1
+
+
+async def test_a_request_within_the_limit_is_not_charged(client: ClientSession, node: FakeNode) -> None:
+    tx = payment([node.mint(200_000)], [(100_000, script_of(SERVER))], node)
+    assert await status(client, claim_of(tx)) == 200
+    assert node.sent == []
+
+
+async def test_a_paid_request_that_fails_is_not_charged(client: ClientSession, node: FakeNode) -> None:
+    assert [await status(client) for _ in range(3)] == [200, 200, 429]
+    tx = payment([node.mint(200_000)], [(50_000, script_of(SERVER))], node)
+    assert await status(client, claim_of(tx), "/v1/search?limit=x") == 400
+    assert node.sent == []
+
+
+async def test_the_own_card_names_the_prices_also_where_a_signature_covers_them(client: ClientSession) -> None:
+    async with client.get("/.well-known/agent-card.json") as response:
+        card = await response.json()
+    assert card["x-payment-config"] == [price()]
+    assert card["capabilities"]["extensions"][0]["params"]["x-payment-config"] == [price()]
+    read = cards.examine(
+        json.dumps(own_card("https://a.example", "1", is_configured=True, prices=[price()])).encode(), Kind.AGENT
+    )
+    assert read.card is not None
+    assert [offer.id for offer in read.card.offers] == ["p"]
+    assert "offer-conflict" not in {reason.code for reason in read.warnings}
+
+
+@pytest.mark.parametrize(
+    ("text", "chains", "words"),
+    [
+        (None, "", "cannot be read"),
+        ("{", "", "not JSON"),
+        ("[]", "", "no list of prices"),
+        ('[{"id": "p", "amount": 0, "currency": "BSV"}]', "", "no list of prices"),
+        (json.dumps([price()]), "", "needs a node"),
+        (json.dumps([price()]), "bsv=http://127.0.0.1:1", ""),
+    ],
+)
+def test_prices_that_cannot_be_taken_are_a_wrong_setting(
+    tmp_path: Path, text: str | None, chains: str, words: str
+) -> None:
+    file = tmp_path / "prices.json"
+    if text is not None:
+        file.write_text(text)
+    environ = {"A2B_PRICES": str(file)} | ({"A2B_CHAINS": chains} if chains else {})
+    settings = Settings.load({}, environ, None)
+    store = Store(connect(f"sqlite:///{tmp_path / 'a2b.db'}"))
+    try:
+        if words:
+            with pytest.raises(SettingsError, match=words):
+                OwnPayments(settings, store, ExchangeRates())
+        else:
+            own = OwnPayments(settings, store, ExchangeRates())
+            assert own.gate is not None
+            assert (list(own.nodes), own.prices) == (["BSV"], [price()])
+    finally:
+        store.close()

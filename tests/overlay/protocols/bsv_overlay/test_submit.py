@@ -1,0 +1,77 @@
+"""Submissions over HTTP: topics, answers and errors, and what the search shows of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientSession
+
+from parsers.bitcoin.tx import read, varint
+from tests.minting import Mint
+from tests.serving import get, house, running, serving
+from tests.waiting import until_told
+
+TOPIC = "tm_agent_registry"
+FRESH = {"outputsToAdmit": [0], "coinsToRetain": []}
+
+
+async def send(session: ClientSession, beef: bytes, topics: str = f'["{TOPIC}"]', **headers: str) -> tuple[int, Any]:
+    async with session.post("/submit", data=beef, headers={"X-Topics": topics, **headers}) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_a_submission_is_listed_as_pending_until_it_is_mined(tmp_path: Path) -> None:
+    mint = Mint()
+    raw = mint.inscribed("Echo")
+    async with serving(house(tmp_path, mint.chain)) as session:
+        assert await send(session, mint.package(raw)) == (200, {TOPIC: FRESH})
+        both = "tm_a2b, tm_agent_registry"  # as the Python client writes it
+        assert await send(session, mint.package(raw, version=2), both) == (200, {"tm_a2b": FRESH, TOPIC: FRESH})
+        [item] = (await until_told(session, "/v1/search?q=echo", lambda page: page["items"]))["items"]
+        assert (item["id"], item["status"]) == (f"{read(raw).hex_id}_0", "pending")
+        mint.mine(raw)
+        is_live = lambda page: page["items"][0]["status"] == "live"  # noqa: E731
+        [item] = (await until_told(session, "/v1/search?q=echo", is_live))["items"]
+        assert item["blockHeight"] == 3
+
+
+async def test_two_processes_share_one_database(tmp_path: Path) -> None:
+    mint = Mint()
+    raw = mint.inscribed("Apart")
+    index = house(tmp_path, mint.chain, serve=False)
+    async with running(index), serving(house(tmp_path, follow=False)) as session:
+        await until_told(session, "/v1/status", lambda status: status["chains"][0]["height"] == 2)
+        assert await send(session, mint.package(raw)) == (200, {TOPIC: FRESH})
+        await until_told(session, "/v1/search?q=apart", lambda page: page["items"])
+
+
+async def test_topics_and_bodies_are_refused_in_the_shape_of_overlay_express(tmp_path: Path) -> None:
+    mint = Mint()
+    beef = mint.package(mint.inscribed("Refused"))
+    unknown = ('["tm_unknown"]', '["tm_a2b","tm_unknown"]', "tm_a2b tm_b")
+    malformed = ("[]", "{}", "[1]", '["tm_a2b"', "[" * 4_000, ",", '["tm_a2b",""]', "tm_a2b," * 17)
+    async with serving(house(tmp_path, mint.chain)) as session:
+        for topics, code in [
+            *((each, "unknown-topic") for each in unknown),
+            *((each, "bad-topics") for each in malformed),
+        ]:
+            status, problem = await send(session, beef, topics)
+            assert (status, problem["status"], problem["code"]) == (400, "error", code), topics
+            assert problem["message"]
+        async with session.post("/submit", data=beef) as answer:
+            assert (answer.status, (await answer.json())["code"]) == (400, "missing-topics")
+        status, problem = await send(session, beef[:-9])
+        assert (status, problem["code"]) == (400, "not-a-beef")
+        status, problem = await send(session, b"", **{"Content-Length": str(33 << 20)})
+        assert (status, problem["status"]) == (413, "error")
+        assert (await get(session, "/v1/search"))["items"] == []
+
+
+async def test_off_chain_values_follow_the_beef(tmp_path: Path) -> None:
+    mint = Mint()
+    beef = mint.package(mint.inscribed("Aside"))
+    framed = varint(len(beef)) + beef + b"anything"
+    async with serving(house(tmp_path, mint.chain)) as session:
+        assert (await send(session, framed))[0] == 400
+        assert await send(session, framed, **{"x-includes-off-chain-values": "true"}) == (200, {TOPIC: FRESH})

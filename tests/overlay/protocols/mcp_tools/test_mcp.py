@@ -1,0 +1,245 @@
+"""MCP over the sample chain: the official Python client in two versions of the protocol, the Inspector's CLI, recorded
+requests, and bad input."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from overlay.protocols.mcp.tools import NOTICE, TOOLS
+from tests.conftest import ROOT, missing
+from tests.overlay.protocols.vectors import house, recorded, send
+
+HERE = Path(__file__).parent
+WATCHTOWER = "dc35745fe6bf0623a33a2d79bcfeaeb9d34808c5d37d772598ebe5fa93db9dd7_0"
+Ask = Callable[[Callable[[Client], Awaitable[Any]]], Any]
+MODES = {"2026-07-28": "auto", "2025-11-25": "legacy"}
+HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+
+
+def started(url: str) -> Any:
+    """The connection of a client that starts `a2b mcp`."""
+    arguments = ["-m", "overlay", "mcp", "--url", f"{url}/v1", "--chain", "bsv:regtest"]
+    return stdio_client(StdioServerParameters(command=sys.executable, args=arguments, cwd=ROOT))
+
+
+@pytest.fixture(params=[(version, transport) for version in MODES for transport in ("http", "stdio")], ids="-".join)
+def ask(request: pytest.FixtureRequest, overlay_url: str) -> Ask:
+    """Runs work with a connected client that speaks one version."""
+    version, transport = request.param
+
+    def run(work: Callable[[Client], Awaitable[Any]]) -> Any:
+        async def connected() -> Any:
+            server = f"{overlay_url}/mcp" if transport == "http" else started(overlay_url)
+            async with Client(server, mode=MODES[version]) as client:
+                assert client.protocol_version == version
+                return await work(client)
+
+        return asyncio.run(connected())
+
+    return run
+
+
+def test_tools_have_schemas_and_descriptions(ask: Ask) -> None:
+    listed = ask(lambda client: client.list_tools()).tools
+    assert [tool.name for tool in listed] == ["search", "get", "history", "diagnose", "verify", "quote"]
+    for tool in listed:
+        Draft202012Validator.check_schema(tool.input_schema)
+        Draft202012Validator.check_schema(tool.output_schema)
+        assert tool.input_schema["additionalProperties"] is False
+        assert len(tool.description) > 80
+        assert tool.annotations.read_only_hint
+
+
+def test_every_tool_answers_as_the_house_does(ask: Ask, overlay_url: str) -> None:
+    async def work(client: Client) -> dict[str, Any]:
+        calls = {
+            "search": {"q": "watchtower", "type": "agent"},
+            "get": {"id": WATCHTOWER},
+            "history": {"id": WATCHTOWER},
+            "diagnose": {"what": WATCHTOWER[:64]},
+            "verify": {"id": WATCHTOWER},
+            "quote": {"id": WATCHTOWER, "configId": "watchtower-month"},
+        }
+        return {name: await client.call_tool(name, arguments) for name, arguments in calls.items()}
+
+    answers = ask(work)
+    for tool in TOOLS:
+        answer = answers[tool.name]
+        assert not answer.is_error, answer
+        assert json.loads(answer.content[0].text) == answer.structured_content
+        assert answer.structured_content["notice"] == NOTICE
+        Draft202012Validator(tool.output_schema).validate(answer.structured_content)
+    shown = {name: answer.structured_content for name, answer in answers.items()}
+    page = house(overlay_url, q="watchtower", type="agent")
+    assert [item["id"] for item in shown["search"]["items"]] == [item["id"] for item in page["items"]]
+    assert shown["search"]["total"] == page["total"]
+    listing = httpx.get(f"{overlay_url}/v1/listings/{WATCHTOWER}").json()
+    assert shown["get"] == {"notice": NOTICE, **listing}
+    history = httpx.get(f"{overlay_url}/v1/listings/{WATCHTOWER}/history").json()
+    assert shown["history"]["revisions"] == history["revisions"]
+    diagnosis = httpx.get(f"{overlay_url}/v1/diagnose/{WATCHTOWER[:64]}").json()
+    assert shown["diagnose"] == {"notice": NOTICE, **diagnosis}
+    assert (shown["verify"]["verified"], shown["verify"]["notProved"]) == (True, [])
+    assert shown["quote"]["configId"] == "watchtower-month"
+
+
+def test_all_pages_together_are_everything(ask: Ask, overlay_url: str) -> None:
+    async def work(client: Client) -> list[str]:
+        ids: list[str] = []
+        arguments: dict[str, Any] = {"limit": 7}
+        while True:
+            page = (await client.call_tool("search", arguments)).structured_content
+            ids += [item["id"] for item in page["items"]]
+            if page["nextCursor"] is None:
+                return ids
+            arguments["cursor"] = page["nextCursor"]
+
+    assert sorted(ask(work)) == sorted(item["id"] for item in house(overlay_url, limit=100)["items"])
+
+
+def test_a_raw_transaction_is_diagnosed(ask: Ask, overlay_url: str) -> None:
+    raw = httpx.get(f"{overlay_url}/v1/listings/{WATCHTOWER}/proof").json()["rawTx"]
+    answer = ask(lambda client: client.call_tool("diagnose", {"what": raw})).structured_content
+    assert answer["records"]
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("search", {"nonsense": 1}, "there is no argument 'nonsense'; there are q, type"),
+    ("search", {"facets": "all"}, "there is no argument 'facets'"),
+    ("search", {"limit": "many"}, "limit: 'many' is not a number"),
+    ("search", {"type": ["agent", "gopher"]}, "type: 'gopher'"),
+    ("search", {"q": "x" * 600}, "q has 600 bytes"),
+    ("search", {"q": {"a": 1}, "maxPrice": "cheap"}, "maxPrice: 'cheap'"),
+    ("get", {}, "'/id': field required"),
+    ("get", {"id": 7}, "'/id'"),
+    ("get", {"id": WATCHTOWER, "x": 1}, "'/x': extra inputs are not permitted"),
+    ("get", {"id": "0" * 64 + "_0"}, "no listing has the id"),
+    ("history", {"id": "nobody"}, "nobody"),
+    ("verify", {"id": "nobody"}, "nobody"),
+    ("diagnose", {"what": "zz"}, "is neither a txid"),
+    ("diagnose", {"what": "zz" * 40}, "pairs of hex digits"),
+    ("diagnose", {"what": "ff" * 40}, "is no transaction"),
+    ("quote", {"id": WATCHTOWER}, "configId is needed"),
+    ("quote", {"id": WATCHTOWER, "configId": "x"}, "no price has the id 'x'"),
+    ("quote", {"id": WATCHTOWER, "stage": "later"}, "'/stage'"),
+]
+
+
+def test_wrong_arguments_are_answered_with_what_would_be_right(ask: Ask) -> None:
+    async def work(client: Client) -> list[Any]:
+        return [await client.call_tool(tool, arguments) for tool, arguments, _ in WRONG]
+
+    for (tool, _, message), answer in zip(WRONG, ask(work), strict=True):
+        assert answer.is_error, tool
+        assert message in answer.content[0].text
+
+
+def test_an_unknown_tool_is_an_error_of_the_protocol(ask: Ask) -> None:
+    async def work(client: Client) -> str:
+        with pytest.raises(MCPError) as raised:
+            await client.call_tool("nothing", {})
+        return str(raised.value)
+
+    assert ask(work) == "there is no tool 'nothing'; there are search, get, history, diagnose, verify, quote"
+
+
+def test_the_inspector_lists_and_calls_tools(overlay_url: str) -> None:
+    program = HERE / "node_modules" / ".bin" / "mcp-inspector"
+    if not program.exists() or shutil.which("node") is None:
+        missing("@modelcontextprotocol/inspector (npm ci in tests/overlay/protocols/mcp_tools)")
+
+    def inspect(*arguments: str) -> dict[str, Any]:
+        command = [program, "--cli", f"{overlay_url}/mcp", "--transport", "http", *arguments]
+        environment = {**os.environ, "HOME": str(HERE / "node_modules")}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+        assert done.returncode == 0, done.stderr
+        printed: dict[str, Any] = json.loads(done.stdout)
+        return printed
+
+    assert len(inspect("--method", "tools/list")["tools"]) == len(TOOLS)
+    searched = inspect("--method", "tools/call", "--tool-name", "search", "--tool-arg", "q=watchtower", "limit=3")
+    assert searched["structuredContent"]["items"][0]["id"] == WATCHTOWER
+
+
+@pytest.mark.parametrize("client", ["mcp_client", "mcp_inspector"])
+def test_recorded_requests_are_answered(overlay_url: str, shared: Path, client: str) -> None:
+    wrong = {"get": ({}, {"id": "0" * 64 + "_0"}), "search": ({"limit": "many"}, {"nonsense": 1})}
+    for request in recorded(shared, client):
+        response = send(overlay_url, request)
+        if request.method != "POST":
+            assert response.status_code == 405
+            assert response.headers["Allow"] == "OPTIONS, POST"
+            continue
+        call = json.loads(request.body)
+        if "id" not in call:
+            assert (response.status_code, response.content) == (202, b"")
+            continue
+        answer = response.json()
+        assert answer["id"] == call["id"]
+        if call["method"] != "tools/call":
+            assert "result" in answer, answer
+        elif (name := call["params"]["name"]) == "nothing":
+            assert answer["error"]["code"] == -32602
+        else:
+            is_wrong = call["params"]["arguments"] in wrong.get(name, ())
+            assert answer["result"].get("isError", False) is is_wrong, answer
+
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get", "arguments": {"id": WATCHTOWER}}}
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "code"),
+    [
+        (b"", 400, -32700),
+        (b"{", 400, -32700),
+        (b"\xff", 400, -32700),
+        (b" [" + json.dumps(CALL).encode() + b"]", 400, -32600),
+        (b"7", 400, -32602),
+        (b"{}", 400, -32602),
+        (json.dumps(CALL | {"method": "nothing"}).encode(), 200, -32601),
+        (json.dumps(CALL | {"params": {"name": 5}}).encode(), 200, -32602),
+        (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, 400, -32700),
+        (b" " * (5 << 20), 413, -32600),
+    ],
+    ids=["empty", "cut", "no text", "batch", "number", "no call", "no method", "no name", "deep", "large"],
+)
+def test_bad_messages_are_answered_in_json_rpc(overlay_url: str, content: bytes, status: int, code: int) -> None:
+    response = httpx.post(f"{overlay_url}/mcp", content=content, headers=HEADERS)
+    assert response.status_code == status, response.text
+    assert response.json()["error"]["code"] == code
+
+
+def test_other_content_types_are_refused(overlay_url: str) -> None:
+    response = httpx.post(
+        f"{overlay_url}/mcp", content=json.dumps(CALL), headers=HEADERS | {"Content-Type": "text/plain"}
+    )
+    assert (response.status_code, response.json()["error"]["code"]) == (415, -32600)
+
+
+def test_any_origin_may_ask_and_nothing_streams(overlay_url: str) -> None:
+    response = httpx.post(f"{overlay_url}/mcp", json=CALL, headers={**HEADERS, "Origin": "https://a.example"})
+    assert response.headers["Access-Control-Allow-Origin"] == "*"
+    assert response.headers["Content-Type"].startswith("application/json")
+    assert response.json()["result"]["structuredContent"]["id"] == WATCHTOWER
+
+
+def test_strangers_texts_cannot_break_out_of_the_answer(overlay_url: str) -> None:
+    """They come as JSON strings after the notice, in `content` as in `structuredContent`."""
+    answer = httpx.post(f"{overlay_url}/mcp", json=CALL, headers=HEADERS).json()["result"]
+    assert answer["content"][0]["text"].startswith('{"notice":' + json.dumps(NOTICE))
+    assert len(answer["content"]) == 1

@@ -1,0 +1,348 @@
+"""MRP over the sample chain: the client of PyPI unmodified, recorded requests, and what the specification asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+
+from overlay.protocols.mrp.route_ids import RouteId, parse_capability, parse_route
+from parsers.claims.mrp.signed_envelope import EnvelopeRules, mrp_keys, verify_envelope
+from tests.conftest import missing
+from tests.overlay.protocols.vectors import house, recorded, send
+
+PYTHON = Path(__file__).parent / "python_modules"
+WATCHTOWER = "dc35745fe6bf0623a33a2d79bcfeaeb9d34808c5d37d772598ebe5fa93db9dd7_0"
+TRIALS = "d5b4f3d641dd7478e1d38861246f9fd1c20a6652728e96c3ea1c41175b3f75fb_0"
+
+
+def message(msg_type: str, payload: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "mrp_version": "0.1", "msg_id": str(uuid4()), "msg_type": msg_type, "timestamp": "2026-11-24T00:00:00Z",
+        "sender": {"id": "agent:test/one"}, "payload": payload, **more,
+    }  # fmt: skip
+
+
+def ask(url: str, msg_type: str, payload: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The payload that answers a message."""
+    sent = message(msg_type, payload, **more)
+    response = httpx.post(f"{url}/mrp/{msg_type.lower()}", json=sent)
+    assert (response.status_code, response.headers["Content-Type"]) == (200, "application/mrp+json"), response.text
+    answer = response.json()
+    assert answer["in_reply_to"] == sent["msg_id"]
+    assert answer["receiver"] == sent["sender"]
+    return {"msg_type": answer["msg_type"], **answer["payload"]}
+
+
+def offers(url: str, intent: str, **constraints: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = ask(url, "DISCOVER", {"intent": intent, "constraints": constraints})["offers"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def schemas(shared: Path) -> Registry[Any]:
+    folder = shared / "vectors" / "trust" / "mrp" / "schemas-strict"
+    documents = [json.loads(file.read_text()) for file in sorted(folder.rglob("*.json"))]
+    return Registry[Any]().with_resources((each["$id"], Resource.from_contents(each)) for each in documents)
+
+
+def check(schemas: Registry[Any], document: Any, name: str = "envelope") -> None:
+    schema = {"$ref": f"https://www.moltrouter.dev/schemas/mrp/0.1/{name}.schema.json"}
+    formats = Draft202012Validator.FORMAT_CHECKER
+    Draft202012Validator(schema, registry=schemas, format_checker=formats).validate(document)
+
+
+# -- clients
+
+
+def mrpd(*arguments: str) -> str:
+    if not PYTHON.is_dir():
+        missing("mrpd (pip install --no-deps --target python_modules -r python_modules.txt)")
+    environment = {**os.environ, "PYTHONPATH": str(PYTHON), "COLUMNS": "200"}
+    command = [sys.executable, "-m", "mrpd", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment).stdout
+
+
+def test_mrpd_ranks_the_listings_with_a_capability_and_reads_their_manifests(overlay_url: str) -> None:
+    printed = mrpd("route", "find a clinical trial", "--capability", "find-trials", "--registry", overlay_url)
+    assert f"Winner: score=50.00 id={TRIALS} name=Trial Finder" in printed
+    assert "Manifest capability: find-trials" in printed
+    assert f"'execute': '{overlay_url}/mrp/execute'" in printed
+
+
+def test_mrpd_falls_back_to_all_listings_for_an_unknown_capability(overlay_url: str) -> None:
+    printed = mrpd("route", "anything", "--capability", "no such skill", "--registry", overlay_url, "--limit", "5")
+    assert "No candidates satisfied the requested requirements" in printed
+    assert printed.count("missing: capability:no such skill") == 5
+
+
+def test_mrpd_discovers_and_is_referred_to_the_agent(overlay_url: str) -> None:
+    printed = mrpd(
+        "run", "watch my channel", "--url", "https://w.example", "--capability", "watchChannels",
+        "--registry", overlay_url,
+    )  # fmt: skip
+    assert "Received evidence." in printed
+    assert "this registry executes nothing: ask the agent itself by A2A" in printed
+
+
+def test_recorded_requests_are_answered(overlay_url: str, shared: Path) -> None:
+    for request in recorded(shared, "mrpd_client"):
+        if "/mrp/registry/" in request.target and request.method == "POST":
+            continue
+        response = send(overlay_url, request)
+        if "/mrp/manifest/" in request.target:  # the recording's registry names manifests by skill
+            assert (response.status_code, response.json()["error"]) == (404, "MRP_INVALID_REQUEST")
+        else:
+            assert response.status_code == 200, response.text
+
+
+# -- messages
+
+
+def test_every_answer_fits_the_strict_schemas(overlay_url: str, schemas: Registry[Any]) -> None:
+    [offer, *_] = offers(overlay_url, "lightning watchtower")
+    for name, sent in (
+        ("hello", message("HELLO", {"schemas": ["0.1"]}, trace={"root": "r", "parent": "p", "x": 1})),
+        ("discover", message("DISCOVER", {"intent": "watchtower"}, idempotency_key="k")),
+        ("discover", message("DISCOVER", {"intent": "x", "constraints": {"policy": ["no_pii"]}})),
+        ("negotiate", message("NEGOTIATE", {"route_id": offer["route_id"]})),
+        ("execute", message("EXECUTE", {"route_id": offer["route_id"]})),
+        ("execute", {}),
+        ("execute", 7),
+    ):
+        answer = httpx.post(f"{overlay_url}/mrp/{name}", json=sent).json()
+        check(schemas, answer)
+        if isinstance(sent, dict) and "trace" in sent:
+            assert answer["trace"] == {"root": "r", "parent": "p"}
+    check(schemas, httpx.post(f"{overlay_url}/mrp/execute", content=b"{").json())
+    check(schemas, httpx.get(f"{overlay_url}/mrp/manifest").json(), "manifest")
+    for item in house(overlay_url, limit=100)["items"]:
+        manifest = httpx.get(f"{overlay_url}/mrp/manifest/{item['id'].replace('#', '%23').replace('/', '%2F')}")
+        assert manifest.headers["Content-Type"] == "application/mrp-manifest+json"
+        check(schemas, manifest.json(), "manifest")
+
+
+def test_offers_are_what_a_search_finds(overlay_url: str) -> None:
+    found = offers(overlay_url, "lightning watchtower")
+    page = house(overlay_url, q="lightning watchtower", limit=20)
+    assert [offer["listing"] for offer in found] == [item["id"] for item in page["items"]]
+    assert found[0]["confidence"] == max(offer["confidence"] for offer in found)
+    assert found[0]["proofs"] == [f"a2b:inscription:{found[0]['listing']}"]
+
+
+def test_budgets_and_proofs_narrow_offers(overlay_url: str) -> None:
+    priced = house(overlay_url, priceCurrency="USD", maxPrice="1000", sort="price", limit=100)["items"]
+    item = next(item for item in reversed(priced) if item["skills"])
+    amount, name = item["cheapest"]["amount"], item["skills"][0]["id"]
+    wanted = f"mrp://capability/{name}?budget={{}}&format=json"
+    assert item["id"] in [offer["listing"] for offer in offers(overlay_url, wanted.format(amount))]
+    assert offers(overlay_url, wanted.format("0.0000001")) == []
+    all_in_budget = house(overlay_url, priceCurrency="USD", maxPrice=amount, q="agent", limit=20)["total"]
+    assert len(offers(overlay_url, "agent", max_cost=float(amount))) == all_in_budget
+    found = ask(overlay_url, "DISCOVER", {"intent": "watchtower", "proofs_required": ["a2b:domain"]})
+    assert all(any(proof.startswith("a2b:domain:") for proof in offer["proofs"]) for offer in found["offers"])
+    assert ask(overlay_url, "DISCOVER", {"intent": "watchtower", "proofs_required": ["zk"]})["offers"] == []
+
+
+@pytest.mark.parametrize("member", ["policy", "data_residency", "max_latency_ms"])
+def test_nothing_is_offered_under_requirements_that_no_listing_states(overlay_url: str, member: str) -> None:
+    value = {"policy": ["no_pii"], "data_residency": "EU", "max_latency_ms": 10}[member]
+    answer = ask(overlay_url, "DISCOVER", {"intent": "watchtower", "constraints": {member: value}})
+    assert (answer["offers"], answer["page"]["unmet"]) == ([], [member])
+    [offer, *_] = offers(overlay_url, "watchtower")
+    refused = ask(overlay_url, "NEGOTIATE", {"route_id": offer["route_id"], "constraints": {member: value}})
+    assert refused["code"] == "MRP_POLICY_VIOLATION"
+
+
+def test_constraints_that_are_not_applied_are_named(overlay_url: str) -> None:
+    answer = ask(overlay_url, "DISCOVER", {"intent": "watchtower", "constraints": {"max_context_tokens": 5}})
+    assert answer["page"]["unapplied"] == ["max_context_tokens"]
+    assert answer["offers"]
+
+
+def test_a_message_to_a_listing_is_about_that_listing(overlay_url: str) -> None:
+    answer = ask(overlay_url, "DISCOVER", {"intent": "anything at all"}, receiver={"id": WATCHTOWER})
+    assert [offer["listing"] for offer in answer["offers"]] == [WATCHTOWER]
+
+
+def test_a_price_is_negotiated(overlay_url: str) -> None:
+    route = next(o["route_id"] for o in offers(overlay_url, "watchtower") if o["listing"] == WATCHTOWER)
+    agreed = ask(overlay_url, "NEGOTIATE", {"route_id": f"mrp://route/{route}"})
+    quote = agreed["payment_intent"]
+    assert (agreed["msg_type"], agreed["route_id"], quote["ok"]) == ("NEGOTIATE", route, True)
+    assert quote["address"]
+    low = {"currency": quote["currency"], "configId": quote["configId"], "amount": "0.00000001"}
+    refused = ask(overlay_url, "NEGOTIATE", {"route_id": route, "payment_intent": low})
+    assert (refused["code"], refused["details"]["quote"]) == ("MRP_BUDGET_EXCEEDED", quote)
+    enough = ask(overlay_url, "NEGOTIATE", {"route_id": route, "payment_intent": low | {"amount": quote["amount"]}})
+    assert enough["payment_intent"] == quote
+    refused = ask(
+        overlay_url, "NEGOTIATE", {"route_id": route, "constraints": {"max_cost": 0, "currency": quote["currency"]}}
+    )
+    assert refused["code"] == "MRP_BUDGET_EXCEEDED"
+    refused = ask(overlay_url, "NEGOTIATE", {"route_id": route, "payment_intent": {"currency": "ZZZ"}})
+    assert refused["code"] == "MRP_PAYMENT_REQUIRED"
+
+
+def test_terms_of_an_earlier_revision_are_refused_with_the_present_route(overlay_url: str) -> None:
+    [offer, *_] = offers(overlay_url, "lightning watchtower")
+    old = offer["route_id"].rpartition("@")[0] + "@" + "00" * 32
+    refused = ask(overlay_url, "NEGOTIATE", {"route_id": old})
+    assert (refused["code"], refused["details"]["route_id"]) == ("MRP_INVALID_REQUEST", offer["route_id"])
+
+
+def test_executing_is_refused_with_the_address_of_the_agent(overlay_url: str) -> None:
+    [offer, *_] = offers(overlay_url, "lightning watchtower")
+    refused = ask(overlay_url, "EXECUTE", {"route_id": offer["route_id"]})
+    assert (refused["msg_type"], refused["retryable"]) == ("ERROR", False)
+    assert refused["details"]["endpoint"] == offer["endpoint"]
+    assert refused["details"]["request_id"]
+
+
+def test_a_repeated_key_is_answered_with_the_same_id(overlay_url: str) -> None:
+    def sent(key: str) -> str:
+        body = message("DISCOVER", {"intent": "watchtower"}, idempotency_key=key)
+        answer = httpx.post(f"{overlay_url}/mrp/discover", json=body).json()
+        assert answer["idempotency_key"] == key
+        return str(answer["msg_id"])
+
+    assert sent("a") == sent("a") != sent("b")
+
+
+def test_a_batch_is_answered_message_by_message(overlay_url: str) -> None:
+    batch = [message("DISCOVER", {"intent": "watchtower"}), message("HELLO", {}), {"mrp_version": "9.9"}]
+    response = httpx.post(f"{overlay_url}/mrp/discover", json=batch)
+    assert response.headers["Content-Type"] == "application/mrp-batch+json"
+    answers = response.json()
+    assert [each["msg_type"] for each in answers] == ["OFFER", "ERROR", "ERROR"]
+    assert [each["in_reply_to"] for each in answers[:2]] == [each["msg_id"] for each in batch[:2]]
+    assert answers[2]["payload"]["code"] == "MRP_VERSION_UNSUPPORTED"
+    for length in (0, 33):
+        refused = httpx.post(f"{overlay_url}/mrp/discover", json=batch[:1] * length).json()
+        assert refused["payload"]["message"] == f"a batch of {length}: from 1 to 32 messages are taken"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"mrp_version": "9.9"}, "MRP_VERSION_UNSUPPORTED"),
+        ({"mrp_version": "x"}, "MRP_INVALID_REQUEST"),
+        ({"mrp_version": 1}, "MRP_INVALID_REQUEST"),
+        ({"msg_id": "short"}, "MRP_INVALID_REQUEST"),
+        ({"msg_type": "SHOUT"}, "MRP_INVALID_REQUEST"),
+        ({"msg_type": "HELLO"}, "MRP_INVALID_REQUEST"),
+        ({"timestamp": "yesterday"}, "MRP_INVALID_REQUEST"),
+        ({"timestamp": "2026-01-01T00:00:00+02:00"}, "MRP_INVALID_REQUEST"),
+        ({"expires_at": "2020-01-01T00:00:00Z"}, "MRP_INVALID_REQUEST"),
+        ({"sender": {}}, "MRP_INVALID_REQUEST"),
+        ({"sender": "agent:x"}, "MRP_INVALID_REQUEST"),
+        ({"payload": []}, "MRP_INVALID_REQUEST"),
+        ({"payload": {}}, "MRP_INVALID_REQUEST"),
+        ({"payload": {"intent": ""}}, "MRP_INVALID_REQUEST"),
+        ({"payload": {"intent": "x" * 513}}, "MRP_INVALID_REQUEST"),
+        ({"payload": {"intent": "x", "constraints": {"max_cost": "cheap"}}}, "MRP_INVALID_REQUEST"),
+        ({"payload": {"intent": "x", "constraints": {"max_cost": -1}}}, "MRP_INVALID_REQUEST"),
+        ({"payload": {"intent": "mrp://capability/x?budget=cheap"}}, "MRP_INVALID_REQUEST"),
+    ],
+)
+def test_bad_messages_are_answered_with_errors(overlay_url: str, change: dict[str, Any], code: str) -> None:
+    response = httpx.post(f"{overlay_url}/mrp/discover", json=message("DISCOVER", {"intent": "x"}) | change)
+    assert (response.status_code, response.json()["msg_type"]) == (200, "ERROR")
+    assert response.json()["payload"]["code"] == code
+
+
+@pytest.mark.parametrize("route_id", ["", "route:mrpd/x@1", f"route:a2b/{WATCHTOWER}", f"route:a2b/{WATCHTOWER}/x@1"])
+def test_unknown_routes_are_refused(overlay_url: str, route_id: str) -> None:
+    assert ask(overlay_url, "NEGOTIATE", {"route_id": route_id})["code"] == "MRP_INVALID_REQUEST"
+
+
+def test_large_bodies_are_refused_in_the_same_shape(overlay_url: str) -> None:
+    response = httpx.post(f"{overlay_url}/mrp/discover", content=b" " * 300_000)
+    assert (response.status_code, response.json()["msg_type"]) == (413, "ERROR")
+
+
+def test_versions_meet_at_the_highest_common_one(overlay_url: str) -> None:
+    def version(sent: str) -> str:
+        answer = httpx.post(f"{overlay_url}/mrp/hello", json=message("HELLO", {}) | {"mrp_version": sent}).json()
+        return str(answer["mrp_version"])
+
+    assert [version(sent) for sent in ("0.0", "0.1", "0.7")] == ["0.0", "0.1", "0.1"]
+    assert ask(overlay_url, "HELLO", {"schemas": ["2.0"]})["code"] == "MRP_VERSION_UNSUPPORTED"
+
+
+def test_answers_are_signed_with_the_published_key(overlay_url: str) -> None:
+    keys = mrp_keys(httpx.get(f"{overlay_url}/.well-known/mrp-keys.json").json())
+    rules = EnvelopeRules(keys=keys, now=time.time_ns(), is_strict=True)
+    for sent in (message("DISCOVER", {"intent": "watchtower"}, trace={"root": "ünïcode"}), {"payload": 1}):
+        answer = httpx.post(f"{overlay_url}/mrp/discover", json=sent).json()
+        verdict = verify_envelope(answer, rules)
+        assert (verdict.error, verdict.integrity) == ("", "verified")
+        assert answer["auth"]["issuer"] == overlay_url
+        changed = answer | {"in_reply_to": "another message"}
+        assert verify_envelope(changed, rules).error == "MRP_AUTH_REQUIRED"
+
+
+# -- the registry
+
+
+def test_the_registry_is_read_page_by_page(overlay_url: str) -> None:
+    ids, cursor = [], None
+    while True:
+        page = httpx.get(
+            f"{overlay_url}/mrp/registry/query", params={"limit": 7} | ({"cursor": cursor} if cursor else {})
+        )
+        ids += [entry["id"] for entry in page.json()["results"]]
+        cursor = page.json()["next_page"]
+        if not cursor:
+            break
+    assert sorted(ids) == sorted(item["id"] for item in house(overlay_url, limit=100)["items"])
+
+
+def test_a_capability_is_a_skill_or_a_tool(overlay_url: str) -> None:
+    for item in house(overlay_url, limit=100)["items"]:
+        for name in [skill["id"] for skill in item["skills"]] + item["tools"]:
+            page = httpx.get(f"{overlay_url}/mrp/registry/query", params={"capability": name, "limit": 100}).json()
+            assert all(name in entry["capabilities"] for entry in page["results"])
+            [entry] = [entry for entry in page["results"] if entry["id"] == item["id"]]
+            assert httpx.get(entry["manifest_url"]).json()["capability"] == name
+
+
+def test_policies_and_unknown_parameters(overlay_url: str) -> None:
+    assert httpx.get(f"{overlay_url}/mrp/registry/query?policy=no_pii").json()["results"] == []
+    refused = httpx.get(f"{overlay_url}/mrp/registry/query?gopher=1")
+    assert (refused.status_code, refused.json()["error"]) == (400, "MRP_INVALID_REQUEST")
+    assert httpx.get(f"{overlay_url}/mrp/manifest/nobody").status_code == 404
+    assert httpx.get(f"{overlay_url}/mrp/manifest/{WATCHTOWER}?capability=x").status_code == 404
+
+
+# -- addresses
+
+
+@given(st.text(min_size=1, max_size=60), st.text(min_size=1, max_size=60))
+def test_route_ids_are_read_back(listing: str, capability: str) -> None:
+    route = RouteId(listing, capability, "ab" * 32)
+    assert parse_route(str(route)) == parse_route(f"mrp://route/{route}") == route
+
+
+@given(st.text(max_size=100))
+def test_any_text_is_an_address_or_none(text: str) -> None:
+    for prefix in ("", "route:a2b/", "mrp://route/route:a2b/", "mrp://capability/"):
+        parse_route(prefix + text)
+        parse_capability(prefix + text)
+
+
+def test_capability_addresses() -> None:
+    wanted = parse_capability("mrp://capability/summarize_url?intent=read%20this&budget=0.5&format=markdown")
+    assert wanted == ("summarize_url", "read this", "0.5", "markdown")

@@ -1,0 +1,193 @@
+"""The MCP Registry API over the sample chain: recorded requests, versions, cursors, tombstones, errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from tests.overlay.protocols.test_server_json import schema
+from tests.overlay.protocols.vectors import house, recorded, send
+
+OFFICIAL, INSCRIPTION = "io.modelcontextprotocol.registry/official", "network.a2b/inscription"
+GIT, BURNED = "network.a2b.17b01dbf423e/Git-History", "network.a2b.c4678a9e4830/PDF-Extractor"
+
+
+def get(url: str, path: str, status: int = 200, **parameters: Any) -> Any:
+    response = httpx.get(url + path, params=parameters or None)
+    assert response.status_code == status, response.text
+    return response.json()
+
+
+def pages(url: str, **parameters: Any) -> Iterator[list[dict[str, Any]]]:
+    """The pages of a list."""
+    cursor = ""
+    while True:
+        page = get(url, "/v0.1/servers", **parameters, **({"cursor": cursor} if cursor else {}))
+        assert page["metadata"]["count"] == len(page["servers"]) <= parameters.get("limit", 30)
+        yield page["servers"]
+        cursor = page["metadata"].get("nextCursor")
+        if not cursor:
+            return
+
+
+def keys(url: str, **parameters: Any) -> list[tuple[str, str]]:
+    """Names and versions of a list, page by page."""
+    rows = [row["server"] for page in pages(url, **parameters) for row in page]
+    return [(row["name"], row["version"]) for row in rows]
+
+
+def test_recorded_requests_of_real_clients_are_answered(overlay_url: str, shared: Path) -> None:
+    for request in recorded(shared, "mcp_registry"):
+        for mount in ("", "/registry"):
+            response = send(overlay_url + mount, request)
+            assert response.status_code == 200, f"{request.target}: {response.text}"
+            assert "PDF-Extractor-reborn" in response.text or "Extractor" not in request.target
+
+
+@pytest.mark.parametrize("version", [None, "latest"])
+@pytest.mark.parametrize("deleted", [None, "true"])
+def test_pages_of_any_size_hold_the_same(overlay_url: str, version: str | None, deleted: str | None) -> None:
+    narrowed = {name: value for name, value in (("version", version), ("include_deleted", deleted)) if value}
+    whole = keys(overlay_url, limit=100, **narrowed)
+    assert len(whole) == len(set(whole))
+    for limit in (1, 2, 3, 7):
+        assert keys(overlay_url, limit=limit, **narrowed) == whole
+
+
+def test_latest_versions_are_the_tools_of_the_house(overlay_url: str) -> None:
+    items = {item["id"]: item for item in house(overlay_url, type="tool", status="live", limit=100)["items"]}
+    rows = [row for page in pages(overlay_url, version="latest", limit=100) for row in page]
+    assert {row["_meta"][INSCRIPTION]["id"] for row in rows} == items.keys()
+    for row in rows:
+        inscription = row["_meta"][INSCRIPTION]
+        item = items[inscription["id"]]
+        assert row["_meta"][OFFICIAL]["isLatest"]
+        assert row["_meta"][OFFICIAL]["status"] == "active"
+        assert inscription["cardSha256"] == item["cardSha256"]
+        assert inscription["owner"] == item["owner"]
+        assert row["_meta"][OFFICIAL]["publishedAt"] == item["timestamp"]
+        assert get(inscription["url"], "")["id"] == inscription["id"]
+
+
+def test_every_server_fits_the_schema_and_is_found_by_its_name(overlay_url: str, shared: Path) -> None:
+    for row in (row for page in pages(overlay_url, include_deleted="true") for row in page):
+        server = row["server"]
+        schema(shared).validate(server)
+        for name in (quote(server["name"], safe=""), server["name"]):
+            path = f"/v0/servers/{name}/versions/{server['version']}"
+            assert get(overlay_url, path, include_deleted="true") == row
+
+
+def test_revisions_are_versions(overlay_url: str) -> None:
+    rows = get(overlay_url, f"/v0.1/servers/{quote(GIT, safe='')}/versions")["servers"]
+    assert [row["server"]["version"] for row in rows] == ["0.0.2", "0.0.1"]
+    new, old = (row["_meta"][OFFICIAL] for row in rows)
+    assert (new["isLatest"], old["isLatest"]) == (True, False)
+    assert old["updatedAt"] == new["publishedAt"] > old["publishedAt"]
+    assert "Release 2." in rows[0]["server"]["description"]
+    assert "Release" not in rows[1]["server"]["description"]
+    revisions = get(overlay_url, f"/v1/listings/{rows[0]['_meta'][INSCRIPTION]['id']}/history")["revisions"]
+    assert [row["_meta"][INSCRIPTION]["txid"] for row in rows] == [revision["txid"] for revision in revisions]
+    latest = get(overlay_url, f"/v0.1/servers/{quote(GIT, safe='')}/versions/latest")
+    assert latest == rows[0] == get(overlay_url, f"/v0.1/servers/{quote(GIT, safe='')}")
+    assert (GIT, "0.0.1") in keys(overlay_url, version="0.0.1")
+
+
+def test_burned_servers_are_tombstones(overlay_url: str) -> None:
+    assert BURNED not in dict(keys(overlay_url))
+    for path in (f"/v0/servers/{quote(BURNED, safe='')}/versions", f"/v0/servers/{BURNED}/versions/latest"):
+        assert "burned" in get(overlay_url, path, 404)["detail"]
+        assert get(overlay_url, path, include_deleted="true")
+    row = get(overlay_url, f"/v0/servers/{BURNED}/versions/latest", include_deleted="true")["_meta"][OFFICIAL]
+    assert row["status"] == "deleted"
+    assert row["statusChangedAt"] == row["updatedAt"] > row["publishedAt"]
+
+
+def test_a_mirror_reads_what_changed_since_a_time(overlay_url: str) -> None:
+    every = [row for page in pages(overlay_url, include_deleted="true", limit=100) for row in page]
+    times = sorted({row["_meta"][OFFICIAL]["updatedAt"] for row in every})
+    assert len(times) == 3
+    for since in times:
+        changed = {
+            (row["server"]["name"], row["server"]["version"])
+            for row in every
+            if row["_meta"][OFFICIAL]["updatedAt"] >= since
+        }
+        for limit in (1, 2, 100):
+            rows = keys(overlay_url, updated_since=since, limit=limit)
+            assert set(rows) == changed
+            assert len(rows) == len(changed)
+
+
+def test_searching_a_name_finds_it(overlay_url: str) -> None:
+    assert keys(overlay_url, search=GIT) == [(GIT, "0.0.2"), (GIT, "0.0.1")]
+    assert keys(overlay_url, search=GIT.partition("/")[0], version="latest") == [(GIT, "0.0.2")]
+    assert keys(overlay_url, search="network.a2b.000000000000") == []
+    full = house(overlay_url, q="Git History")["items"][0]["id"].partition("_")[0]
+    assert get(overlay_url, f"/v0/servers/network.a2b.{full}/Git-History/versions/latest")["server"]["name"] == GIT
+
+
+def test_reads_are_conditional(overlay_url: str) -> None:
+    for path in ("/v0.1/servers", f"/v0/servers/{GIT}/versions", "/registry/openapi.yaml"):
+        tag = httpx.get(overlay_url + path).headers["ETag"]
+        again = httpx.get(overlay_url + path, headers={"If-None-Match": tag})
+        assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("limit=0", "limit"), ("limit=101", "limit"), ("limit=x", "limit"), ("cursor=nobody", "cursor"),
+        ("cursor=1~1~1", "cursor"), ("updated_since=noon", "updated_since"), ("page=2", "page"),
+        ("updated_since=2020-01-01&include_deleted=false", "include_deleted"),
+    ],
+)  # fmt: skip
+def test_bad_parameters_are_named_in_the_registrys_own_error(overlay_url: str, query: str, named: str) -> None:
+    response = httpx.get(f"{overlay_url}/v0.1/servers?{query}")
+    assert response.status_code == 400
+    assert response.headers["Content-Type"] == "application/problem+json"
+    problem = response.json()
+    assert problem["status"] == 400
+    assert problem["errors"][0]["location"] == f"query.{named}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nobody", "com.example/a", "network.a2b.17b01dbf423e/Git", "network.a2b.17b0/Git-History",
+        "network.a2b.id.-ff/a", "network.a2b.id./a", "network.a2b.17b01dbf423e.1/Git-History", "%00",
+        "network.a2b.id.a%0A/x",
+    ],
+)  # fmt: skip
+def test_unknown_names_are_not_found(overlay_url: str, name: str) -> None:
+    for rest in ("", "/versions", "/versions/latest"):
+        problem = get(overlay_url, f"/v0.1/servers/{name}{rest}", 404)
+        assert problem["title"] == "Not Found"
+    assert get(overlay_url, f"/v0.1/servers/{GIT}/versions/9.9.9", 404)["detail"]
+
+
+def test_it_is_read_only_and_says_how_to_publish(overlay_url: str) -> None:
+    response = httpx.post(f"{overlay_url}/v0.1/publish", json={})
+    assert response.status_code == 403
+    assert "a2b-mcp" in response.json()["detail"]
+
+
+def test_its_document_names_its_routes(overlay_url: str) -> None:
+    document = json.loads(httpx.get(f"{overlay_url}/registry/openapi.yaml").text)
+    assert document["info"]["version"] == "1.0.0"
+    assert document["servers"] == [{"url": f"{overlay_url}/registry"}]
+    assert "/v0.1/servers/{server}/versions/{version}" in document["paths"]
+    assert not [path for path in document["paths"] if path.startswith("/v1/")]
+
+
+def test_health(overlay_url: str) -> None:
+    for root in ("/v0", "/registry/v0.1"):
+        assert get(overlay_url, f"{root}/health") == {"status": "ok"}
+        assert get(overlay_url, f"{root}/ping") == {"pong": True}
+        assert get(overlay_url, f"{root}/version")["version"]

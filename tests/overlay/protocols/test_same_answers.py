@@ -1,0 +1,118 @@
+"""One search through every door: the same listings in the same order, and the same totals where there are any."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+import pytest
+
+from tests.overlay.protocols.vectors import house
+
+LIMIT = 50
+QUESTIONS = ("watchtower", "dex chart", "clause summariser", "agent", "trial", "zzqxjkv")
+Found = tuple[list[str], int | None]
+"""Ids in order, and the total, None where the protocol has none."""
+
+
+def post(url: str, path: str, value: Any, **headers: str) -> Any:
+    response = httpx.post(url + path, json=value, headers=headers)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def read(url: str, path: str, **parameters: Any) -> Any:
+    response = httpx.get(url + path, params=parameters)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def a2a(url: str, words: str) -> Found:
+    part = {"kind": "data", "data": {"q": words, "limit": LIMIT}}
+    message = {"kind": "message", "messageId": "m", "role": "user", "parts": [part]}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message}}
+    [data] = [part["data"] for part in post(url, "/a2a", call)["result"]["parts"] if part["kind"] == "data"]
+    return [item["id"] for item in data["items"]], data["total"]
+
+
+def ard(url: str, words: str) -> Found:
+    """ARD's search has no total."""
+    entries = post(url, "/search", {"query": {"text": words}, "pageSize": LIMIT})["results"]
+    return [entry["metadata"]["id"] for entry in entries], None
+
+
+def bsv(url: str, words: str) -> Found:
+    """An answer to a lookup has no total."""
+    query = {"q": words, "limit": LIMIT}
+    outputs = post(url, "/lookup", {"service": "ls_agent_registry", "query": query})["outputs"]
+    return [json.loads(bytes(output["context"]))["id"] for output in outputs], None
+
+
+def mcp(url: str, words: str) -> Found:
+    params = {"name": "search", "arguments": {"q": words, "limit": LIMIT}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    page = post(url, "/mcp", call, Accept="application/json, text/event-stream")["result"]["structuredContent"]
+    return [item["id"] for item in page["items"]], page["total"]
+
+
+def mrp(url: str, words: str) -> Found:
+    message = {
+        "mrp_version": "0.1", "msg_id": "12345678", "msg_type": "DISCOVER", "timestamp": "2026-11-24T00:00:00Z",
+        "sender": {"id": "agent:test/one"}, "payload": {"intent": words},
+    }  # fmt: skip
+    payload = post(url, "/mrp/discover", message)["payload"]
+    return [offer["listing"] for offer in payload["offers"]], payload["page"]["total"]
+
+
+def feed(url: str, words: str) -> Found:
+    """A feed has no total."""
+    items = read(url, "/v1/feeds/search.json", q=words, limit=LIMIT)["items"]
+    return [unquote(item["url"].rpartition("/")[2]) for item in items], None
+
+
+DOORS: dict[str, Callable[[str, str], Found]] = {"a2a": a2a, "ard": ard, "bsv": bsv, "mcp": mcp, "mrp": mrp}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("words", QUESTIONS)
+def test_a_door_answers_a_search_as_the_house_does(overlay_url: str, door: str, words: str) -> None:
+    page = house(overlay_url, q=words, limit=20 if door == "mrp" else LIMIT)  # MRP has no size of a page
+    items = page["items"]
+    if door == "bsv":  # one output for all servers of a config, and none for pointers of other chains
+        items = [item for item in items if item["outpoint"]]
+    ids, total = DOORS[door](overlay_url, words)
+    expected = [item["id"] for item in items]
+    if door == "bsv":
+        expected = list(dict.fromkeys(id_.partition("#")[0] for id_ in expected))
+    assert ids == expected
+    assert total in (None, page["total"])
+
+
+@pytest.mark.parametrize("words", QUESTIONS)
+def test_a_feed_has_the_listings_with_all_words(overlay_url: str, words: str) -> None:
+    """In the order of time, so that a listing with some of the words would come before better ones."""
+    page = house(overlay_url, q=words, limit=LIMIT)
+    ids, _ = feed(overlay_url, words)
+    assert len(ids) == page["matched"]
+    assert set(ids) <= {item["id"] for item in page["items"]}
+
+
+@pytest.mark.parametrize("words", QUESTIONS)
+def test_the_mcp_registry_has_the_tools_without_duplicates(overlay_url: str, words: str) -> None:
+    """Its servers are tools that are confirmed, and its limit counts versions."""
+    found = read(overlay_url, "/v0.1/servers", search=words, version="latest", limit=LIMIT)["servers"]
+    ids = [server["server"]["_meta"]["network.a2b/inscription"]["id"] for server in found]
+    items = house(overlay_url, q=words, type="tool", status="live", limit=LIMIT)["items"]
+    assert sorted(ids) == sorted(item["id"] for item in items)
+
+
+@pytest.mark.parametrize("words", QUESTIONS)
+def test_the_bazaar_has_what_can_be_paid_in_bsv(overlay_url: str, words: str) -> None:
+    """It has no listing whose amount in satoshis is unknown."""
+    found = read(overlay_url, "/discovery/search", query=words, limit=LIMIT)["resources"]
+    priced = {"acceptedCurrency": "BSV", "priceCurrency": "BSV", "minPrice": "0", "status": "live"}
+    items = house(overlay_url, q=words, limit=LIMIT, **priced)["items"]
+    assert [resource["metadata"]["id"] for resource in found] == [item["id"] for item in items]

@@ -1,0 +1,138 @@
+"""MCP configs as server.json: every one fits the registry's schema, and installs what its command would run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft7Validator
+
+from overlay.protocols.mcp_registry.command_packages import package
+from overlay.protocols.mcp_registry.server_json import is_url, server_json
+from parsers import cards
+from parsers.cards import Kind, McpServer, ToolConfig
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=120),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
+    max_leaves=6,
+)
+NAME = "network.a2b.0123456789ab/server"
+
+
+def schema(shared: Path) -> Draft7Validator:
+    text = (shared / "data" / "specs" / "mcp-server-2025-12-11.schema.json").read_text()
+    return Draft7Validator(json.loads(text), format_checker=Draft7Validator.FORMAT_CHECKER)
+
+
+def servers(config: object) -> tuple[McpServer, ...]:
+    card = cards.examine(json.dumps(config).encode(), Kind.TOOL).card
+    return card.servers if isinstance(card, ToolConfig) else ()
+
+
+def test_every_config_of_the_field_becomes_a_valid_server_json(shared: Path) -> None:
+    validator = schema(shared)
+    count = installable = 0
+    for line in (shared / "data" / "a2b-mcp-payloads.jsonl").read_text().splitlines():
+        for server in servers(json.loads(line)["payload"]):
+            document = server_json(NAME, "0.0.1", server)
+            validator.validate(document)
+            count += 1
+            installable += "packages" in document or "remotes" in document
+    assert count == 2_559
+    assert installable > 0.9 * count
+
+
+@given(st.dictionaries(st.sampled_from(("name", "description", "command", "args", "env", "url", "version")), JSON))
+def test_any_config_becomes_a_valid_server_json(shared: Path, entry: dict[str, Any]) -> None:
+    for server in servers({"mcpServers": {"a": {"command": "npx", **entry}}}):
+        schema(shared).validate(server_json(NAME, "0.0.1", server))
+
+
+def installs(command: str, *args: str, **env: str) -> dict[str, Any]:
+    installed = package(command, args, env)
+    assert installed is not None
+    assert installed.pop("transport") == {"type": "stdio"}
+    return installed
+
+
+def words(*values: str) -> list[dict[str, str]]:
+    return [{"type": "positional", "value": value} for value in values]
+
+
+def test_npx_runs_a_package_of_npm() -> None:
+    installed = installs("npx", "-y", "@scope/a.b@1.2.3", "--port", "1", API_KEY="the key", REGION="")
+    assert installed == {
+        "registryType": "npm", "identifier": "@scope/a.b", "version": "1.2.3", "runtimeHint": "npx",
+        "packageArguments": words("--port", "1"),
+        "environmentVariables": [
+            {"name": "API_KEY", "description": "the key", "isSecret": True}, {"name": "REGION"},
+        ],
+    }  # fmt: skip
+
+
+def test_latest_is_no_version() -> None:
+    assert installs("bunx", "tool@latest") == {"registryType": "npm", "identifier": "tool", "runtimeHint": "bunx"}
+
+
+def test_uvx_runs_a_package_of_pypi() -> None:
+    installed = installs("uvx", "--python", "3.12", "a-tool==2.0", "serve")
+    assert installed == {
+        "registryType": "pypi", "identifier": "a-tool", "version": "2.0", "runtimeHint": "uvx",
+        "runtimeArguments": words("--python", "3.12"), "packageArguments": words("serve"),
+    }  # fmt: skip
+    assert installs("pipx", "run", "a-tool")["identifier"] == "a-tool"
+
+
+def test_docker_runs_an_image_behind_its_flags() -> None:
+    installed = installs("docker", "run", "-i", "--rm", "-e", "TOKEN", "--mount=type=bind", "ghcr.io/a/b:1.0", "x")
+    assert installed == {
+        "registryType": "oci", "identifier": "ghcr.io/a/b:1.0", "runtimeHint": "docker",
+        "runtimeArguments": words("-e", "TOKEN", "--mount=type=bind"), "packageArguments": words("x"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "node server.js", "/usr/bin/npx tool", "python -m tool", "npx", "npx -y", "npx ./tool", "npx tool@^1.0",
+        "npx -p other tool", "npx --package=other tool", "uvx --from other tool", "uvx git+https://a.example/b",
+        "docker ps", "docker run -e", "go run a.example/b@latest", "npx https://a.example/b.tgz", "uvx tool[extra]",
+    ],
+)  # fmt: skip
+def test_a_command_that_names_no_package_for_certain_gives_none(command: str) -> None:
+    program, *args = command.split()
+    assert package(program, args, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "transport"),
+    [
+        ("https://a.example/mcp", "streamable-http"),
+        ("http://a.example:8080/sse/", "sse"),
+        ("https://a.example:99999/", None),
+        ("https://a b.example/", None),
+        ("ftp://a.example/", None),
+        ("https://a.example/<x>", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_a_url_is_a_remote(url: str, transport: str | None) -> None:
+    document = server_json(NAME, "1", McpServer(key="a", name="a", url=url))
+    assert document.get("remotes") == ([{"type": transport, "url": url}] if transport else None)
+    assert is_url(url) == bool(transport)
+
+
+def test_texts_are_cut_and_whole_beside() -> None:
+    server = McpServer(key="a", name="n" * 300, description="word " * 100)
+    document = server_json(NAME, "1", server)
+    assert len(document["title"]) == len(document["description"] + "x") == 100 or len(document["description"]) <= 100
+    assert document["description"].endswith("…")
+    provided = document["_meta"]["io.modelcontextprotocol.registry/publisher-provided"]
+    assert provided["description"] == server.description
+    huge = server_json(NAME, "1", McpServer(key="a", name="a", description="x" * 5_000))
+    assert "_meta" not in huge

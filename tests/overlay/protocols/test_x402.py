@@ -1,0 +1,172 @@
+"""The x402 Bazaar over the sample chain: recorded requests, the filter rules of its conformance vectors, and the
+unmodified client of @x402/extensions."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from overlay.protocols.x402 import accepts, resource
+from tests.conftest import missing
+from tests.overlay.protocols.vectors import house, recorded, send
+
+CLIENT = Path(__file__).parent / "x402_client"
+REFUSED = ("limit=0", "limit=many", "offset=-1", "nonsense=1", "/discovery/search")
+
+
+def get(url: str, path: str = "resources", **parameters: Any) -> dict[str, Any]:
+    response = httpx.get(f"{url}/discovery/{path}", params=parameters)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def ids(items: list[dict[str, Any]]) -> list[str]:
+    return [item["metadata"]["id"] for item in items]
+
+
+def priced_in_bsv(url: str, **parameters: Any) -> list[str]:
+    """The listings of the house with an offer that is priced in BSV."""
+    items = house(url, status="live", limit=100, **parameters)["items"]
+    return [item["id"] for item in items if any(offer["currency"] == "BSV" for offer in item["offers"])]
+
+
+def test_recorded_requests_are_answered(overlay_url: str, shared: Path) -> None:
+    for request in recorded(shared, "x402_bazaar"):
+        response = send(overlay_url, request)
+        if request.target.endswith(REFUSED):
+            assert response.status_code == 400
+            assert response.json()["error"]
+        else:
+            assert response.status_code == 200, response.text
+
+
+def test_resources_are_the_listings_that_can_be_paid_in_bsv(overlay_url: str) -> None:
+    answer = get(overlay_url, limit=100)
+    assert answer["x402Version"] == 2
+    assert sorted(ids(answer["items"])) == sorted(priced_in_bsv(overlay_url))
+    assert answer["pagination"] == {"limit": 100, "offset": 0, "total": len(answer["items"])}
+    for item in answer["items"]:
+        listing = httpx.get(item["metadata"]["listing"]).json()
+        for requirement in item["accepts"]:
+            assert (requirement["scheme"], requirement["asset"]) == ("a2b", "BSV")
+            assert requirement["network"] == listing["caip2"]
+            [offer] = [offer for offer in listing["offers"] if offer["id"] == requirement["extra"]["configId"]]
+            assert requirement["payTo"] == offer["address"]
+            assert httpx.get(requirement["extra"]["quote"]).json()["neededSatoshis"] <= int(requirement["amount"])
+            assert int(requirement["amount"]) == round(float(offer["amount"]) * 10**8)
+
+
+def test_words_find_what_the_house_finds(overlay_url: str) -> None:
+    for words in ("watchtower", "weather", "nobody"):
+        answer = get(overlay_url, "search", query=words, limit=10)
+        assert ids(answer["resources"]) == priced_in_bsv(overlay_url, q=words)
+        assert answer["pagination"]["cursor"] is None
+        assert not answer["partialResults"]
+    page = get(overlay_url, "search", query="a", limit=2)
+    following = get(overlay_url, "search", query="a", limit=2, cursor=page["pagination"]["cursor"])
+    assert len(set(ids(page["resources"] + following["resources"]))) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "matches"),
+    [
+        ("type", "http", True), ("type", "mcp", None), ("type", "ftp", False), ("scheme", "a2b", True),
+        ("scheme", "batch-settlement", False), ("network", "bsv:regtest", True), ("network", "bsv:mainnet", False),
+        ("network", "eip155:999999999", False), ("extensions", "payment-identifier", False),
+    ],
+)  # fmt: skip
+def test_a_filter_holds_for_every_item(overlay_url: str, name: str, value: str, matches: bool | None) -> None:
+    answer = get(overlay_url, limit=100, **{name: value})
+    assert "unappliedFilters" not in answer
+    assert answer["pagination"]["total"] == len(answer["items"])
+    if matches is not None:
+        assert bool(answer["items"]) == matches
+    for item in answer["items"]:
+        assert value in (item["type"], *(pay[name] for pay in item["accepts"] if name in pay))
+
+
+def test_a_filter_that_cannot_be_applied_is_named(overlay_url: str) -> None:
+    for path, more in (("resources", {}), ("search", {"query": "a"})):
+        answer = get(overlay_url, path, payTo="0x0000000000000000000000000000000000000001", **more)
+        assert answer["unappliedFilters"] == ["payTo"]
+        assert answer.get("items", answer.get("resources"))
+
+
+@pytest.mark.parametrize("query", ["network=!!!", "limit=101", "type=", "cursor=1", "offset=1.5"])
+def test_bad_parameters_are_named_in_the_protocols_own_error(overlay_url: str, query: str) -> None:
+    response = httpx.get(f"{overlay_url}/discovery/resources?{query}")
+    assert response.status_code == 400
+    assert response.json()["x402Version"] == 2
+    assert query.partition("=")[0] in response.json()["error"]
+
+
+def test_reads_are_conditional(overlay_url: str) -> None:
+    tag = httpx.get(f"{overlay_url}/discovery/resources").headers["ETag"]
+    assert httpx.get(f"{overlay_url}/discovery/resources", headers={"If-None-Match": tag}).status_code == 304
+
+
+OFFER = {
+    "id": "a",
+    "interval": None,
+    "skillIds": [],
+    "depositPct": None,
+    "address": "1A",
+    "acceptedCurrencies": ["BSV"],
+}
+ITEM = {
+    "id": "x", "type": "tool", "url": "", "name": "n" * 33, "description": "", "logo": "", "caip2": "eip155:1",
+    "tags": ["é", "a" * 33, *"abcdef"], "status": "live", "warnings": [], "timestamp": "2026-01-01T00:00:00Z",
+}  # fmt: skip
+
+
+def test_a_converted_price_is_rounded_up_to_a_satoshi_and_paid_on_the_main_network() -> None:
+    dollars = OFFER | {"amount": "5", "currency": "USD", "acceptedCurrencies": ["USD", "BSV"]}
+    other = dollars | {"id": "b"}
+    cheapest = {
+        "offerId": "a",
+        "amount": "5",
+        "currency": "USD",
+        "converted": {"amount": "0.1000000001", "currency": "BSV"},
+    }
+    [requirement] = accepts("http://a.example", ITEM | {"offers": [dollars, other], "cheapest": cheapest})
+    assert requirement["amount"] == "10000001"
+    assert requirement["network"] == "bsv:mainnet"
+    assert requirement["extra"]["currency"] == "USD"
+
+
+@pytest.mark.parametrize(
+    ("logo", "shown"),
+    [
+        ("https://a.example/i.png", True), ("https://127.0.0.1/i", False), ("http://[::1]/i", False),
+        ("data:image/png,", False),
+        ("https://u@a.example/i", False), ("https://localhost.localdomain/i", False), ("https://2130706433/i", False),
+        ("https://0x7f.1/i", False), ("https://%6cocalhost/i", False), ("http://[/", False),
+    ],
+)  # fmt: skip
+def test_what_the_bazaar_does_not_take_is_left_out(logo: str, shown: bool) -> None:
+    made = resource("http://a.example", ITEM | {"logo": logo, "offers": [], "cheapest": None})
+    assert ("iconUrl" in made) == shown
+    assert "serviceName" not in made
+    assert made["tags"] == list("abcde")
+    assert (made["type"], made["resource"]) == ("mcp", "http://a.example/v1/listings/x")
+
+
+def test_the_bazaar_client_reads_all_pages(overlay_url: str) -> None:
+    if shutil.which("node") is None or not (CLIENT / "node_modules").is_dir():
+        missing("@x402/extensions: run `npm ci` in tests/overlay/protocols/x402_client;")
+    done = subprocess.run(["node", "bazaar.js", overlay_url], cwd=CLIENT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert ids(result["paged"]) == ids(result["all"]["items"])
+    assert sorted(ids(result["paged"])) == sorted(priced_in_bsv(overlay_url))
+    assert ids(result["hits"]["resources"]) == priced_in_bsv(overlay_url, q="watchtower")
+    assert result["payTo"]["unappliedFilters"] == ["payTo"]
+    assert result["elsewhere"]["items"] == []
+    assert "network" in result["refused"]

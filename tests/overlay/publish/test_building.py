@@ -1,0 +1,269 @@
+"""Keys, coins, fees and scripts of a publisher's transactions, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import base58
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.errors import RefusedTransactionError, SourceError
+from overlay.publish import broadcast, coins, keys, scripts, transactions
+from overlay.publish.coins import Coin, CoinsError
+from overlay.publish.keys import PublisherKey
+from parsers.bitcoin import beef
+from parsers.bitcoin.tx import Outpoint, TxOutput, read
+from parsers.cards import Kind
+from parsers.inscriptions import output_record
+from parsers.pointers import pointer
+from tests.running import a2b
+
+SECRET = sha256(b"a publisher").digest()
+KEY = PublisherKey(SECRET, "testnet")
+
+
+def coin(number: int, satoshis: int, script: bytes | None = None) -> Coin:
+    return Coin(Outpoint(bytes((number,)) * 32, number), satoshis, script)
+
+
+def wif(version: int = 0xEF, tail: bytes = b"\x01", secret: bytes = SECRET) -> str:
+    return str(base58.b58encode_check(bytes((version,)) + secret + tail), "ascii")
+
+
+# -- keys
+
+
+@pytest.mark.parametrize(("text", "network"), [(wif(), "testnet"), (wif(0x80), "mainnet"), (SECRET.hex(), "mainnet")])
+def test_keys_are_read_from_a_file_and_from_the_environment(
+    text: str, network: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key").write_text(f"{text}\n")
+    monkeypatch.setenv(keys.VARIABLE, text)
+    assert keys.read(tmp_path / "key") == keys.read(None) == PublisherKey(SECRET, network)
+    assert keys.read(None).address[0] in ("1" if network == "mainnet" else "mn")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("hunter2", "neither WIF nor 64 hex digits"), (wif(tail=b""), "uncompressed"), (wif(0x81), "not a private key"),
+        ("ff" * 32, "out of range"), ("zz" * 32, "not hex"), (wif(secret=b"\xff" * 32), "out of range"), ("é", "text"),
+    ],
+)  # fmt: skip
+def test_other_keys_are_refused_without_being_shown(text: str, why: str, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(keys.PrivateKeyError, match=why) as refused:
+        keys.read(file)
+    assert text not in str(refused.value)
+    assert SECRET.hex() not in repr(PublisherKey(SECRET, "testnet"))
+
+
+def test_no_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(keys.VARIABLE, raising=False)
+    with pytest.raises(keys.PrivateKeyError, match="A2B_KEY"):
+        keys.read(None)
+
+
+# -- coins
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({}, "not a list"), ([1], "coin 1 of .* is no object"),
+        ([{"txid": "00", "vout": 0, "satoshis": 1}], "outpoint"),
+        ([{"outpoint": f"{'00' * 32}_0", "satoshis": "5"}], "satoshis is '5'"),
+        ([{"outpoint": f"{'00' * 32}_0", "satoshis": -1}], "satoshis is '-1'"),
+        ([{"outpoint": f"{'00' * 32}_0", "satoshis": 1.5}], "satoshis is '1.5'"),
+        ([{"outpoint": f"{'00' * 32}_0", "satoshis": 1, "beef": "x"}], "beef is not hex"),
+    ],
+)  # fmt: skip
+def test_bad_coins_are_named(value: object, why: str, tmp_path: Path) -> None:
+    file = tmp_path / "coins.json"
+    file.write_text(json.dumps(value))
+    with pytest.raises(CoinsError, match=why):
+        coins.from_file(file)
+
+
+def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "coins").write_text("[" * 100_000)
+    with pytest.raises(CoinsError, match="is not JSON"):
+        coins.from_file(tmp_path / "coins")
+    with pytest.raises(CoinsError, match="cannot be read"):
+        coins.from_file(tmp_path / "absent")
+
+
+# -- transactions
+
+_amounts = st.lists(st.integers(0, 3_000), max_size=12)
+
+
+@given(_amounts, st.integers(1, 400), st.integers(0, 3_000), st.booleans(), st.booleans())
+def test_funding_pays_the_fee_and_leaves_the_registration_first(
+    amounts: list[int], rate: int, size: int, updates: bool, merge: bool
+) -> None:
+    available = [coin(number, satoshis) for number, satoshis in enumerate(amounts, 1)]
+    first = coin(99, 1, KEY.script + b"\x6a") if updates or merge else None
+    outputs = [] if merge else [TxOutput(1, KEY.script + bytes(size))]
+    try:
+        draft = transactions.sign(
+            transactions.fund(outputs, available, KEY.script, fee_rate=rate, first=first, merge=merge), KEY
+        )
+    except CoinsError:
+        useful = sum(satoshis - 149 * rate / 1_000 for satoshis in amounts if satoshis > 1)
+        assert useful < (size + 200) * rate / 1_000 + 4 + (149 * rate / 1_000 if first else 0) + len(amounts)
+        return
+    tx = read(draft.raw)
+    assert sum(coin.satoshis for coin in draft.coins) == sum(output.satoshis for output in tx.outputs) + draft.fee
+    assert draft.fee >= tx.size * rate / 1_000
+    assert tx.outputs[: len(outputs)] == tuple(outputs)
+    assert all(output == TxOutput(output.satoshis, KEY.script) for output in tx.outputs[len(outputs) :])
+    assert all(output.satoshis > 1 for output in tx.outputs[len(outputs) :])
+    spent = [tx_input.prevout for tx_input in tx.inputs]
+    assert len(set(spent)) == len(spent)
+    assert not {coin.outpoint for coin in available if coin.satoshis == 1} & set(spent)
+    if first is not None:
+        assert spent[0] == first.outpoint
+
+
+def test_a_coin_of_another_key_is_refused() -> None:
+    other = PublisherKey(sha256(b"other").digest(), "testnet")
+    draft = transactions.fund([], [coin(1, 9_000)], other.script, first=coin(2, 1), merge=True)
+    with pytest.raises(CoinsError, match="does not pay to"):
+        transactions.sign(draft, KEY)
+
+
+def test_beef_is_joined_from_that_of_the_coins() -> None:
+    parent = transactions.sign(transactions.fund([], [coin(1, 9_000)], KEY.script, merge=True), KEY)
+    paid = Coin(parent.tx.outpoint(0), parent.tx.outputs[0].satoshis, None, beef.write([(parent.raw, None)]))
+    child = transactions.sign(transactions.fund([], [paid], KEY.script, merge=True), KEY)
+    made = transactions.beef_of(child)
+    assert made is not None
+    assert [member.txid for member in beef.read(made).members] == [parent.tx.txid, child.tx.txid]
+    assert transactions.beef_of(parent) is None
+
+
+# -- scripts
+
+
+@given(st.binary(max_size=400), st.sampled_from(Kind), st.text(min_size=1, max_size=40))
+def test_inscriptions_are_read_back(card: bytes, kind: Kind, app: str) -> None:
+    try:
+        script = scripts.inscription(KEY.script, card, kind, app)
+    except ValueError:
+        return
+    draft = transactions.fund([TxOutput(1, script)], [coin(1, 10**6)], KEY.script)
+    record = output_record.read(draft.tx, 0)
+    assert record.inscription is not None
+    assert (record.inscription.body, record.kind, record.fields["app"]) == (card, kind, app)
+
+
+@pytest.mark.parametrize("app", ["", " ", "|", "a\x00b"])
+def test_an_app_that_map_cannot_hold_is_refused(app: str) -> None:
+    with pytest.raises(ValueError, match="app"):
+        scripts.metadata(KEY.script, Kind.AGENT, app)
+
+
+_domains = st.integers(1, 200).map(lambda size: ".".join("abcdefghij" * (size // 11 + 1))[: 2 * size] + "x.example")
+
+
+@given(_domains, st.sampled_from(["bsv", "btc", "bch", "ltc", "doge"]))
+def test_pointers_are_read_back(domain: str, coin_name: str) -> None:
+    try:
+        made = scripts.pointers(domain, b"{}", coin_name)
+    except ValueError:
+        return
+    pointed = pointer.read(made[0]) if len(made) == 1 else (pointer.read_split(made) or (0, None))[1]
+    assert pointed is not None
+    assert (pointed.domain, pointed.digest) == (domain, sha256(b"{}").digest())
+    if coin_name == "doge":
+        assert all(len(script) <= scripts.RELAYED_BYTES for script in made)
+
+
+# -- sending
+
+
+async def answering(status: int, answer: Any) -> TestServer:
+    async def tx(request: web.Request) -> web.Response:
+        assert (await request.json())["rawTx"] == "ef"
+        return web.json_response(answer, status=status)
+
+    app = web.Application()
+    app.router.add_post("/v1/tx", tx)
+    server = TestServer(app)
+    await server.start_server()
+    return server
+
+
+@pytest.mark.parametrize("status", ["SEEN_ON_NETWORK", "MINED", "STORED"])
+async def test_arc_accepts(status: str) -> None:
+    server = await answering(200, {"txid": "ab", "txStatus": status})
+    assert await broadcast.to_arc(str(server.make_url("")), b"\xef", "ab") == "ab"
+    await server.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        (465, {"title": "Fee too low", "txid": "ab"}), (200, {"txid": "ab", "txStatus": "REJECTED"}),
+        (200, {"txid": "cd", "txStatus": "MINED"}), (200, {}),
+    ],
+)  # fmt: skip
+async def test_arc_refuses(status: int, answer: dict[str, str]) -> None:
+    server = await answering(status, answer)
+    with pytest.raises(RefusedTransactionError, match=f"refuses the transaction .{status}."):
+        await broadcast.to_arc(str(server.make_url("")), b"\xef", "ab")
+    await server.close()
+
+
+async def test_other_answers_are_no_refusal() -> None:
+    server = await answering(200, [])
+    with pytest.raises(SourceError, match="not with a JSON object"):
+        await broadcast.to_arc(str(server.make_url("")), b"\xef", "ab")
+    await server.close()
+    with pytest.raises(SourceError):
+        await broadcast.to_arc("http://127.0.0.1:1", b"\xef", "ab")
+
+
+# -- the command line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "why"),
+    [
+        (("inscribe",), 2, "needs FILE and --app"), (("inscribe", "card.json"), 2, "--app"),
+        (("inscribe", "card.json", "--app", "x"), 2, "--coins FILE"),
+        (("inscribe", "card.json", "--app", "x", "--coins", "none.json"), 1, "none.json"),
+        (("inscribe", "card.json", "--app", "x", "--coins", "coins.json", "--broadcast"), 2, "--out FILE"),
+        (("inscribe", "card.json", "--app", "x", "--coins", "coins.json", "--fee-rate", "0"), 2, "--fee-rate"),
+        (("inscribe", "card.json", "--app", "x", "--coins", "coins.json", "--broadcast", "--out", "o"), 2, "--node"),
+        (("inscribe", "bad.json", "--app", "x", "--coins", "coins.json"), 1, ""),
+        (("transfer", f"{'00' * 32}_0", "nobody"), 2, "P2PKH"), (("point", "no domain"), 2, "domain"),
+        (("broadcast", "card.json", "--node", "http://127.0.0.1:1"), 2, "as --out saves it"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(arguments: tuple[str, ...], code: int, why: str, tmp_path: Path) -> None:
+    card = {"name": "Alpha", "url": "https://a.example", "skills": [{"id": "s", "name": "s"}]}
+    (tmp_path / "card.json").write_text(json.dumps(card))
+    (tmp_path / "bad.json").write_text("{}")
+    (tmp_path / "coins.json").write_text(json.dumps([{"txid": "11" * 32, "vout": 0, "satoshis": 90_000}]))
+    done = a2b(*arguments, cwd=tmp_path, A2B_KEY=wif())
+    assert (done.returncode, why in done.stderr) == (code, True), done.stderr
+    assert not (tmp_path / "o").exists() or "rawTx" in (tmp_path / "o").read_text()
+    assert SECRET.hex() not in done.stdout + done.stderr
+
+
+def test_pointers_of_other_coins_are_shown_as_scripts(tmp_path: Path) -> None:
+    done = a2b("point", "a.example", "--coin", "ltc", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    [output] = json.loads(done.stdout)["outputs"]
+    assert output["satoshis"] == 0
+    assert pointer.read(bytes.fromhex(output["script"])) is not None

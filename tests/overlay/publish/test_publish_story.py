@@ -1,0 +1,180 @@
+"""Publish, update, transfer and burn with `a2b`, on a chain of our own and on a real Bitcoin SV node (`BITCOIND`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import base58
+import pytest
+
+from overlay.publish.keys import PublisherKey
+from parsers.bitcoin.tx import read
+from tests.bitcoind import Bitcoind, installed
+from tests.chainkit import ChainKit, agent, tool
+from tests.running import Running, a2b, compiled
+
+__all__ = ["compiled"]
+
+KEY = PublisherKey(sha256(b"the publisher's key").digest(), "testnet")
+OTHER = PublisherKey(sha256(b"the next owner's key").digest(), "testnet")
+
+
+FUNDING = [(100_000, KEY.script)] * 8 + [(1, KEY.script)]
+
+
+class Kit:
+    """Blocks in files; scripts are executed by bitcoinX."""
+
+    def __init__(self, folder: Path) -> None:
+        self.kit, self.folder, self.written = ChainKit(), folder, 0
+        folder.mkdir()
+        self.funding = self.kit.spend([self.kit.fund()], FUNDING)
+        self.chains = f"live=files:{folder}?chain=bsv&network=regtest"
+        self._mine(self.kit.raw(self.funding.outpoint(0)))
+
+    def _mine(self, raw: bytes) -> None:
+        self.kit.mine(raw)
+        self.kit.append(self.folder / "blk00000.dat", *self.kit.blocks[self.written :])
+        self.written = len(self.kit.blocks)
+
+    def send(self, answer: dict[str, Any], out: Path) -> None:
+        """Verify and mine a transaction."""
+        bitcoinx = pytest.importorskip("bitcoinx", reason="bitcoinX has no wheel for this Python")
+        assert json.loads(out.read_text()) == {name: answer[name] for name in ("txid", "rawTx", "extended")}
+        extended = bitcoinx.Tx.from_hex_extended(answer["extended"])
+        assert (extended.to_hex(), extended.fee()) == (answer["rawTx"], answer["fee"])
+        extended.verify_inputs()
+        self._mine(bytes.fromhex(answer["rawTx"]))
+
+
+class Live:
+    """A node, which checks scripts and fees itself."""
+
+    def __init__(self, node: Bitcoind) -> None:
+        self.node = node
+        node.fund(112)
+        self.funding = node.give(FUNDING)
+        self.chains = f"live={node.cookie_url}&chain=bsv"
+
+    def send(self, answer: dict[str, Any], out: Path) -> None:
+        """Send a transaction twice, which is no error, and mine it."""
+        for _ in range(2):
+            done = a2b("broadcast", str(out), "--node", self.node.url, cwd=out.parent)
+            assert (done.returncode, done.stdout) == (0, f"sent {answer['txid']}\n"), done.stderr
+        self.node.mine()
+
+
+@pytest.fixture(params=["blocks in files", "a real node"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kit | Live]:
+    if request.param == "blocks in files":
+        yield Kit(tmp_path / "blocks")
+        return
+    installed()
+    with Bitcoind(tmp_path / "node") as node:
+        yield Live(node)
+
+
+class Publisher:
+    """Runs `a2b` with the publisher's key and coins, and the overlay that it looks registrations up in."""
+
+    def __init__(self, world: Kit | Live, running: Running, home: Path) -> None:
+        self.world, self.running, self.home, self.number = world, running, home, 0
+        coins = [
+            {"txid": world.funding.hex_id, "vout": vout, "satoshis": satoshis}
+            for vout, (satoshis, _) in enumerate(FUNDING)
+        ]
+        (home / "key").write_bytes(base58.b58encode_check(b"\xef" + KEY.private + b"\x01") + b"\n")
+        self.coins = home / "coins.json"
+        self.coins.write_text(json.dumps(coins))
+
+    def run(self, *arguments: str, **environ: str) -> dict[str, Any]:
+        """The answer of a command that builds a transaction, once that is mined. Its coins are not used again."""
+        self.number += 1
+        out = self.home / f"{self.number}.json"
+        done = a2b(
+            *arguments, "--coins", str(self.coins), "--url", self.running.url, "--out", str(out), "--json",
+            *(() if environ else ("--key-file", str(self.home / "key"))), cwd=self.home, **environ,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        answer: dict[str, Any] = json.loads(done.stdout)
+        self.world.send(answer, out)
+        spent = {str(tx_input.prevout) for tx_input in read(bytes.fromhex(answer["rawTx"])).inputs}
+        left = [coin for coin in json.loads(self.coins.read_text()) if f"{coin['txid']}_{coin['vout']}" not in spent]
+        self.coins.write_text(json.dumps(left))
+        return answer
+
+    def card(self, card: dict[str, Any]) -> str:
+        """A file with a card."""
+        file = self.home / f"card-{self.number}.json"
+        file.write_text(json.dumps(card))
+        return str(file)
+
+    def until(self, id_: str, **members: Any) -> dict[str, Any]:
+        """The listing, once it has these members."""
+        shown: dict[str, Any] = {}
+
+        def has_them() -> bool:
+            shown.clear()
+            shown.update(self.running.get(f"/v1/listings/{id_}"))
+            return all(shown.get(name) == value for name, value in members.items())
+
+        self.running.until(has_them)
+        return shown
+
+
+@pytest.fixture
+def publisher(world: Kit | Live, tmp_path: Path, compiled: Path) -> Iterator[Publisher]:
+    home = tmp_path / "home"
+    home.mkdir()
+    with Running(
+        "up", "--port", "0", cwd=home, A2B_CHAINS=world.chains, NUMBA_CACHE_DIR=str(compiled)
+    ) as running:  # fmt: skip
+        yield Publisher(world, running, home)
+
+
+def test_the_life_of_a_registration(publisher: Publisher) -> None:
+    made = publisher.run("inscribe", publisher.card(agent("Alpha")), "--app", "test", "--sigma")
+    id_ = made["outpoint"]
+    assert (made["preview"]["name"], made["sent"]) == ("Alpha", False)
+    shown = publisher.until(id_, status="live", name="Alpha")
+    assert (shown["owner"], shown["signer"], shown["app"]) == (KEY.address, KEY.address, "test")
+    assert shown["cardSha256"] == sha256(Path(publisher.home / "card-0.json").read_bytes()).hexdigest()
+
+    publisher.run("inscribe", publisher.card(agent("Beta")), "--update", id_)
+    shown = publisher.until(id_, name="Beta", pending=None)
+    assert (shown["app"], shown["owner"], "signer" in shown) == ("test", KEY.address, False)
+
+    publisher.run("inscribe", "--update", id_, "--app", "other")
+    assert publisher.until(id_, app="other", pending=None)["name"] == "Beta"
+
+    publisher.run("transfer", id_, OTHER.address)
+    assert publisher.until(id_, owner=OTHER.address, pending=None)["name"] == "Beta"
+    refused = a2b(
+        "burn", id_, "--coins", str(publisher.coins), "--url", publisher.running.url, cwd=publisher.home,
+        A2B_KEY=KEY.private.hex(),
+    )  # fmt: skip
+    assert (refused.returncode, "does not pay to" in refused.stderr) == (1, True)
+
+    other = publisher.run("inscribe", publisher.card(tool("clock")), "--app", "test", A2B_KEY=KEY.private.hex())
+    publisher.until(other["outpoint"], status="live", type="tool")
+    publisher.run("burn", other["outpoint"])
+    publisher.until(other["outpoint"], status="burned")
+
+
+def test_a_coin_of_one_satoshi_is_never_spent_as_fee(publisher: Publisher) -> None:
+    for _ in range(2):
+        spent = read(bytes.fromhex(publisher.run("point", "a.example")["rawTx"])).inputs
+        assert publisher.world.funding.outpoint(len(FUNDING) - 1) not in {tx_input.prevout for tx_input in spent}
+
+
+def test_a_pointer_is_read_back(publisher: Publisher) -> None:
+    file = publisher.card(agent("Alpha"))
+    made = publisher.run("point", "a.example", file)
+    traced = publisher.running.until(
+        lambda: (trace := publisher.running.get(f"/v1/diagnose/{made['txid']}"))["records"] and trace
+    )
+    assert [record["kind"] for record in traced["records"]] == ["pointer"]

@@ -1,0 +1,147 @@
+"""The analyser: the same words from a listing and from a question, in every script."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from overlay.search.analysis import _ABBREVIATIONS, MAX_PARTS, MAX_WORD, allowed_edits, fold, query_words, stem, words
+
+
+def parts_of(text: str) -> list[str]:
+    return [part for compound in query_words(text) for part in compound.parts]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Search the Web", ["search", "the", "web"]),
+        ("web_search", ["web", "search", "websearch"]),
+        ("getDexChart", ["get", "dex", "chart", "getdexchart"]),
+        ("HTTPServer", ["http", "server", "httpserver"]),
+        ("node.js", ["node", "js", "nodejs"]),
+        ("real-time", ["real", "time", "realtime"]),
+        ("APIs, PDFs", ["apis", "pdfs"]),
+        ("don't user's", ["dont", "users"]),
+        ("GPT-4.1", ["gpt", "4", "1", "gpt41"]),
+        ("a.b, c", ["a", "b", "ab", "c"]),
+        ("ＵＳＤＣ Ｐａｙ", ["usdc", "pay"]),
+        ("Übersetzung Straße Łódź", ["ubersetzung", "strasse", "lodz"]),
+        ("Ёлка й", ["елка", "и"]),
+        ("مُدَفُوعَات مـــدفوعات", ["مدفوعات", "مدفوعات"]),
+        ("٣٤ ３４", ["34", "34"]),
+        ("हिन्दी", ["हिन्दी"]),
+        ("zero\u200bwidth soft\u00adhyphen", ["zerowidth", "softhyphen"]),
+        ("支付网", ["支", "付", "网", "支付", "付网"]),
+        ("MCP支付", ["支", "付", "支付", "mcp"]),
+        ("が", ["が"]),
+        ("\x00\x01 !!! ... -_-", []),
+        ("AND (title:* ~2) .* [a-z]+", ["and", "title", "2", "a", "z", "az"]),
+    ],
+)
+def test_a_text_gives_these_words(text: str, found: list[str]) -> None:
+    assert list(words(text)) == found
+
+
+def test_an_address_and_a_hash_stay_whole() -> None:
+    address = "1BoatSLRHtKNngkdXEeobR76b53LETtpyT"
+    assert list(words(address)) == [address.lower()]
+    assert parts_of("ab" * 32) == ["ab" * 32]
+
+
+def test_voiced_and_unvoiced_kana_are_told_apart() -> None:
+    assert set(words("か")).isdisjoint(words("が"))
+
+
+def test_long_words_are_cut_alike_on_both_sides() -> None:
+    assert list(words("x" * 500)) == parts_of("x" * 500) == ["x" * MAX_WORD]
+
+
+def test_compounds_of_many_parts_have_no_whole() -> None:
+    many = "_".join("abcdefghijk")
+    assert len(list(words(many))) == 11 > MAX_PARTS
+    assert [compound.whole for compound in query_words(many)] == [None] * 11
+
+
+@given(st.text())
+def test_every_word_asked_for_is_a_word_of_the_same_text(text: str) -> None:
+    held = set(words(text))
+    for compound in query_words(text):
+        assert held.issuperset(compound.parts)
+        assert compound.whole is None or compound.whole in held
+
+
+@given(st.text())
+def test_words_are_bounded_folded_and_without_spaces(text: str) -> None:
+    for word in words(text):
+        assert 0 < len(word) <= MAX_WORD
+        assert not any(letter.isspace() or letter == "\0" for letter in word)
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=0x24F)))
+def test_case_does_not_matter_to_words_without_humps(text: str) -> None:
+    lower = fold(text).casefold()
+    assert list(words(lower)) == list(words(lower.upper().casefold()))
+
+
+@given(st.text())
+def test_a_question_names_each_word_once(text: str) -> None:
+    compounds = [compound.parts for compound in query_words(f"{text} {text}")]
+    assert len(compounds) == len(set(compounds))
+
+
+@pytest.mark.parametrize(
+    ("plural", "singular"),
+    [
+        ("payments", "payment"),
+        ("queries", "query"),
+        ("searches", "search"),
+        ("databases", "database"),
+        ("services", "service"),
+        ("classes", "class"),
+        ("indexes", "index"),
+        ("caches", "cache"),
+        ("apis", "api"),
+        ("movies", "movies"),
+    ],
+)
+def test_a_plural_meets_its_singular(plural: str, singular: str) -> None:
+    assert stem(plural) == stem(singular)
+
+
+@pytest.mark.parametrize("word", ["news", "status", "business", "bus", "aws", "dns", "gas", "tls1", "новости"])
+def test_what_only_looks_like_a_plural_stands_for_itself(word: str) -> None:
+    assert stem(word) == word
+
+
+@given(st.from_regex(r"[a-z]{1,12}(s|es|ies|ss|us)?", fullmatch=True))
+@example("db")
+def test_a_stem_is_no_longer_than_its_word_unless_that_is_short_for_another(word: str) -> None:
+    assert 0 < len(stem(word)) <= len(_ABBREVIATIONS.get(word, word))
+
+
+@pytest.mark.parametrize(
+    ("written", "forgiven"),
+    [
+        ("pay", 0),
+        ("tool", 0),
+        ("agent", 1),
+        ("payments", 1),
+        ("translate", 2),
+        ("платеж", 1),
+        ("مدفوعات", 1),
+        ("USDT", 0),
+        ("MATIC", 0),
+        ("WSTETH", 0),
+        ("PAYMENT", 1),
+        ("gpt4turbo", 1),
+        ("deadbeef", 0),
+        ("支付网关", 0),
+        ("x" * 25, 0),
+        ("b08538c9f5b2", 0),
+    ],
+)
+def test_so_many_errors_are_forgiven(written: str, forgiven: int) -> None:
+    (compound,) = query_words(written)
+    assert allowed_edits(compound.written, compound.parts[0]) == forgiven

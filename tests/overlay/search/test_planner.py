@@ -1,0 +1,86 @@
+"""What stands for the words of a question, and how much it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from overlay.search.analysis import words
+from overlay.search.planner import ALL, TermGroup, plan
+from overlay.search.term_dictionary import TermChanges, TermDictionary
+
+
+def dictionary(*texts: str) -> TermDictionary:
+    """The words of listings with these texts."""
+    changes, terms = TermChanges(), TermDictionary()
+    for text in texts:
+        surfaces = set(words(text))
+        changes.add(surfaces)
+    terms.apply(changes.listings, changes.rows())
+    return terms
+
+
+COMMON = ["payment gateway"] * 30 + ["weather forecast"] * 40 + ["qrcode reader", "things3 tasks"] + ["api"] * 25
+TERMS = dictionary(*COMMON)
+
+
+def groups(text: str, terms: TermDictionary = TERMS) -> tuple[TermGroup, ...]:
+    return plan(text, terms).groups
+
+
+def matches(group: TermGroup) -> dict[str, str]:
+    return {each.term: each.match for each in group.alternatives}
+
+
+@pytest.mark.parametrize(
+    ("text", "term", "match"),
+    [
+        ("payments", "payment", "exact"),
+        ("paymnet", "payment", "corrected"),
+        ("gatewya", "gateway", "corrected"),
+        ("weatherapi", "weather", "split"),
+        ("weatherapi", "api", "split"),
+        ("qr code", "qrcode", "joined"),
+        ("qrCode", "qrcode", "joined"),
+        ("weat", "weather", "completed"),
+        ("thigns3", "things3", "corrected"),
+    ],
+)
+def test_terms_that_stand_for_a_word(text: str, term: str, match: str) -> None:
+    assert any(matches(group).get(term) == match for group in groups(text)), groups(text)
+
+
+@pytest.mark.parametrize("text", ["paymnet2", "PAYMNT", "thigns4", "payment", "deadbeef"])
+def test_ids_tickers_other_digits_and_common_words_are_not_corrected(text: str) -> None:
+    assert "corrected" not in {match for group in groups(text) for match in matches(group).values()}
+
+
+def test_only_the_last_word_of_a_short_question_is_completed() -> None:
+    assert "completed" in matches(groups("forecast weat")[-1]).values()
+    assert "completed" not in matches(groups("weat forecast")[0]).values()
+    assert "completed" not in matches(groups("a b c d weat")[-1]).values()
+
+
+def test_nothing_is_worth_more_than_the_word_itself() -> None:
+    for text in ("qr code", "paymnet", "weat", "weatherapi gateway"):
+        for group in groups(text):
+            values = [each.value for each in group.alternatives]
+            assert max(values) <= group.rarity + 1e-9
+
+
+def test_the_first_words_of_a_long_question_count_most() -> None:
+    boosts = [group.boost for group in groups("payment gateway weather forecast api reader")]
+    assert boosts == sorted(boosts, reverse=True)
+    assert boosts[0] == 1.5
+    assert {group.boost for group in groups("payment gateway weather forecast")} == {1.0}
+
+
+def test_an_empty_text_asks_for_everything_and_punctuation_for_nothing() -> None:
+    assert plan("", TERMS) == plan("  ", TERMS) == ALL
+    assert plan("!!!", TERMS).finds_nothing
+
+
+@pytest.mark.parametrize("texts", [COMMON, COMMON[::-1]])
+def test_the_order_of_listings_changes_no_plan(texts: Iterable[str]) -> None:
+    assert groups("weathr qr code paymnt", dictionary(*texts)) == groups("weathr qr code paymnt")

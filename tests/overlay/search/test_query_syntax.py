@@ -1,0 +1,100 @@
+"""What is typed into the search field is understood, whatever it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from overlay.api.search_request import from_pairs
+from overlay.search.query import Operators
+from overlay.search.query_syntax import ParsedText, operators, read
+
+
+@pytest.mark.parametrize(
+    ("text", "understood"),
+    [
+        ("", {"text": ""}),
+        ("web search", {"text": "web search"}),
+        ('"web search" api', {"text": "web search api", "phrases": ("web search",)}),
+        ("\u201cweb search\u201d", {"text": "web search", "phrases": ("web search",)}),  # as telephones type it
+        ('web -search -"per call"', {"text": "web", "excluded": ("search", "per call")}),
+        ("tag:pay Owner:1Bo skill:a.b", {"text": "", "tags": ("pay",), "owners": ("1Bo",), "skills": ("a.b",)}),
+        ('tag:"two words" x', {"text": "x", "tags": ("two words",)}),
+        (
+            "-tag:a -owner:b -skill:c -tag:d",
+            {"text": "", "not_tags": ("a", "d"), "not_owners": ("b",), "not_skills": ("c",)},
+        ),
+        ("tag:a:b", {"text": "", "tags": ("a:b",)}),
+        ('"a" "b"c', {"text": "a b c", "phrases": ("a", "b")}),
+        # what begins no word is no operator
+        ("getDexChart-v2 a:b http://x", {"text": "getDexChart-v2 a:b http://x"}),
+        ('a 55" b', {"text": 'a 55" b'}),
+        ("-- npx --yes - x", {"text": "-- npx --yes - x"}),
+        ("mytag:x tags:x", {"text": "mytag:x tags:x"}),
+        ("\u017fkill:x", {"text": "\u017fkill:x"}),  # a long s is no s
+        # what is not finished says nothing
+        ('web "sea', {"text": 'web "sea'}),
+        ('"', {"text": ""}),
+        ("-", {"text": ""}),
+        (' \u201c -- "', {"text": ""}),
+        ('tag:pay "', {"text": "", "tags": ("pay",)}),
+        ("-tag:pay x -", {"text": "x", "not_tags": ("pay",)}),
+        ('web "" x', {"text": "web x"}),
+        ('-"" x', {"text": "x"}),
+        ("tag: x", {"text": "x"}),
+        ('-skill: tag:" x', {"text": "x"}),
+    ],
+)
+def test_a_text_is_understood(text: str, understood: dict[str, Any]) -> None:
+    assert read(text) == ParsedText(**understood)
+
+
+@given(
+    st.text(max_size=60)
+    | st.lists(st.sampled_from(['"', "-", "tag:", "SKILL:", "a", "é", "支", " ", "\u201d"])).map("".join)
+)
+@example("\u212a")
+def test_every_text_is_a_question(text: str) -> None:
+    understood = read(text)
+    said = " ".join(each for group in (understood.phrases, understood.excluded, understood.tags) for each in group)
+    assert set(understood.text) | set(said) <= set(text) | {" "}
+    found = operators(understood)
+    assert found != Operators()
+    assert found is None or all(all(each.split(" ")) for each in (*found.phrases, *found.excluded))
+
+
+@given(st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=8), min_size=1, max_size=20))
+def test_words_alone_are_left_as_they_are(words: list[str]) -> None:
+    text = " ".join(words)
+    assert read(text) == ParsedText(text=text)
+
+
+def test_many_operators_take_no_longer_for_each() -> None:
+    """No part of a text is looked at again and again: this would take minutes if any were."""
+    for piece in ('"a ', "-", ' "', "tag:", '-"', "tag:tag:", " tag:", '-tag:"'):
+        assert read(piece * 200_000).text is not None
+
+
+def test_phrases_are_compared_by_their_terms_and_what_is_excluded_in_every_spelling() -> None:
+    assert operators(read('"Web Searches" -getDexCharts -"a, b" -支付 "!!"')) == Operators(
+        phrases=("web search",), excluded=("get dex chart", "getdexchart", "a b", "支 付")
+    )
+
+
+def test_values_in_the_text_join_those_of_the_parameters() -> None:
+    given_pairs = [("q", "Tower tag:PAY owner:0xABCDEF0123456789abcdef0123456789ABCDEF01 skill:x -tag:Ä"), ("tag", "b")]
+    asked = from_pairs([*given_pairs, ("skillId", "y")], {})
+    query = asked.query
+    assert (asked.text, query.text) == (given_pairs[0][1], "Tower")
+    assert (query.tags, query.skills) == (("b", "pay"), ("y", "x"))
+    assert query.owners == ("0xabcdef0123456789abcdef0123456789abcdef01",)
+    assert query.operators == Operators(not_tags=("ä",))
+    assert from_pairs([("q", "tower-block")], {}).query.operators is None
+
+
+def test_owners_are_excluded_in_any_spelling_of_their_letters() -> None:
+    asked = from_pairs([("q", "-owner:0xABCDEF0123456789abcdef0123456789ABCDEF01")], {})
+    assert asked.query.operators == Operators(not_owners=("0xabcdef0123456789abcdef0123456789abcdef01",))

@@ -1,0 +1,60 @@
+"""Status of a chain that has several sources: where each stands, without secrets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.settings import Settings
+from overlay.api.schemas import SCHEMAS
+from overlay.app.composition import build
+from overlay.commands.status import _show
+from tests.chainkit import ChainKit
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Two folders of the same blocks, and a node that is not there."""
+    kit = ChainKit()
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        kit.write(tmp_path / name)
+    chains = f"demo=files:{tmp_path}/one demo=http://me:hunter2@127.0.0.1:1?chain=bsv demo=files:{tmp_path}/two"
+    return Settings.load({"data": str(tmp_path / "data"), "chains": chains, "search": f"whoosh:{tmp_path}/index"})
+
+
+async def told(settings: Settings) -> dict[str, Any]:
+    """The chain's row once it was read."""
+    context = build(settings, follow=True, serve=False)
+    try:
+        (chain,), (follower,) = context.chains, context.followers
+        await follower.open()
+        await follower.catch_up()
+        (row,) = context.status.status()["chains"]
+        await chain.close()
+        found: dict[str, Any] = row
+        return found
+    finally:
+        context.close()
+
+
+async def test_every_source_has_a_row_and_secrets_are_masked(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = await told(settings)
+    assert row["sources"][0]["state"] == "current"
+    assert (row["height"], row["warnings"]) == (1, [])
+    assert "hunter2" not in str(row)
+    assert row["source"].count("files:") == 2
+    assert row["source"] == " ".join(source["source"] for source in row["sources"])
+    known = SCHEMAS["SourceStatus"]["properties"]
+    assert all(source.keys() <= known.keys() for source in row["sources"])
+    assert {source["state"] for source in row["sources"]} <= set(known["state"]["enum"])
+    row["warnings"] = ["b is 7 blocks behind a"]
+    _show({"chains": [row], "stateHash": {}, "listings": {}, "index": None})
+    shown = capsys.readouterr().out
+    assert "    source      files:" in shown
+    assert "current, block 1" in shown
+    assert "    warning     b is 7 blocks behind a" in shown

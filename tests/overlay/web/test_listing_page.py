@@ -1,0 +1,139 @@
+"""A listing's page: what a reader should know before paying stands first, and what it names can be followed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from overlay.api.services import AppServices
+from overlay.web.badges import WarningText, warning_text
+from overlay.web.timeline import MOST_VALUES, READ_BYTES
+from tests.overlay.conftest import Serve
+from tests.overlay.fakes import FakeEngine, FakeStore, with_listing
+from tests.overlay.web.test_search_page import TOWER, page
+
+
+async def shown(serve: Serve, services: AppServices, **card: Any) -> str:
+    """The text of the page of a listing with such a card."""
+    listing = services.store.listing(TOWER)
+    assert listing is not None
+    full = {"name": "A", "url": "https://a.example", "skills": [{"id": "s"}], **card}
+    client = await serve(with_listing(services, replace(listing, card_body=json.dumps(full).encode())))
+    return (await page(client, f"/listings/{TOWER}")).text
+
+
+async def test_a_domain_that_was_never_asked_is_not_said_to_disown_it(client: ClientSession) -> None:
+    text = (await page(client, f"/listings/{TOWER}")).text
+    assert "not checked yet" in text
+    assert "does not name this listing" not in text
+
+
+async def test_a_burned_listing_says_so_in_words(client: ClientSession, services: AppServices) -> None:
+    assert isinstance(services.store, FakeStore)
+    burned = next(each.state.id for each in services.store.listings.values() if each.state.status == "burned")
+    assert "the listing is gone for good. Below is its last card" in (await page(client, f"/listings/{burned}")).text
+    assert "is gone for good. Below" not in (await page(client, f"/listings/{TOWER}")).text
+
+
+async def test_a_page_does_not_unroll_all_skills_and_warns_before_them(serve: Serve, services: AppServices) -> None:
+    skills = [{"id": f"skill{number}", "name": f"Skill number {number}"} for number in range(20)]
+    text = await shown(serve, services, skills=skills, **{"x-payment-config": [{"currency": "BSV", "amount": "x"}]})
+    assert "Skill number 7 skill7 12 more Skill number 8" in text
+    assert text.index("Warnings") < text.index("Skills")
+
+
+async def test_a_name_that_is_its_id_is_said_once(serve: Serve, services: AppServices) -> None:
+    text = await shown(serve, services, skills=[{"id": "only_id"}, {"id": "same", "name": "same"}])
+    assert "Skills only_id same Address" in text
+
+
+async def test_without_rates_there_is_no_column_for_converted_prices(client: ClientSession) -> None:
+    found = await page(client, f"/listings/{TOWER}")
+    assert "in USD" not in found.text
+    assert "Nothing is converted: there are no exchange rates" in found.text
+
+
+async def test_who_holds_a_listing_leads_to_all_that_they_hold(client: ClientSession, services: AppServices) -> None:
+    listing = services.store.listing(TOWER)
+    assert listing is not None
+    links = (await page(client, f"/listings/{TOWER}")).links()
+    assert f"/?owner={listing.state.owner}" in links
+    assert "/?domain=watchtower.example" in links
+
+
+@pytest.mark.parametrize(
+    ("code", "detail", "expected"),
+    [
+        (
+            "same-url", "another listing had this URL before: a_0",
+            WarningText("another listing had this URL before: ", "a_0"),
+        ),
+        (
+            "same-name", "another listing had this name before: a_0, of the same owner",
+            WarningText("another listing had this name before: ", "a_0", ", of the same owner"),
+        ),
+        ("same-name", "no id here", WarningText("no id here", "")),
+        ("odd", "something: a_0", WarningText("something: a_0", "")),
+        (
+            "price-changed", "1 BSV per P1M is 2 BSV per P18M, 1 X per PT1H is 1 X per whenever",
+            WarningText("1 BSV per month is 2 BSV per 18 months, 1 X per hour is 1 X per whenever", ""),
+        ),
+        ("price-changed", "1 X per P1Mx is 2 X per P", WarningText("1 X per P1Mx is 2 X per P", "")),
+    ],
+)  # fmt: skip
+def test_a_warning_is_told_in_words_and_leads_to_the_listing_it_names(
+    code: str, detail: str, expected: WarningText
+) -> None:
+    assert warning_text({"code": code, "detail": detail, "pointer": ""}) == expected
+
+
+async def test_a_warning_about_another_listing_links_to_it(serve: Serve, services: AppServices) -> None:
+    assert isinstance(services.engine, FakeEngine)
+    other = services.engine.documents[0].id
+    marks = [{"code": "same-name", "pointer": "/name", "detail": f"another listing had this name before: {other}"}]
+    documents = [
+        replace(each, item=json.dumps({**json.loads(each.item), "warnings": marks}).encode())
+        for each in services.engine.documents
+    ]
+    client = await serve(replace(services, engine=FakeEngine(documents)))
+    found = await page(client, f"/listings/{TOWER}")
+    assert f"/listings/{other}" in found.links()
+
+
+class Revised(FakeStore):
+    """Tower's registration, which had these cards, one after the other; of a None the body is not here."""
+
+    def __init__(self, store: FakeStore, *bodies: bytes | None) -> None:
+        last = store.histories[TOWER][-1]
+        events = [replace(last.event, card=sha256(each or b"").digest()) for each in bodies]
+        super().__init__(store.listings.values(), {TOWER: [replace(last, event=each) for each in reversed(events)]})
+        self.bodies = {event.card: body for event, body in zip(events, bodies, strict=True)}
+
+    def card(self, sha: bytes, /) -> bytes | None:
+        return self.bodies.get(sha)
+
+
+@pytest.mark.parametrize(
+    ("bodies", "said"),
+    [
+        ((b'{"a": 1}', json.dumps(list(range(MOST_VALUES + 1))).encode()), True),
+        ((b'{"a": 1}', b'{"a": "%s"}' % (b"x" * READ_BYTES)), True),
+        ((b'{"a": 1}', b'{"a": 2}'), False),
+        ((b'{"a": 1}', b'{"a": 1}'), False),
+        ((None, b'{"a": 1}'), False),
+    ],
+    ids=["values", "bytes", "small", "same", "unknown"],
+)
+async def test_of_cards_too_large_to_be_compared_it_is_said_that_they_differ(
+    serve: Serve, services: AppServices, bodies: tuple[bytes | None, ...], said: bool
+) -> None:
+    assert isinstance(services.store, FakeStore)
+    client = await serve(replace(services, store=Revised(services.store, *bodies)))
+    text = (await page(client, f"/listings/{TOWER}")).text
+    assert ("The card is another one than before; the two are too large to be compared here." in text) is said
+    assert ("1 change of the card" in text) is (bodies[-1] == b'{"a": 2}')

@@ -1,0 +1,129 @@
+"""The page Register without a browser: what it prepares, the file for a wallet, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from io import BytesIO
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+import segno
+from aiohttp import ClientResponse, ClientSession
+
+from overlay.publish.keys import PublisherKey
+from overlay.publish.transactions import sign
+from overlay.publish.wallet_file import read_draft
+from overlay.web.qr_code import MAX_BYTES, qr_code
+from parsers.inscriptions import output_record
+from tests.chainkit import agent
+from tests.overlay.calls import problem
+from tests.overlay.web.test_publish_page import FORM
+from tests.overlay.web.test_search_page import BROWSER, Page, page
+
+KEY = PublisherKey(sha256(b"a visitor's key").digest(), "mainnet")
+CARD = json.dumps(agent("Tide tables"))
+COINS = f"{'11' * 32}_0 9000\r\n\r\n {'22' * 32}:7   3000 "
+WHOLE = {"what": CARD, "app": "tides", "owner": KEY.address, "coins": COINS}
+JSON = {"Accept": "application/json"}
+
+
+async def post(client: ClientSession, fields: dict[str, str], headers: dict[str, str] = BROWSER) -> ClientResponse:
+    data = BytesIO(urlencode(fields).encode())
+    return await client.post("/register", data=data, headers={**headers, "Content-Type": FORM})
+
+
+async def shown(client: ClientSession, fields: dict[str, str], status: int = 200) -> Page:
+    async with await post(client, fields) as answer:
+        assert answer.status == status
+        return Page(await answer.text())
+
+
+async def test_the_way_begins_with_a_card(client: ClientSession) -> None:
+    assert "Paste the card" in (await page(client, "/register")).text
+    checked = await shown(client, {"what": CARD})
+    assert "Tide tables" in checked.text
+    assert "name your program and an address" in checked.text
+    assert "It would not be listed" in (await shown(client, {"what": "{}"})).text
+
+
+async def test_the_file_is_signed_by_its_owner_and_nobody_else(client: ClientSession) -> None:
+    prepared = await shown(client, WHOLE)
+    assert "Ready to be signed" in prepared.text
+    async with await post(client, {**WHOLE, "as": "file"}) as answer:
+        assert answer.content_type == "application/json"
+        assert answer.headers["Content-Disposition"] == 'attachment; filename="a2b-registration.json"'
+        file: dict[str, Any] = json.loads(await answer.read())
+    draft = read_draft(file)
+    assert f"{file['fee'] + 1} satoshis" in prepared.text
+    assert {coin.satoshis for coin in draft.coins} <= {9000, 3000}
+    assert [output.script for output in draft.tx.outputs[1:]] == [KEY.script]
+    record = output_record.read(sign(draft, KEY).tx, 0)
+    assert record.inscription is not None
+    assert record.inscription.body == CARD.encode()
+    assert (record.satoshis, record.fields) == (1, {"app": "tides", "type": "a2b-agent"})
+
+
+async def test_without_coins_the_wallet_chooses_them(client: ClientSession) -> None:
+    without = {name: value for name, value in WHOLE.items() if name != "coins"}
+    assert "the wallet chooses the coins" in (await shown(client, without)).text
+    async with await post(client, without, JSON) as answer:
+        assert json.loads(await answer.read()).keys() == {"fee", "createAction"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"owner": "nobody"}, "'nobody' is not a P2PKH address of Bitcoin SV"),
+        ({"app": ""}, "app is empty: name the program that publishes"),
+        ({"coins": "x y"}, "coin 1 is not <txid>_<output> and its satoshis: 'x y'"),
+        ({"coins": f"{'11' * 32}_0 3"}, "do not suffice"),
+        ({"coins": f"{'11' * 32}_0 9000\n" * 2}, "a coin is named twice"),
+        ({"coins": "x 1\n" * 101}, "there are 101 coins"),
+        ({"rate": "0"}, "the fee rate is '0'"),
+        ({"rate": "x" * 50}, "the fee rate is 'xxx"),
+        ({"what": '[{"currency": "BSV", "amount": 1}]'}, "This is a price list"),
+    ],
+)
+async def test_what_cannot_be_prepared_is_named(client: ClientSession, fields: dict[str, str], why: str) -> None:
+    found = await shown(client, {**WHOLE, **fields}, 400)
+    assert why in found.text
+    assert "Ready to be signed" not in found.text
+    async with await post(client, {**WHOLE, **fields}, JSON) as answer:
+        assert why in (await problem(answer, 400))["detail"]
+
+
+async def test_a_broken_card_is_refused_with_its_errors(client: ClientSession) -> None:
+    async with await post(client, {**WHOLE, "what": '{"name": 1}'}, JSON) as answer:
+        found = await problem(answer, 400)
+    assert all(error["code"] for error in found["errors"])
+    async with await post(client, {}, JSON) as answer:
+        assert (await problem(answer, 400))["errors"][0]["code"] == "missing"
+
+
+async def test_strangers_texts_are_texts(client: ClientSession) -> None:
+    attack = "</textarea><script>alert(1)</script>"
+    for name in ("what", "app", "owner", "coins", "rate", "currency"):
+        async with await post(client, {**WHOLE, name: attack}) as answer:
+            assert "<script>alert" not in await answer.text()
+
+
+async def test_a_large_card_is_prepared_on_a_small_page(client: ClientSession) -> None:
+    card = json.dumps(agent("Large", description="x" * 500_000))
+    async with await post(client, {**WHOLE, "what": card, "coins": f"{'11' * 32}_0 90000000"}) as answer:
+        body = await answer.read()
+    assert len(body) < 65_500
+    assert b"too large for a QR code" in body
+
+
+def test_a_qr_code_holds_the_bytes_as_upper_case_hex() -> None:
+    data = bytes(range(256)) * 2
+    code = qr_code(data)
+    assert code is not None
+    bits = f"{int(code.bits, 16):0{len(code.bits) * 4}b}"[: code.size**2]
+    expected = segno.make_qr(data.hex().upper(), error="l")
+    assert bits == "".join(str(module) for row in expected.matrix for module in row)
+    assert expected.mode == "alphanumeric"
+    assert qr_code(bytes(MAX_BYTES)) is not None
+    assert qr_code(bytes(MAX_BYTES + 1)) is None

@@ -1,0 +1,205 @@
+"""A target of webhooks on this machine, and a house without HTTP that delivers to it when a test says so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import ssl
+from base64 import b64decode
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import trustme
+from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from indexer.settings import Settings
+from indexer.store.process_lock import ProcessLock
+from indexer.store.subscriptions import Subscriptions, WebhookSubscription
+from overlay.api.identity_key import IdentityKey
+from overlay.api.search_request import from_pairs
+from overlay.app.fetching import build_fetcher
+from overlay.duplicates.duplicate_index import DuplicateIndex
+from overlay.projection.projector import IndexProjector
+from overlay.projection.search_index import SearchIndex
+from overlay.search.query import Query
+from overlay.webhooks.delivery_loop import DeliveryLoop
+from overlay.webhooks.matcher import SubscriptionMatcher
+from overlay.webhooks.targets import Targets
+from tests.chainkit import ChainKit, Minable
+from tests.clocks import Clock
+from tests.fakes import MemoryChain
+from tests.indexing import Indexing
+
+HOSTS = ("hook.example", "slow.example")
+IDENTITY = IdentityKey(ed25519=bytes(range(32)), secp256k1=bytes(range(1, 33)))
+
+
+class Message(NamedTuple):
+    """What a target received."""
+
+    host: str
+    id: str
+    timestamp: int
+    signature: str
+    raw: bytes
+
+    @property
+    def body(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.raw)
+        return found
+
+    @property
+    def changes(self) -> list[tuple[str, str]]:
+        """Operation and name, or id where it is gone."""
+        return [(one["op"], (one["listing"] or {}).get("name", one["id"])) for one in self.body["changes"]]
+
+
+def verify(message: Message, key: bytes) -> None:
+    """Verify as Standard Webhooks says, by other code than the product's. Raises InvalidSignature."""
+    version, _, signature = message.signature.partition(",")
+    assert version == "v1a"
+    signed = b"%b.%d.%b" % (message.id.encode(), message.timestamp, message.raw)
+    Ed25519PublicKey.from_public_bytes(key).verify(b64decode(signature), signed)
+
+
+class Target:
+    """An HTTPS server that returns challenges, and answers deliveries with `status`; the slow host once `gate` is
+    open."""
+
+    def __init__(self, folder: Path) -> None:
+        authority = trustme.CA()
+        self.ca_file = str(folder / "authority.pem")
+        authority.cert_pem.write_to_path(self.ca_file)
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert(*HOSTS).configure_cert(self._tls)
+        self.messages: list[Message] = []
+        self.challenges: list[Message] = []
+        self.status, self.headers, self.reply = 200, dict[str, str](), "{challenge}"
+        self.gate = asyncio.Event()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        names = ("webhook-id", "webhook-timestamp", "webhook-signature")
+        id_, timestamp, signature = (request.headers[name] for name in names)
+        message = Message(request.host, id_, int(timestamp), signature, await request.read())
+        if message.body["type"] == "subscription.challenge":
+            self.challenges.append(message)
+            text = self.reply.replace("{challenge}", message.body["challenge"])
+            return web.Response(text=text, status=self.status)
+        self.messages.append(message)
+        if request.host.startswith("slow"):
+            await self.gate.wait()
+        return web.Response(status=self.status, headers=self.headers)
+
+    async def __aenter__(self) -> Target:
+        app = web.Application()
+        app.router.add_post("/{path:.*}", self._answer)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls).start()
+        self.port: int = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.gate.set()
+        await self._runner.cleanup()
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """Settings that lead to this server."""
+        resolve = " ".join(f"{host}:443=127.0.0.1:{self.port}" for host in HOSTS)
+        return {"fetch_resolve": resolve, "fetch_ca_file": self.ca_file}
+
+
+class Office:
+    """A chain, its index, subscriptions, and the loop that delivers, step by step."""
+
+    def __init__(self, folder: Path, url: str, target: Target) -> None:
+        self.kit, self.clock = ChainKit(), Clock(1_800_000_000)
+        self.chain = MemoryChain(*self.kit.blocks)
+        self.indexing = Indexing(url, self.chain)
+        self.index = SearchIndex(f"whoosh:{folder}/index")
+        self.duplicates = DuplicateIndex(f"{folder}/index")
+        self.projector = IndexProjector(self.indexing.store, self.index, self.duplicates)
+        self._flags = {"data": str(folder / "data"), **target.flags}
+        self.start()
+
+    def start(self) -> None:
+        """As a process that has just begun."""
+        store = self.indexing.store
+        self.subscriptions = Subscriptions(store.engine)
+        self.targets = Targets(self._fetcher, IDENTITY.sign_ed25519, self.clock)
+        self.matcher = self.new_matcher()
+        self.lock = ProcessLock(store.engine, "webhooks.lock", 1)
+        self.loop = DeliveryLoop(
+            self.subscriptions, self.matcher, self.targets, self.lock, clock=self.clock, jitter=lambda: 1.0
+        )
+
+    def _fetcher(self, limits: Any) -> Any:
+        return build_fetcher(Settings.load(self._flags), limits)
+
+    def new_matcher(self) -> SubscriptionMatcher:
+        def parse(search: str) -> Query | None:
+            return from_pairs([tuple(pair.split("=", 1)) for pair in search.split("&")], {"demo": "bsv:regtest"}).query
+
+        store = self.indexing.store
+        return SubscriptionMatcher(
+            store, self.subscriptions, self.index, self.duplicates, parse, lambda: (), self.clock
+        )
+
+    def subscribe(self, search: str = "q=echo", url: str = "https://hook.example/in") -> str:
+        """The id of a new subscription."""
+        id_ = secrets.token_hex(6)
+        subscription = WebhookSubscription(
+            id=id_, client=id_, url=url, search=search, base="https://registry.example", created_at=1_800_000_000,
+            secret_sha256=sha256(b"secret").digest(), since_seq=self.indexing.store.outbox.newest_seq(),
+        )  # fmt: skip
+        self.subscriptions.add(subscription)
+        return id_
+
+    def announce(self, *what: Minable) -> None:
+        for each in what:
+            self.chain.unconfirmed[self.kit.tx(each).txid] = self.kit.raw(each)
+
+    def mine(self, *what: Minable) -> None:
+        for each in what:
+            self.chain.unconfirmed.pop(self.kit.tx(each).txid, None)
+        self.chain.arrive(self.kit.mine(*what))
+
+    async def look(self) -> None:
+        """Read the chain, index it, and queue what there is to report."""
+        await self.indexing.refresh()
+        self.projector.run()
+        while self.matcher.step():
+            pass
+
+    async def deliver(self) -> None:
+        """Send what is due, once for each subscription."""
+        await self.loop.start()
+        await self.loop.settle()
+
+    def state(self, id_: str) -> WebhookSubscription:
+        found = self.subscriptions.get(id_)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+async def target(tmp_path: Path) -> AsyncIterator[Target]:
+    async with Target(tmp_path) as served:
+        yield served
+
+
+@pytest.fixture
+async def office(tmp_path: Path, database_url: str, target: Target) -> AsyncIterator[Office]:
+    """On each database in turn."""
+    made = Office(tmp_path, database_url, target)
+    with made.indexing:
+        yield made
+        made.lock.release()
+        made.index.close()
+        made.duplicates.close()

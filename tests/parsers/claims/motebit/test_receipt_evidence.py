@@ -1,0 +1,52 @@
+"""What receipts of Motebit are evidence of."""
+
+from __future__ import annotations
+
+import pytest
+
+from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.motebit.receipt_evidence import evidence_in
+from parsers.claims.motebit.receipts import MAX_RECEIPTS, ReceiptRules
+from parsers.claims.rating import RatedListing, rate
+from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, NOW
+
+RULES = ReceiptRules(keys={}, now=NOW)
+
+
+def test_a_nested_receipt_is_counter_signed_by_the_one_above_it() -> None:
+    tree = ALICE.receipt(nested=[BOB.receipt(nested=[CAROL.receipt(status="failed")])])
+    keys = [ALICE.key.hex(), BOB.key.hex(), CAROL.key.hex()]
+    records = evidence_in(tree, RULES)
+    assert [(record.worker, record.counter_signer) for record in records] == list(
+        zip(keys, ["", *keys[:2]], strict=True)
+    )
+    assert [record.outcome for record in records] == ["completed", "completed", "failed"]
+    assert {record.completed_at for record in records} == {NOW - 1_000}
+
+
+def test_a_receipt_below_one_that_does_not_verify_is_signed_by_its_worker_alone() -> None:
+    tree = ALICE.receipt(nested=[BOB.receipt()]) | {"result": "another"}
+    assert [(record.worker, record.counter_signer) for record in evidence_in(tree, RULES)] == [(BOB.key.hex(), "")]
+
+
+def test_a_forged_receipt_is_no_evidence_although_it_is_nested() -> None:
+    forged = BOB.receipt() | {"status": "failed"}
+    assert [record.worker for record in evidence_in(ALICE.receipt(nested=[forged]), RULES)] == [ALICE.key.hex()]
+
+
+def test_a_tree_that_is_too_large_is_refused() -> None:
+    with pytest.raises(ClaimRefusedError):
+        evidence_in(ALICE.receipt(nested=[BOB.receipt(f"{n}") for n in range(MAX_RECEIPTS)]), RULES)
+
+
+def test_a_task_counts_once_alone_nested_and_signed_again() -> None:
+    receipts = [BOB.receipt(), BOB.receipt(result="again")]
+    records = [
+        record
+        for tree in (*receipts, *(ALICE.receipt(f"{n}", nested=[nested]) for n, nested in enumerate(receipts)))
+        for record in evidence_in(tree, RULES)
+    ]
+    rating = rate(records, RatedListing(frozenset((BOB.key.hex(),))), NOW)
+    assert (rating.rung, rating.completed) == (1, 1)
+    own = rate(records, RatedListing(frozenset((BOB.key.hex(), ALICE.key.hex()))), NOW)
+    assert own.score is None

@@ -1,0 +1,101 @@
+"""Verification by kind: total on any bytes, and exact about what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from parsers.claims.verification import KINDS, ClaimRequestError, verify_claim
+from tests.parsers.claims.motebit.signers import ALICE, BOB, NOW
+from tests.parsers.claims.mutation import ANY_JSON
+
+NANOSECONDS = NOW * 1_000_000
+
+
+def verdict(kind: str, document: Any, **members: Any) -> dict[str, Any]:
+    body = json.dumps({"document": document, **members}).encode()
+    return verify_claim(kind, body, NANOSECONDS).as_json()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_document_gets_a_verdict(kind: str) -> None:
+    keys = {"keys": []} if kind == "card-signature" else None
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(ANY_JSON)
+    def holds(document: Any) -> None:
+        answer = verdict(kind, document, keys=keys)
+        assert answer["verified"] == ("error" not in answer)
+        assert not answer["verified"] or document == []  # an empty chain or sequence holds
+
+    holds()
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_get_a_verdict_or_a_named_fault(body: bytes) -> None:
+    with suppress(ClaimRequestError):
+        assert not verify_claim("receipt", body, NANOSECONDS).verified
+
+
+def raw(change: Callable[[str], str]) -> str:
+    """The code for a body with a receipt that is changed as a text."""
+    body = '{"document": ' + change(json.dumps(ALICE.receipt())) + "}"
+    return str(verify_claim("receipt", body.encode(), NANOSECONDS).as_json().get("error", "verified"))
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda text: text, "verified"),
+        (lambda text: text.replace('"memories_formed": 0', '"memories_formed": 9007199254740993'), "number-range"),
+        (lambda text: text.replace('"memories_formed": 0', '"memories_formed": NaN'), "not-a-number"),
+        (lambda text: text.replace('"memories_formed": 0', '"memories_formed": 1e999'), "number-range"),
+        (lambda text: text.replace("{", '{"task_id": "other", ', 1), "duplicate-key"),
+        (lambda text: text.replace('"done"', "[" * 70 + "]" * 70), "too-deep"),
+        (lambda text: text[: len(text) // 2], "truncated"),
+        (lambda text: text.replace('"done"', '"' + "d" * 270_000 + '"'), "too-large"),
+        (lambda text: text.replace('"done"', "[" + "1," * 6_000 + "1]"), "too-many-values"),
+        (lambda text: text.replace('"done"', '"\\ud800"'), "bad-text"),
+        (lambda text: text.replace('"done"', "'done'"), "not-json"),
+    ],
+)
+def test_a_document_that_cannot_be_read_says_why(change: Callable[[str], str], code: str) -> None:
+    assert raw(change) == code
+
+
+def test_json_may_come_as_a_text_whose_repeated_keys_count() -> None:
+    text = json.dumps(ALICE.receipt())
+    assert verdict("receipt", text)["verified"]
+    assert verdict("receipt", text.replace("{", '{"status": "failed", ', 1))["error"] == "duplicate-key"
+
+
+@pytest.mark.parametrize(
+    ("members", "pointer"),
+    [
+        ({"extra": 1}, "/extra"),
+        ({"now": "yesterday"}, "/now"),
+        ({"keys": {"a": "b"}}, "/keys"),
+        ({"context": []}, "/context"),
+        ({"context": {"sight": 1}}, "/context/sight"),
+        ({"context": {"seen": "x"}}, "/context/seen"),
+    ],
+)
+def test_a_wrong_request_names_its_member(members: dict[str, Any], pointer: str) -> None:
+    with pytest.raises(ClaimRequestError) as raised:
+        verdict("receipt", ALICE.receipt(), **members)
+    assert raised.value.member == pointer
+
+
+def test_the_time_is_that_of_the_request() -> None:
+    receipt = ALICE.receipt()
+    assert verdict("receipt", receipt, now=NOW - 3_600_000)["error"] == "future-dated"
+    assert verdict("receipt", receipt, now="2100-01-01T00:00:00Z")["verified"]
+    token = ALICE.delegate(BOB)
+    assert verdict("delegation", token, now="2100-01-01T00:00:00Z")["error"] == "expired"
+    assert verdict("delegation", token, now="2100-01-01T00:00:00Z", context={"checkExpiry": False})["verified"]

@@ -1,0 +1,247 @@
+"""Logs of ERC-8004's identity registry, decoded; and where an agentURI leads."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parsers.cards import data_uri, is_entry
+from parsers.cards.strict_json import MAX_BYTES
+from parsers.errors import ParseError
+from parsers.pointers import erc8004
+from parsers.pointers.abi import address, dynamic, word
+from parsers.pointers.erc8004 import (
+    InlineFile,
+    MetadataSet,
+    Registered,
+    Transfer,
+    UriUpdated,
+    entry_id,
+    read_log,
+    read_uri,
+)
+from parsers.pointers.locator import Locator
+from parsers.reasons import Reason
+from tests import registry_kit as kit
+
+ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
+BODY = b'{"name": "Weather Agent"}'
+BASE64 = base64.b64encode(BODY)
+CID = "bafkreidky4zbb4jya5cysj5iljpjjqa3xehrz3otwz3i2itqe4bw5rx3ji"
+
+
+def code(found: object) -> str:
+    assert isinstance(found, Reason), found
+    assert found.sentence
+    return found.code
+
+
+def test_topics_are_the_keccak_hashes_of_the_events() -> None:
+    logs = (
+        kit.registered(1, "", ALICE), kit.uri_updated(1, "", ALICE), kit.metadata_set(1, "k", b""),
+        kit.transfer(1, ALICE, BOB),
+    )  # fmt: skip
+    assert tuple(log.topics[0] for log in logs) == erc8004.TOPICS
+
+
+def mainnet(shared: Path) -> list[dict[str, Any]]:
+    found = json.loads((shared / "data" / "erc8004-mainnet-event-logs.json").read_text())
+    logs: list[dict[str, Any]] = found["registeredLogs"] + found["uriUpdatedLogs"]
+    assert len(logs) == 158
+    return logs
+
+
+def decoded(log: dict[str, Any]) -> erc8004.Record | None:
+    return read_log([bytes.fromhex(topic[2:]) for topic in log["topics"]], bytes.fromhex(log["data"][2:]))
+
+
+def test_every_field_of_158_real_logs_encodes_to_the_very_log_again(shared: Path) -> None:
+    kinds = {Registered: 0, UriUpdated: 0}
+    for log in mainnet(shared):
+        found = decoded(log)
+        assert isinstance(found, Registered | UriUpdated)
+        kinds[type(found)] += 1
+        if isinstance(found, Registered):
+            again = kit.registered(found.agent, found.uri, found.owner)
+        else:
+            again = kit.uri_updated(found.agent, found.uri, found.by)
+        assert [f"0x{topic.hex()}" for topic in again.topics] == log["topics"]
+        assert f"0x{again.data.hex()}" == log["data"]
+    assert kinds == {Registered: 109, UriUpdated: 49}
+
+
+def test_real_agent_uris_lead_to_files_to_places_or_nowhere_for_a_reason(shared: Path) -> None:
+    told: dict[str, int] = {}
+    for log in mainnet(shared):
+        record = decoded(log)
+        assert isinstance(record, Registered | UriUpdated)
+        found = read_uri(record.uri)
+        if isinstance(found, InlineFile):
+            name = "carried"
+            assert json.loads(found.body), "one that is no JSON would be the card's fault"
+        else:
+            name = f"{found.id.partition(':')[0]}:" if isinstance(found, Locator) and ":" in found.id else "domain"
+            name = found.code if isinstance(found, Reason) else name
+        told[name] = told.get(name, 0) + 1
+    # three bare JSON texts, fifteen compressed ones and a bare CID among them
+    assert told == {
+        "carried": 98, "https:": 46, "ipfs:": 6, "domain": 2, "entry-no-uri": 3, "pointer-uri": 3,
+    }  # fmt: skip
+
+
+@given(
+    st.integers(0, 2**256 - 1), st.binary(max_size=200), st.binary(min_size=20, max_size=20), st.binary(max_size=100)
+)
+def test_what_the_contract_logs_is_read_as_it_was_said(agent: int, text: bytes, who: bytes, value: bytes) -> None:
+    owner = f"0x{who.hex()}"
+    assert read_log(*kit.registered(agent, text, owner)) == Registered(agent, text, owner)
+    assert read_log(*kit.uri_updated(agent, text, owner)) == UriUpdated(agent, text, owner)
+    log = kit.metadata_set(agent, text, value)
+    assert read_log(*log) == MetadataSet(agent, kit.keccak256(text), text, value)
+    to = None if owner == kit.NOBODY else owner
+    assert read_log(*kit.transfer(agent, kit.NOBODY, owner)) == Transfer(agent, None, to)
+
+
+@given(st.lists(st.sampled_from(erc8004.TOPICS) | st.binary(max_size=33), max_size=5), st.binary(max_size=300))
+def test_any_log_gives_a_record_none_or_a_parse_error(topics: list[bytes], data: bytes) -> None:
+    try:
+        found = read_log(topics, data)
+    except ParseError:
+        assert topics[0] in erc8004.TOPICS
+    else:
+        assert (found is None) == (not topics or topics[0] not in erc8004.TOPICS)
+
+
+@given(st.data())
+def test_a_log_with_any_byte_changed_or_cut_off_never_fails_otherwise(data: st.DataObject) -> None:
+    topics, raw = kit.metadata_set(7, "agentWallet", b"\xaa" * 20)
+    at, byte = data.draw(st.integers(0, len(raw) - 1)), data.draw(st.integers(0, 255))
+    for hurt in (raw[:at], raw[:at] + bytes((byte,)) + raw[at + 1 :]):
+        try:
+            found = read_log(topics, hurt)
+        except ParseError:
+            continue
+        assert isinstance(found, MetadataSet)
+        assert len(found.key) + len(found.value) <= len(raw)
+
+
+@pytest.mark.parametrize(
+    ("topics", "data"),
+    [
+        (kit.registered(1, "x", ALICE).topics[:2], kit.registered(1, "x", ALICE).data),
+        ((*kit.registered(1, "x", ALICE).topics[:2], b"\xff" * 32), kit.registered(1, "x", ALICE).data),
+        (kit.registered(1, "x", ALICE).topics, b""),
+        (kit.registered(1, "x", ALICE).topics, b"\xff" * 64),
+        (kit.registered(1, "x", ALICE).topics, kit.registered(1, "x" * 40, ALICE).data[:-33]),
+        (kit.registered(1, "x", ALICE).topics, kit.strings(b"x" * (data_uri.MAX_URI + 1))),
+        (kit.metadata_set(1, "k", b"v").topics, kit.strings(b"k" * (erc8004.MAX_KEY + 1), b"v")),
+        (kit.transfer(1, ALICE, BOB).topics[:3], b""),
+    ],
+)
+def test_a_log_that_is_not_what_its_topic_says_is_a_parse_error(topics: tuple[bytes, ...], data: bytes) -> None:
+    with pytest.raises(ParseError):
+        read_log(topics, data)
+
+
+def test_words_and_addresses_are_checked() -> None:
+    assert word(bytes(32) + b"\1" * 32, 1) == b"\1" * 32
+    assert address(kit.address(ALICE)) == ALICE
+    for wrong in (lambda: word(bytes(63), 1), lambda: address(b"\1" * 32), lambda: dynamic(kit.strings(b"abc"), 0, 2)):
+        with pytest.raises(ParseError):
+            wrong()
+
+
+# The names of entries
+
+
+def test_an_entry_is_named_by_chain_registry_and_number() -> None:
+    name = entry_id("eip155:1", "0x8004A169FB4a3325136EB29fA0ceB6D2e539a432", 22)
+    assert name == "eip155:1:0x8004a169fb4a3325136eb29fa0ceb6d2e539a432/22"
+    assert is_entry(name)
+    assert is_entry(entry_id("eip155:137", ALICE, 2**256 - 1))
+    log = f"eip155:1:{ALICE}/0x{'0' * 64}:7"
+    for other in ("", log, "weather.example", name + "\n", name.upper(), f"eip155:1:{ALICE}/022", f"{'00' * 32}_0"):
+        assert not is_entry(other), other
+
+
+# Where an agentURI leads
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        (b"data:application/json;base64," + BASE64, InlineFile(BODY)),
+        (b"DATA:;BASE64," + BASE64.rstrip(b"="), InlineFile(BODY)),
+        (b" data:application/json;base64," + BASE64 + b"\n", InlineFile(BODY)),
+        (b"data:application/json;base64," + BASE64.replace(b"=", b"%3D"), InlineFile(BODY)),
+        (b"data:application/json," + BODY.replace(b" ", b"%20"), InlineFile(BODY)),
+        (
+            b"data:application/json;enc=gzip;level=6;base64," + base64.b64encode(gzip.compress(BODY, mtime=0)),
+            InlineFile(BODY),
+        ),
+        (BODY, InlineFile(BODY)),
+        (b"https://weather.example/agent.json#x", Locator("https://weather.example/agent.json", "weather.example")),
+        (b"https://weather.example/.well-known/agent.json", Locator("weather.example", "weather.example")),
+        (f"ipfs://{CID}".encode(), Locator(f"ipfs://{CID}", "")),
+        (CID.encode(), Locator(f"ipfs://{CID}", "")),
+    ],
+)
+def test_an_agent_uri_carries_a_file_or_names_its_place(uri: bytes, expected: object) -> None:
+    assert read_uri(uri) == expected
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        (b"", "entry-no-uri"),
+        (b" \n", "entry-no-uri"),
+        (b"tinybanana", "pointer-uri"),
+        (b"http://weather.example/", "pointer-uri"),
+        (b"https://localhost/", "pointer-domain"),
+        (b"https://127.0.0.1/", "pointer-domain"),
+        (b"ipfs://0x0665b232bE50fa99AfAa430F560bE9788E440fF9", "pointer-uri"),
+        (b"\xff\xfe", "pointer-uri"),
+        (b"data:application/json;base64", "data-uri"),
+        (b"data:" + b"x" * 300 + b",e30=", "data-uri"),
+        (b"data:application/json;base64,%%%", "data-uri"),
+        (b"data:application/json;base64,e30=" + b"A" * data_uri.MAX_URI, "data-uri"),
+        (b"data:;enc=gzip;base64," + BASE64, "data-uri"),
+        (b"data:;enc=br;base64," + BASE64, "data-uri"),
+        (b"data:;enc=gzip;base64," + base64.b64encode(gzip.compress(BODY, mtime=0)[:-4]), "data-uri"),
+        (b"data:;enc=gzip;base64," + base64.b64encode(gzip.compress(BODY, mtime=0) + b"more"), "data-uri"),
+        (b"data:;enc=gzip;base64," + base64.b64encode(gzip.compress(b" " * (MAX_BYTES + 1), mtime=0)), "card-size"),
+        (b"data:," + b"x" * (MAX_BYTES + 1), "card-size"),
+    ],
+)
+def test_an_agent_uri_that_leads_nowhere_says_why(uri: bytes, expected: str) -> None:
+    assert code(read_uri(uri)) == expected
+
+
+def test_a_bomb_of_a_gigabyte_is_refused_after_one_megabyte() -> None:
+    packed = gzip.compress(gzip.compress(bytes(64 << 20), mtime=0), mtime=0)
+    inner = base64.b64encode(gzip.decompress(packed))
+    assert code(read_uri(b"data:;enc=gzip;base64," + inner)) == "card-size"
+
+
+@given(st.binary(max_size=120))
+def test_any_agent_uri_leads_somewhere_or_says_why(raw: bytes) -> None:
+    forms = (raw, b"data:" + raw, b"data:;base64," + raw, b"data:;enc=gzip," + raw, b"https://" + raw, b"ipfs://" + raw)
+    for uri in forms:
+        found = read_uri(uri)
+        if isinstance(found, Reason):
+            assert code(found)
+
+
+@given(st.binary(max_size=500))
+def test_what_a_data_uri_carries_is_exactly_what_was_put_in(body: bytes) -> None:
+    packed = base64.b64encode(gzip.compress(body))
+    assert data_uri.read(b"data:application/json;enc=gzip;base64," + packed) == body
+    assert data_uri.read(b"data:application/json;base64," + base64.b64encode(body)) == body
+    assert data_uri.read(b"data:," + b"".join(b"%%%02X" % byte for byte in body)) == body

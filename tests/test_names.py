@@ -1,0 +1,111 @@
+"""Names in the field's words (docs/glossary.md): none of the words that say nothing, and one thing for each name."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.test_rooms import ROOMS, modules, name_of
+
+NEVER = frozenset(
+    (
+        "told",
+        "said",
+        "asked",
+        "heard",
+        "given",
+        "found",
+        "known",
+        "kept",
+        "made",
+        "each",
+        "at",
+        "voice",
+        "voices",
+        "crowd",
+        "crowds",
+        "standing",
+        "loud",
+        "quiet",
+        "seat",
+        "seats",
+        "land",
+        "landing",
+        "anew",
+        "behind",
+        "whoever",
+        "lies",
+        "doubts",
+        "habits",
+        "several",
+        "together",
+        "sayings",
+        "stories",
+        "dress",
+        "edge",
+        "places",
+        "hub",
+        "ways_out",
+    )
+)
+"""Words that do not say what a value holds, or that mean something else in this field."""
+
+PLUGS = ("indexer/chains/", "overlay/engines/")
+"""Plugs are independent of each other: two of them may have a module or class of the same name."""
+
+
+def names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Every name that a module gives to a class, function, parameter, variable or attribute, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr, node.lineno
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_names_say_what_they_hold(path: Path) -> None:
+    assert path.stem not in NEVER
+    bad = [
+        f"{name} (line {line})" for name, line in names(ast.parse(path.read_text())) if name.strip("_").lower() in NEVER
+    ]
+    assert not bad, f"{name_of(path)}: {', '.join(bad)}"
+
+
+def place(path: Path) -> str:
+    """The plug that a module belongs to, else nothing."""
+    name = name_of(path)
+    plug = next((plug for plug in PLUGS if name.startswith(plug)), None)
+    return name.removeprefix(plug).split("/")[0] if plug else ""
+
+
+def is_ambiguous(paths: list[Path]) -> bool:
+    """Whether a name is given twice, but for once in each of several plugs."""
+    return len(paths) > 1 and (len(set(map(place, paths))) < len(paths) or "" in map(place, paths))
+
+
+def test_a_class_name_means_one_thing() -> None:
+    classes = defaultdict(list)
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                classes[node.name.strip("_")].append(path)
+    assert not {name: list(map(name_of, paths)) for name, paths in classes.items() if is_ambiguous(paths)}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_module_name_means_one_thing_in_its_room(room: str) -> None:
+    stems = defaultdict(list)
+    for path in modules():
+        if path.parts[len(ROOT.parts)] == room and path.stem != "__init__":
+            stems[path.stem].append(path)
+    assert not {stem: list(map(name_of, paths)) for stem, paths in stems.items() if is_ambiguous(paths)}

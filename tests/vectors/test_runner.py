@@ -1,0 +1,63 @@
+"""The runner of vectors: what agrees, what does not, and what it prints of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.vectors.runner import Vector, disagreement, run
+
+
+def doubled(vector: Vector) -> dict[str, Any]:
+    return {"sum": vector.row["input"] * 2, "odd": False, "parts": [vector.row["input"]]}
+
+
+KINDS = {("demo", ""): doubled, ("demo", "exact"): lambda vector: vector.line.count(" ")}
+
+
+def line(**members: Any) -> str:
+    return json.dumps({"system": "demo", "name": "n"} | members)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (line(input=2, expected={"sum": 4}), None),
+        (line(input=2, expected={"sum": 4, "odd": False, "parts": [2]}), None),
+        (line(input=2, expected={"sum": 5}), "demo n: /sum is 4, expected 5"),
+        (line(input=2, expected={"odd": 0}), "demo n: /odd is false, expected 0"),
+        (line(input=1, expected={"parts": [True]}), "demo n: /parts is [1], expected [true]"),
+        (line(input=2, expected={"rest": None}), "demo n: /rest is absent, expected null"),
+        (line(input=2, expected=None), 'demo n: the answer is {"sum": 4, "odd": false, "parts": [2]}, expected null'),
+        (line(expected={}), "demo n: raises KeyError: 'input'"),
+        (line(kind="other", expected=1), "demo other n: nothing evaluates 'demo other'"),
+        (line(input=2), "not an object with a member `expected`"),
+        ("[]", "not an object with a member `expected`"),
+    ],
+)
+def test_a_vector_agrees_when_every_expected_member_is_equal(text: str, reason: str | None) -> None:
+    assert disagreement(text, KINDS) == reason
+
+
+def test_a_kind_sees_the_text_of_its_line() -> None:
+    text = '{"system": "demo", "kind": "exact", "expected": 5}'
+    assert disagreement(text, KINDS) is None
+
+
+def test_every_disagreement_is_one_line_and_the_last_line_counts(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    good.write_text(f"{line(input=1, expected={'sum': 2})}\n\n")
+    bad.write_text("{\n" + line(input=3, expected={"sum": 6}))
+    shown: list[str] = []
+    assert run([good], KINDS, shown.append) == 0
+    assert shown == ["1 of 1 agree"]
+    assert run([good, bad], KINDS, shown.append) == 1
+    assert [text.split(": ")[:2] for text in shown[1:]] == [[f"{bad}:1", "not JSON"], ["2 of 3 agree"]]
+
+
+def test_a_file_without_vectors_does_not_agree(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("\n")
+    assert run([tmp_path / "empty.jsonl"], KINDS, lambda _: None) == 1
