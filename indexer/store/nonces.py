@@ -1,0 +1,67 @@
+"""Nonces that were used: tokens and signed requests count once, in whatever process they arrive.
+
+The table is its own, in the registry's database or any other. Times are seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Connection, Engine, Index, LargeBinary, MetaData, String, Table, delete
+
+from indexer.store.database import writing
+from indexer.store.queries import Queries, upsert
+
+_LOCK = 0x6132626E
+"""PostgreSQL advisory lock under which the table is created ("a2bn")."""
+
+_TRIMMED = 100
+"""Expired nonces that the use of one deletes at most."""
+
+_metadata = MetaData()
+
+seen_nonces = Table(
+    "seen_nonces",
+    _metadata,
+    Column("scope", String, primary_key=True),
+    Column("nonce", LargeBinary, primary_key=True),
+    Column("expires_at", BigInteger, nullable=False),
+    Index("seen_nonces_by_expiry", "expires_at"),
+)
+
+
+class Nonces(Queries):
+    """The nonces in a database. Several threads and processes may use it at once. Every method raises StoreError when
+    the database refuses."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        with writing(engine, _LOCK) as connection:
+            _metadata.create_all(connection)
+
+    def use(self, scope: str, nonce: str, now: int, expires_at: int) -> bool:
+        """Use a nonce of a scope (a protocol, or a protocol and signer): False where it was used before. It is kept
+        until what it protects has expired, so that `expires_at` is a bound on the age of what is accepted."""
+        with writing(self._engine) as connection:
+            return use_nonce(connection, scope, nonce, now, expires_at)
+
+
+def use_nonce(connection: Connection, scope: str, nonce: str, now: int, expires_at: int) -> bool:
+    """`Nonces.use` within a transaction: used with what it protects, or not at all."""
+    row: dict[str, Any] = {"scope": scope, "nonce": sha256(nonce.encode(errors="surrogatepass")).digest()}
+    added = upsert(connection, seen_nonces).values(**row, expires_at=expires_at).on_conflict_do_nothing()
+    is_new = connection.execute(added.returning(seen_nonces.c.scope)).first() is not None
+    if is_new:
+        _trim(connection, now)
+    return is_new
+
+
+def _trim(connection: Connection, now: int) -> None:
+    """Delete some nonces that have expired: more than are added, so that the table does not grow without end."""
+    expired = seen_nonces.select().where(seen_nonces.c.expires_at < now).limit(_TRIMMED)
+    if connection.dialect.name == "postgresql":
+        expired = expired.with_for_update(skip_locked=True)
+    for row in connection.execute(expired).all():
+        same = (seen_nonces.c.scope == row.scope, seen_nonces.c.nonce == row.nonce)
+        connection.execute(delete(seen_nonces).where(*same))
