@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.conftest import ROOT
 README = (ROOT / "README.md").read_text()
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-DOCUMENTS = [ROOT / "README.md", *PAGES]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *PAGES]
 TEST_SETTINGS = {name.removeprefix(PREFIX) for name in NOT_SETTINGS}
 
 
@@ -117,6 +118,28 @@ def test_links_resolve(path: Path) -> None:
 def test_files_that_a_page_names_exist(path: Path) -> None:
     for name in re.findall(r"`((?:parsers|indexer|overlay|tests|docs|sample-blocks)/[\w./-]*)`", path.read_text()):
         assert (ROOT / name).exists(), f"{name_of(path)} names {name}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_no_line_of_prose_is_written_twice(path: Path) -> None:
+    if path.name in generate_docs.PAGES:
+        return
+    prose = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    heads = re.compile(r"^\|.*\n\|--.*$", re.MULTILINE)
+    lines = Counter(line for line in map(str.strip, heads.sub("", prose).splitlines()) if len(line) > 30)
+    assert not [line for line, count in lines.items() if count > 1]
+
+
+def test_the_change_log_is_a_page_of_short_lines() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    assert len(lines) <= 120
+    assert not [line for line in lines if len(line) > 120]
+
+
+def test_the_index_of_decisions_lists_every_page() -> None:
+    folder = DOCS / "decisions"
+    listed = re.findall(r"^- \[[^]]+\]\((.*)\)$", (folder / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(path.name for path in folder.glob("*.md") if path.name != "README.md")
 
 
 def test_every_page_can_be_found_from_the_readme_or_another_page() -> None:

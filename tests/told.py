@@ -96,6 +96,11 @@ def pointers(store: Store, chain: str) -> list[Record]:
     return found
 
 
+def anchors(store: Store, pointer_id: str) -> list[Revision]:
+    """The anchors of a pointer id (law 10), oldest first."""
+    return store.history.select(events.c.anchor == pointer_id)
+
+
 def rejected(store: Store, chain: str) -> list[Record]:
     """Every near miss with its first reason."""
     return [{**_place(past), "reason": _reason(past)} for past in loose(store, chain, EventKind.REJECTED)]

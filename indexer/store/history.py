@@ -138,10 +138,6 @@ class HistoryQueries(Queries):
         histories = self.of_many(arrived).values()
         return [past for history in histories for past in history if past.event.spent == outpoint]
 
-    def of_pointer(self, pointer_id: str) -> list[Revision]:
-        """The anchors of a pointer id (law 10), oldest first."""
-        return self.select(events.c.anchor == pointer_id)
-
     def undecided(
         self, chain: str, up_to: int | None = None, *, after: Revision | None = None, limit: int | None = None
     ) -> list[Revision]:

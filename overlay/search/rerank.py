@@ -8,7 +8,7 @@ words       Σ over the query's words: boost · max over alternatives of value �
 proximity   a quarter of the rarer of two neighbouring words within two positions of each other
 exact name  up to 1.5 where the listing's name consists of exactly the query's words
 static rank 1.05 for a verified domain or card hash, 1.02 for a signature, up to 1.03 for age (0.97 unconfirmed): text
-            alone cannot obtain these, and together they weigh less than a word (`tests/overlay/search/test_rerank.py`)
+            alone cannot obtain these, and together they weigh less than a word (`tests/contracts/test_ranking.py`)
 """
 
 from __future__ import annotations

@@ -25,8 +25,3 @@ def instant(text: object) -> int | None:
     ahead = 0 if sign is None else (int(ahead_hours) * 60 + int(ahead_minutes)) * (60 if sign == "+" else -60)
     seconds = timegm((year, month, day, hour, minute, second)) - ahead
     return seconds * _NANOSECONDS + int((fraction or "").ljust(9, "0"))
-
-
-def from_milliseconds(milliseconds: float) -> int:
-    """Nanoseconds since 1970."""
-    return int(milliseconds) * 1_000_000

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -24,17 +25,31 @@ QUESTIONS = re.findall(
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, compiled: Path) -> Iterator[Path]:
-    """A folder in which `a2b up` has indexed the sample chain, and still runs."""
+def running(tmp_path_factory: pytest.TempPathFactory, compiled: Path) -> Iterator[Running]:
+    """`a2b up`, which has indexed the sample chain."""
     folder = tmp_path_factory.mktemp("readme")
     with Running("up", "--port", "0", cwd=folder, NUMBA_CACHE_DIR=str(compiled)) as running:
         running.until_ready()
         running.until(lambda: running.get("/v1/status")["index"]["behind"] == 0)
-        yield folder
+        yield running
+
+
+@pytest.fixture
+def folder(running: Running) -> Path:
+    """The folder in which `a2b up` runs."""
+    return running.cwd
 
 
 def test_there_are_questions() -> None:
     assert len(QUESTIONS) == 4
+
+
+def test_the_question_over_http_has_its_answer(running: Running) -> None:
+    url, answer = re.findall(
+        r"```sh\ncurl -s 'http://127\.0\.0\.1:8080(/.*?)'\n```\n\n```\n(.*?)…\n```\n", (ROOT / "README.md").read_text()
+    )[0]
+    with urlopen(f"{running.url}{url}") as response:  # noqa: S310 - this machine
+        assert response.read().decode().startswith(answer)
 
 
 @pytest.mark.parametrize(

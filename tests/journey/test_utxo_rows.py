@@ -14,6 +14,7 @@ from tests.chainkit import COIN, ChainKit, agent
 from tests.chainkit_scripts import map_tape, p2pkh, pointer_script
 from tests.indexing import Indexing
 from tests.parsers.writers import build_split
+from tests.told import anchors as pointer_anchors
 
 HASH = hashlib.sha256(b"a card").digest()
 SHORT = "agents.example"
@@ -59,7 +60,7 @@ async def anchors(kit: ChainKit, folder: Path) -> list[tuple[str, str, str | Non
                 found.append((str(event.outpoint), event.pointer.id or "", digest, event.pointer.form))
                 assert event.pointer.id is not None
                 assert str(event.outpoint) in {
-                    str(past.event.outpoint) for past in indexing.store.history.of_pointer(event.pointer.id)
+                    str(past.event.outpoint) for past in pointer_anchors(indexing.store, event.pointer.id)
                 }
         await chain.close()
     return found

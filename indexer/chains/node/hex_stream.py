@@ -80,11 +80,6 @@ class Spool:
         self._lock = threading.Lock()
         self._turn = 0
 
-    @property
-    def is_on_disk(self) -> bool:
-        """Whether the bytes go to a file."""
-        return self._writing is not None
-
     async def add(self, piece: bytes) -> None:
         """Add the next bytes. Raises OSError when earlier ones could not be written."""
         self._pieces.append(piece)

@@ -19,6 +19,7 @@ from tests.chainkit import agent, tool
 from tests.indexer.chains.following import Restartable
 from tests.indexing import Indexing
 from tests.solana_server import SolanaServer, named
+from tests.told import anchors
 
 CARD = hashlib.sha256(b"a card").digest()
 
@@ -213,7 +214,7 @@ async def test_a_pointer_is_recorded_with_its_hash_and_named_by_its_domain(world
     world.server.put("a", pointer())
     world.server.put("b", pointer("ipfs://bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy", None))
     assert sorted(await world.said()) == [("pointed", "a"), ("pointed", "b")]
-    (anchor,) = world.indexing.store.history.of_pointer("echo.example")
+    (anchor,) = anchors(world.indexing.store, "echo.example")
     told = anchor.event.pointer
     assert told is not None
     assert (told.id, told.digest, told.form, anchor.event.valid) == ("echo.example", CARD, "solana", True)
@@ -257,7 +258,7 @@ async def test_a_pointer_of_a_closed_account_is_taken_back_at_the_same_place(wor
     await world.look()
     world.server.shut("a")
     assert await world.said() == [("pointed", "a")]
-    first, last = world.indexing.store.history.of_pointer("echo.example")
+    first, last = anchors(world.indexing.store, "echo.example")
     assert withdrawn(last.event)
     assert (last.event.valid, last.event.outpoint, last.height) == (False, first.event.outpoint, world.server.slot)
     assert last.event.pointer == first.event.pointer
@@ -265,7 +266,7 @@ async def test_a_pointer_of_a_closed_account_is_taken_back_at_the_same_place(wor
     assert await world.said() == []
     world.server.put("a", pointer())
     assert await world.said() == [("pointed", "a")]
-    assert world.indexing.store.history.of_pointer("echo.example")[-1].event.valid
+    assert anchors(world.indexing.store, "echo.example")[-1].event.valid
 
 
 async def test_another_pointer_replaces_the_one_before_at_the_same_place(world: World) -> None:

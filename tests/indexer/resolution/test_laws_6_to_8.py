@@ -12,6 +12,7 @@ from tests.chainkit_scripts import body_of, inscription, map_tape, p2pkh, pointe
 from tests.fakes import MemoryChain
 from tests.indexer.conftest import Look
 from tests.indexing import Indexing
+from tests.told import anchors
 
 AGENT, TOOL = {"app": "test", "type": "a2b-agent"}, {"app": "test", "type": "a2b-mcp"}
 BROKEN = b'{"name":"Echo",'
@@ -87,7 +88,7 @@ async def test_pointers_of_every_form_are_recorded_also_twice_for_one_domain(kit
     found = indexing.told()["pointers"]
     assert [each["form"] for each in found] == ["none", "raw32", "hex64", "map", "none"]
     assert [each["valid"] for each in found] == [True] * 4 + [False]
-    assert len(indexing.store.history.of_pointer("agents.example")) == 3
+    assert len(anchors(indexing.store, "agents.example")) == 3
 
 
 async def test_a_pointer_beside_a_card_is_a_pointer_too(kit: ChainKit, look: Look) -> None:

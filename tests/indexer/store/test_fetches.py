@@ -18,6 +18,7 @@ from parsers.cards import Kind
 from parsers.reasons import Reason
 from tests.facts import born, name, says
 from tests.pointing import Clock, card, digest, due, fails, news, points, serves, writer
+from tests.told import anchors
 
 ALPHA, BETA = card("Alpha"), card("Beta")
 
@@ -105,7 +106,7 @@ def test_a_place_that_says_something_else_is_seen_anew(store: Store, writer: Wri
 
 def test_a_pointer_keeps_the_kind_of_card_it_is_about(store: Store, writer: Writer) -> None:
     writer.append("demo", [says("0", points("a.example", ALPHA, kind=Kind.TOOL, form="map"))])
-    (past,) = store.history.of_pointer("a.example")
+    (past,) = anchors(store, "a.example")
     assert past.event.pointer is not None
     assert past.event.pointer.kind is Kind.TOOL
 
