@@ -70,6 +70,10 @@ def test_folders_of_the_parsers_build_on_each_other_in_one_order() -> None:
         assert not [name for name in imports(path) if name.startswith(tuple(f"parsers.{folder}" for folder in order))]
 
 
+def test_one_short_file_composes_the_program() -> None:
+    assert len((ROOT / "overlay" / "app" / "composition.py").read_text().splitlines()) <= 200
+
+
 RECORDS = {
     "indexer.model",
     "overlay.search.document",

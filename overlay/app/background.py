@@ -1,0 +1,117 @@
+"""The loops beside following a chain: what sends requests to hosts, other overlays and rate feeds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from indexer.chains.concurrency import gather
+from indexer.settings import Settings
+from indexer.store.rates import Quotes
+from indexer.store.requests import Requests
+from indexer.sync.follower import Follower
+from indexer.sync.request_loop import RequestLoop, TransactionSource
+from overlay.app.chain_loops import Loop, transaction_source
+from overlay.app.fetching import build_fetch_loop
+from overlay.app.status_service import StatusService
+from overlay.app.store_watcher import StoreWatcher
+from overlay.listings.change_notifier import ChangeNotifier
+
+if TYPE_CHECKING:
+    from indexer.store import Store, Writer
+    from overlay.webhooks.delivery_loop import DeliveryLoop
+
+
+class BackgroundLoops:
+    """Each loop runs until it is cancelled, and can be started again. They raise what the database raises."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        writer: Writer | None,
+        followers: Sequence[Follower],
+        notifier: ChangeNotifier,
+        status: StatusService,
+        watcher: StoreWatcher,
+    ) -> None:
+        self._settings, self._store, self._writer, self._followers = settings, store, writer, followers
+        self._notifier, self._status, self._watcher = notifier, status, watcher
+        self.requested = asyncio.Event()
+        """Set when a publisher has requested a transaction."""
+
+    def loops(self) -> list[Loop]:
+        """Those that the settings call for: none in a process that writes nothing."""
+        settings = self._settings
+        if self._writer is None:
+            return []
+        loops: list[Loop] = []
+        if self._followers:
+            loops.append(self._fetch_requested)
+            if settings.fetch_resolve or not settings.sample:  # a demonstration sends no requests to hosts
+                loops.append(partial(self._fetch_cards, self._writer))
+            if settings.gasp_peers:
+                loops.append(self._pull_peers)
+            if settings.submit_broadcast:
+                loops.append(self._send_submissions)
+        if settings.rates:
+            loops.append(self._fetch_rates)
+        return loops
+
+    def sources(self) -> list[TransactionSource]:
+        """The followed chains as sources of transactions."""
+        return [transaction_source(follower) for follower in self._followers]
+
+    async def _fetch_requested(self) -> None:
+        """Fetch the transactions that publishers requested, here or in another process."""
+        await RequestLoop(Requests(self._store.engine), self.sources(), self.requested).run()
+
+    async def _fetch_cards(self, writer: Writer) -> None:
+        """Fetch the cards that pointers name, and what hosts declare about agents."""
+        loop = await asyncio.to_thread(build_fetch_loop, self._settings, self._store, writer, self._notifier.notify)
+        self._status.fetch_outcomes = loop.came_to
+        with self._notifier.listen() as changed:
+            await loop.run(changed)
+
+    async def _pull_peers(self) -> None:
+        """Pull the outputs that other overlays admit."""
+        from indexer.admission.admission import Admissions
+        from indexer.gasp.peer import GaspPeer
+        from indexer.gasp.puller import GaspPuller
+
+        admissions, is_ready = Admissions(self._store), lambda: any(map(_follows_bsv, self._followers))
+        pullers = [GaspPuller(GaspPeer(url), admissions, is_ready) for url in self._settings.gasp_peers]
+        await gather(puller.run() for puller in pullers)
+
+    async def _send_submissions(self) -> None:
+        """Send submitted transactions to the sources of BSV chains."""
+        from indexer.sync.submission_sender import SubmissionSender
+
+        senders = [
+            SubmissionSender(follower.chain, self._store.submissions, partial(_follows_bsv, follower))
+            for follower in self._followers
+        ]
+        await gather(sender.run() for sender in senders)
+
+    async def _fetch_rates(self) -> None:
+        """Fetch exchange rates from the configured feeds."""
+        from indexer.rates.loop import RatesLoop
+
+        settings, quotes, changed = self._settings, Quotes(self._store.engine), self._watcher.rates_changed
+        every, max_age = settings.rates_every, settings.rates_max_age
+        loop = RatesLoop(settings.rates, quotes, every=every, max_age=max_age, changed=changed)
+        self._status.rates_loop = loop
+        await loop.run()
+
+
+async def match_subscriptions(deliveries: DeliveryLoop, notifier: ChangeNotifier) -> None:
+    """Queue what webhooks are to deliver."""
+    with notifier.listen() as changed:
+        await deliveries.match(changed)
+
+
+def _follows_bsv(follower: Follower) -> bool:
+    """Whether a follower is at the tip of a BSV chain."""
+    return follower.progress.state == "following" and follower.progress.caip2.startswith("bsv:")
