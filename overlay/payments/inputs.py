@@ -8,7 +8,7 @@ from indexer.admission.refusal import NotAdmittedError
 from indexer.admission.scripts import check_scripts
 from parsers.bitcoin.beef import UnprovenInput
 from parsers.bitcoin.script import is_p2pkh
-from parsers.bitcoin.sighash import p2pkh_error
+from parsers.bitcoin.sighash import SharedHashes, p2pkh_error
 from parsers.bitcoin.tx import TxOutput
 from parsers.claims.amount_due import PaymentRefusedError
 from parsers.claims.payment import Payment
@@ -39,11 +39,12 @@ def check_inputs(payment: Payment, spent: Sequence[TxOutput | None]) -> None:
 
 
 def _check_p2pkh(inputs: Sequence[UnprovenInput], *, forkid: bool) -> None:
-    """On chains whose other scripts nothing here runs. Raises NotAdmittedError."""
+    """On chains whose other scripts nothing here runs; inputs are of one transaction. Raises NotAdmittedError."""
+    shared = SharedHashes(inputs[0].tx) if inputs else None
     for tx, vin, spent in inputs:
         if not is_p2pkh(spent.script):
             detail = f"input {vin} spends a script other than P2PKH, which cannot be checked here"
             raise NotAdmittedError("script-not-checkable", detail)
-        error = p2pkh_error(tx, vin, spent, forkid=forkid)
+        error = p2pkh_error(tx, vin, spent, forkid=forkid, shared=shared)
         if error is not None:
             raise NotAdmittedError("script-failed", error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import sha256
 
 import pytest
@@ -17,6 +18,7 @@ from parsers.bitcoin.sighash import (
     FORKID,
     NONE,
     SINGLE,
+    SharedHashes,
     forkid_digest,
     legacy_digest,
     p2pkh_error,
@@ -113,6 +115,41 @@ def test_uncompressed_keys_and_the_original_digest_are_checked(forkid: bool) -> 
     tx = bare._replace(inputs=(bare.inputs[0]._replace(script=unlocking),))
     assert p2pkh_error(tx, 0, TxOutput(5, lock), forkid=forkid) is None
     assert "hash type" in (p2pkh_error(tx, 0, TxOutput(5, lock), forkid=not forkid) or "")
+
+
+@given(_transactions, st.data(), st.lists(st.sampled_from(HASH_TYPES), min_size=1, max_size=6), _satoshis)
+def test_shared_hashes_change_no_digest(
+    tx: Transaction, data: st.DataObject, hash_types: list[int], satoshis: int
+) -> None:
+    shared = SharedHashes(tx)
+    for hash_type in hash_types:
+        vin = data.draw(st.integers(0, len(tx.inputs) - 1))
+        alone = forkid_digest(tx, vin, LOCK, satoshis, hash_type | FORKID)
+        assert forkid_digest(tx, vin, LOCK, satoshis, hash_type | FORKID, shared) == alone
+
+
+def test_outputs_are_hashed_once_for_all_inputs() -> None:
+    class Counted(tuple[TxOutput, ...]):
+        passes = 0
+
+        def __iter__(self) -> Iterator[TxOutput]:
+            Counted.passes += 1
+            return super().__iter__()
+
+    tx, _ = paid()
+    tx = tx._replace(outputs=Counted(tx.outputs))
+    shared = SharedHashes(tx)
+    assert {len(forkid_digest(tx, vin, LOCK, 1, shared=shared)) for vin in (0, 1)} == {32}
+    assert Counted.passes == 1
+
+
+def test_a_transaction_whose_original_digests_take_too_long_is_an_error() -> None:
+    tx, spent = paid()
+    signed = tx.inputs[0].script.replace(bytes((ALL_FORKID,)) + push(signatures.public_key(KEY)), b"")
+    unlocking = push(signed[1:] + bytes((ALL,))) + push(signatures.public_key(KEY))
+    large = tx._replace(inputs=(tx.inputs[0]._replace(script=unlocking), *tx.inputs[1:] * 999), size=100_000)
+    assert "too long" in (p2pkh_error(large, 0, spent, forkid=False) or "")
+    assert "not valid" in (p2pkh_error(large._replace(size=60_000), 0, spent, forkid=False) or "")
 
 
 @given(st.binary(max_size=150))
