@@ -41,11 +41,15 @@ class ByteReader:
         count = self.varint(f"the number of {what}")
         if count * smallest > self.end - self.offset:
             raise self.error(f"{count:,} {what} do not fit in {self.end - self.offset:,} bytes", start)
+        self.spend(count, what, start)
+        return count
+
+    def spend(self, count: int, what: str, start: int) -> None:
+        """Take `count` items, read from byte `start` on, off the budget; raises where they are more than are left."""
         if self.budget is not None:
             self.budget -= count
             if self.budget < 0:
                 raise self.error(f"{count:,} {what} are more than are read here", start)
-        return count
 
     def finish(self, what: str) -> None:
         """Refuse bytes that are left over after `what`."""

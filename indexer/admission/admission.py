@@ -26,8 +26,8 @@ from parsers.errors import ParseError
 
 MAX_BEEF_BYTES = 32 << 20
 MAX_ITEMS, MAX_TRANSACTIONS, MAX_UNPROVEN_INPUTS = 200_000, 2_000, 2_000
-"""Merkle paths, their nodes and transactions together; transactions; inputs whose scripts are checked: within a second
-of one core."""
+"""Merkle paths, their nodes, transactions, inputs and outputs together; transactions; inputs whose scripts are checked:
+within a second of one core."""
 
 FEE_BYTES = 1_000
 """Bytes of an unmined transaction for which a satoshi of fee is due, one at least: what nodes relay by default."""

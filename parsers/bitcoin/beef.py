@@ -133,7 +133,7 @@ def _check_atomic(members: Sequence[BeefTransaction], by_txid: Mapping[bytes, Be
 
 def read(data: bytes, max_items: int | None = None) -> Beef:
     """Parse the BEEF, of any version, that fills `data`. Raises ParseError, also for more than `max_items` merkle
-    paths, their nodes and transactions together."""
+    paths, their nodes, transactions, inputs and outputs together."""
     reader = ByteReader(data, budget=max_items)
     subject = None
     mark = reader.take(4, "the version")
@@ -186,7 +186,9 @@ def _read_v2(reader: ByteReader) -> BeefTransaction:
 
 
 def _read_tx(reader: ByteReader) -> tuple[Transaction, bytes]:
-    tx = read_tx(reader.data, reader.offset)
+    start = reader.offset
+    tx = read_tx(reader.data, start, max_items=reader.budget)
+    reader.spend(len(tx.inputs) + len(tx.outputs), "inputs and outputs", start)
     return tx, reader.take(tx.size, "a transaction")
 
 
