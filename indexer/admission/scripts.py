@@ -3,55 +3,83 @@ by our own digest and signature check; other scripts by the interpreter of bitco
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 
+from indexer.admission import script_interpreter
 from indexer.admission.refusal import NotAdmittedError
 from parsers.bitcoin.beef import UnprovenInput
 from parsers.bitcoin.script import executed, is_p2pkh
-from parsers.bitcoin.sighash import p2pkh_error
-from parsers.bitcoin.tx import serialise
-
-MAX_SCRIPT_BYTES, MAX_NUMBER_BYTES, MAX_STACK_BYTES, MAX_OPS, MAX_KEYS = 1 << 20, 256, 1 << 20, 1_000, 20
-"""Limits of a script that bitcoinX runs."""
+from parsers.bitcoin.sighash import SharedHashes, p2pkh_error
+from parsers.bitcoin.tx import Transaction, serialise
 
 MAX_OTHER_SCRIPTS = 64
 """Inputs of one submission that bitcoinX checks, at most."""
+
+SECONDS = 30.0
+"""Wall-clock limit of the interpreter; its CPU time is limited by `script_interpreter.CPU_SECONDS`."""
 
 
 def check_scripts(inputs: Iterable[UnprovenInput]) -> None:
     """Check that these inputs may spend what they spend. Raises NotAdmittedError: `script-failed`, or
     `script-not-checkable` for a script that nothing here can check."""
-    others = 0
+    others: list[UnprovenInput] = []
+    hashes: dict[bytes, SharedHashes] = {}
     for unproven in inputs:
-        lock = executed(unproven.spent.script)
+        tx, lock = unproven.tx, executed(unproven.spent.script)
         if is_p2pkh(lock):
-            error = p2pkh_error(unproven.tx, unproven.vin, unproven.spent, lock=lock)
+            shared = hashes.setdefault(tx.txid, SharedHashes(tx))
+            error = p2pkh_error(tx, unproven.vin, unproven.spent, lock=lock, shared=shared)
             if error is not None:
-                raise NotAdmittedError("script-failed", f"transaction {unproven.tx.hex_id}, {error}")
+                raise NotAdmittedError("script-failed", f"transaction {tx.hex_id}, {error}")
             continue
-        others += 1
-        if others > MAX_OTHER_SCRIPTS:
+        others.append(unproven)
+        if len(others) > MAX_OTHER_SCRIPTS:
             raise NotAdmittedError(
                 "script-not-checkable", f"more than {MAX_OTHER_SCRIPTS} inputs spend other than P2PKH"
             )
-        _check_other(unproven)
+    if others:
+        _check_others(others)
 
 
-def _check_other(unproven: UnprovenInput) -> None:
-    where = f"transaction {unproven.tx.hex_id}, input {unproven.vin}"
+def _check_others(inputs: Sequence[UnprovenInput]) -> None:
+    """Run the scripts of these inputs in a process of its own, each transaction parsed once."""
+    if find_spec("bitcoinx") is None:
+        detail = f"{_place(inputs[0])} spends a script other than P2PKH, which needs bitcoinX to be checked"
+        raise NotAdmittedError("script-not-checkable", detail)
+    numbers: dict[bytes, int] = {}
+    transactions: list[str] = []
+    for tx, *_ in inputs:
+        if tx.txid not in numbers:
+            numbers[tx.txid] = len(transactions)
+            transactions.append(_raw(tx).hex())
+    spends = [[numbers[tx.txid], vin, spent.satoshis, spent.script.hex()] for tx, vin, spent in inputs]
+    failure = _answer(json.dumps({"transactions": transactions, "inputs": spends}).encode())
+    if failure == "":
+        detail = f"the scripts of transaction {inputs[0].tx.hex_id} do not end within their limits of time and memory"
+        raise NotAdmittedError("script-not-checkable", detail)
+    result = json.loads(failure)
+    if result is not None:
+        number, code, reason = result
+        raise NotAdmittedError(code, f"{_place(inputs[number])}: {reason}")
+
+
+def _answer(question: bytes) -> str:
+    """What the interpreter prints; nothing where it ends before its answer."""
+    program = [sys.executable, "-I", script_interpreter.__file__]
     try:
-        from bitcoinx import InterpreterLimits, MinerPolicy, Script, Tx, TxInputContext, TxOutput
-        from bitcoinx.errors import InterpreterError
-    except ImportError:
-        detail = f"{where} spends a script other than P2PKH, which needs bitcoinX to be checked"
-        raise NotAdmittedError("script-not-checkable", detail) from None
-    tx, policy = unproven.tx, MinerPolicy(MAX_SCRIPT_BYTES, MAX_NUMBER_BYTES, MAX_STACK_BYTES, MAX_OPS, MAX_KEYS)
-    raw = serialise(tx.inputs, tx.outputs, tx.version, tx.locktime)
-    spent = TxOutput(unproven.spent.satoshis, Script(unproven.spent.script))
-    limits = InterpreterLimits(policy, is_genesis_enabled=True, is_consensus=False)
-    try:
-        is_valid = TxInputContext(Tx.from_bytes(raw), unproven.vin, spent).verify_input(limits, True)
-    except InterpreterError as error:
-        raise NotAdmittedError("script-failed", f"{where}: {error}") from None
-    if not is_valid:
-        raise NotAdmittedError("script-failed", f"{where}: the script ends with false")
+        child = subprocess.run(program, input=question, capture_output=True, timeout=SECONDS, env={}, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        return ""
+    return child.stdout.decode() if child.returncode == 0 else ""
+
+
+def _raw(tx: Transaction) -> bytes:
+    return serialise(tx.inputs, tx.outputs, tx.version, tx.locktime)
+
+
+def _place(unproven: UnprovenInput) -> str:
+    return f"transaction {unproven.tx.hex_id}, input {unproven.vin}"

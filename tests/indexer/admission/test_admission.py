@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -166,6 +167,55 @@ async def test_scripts_other_than_p2pkh_are_checked_by_bitcoinx_or_refused(
         assert house.submit(mint.package(raw)) == ([0], [])
         wrong = serialise((tx.inputs[0]._replace(script=push(b"\x30" + signature[1:-2] + b"\0A")),), tx.outputs, 1, 0)
         house.refuse("script-failed", mint.package(wrong))
+
+
+def spent_by(mint: Mint, *scripts: bytes) -> bytes:
+    """A package that spends a coin with each of these unlocking scripts."""
+    inputs = tuple(
+        TxInput(coin.outpoint, script, 0xFFFFFFFF) for coin, script in zip(mint.coins, scripts, strict=False)
+    )
+    outputs = (TxOutput(1, mint.inscription("Odd")), TxOutput(FUND - 2_000, mint.key.lock))
+    return mint.package(serialise(inputs, outputs))
+
+
+OP_NUM2BIN = b"\x80"
+GIB, PART_OF_A_MIB = b"\x04\xff\xff\xff\x3f", b"\x03\x00\x00\x06"
+
+
+@pytest.mark.parametrize(
+    ("lock", "unlock", "code"),
+    [
+        (b"\x51\x05\x01", b"", "script-failed"),
+        (b"\x51", b"\x05\x01", "script-failed"),
+        (b"\x51\x4d\xff\xff", b"", "script-failed"),
+        (b"\x00", b"", "script-failed"),
+        (OP_NUM2BIN, b"\x51" + GIB, "script-not-checkable"),
+    ],
+)
+async def test_scripts_that_are_cut_or_allocate_too_much_are_refused(
+    lock: bytes, unlock: bytes, code: str, empty: Path
+) -> None:
+    pytest.importorskip("bitcoinx", reason="bitcoinX has no wheels for this Python")
+    mint = Mint(script=lock)
+    with fresh(empty, mint.chain) as indexing:
+        house = House(mint, await indexing.catch_up())
+        assert "input 0" in house.refuse(code, spent_by(mint, unlock))
+
+
+async def test_scripts_that_take_too_long_are_refused_together(empty: Path) -> None:
+    pytest.importorskip("bitcoinx", reason="bitcoinX has no wheels for this Python")
+    dup_ripemd160_drop = b"\x76\xa6\x75"
+    mint = Mint(coins=64, script=b"\x51" + PART_OF_A_MIB + OP_NUM2BIN + dup_ripemd160_drop * 320 + b"\x75\x51")
+    with fresh(empty, mint.chain) as indexing:
+        house = House(mint, await indexing.catch_up())
+        began = time.monotonic()
+        house.refuse("script-not-checkable", spent_by(mint, *[b""] * 64))
+        assert time.monotonic() - began < 30
+
+
+async def test_outputs_are_counted_before_they_are_parsed(house: House) -> None:
+    tx = serialise((TxInput(house.mint.coins[0].outpoint, b"", 0),), (TxOutput(0, b""),) * 250_000)
+    assert "outputs" in house.refuse("not-a-beef", V2 + b"\0\1\0" + tx)
 
 
 def test_a_second_spend_of_a_coin_is_refused(house: House) -> None:
