@@ -45,7 +45,11 @@ RESPONSE_BYTES, SMALL_BYTES = 64 << 20, 1 << 20
 _T = TypeVar("_T")
 
 
-class TooLargeError(SourceUnavailableError):
+class UnreadableError(SourceUnavailableError):
+    """A response whose body is outside its bounds."""
+
+
+class TooLargeError(UnreadableError):
     """A response larger than its caller allows."""
 
 
@@ -167,7 +171,7 @@ class HttpClient:
 
     def body_error(self, error: http_body.BodyError, what: str) -> SourceUnavailableError:
         """The error for a body outside its bounds."""
-        kind = TooLargeError if error.code == "size" else SourceUnavailableError
+        kind = TooLargeError if error.code == "size" else UnreadableError
         return kind(f"{self.name}: {self.label} answers {what} with {error}")
 
     def unreachable(self, error: Exception) -> SourceUnavailableError:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from typing import Any, NamedTuple
 
-from indexer.admission.admission import MAX_BEEF_BYTES, MAX_TRANSACTIONS
+from indexer.admission.admission import MAX_BEEF_BYTES, MAX_ITEMS, MAX_TRANSACTIONS
 from indexer.admission.topic_graph import GraphNode
-from indexer.chains.http_client import SMALL_BYTES, HttpClient, parse_json
+from indexer.chains.http_client import SMALL_BYTES, HttpClient, SlowError, TooLargeError, UnreadableError, parse_json
 from indexer.errors import SourceUnavailableError
 from indexer.settings import masked
 from parsers.bitcoin import beef, bump
@@ -17,8 +18,9 @@ from parsers.bitcoin.tx import COINBASE_TXID, Outpoint, Transaction, read_exactl
 from parsers.errors import ParseError
 
 TOPIC = "tm_agent_registry"
-NODE_BYTES = 8 << 20
-"""Bytes of an answer with one transaction in hex, at most."""
+NODE_BYTES, LARGE_NODE_BYTES = 8 << 20, 2 * MAX_BEEF_BYTES + SMALL_BYTES
+"""Bytes of an answer with one transaction and its merkle path in hex, at most: of several at once, and of one that is
+read alone, which can be as large as what a peer admits."""
 
 OUTPUT_BYTES = 256
 """Bytes of an output in a list, at most."""
@@ -35,7 +37,7 @@ class PeerOutput(NamedTuple):
 
 
 class RefusedNodeError(Exception):
-    """A peer has no answer for one transaction, though it may have others."""
+    """A peer has no answer for one transaction, or none that can be read, though it may have others."""
 
 
 class GaspPeer(HttpClient):
@@ -43,7 +45,7 @@ class GaspPeer(HttpClient):
 
     def __init__(self, url: str) -> None:
         super().__init__("GASP", masked(url), headers={"Content-Type": "application/json", "X-BSV-Topic": TOPIC})
-        self._url = url.rstrip("/")
+        self._url, self._large = url.rstrip("/"), asyncio.Lock()
 
     async def outputs(self, since: int, limit: int) -> list[PeerOutput]:
         """At most about `limit` outputs with scores of `since` or more, as far as the peer keeps to that. Raises
@@ -76,7 +78,7 @@ class GaspPeer(HttpClient):
                     raise
                 # the reference finds some ancestors only as the tips of graphs of their own
                 node = await self._node(wanted, wanted)
-            tx = read_exactly(node.raw)
+            tx = read_exactly(node.raw, max_items=MAX_ITEMS)
             if tx.txid != wanted.txid:
                 raise ParseError(f"the peer answers transaction {wanted.txid[::-1].hex()} with {tx.hex_id}")
             nodes[tx.txid] = node.raw, bump.read(node.path) if node.path else None
@@ -89,13 +91,24 @@ class GaspPeer(HttpClient):
     async def _node(self, root: Outpoint, wanted: Outpoint) -> GraphNode:
         txid = wanted.txid[::-1].hex()
         question = {"graphID": _shown(root), "txid": txid, "outputIndex": wanted.vout, "metadata": False}
-        status, answer = await self.retry(lambda: self._ask("requestForeignGASPNode", question, NODE_BYTES))
+        try:
+            status, answer = await self._ask_node(question)
+        except (UnreadableError, SlowError) as error:
+            raise RefusedNodeError(str(error)) from None
         if status != 200:
             raise RefusedNodeError(f"status {status} for transaction {txid}")
         try:
             return GraphNode(bytes.fromhex(answer["rawTx"]), bytes.fromhex(answer.get("proof") or "") or None)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise ParseError(f"transaction {txid} is answered without a raw transaction") from None
+
+    async def _ask_node(self, question: dict[str, Any]) -> tuple[int, Any]:
+        route = "requestForeignGASPNode"
+        try:
+            return await self.retry(lambda: self._ask(route, question, NODE_BYTES))
+        except TooLargeError:
+            async with self._large:
+                return await self.retry(lambda: self._ask(route, question, LARGE_NODE_BYTES))
 
     async def _ask(self, route: str, question: dict[str, Any], limit: int) -> tuple[int, Any]:
         """The status, and the JSON of an answer of status 200. Raises CutError, SourceError, ParseError."""

@@ -12,6 +12,7 @@ from indexer.admission.refusal import NotAdmittedError
 from indexer.chains.concurrency import gather
 from indexer.errors import SourceError
 from indexer.gasp.peer import GaspPeer, RefusedNodeError
+from indexer.store.database import StoreError
 from indexer.store.submissions import FullError
 from parsers.bitcoin.tx import Outpoint
 from parsers.errors import ParseError
@@ -113,6 +114,11 @@ class GaspPuller:
             else:
                 self._give_up(outpoint, error)
         except ParseError as error:
+            self._give_up(outpoint, error)
+        except (SourceError, StoreError):
+            raise
+        except Exception as error:  # whatever a stranger's graph provokes, the other outputs are pulled
+            log.exception("%s: output %s", self._peer.label, outpoint)
             self._give_up(outpoint, error)
         else:
             self._settle(outpoint)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,12 +14,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from indexer.admission.admission import Admissions
+from indexer.admission.admission import Admission, Admissions
 from indexer.errors import SourceError
 from indexer.gasp import peer as peers
 from indexer.gasp import puller as pullers
 from indexer.gasp.peer import GaspPeer
 from indexer.gasp.puller import GaspPuller
+from indexer.store.database import StoreError
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, read, serialise
 from tests.indexing import Indexing, empty, fresh
 from tests.minting import Mint, forged
@@ -32,6 +35,7 @@ class FakePeer:
         self.outputs: list[tuple[bytes, float]] = []
         self.nodes: dict[str, Any] = {}
         self.asked: Counter[str] = Counter()
+        self.slow: set[str] = set()
         self.listing: Any = None
 
     def add(self, raw: bytes, score: float = 1, proof: bytes | None = None, *, listed: bool = True) -> str:
@@ -55,6 +59,8 @@ class FakePeer:
     async def node(self, request: web.Request) -> web.Response:
         txid = (await request.json())["txid"]
         self.asked[txid] += 1
+        if txid in self.slow:
+            await asyncio.sleep(1)
         if txid not in self.nodes:
             return web.json_response({"status": "error"}, status=400)
         return web.Response(text=json.dumps(self.nodes[txid]))
@@ -172,6 +178,51 @@ async def test_what_is_not_proved_is_not_taken(pulling: Pulling) -> None:
     peer.add(mint.inscribed("Forged", 10), 2)
     await pulling.pull()
     assert pulling.stored() == {taken}
+
+
+async def test_a_node_that_is_too_large_or_slow_does_not_hold_up_the_others(
+    pulling: Pulling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "NODE_BYTES", 1 << 12)
+    monkeypatch.setattr(peers, "LARGE_NODE_BYTES", 1 << 16)
+    pulling.client.whole_seconds = 0.2
+    mint, peer = pulling.mint, pulling.peer
+    peer.nodes[peer.add(mint.inscribed("Vast"))]["rawTx"] = "00" * (1 << 16)
+    peer.slow.add(peer.add(mint.inscribed("Slow", 1), 2))
+    large = peer.add(mint.inscribed("Large", 2, description="x" * 4_096), 3)
+    small = peer.add(mint.inscribed("Small", 3), 4)
+    await pulling.pull()
+    assert pulling.stored() == {large, small}
+
+
+async def test_an_unforeseen_error_of_one_graph_does_not_end_the_puller(
+    pulling: Pulling, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd, submit = pulling.peer.add(pulling.mint.inscribed("Odd")), Admissions.submit
+    after = pulling.peer.add(pulling.mint.inscribed("After", 1), 2)
+
+    def submit_or_fail(admissions: Admissions, data: bytes) -> Admission:
+        if b"Odd" in data:
+            raise RuntimeError("unforeseen")
+        return submit(admissions, data)
+
+    monkeypatch.setattr(Admissions, "submit", submit_or_fail)
+    with caplog.at_level(logging.ERROR):
+        await pulling.pull()
+    assert pulling.stored() == {after}
+    assert "unforeseen" in caplog.text
+    await pulling.pull()
+    assert pulling.peer.asked[odd] == 1
+
+
+async def test_an_error_of_the_database_ends_the_round(pulling: Pulling, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_admissions: Admissions, _data: bytes) -> Admission:
+        raise StoreError("the disk is full")
+
+    pulling.peer.add(pulling.mint.inscribed("Any"))
+    monkeypatch.setattr(Admissions, "submit", fail)
+    with pytest.raises(StoreError):
+        await pulling.pull()
 
 
 async def test_a_graph_without_an_end_is_cut(pulling: Pulling, monkeypatch: pytest.MonkeyPatch) -> None:
