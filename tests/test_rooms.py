@@ -205,7 +205,7 @@ FENCES: dict[str, tuple[str, ...]] = {
         "indexer/chains/solana/",
         "overlay/publish/keys.py",
     ),
-    "bitcoinx": ("indexer/headers/required_bits.py", "indexer/admission/scripts.py"),
+    "bitcoinx": ("indexer/headers/required_bits.py", "indexer/admission/script_interpreter.py"),
     "dns": ("indexer/fetcher/dns.py",),
     "httpcore": ("indexer/fetcher/http_fetcher.py", "indexer/fetcher/connections.py"),
     "httpx": (
