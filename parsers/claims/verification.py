@@ -133,12 +133,15 @@ def _token(request: ClaimRequest) -> ClaimVerdict:
 
 
 def _dct(request: ClaimRequest) -> ClaimVerdict:
-    """Without an operation no capability is asked for; an operation needs its namespace."""
+    """Without an operation no capability is asked for; an operation needs its namespace. Clients send the root and the
+    time of their own context, too: those of the body win."""
     operation, namespace = request.text("operation"), request.text("namespace")
     if operation is not None and namespace is None:
         raise ClaimRequestError("/context/namespace", "missing", "an operation needs the namespace that it is of")
+    root = request.text("rootPublicKey")
+    keys = [root] if request.keys is None and root is not None else request.keys
     context = TokenContext(
-        roots=trusted_principals(request.keys) or frozenset(),
+        roots=trusted_principals(keys) or frozenset(),
         now=request.now,
         operation=operation,
         resource=request.text("resource") or "*",
@@ -225,7 +228,7 @@ KINDS: dict[str, ClaimKind] = {
         frozenset(
             (
                 *("operation", "namespace", "resource", "spentMicrocents", "maxChainDepth", "contractId"),
-                *("revocationIds", "revocations", "seen"),
+                *("revocationIds", "revocations", "seen", "rootPublicKey", "now"),
             )
         ),
     ),
@@ -262,7 +265,9 @@ def _request(body: Any, kind: ClaimKind, now: int) -> ClaimRequest:
     document, context = body["document"], body.get("context")
     if kind.is_json and isinstance(document, str) and document[:1] in ("{", "["):
         document = read(document.encode("utf-8", "surrogatepass"))
-    return ClaimRequest(document, body.get("keys"), _time(body.get("now"), now), _context(context, kind))
+    members = _context(context, kind)
+    own_time = _time(members.get("now"), now, "/context/now")
+    return ClaimRequest(document, body.get("keys"), _time(body.get("now"), own_time), members)
 
 
 def _context(context: Any, kind: ClaimKind) -> dict[str, Any]:
@@ -279,12 +284,12 @@ def _context(context: Any, kind: ClaimKind) -> dict[str, Any]:
     return {name: value for name, value in context.items() if value is not None}
 
 
-def _time(value: Any, now: int) -> int:
+def _time(value: Any, now: int, member: str = "/now") -> int:
     """A time in milliseconds since 1970, or by RFC 3339, in nanoseconds."""
     if value is None:
         return now
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 10**15
     time = int(value) * _MILLISECOND if is_number else instant(value)
     if time is None:
-        raise ClaimRequestError("/now", "wrong-type", "now is in milliseconds since 1970, or a time by RFC 3339")
+        raise ClaimRequestError(member, "wrong-type", "now is in milliseconds since 1970, or a time by RFC 3339")
     return time

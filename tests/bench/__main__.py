@@ -30,6 +30,7 @@ BENCHES = (
     ("bench_fetch",),
     ("bench_logs",),
     ("bench_subscriptions",),
+    ("bench_claims",),
     ("bench_rating",),
 )
 

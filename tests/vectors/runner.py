@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.vectors.documents import Result, evaluate_document
+
 MAX_SHOWN = 300
 """Characters of a value that are printed."""
 
@@ -94,17 +96,24 @@ def _title(row: Mapping[str, Any]) -> str:
 
 
 def run(paths: list[Path], kinds: Kinds, show: Callable[[str], None] = print) -> int:
-    """Evaluate every non-empty line of these files. Shows one line for each disagreement, and last `N of M agree`.
-    The exit code: 0 when all of at least one agree, else 1."""
+    """Evaluate every non-empty line of these files, and what documents have. Shows one line for each disagreement, and
+    last `N of M agree`. The exit code: 0 when all of at least one agree, else 1."""
     agreed = total = 0
     for path in paths:
-        for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
-            if not line.strip():
-                continue
+        for place, reason in _results(path, kinds):
             total += 1
-            reason = disagreement(line, kinds)
             agreed += reason is None
             if reason is not None:
-                show(f"{path}:{number}: {' '.join(reason.split())}")
+                show(f"{path}:{place}: {' '.join(reason.split())}")
     show(f"{agreed} of {total} agree")
     return 0 if total and agreed == total else 1
+
+
+def _results(path: Path, kinds: Kinds) -> Iterator[Result]:
+    """Where in a file each vector is, and why the product does not agree with it."""
+    if path.suffix == ".json":
+        yield from evaluate_document(path)
+        return
+    for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
+        if line.strip():
+            yield str(number), disagreement(line, kinds)

@@ -61,3 +61,35 @@ def test_every_disagreement_is_one_line_and_the_last_line_counts(tmp_path: Path)
 def test_a_file_without_vectors_does_not_agree(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n")
     assert run([tmp_path / "empty.jsonl"], KINDS, lambda _: None) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("matrix.json", [{"fixture": "f.json", "schemas-strict": {"valid": False}, "schemas-lenient": {"valid": True}}],
+         "2 of 2 agree"),
+        ("matrix.json", [{"fixture": "f.json", "schemas-strict": {"valid": True}, "schemas-lenient": {"valid": True}}],
+         "1 of 2 agree"),
+        ("matrix.json", [{"fixture": "absent.json", "schemas-strict": {"valid": True}}], "0 of 2 agree"),
+        ("delegation-revocation-v1.json", {"$schema": "http://json-schema.org/draft-07/schema#", "required": ["x"]},
+         "0 of 1 agree"),
+        ("other-v1.json", {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object"}, "1 of 1 agree"),
+        ("other-v1.json", {"$schema": "http://json-schema.org/draft-07/schema#", "type": "no type"}, "0 of 1 agree"),
+        ("unknown.json", {"what": "else"}, "0 of 1 agree"),
+    ],
+)  # fmt: skip
+def test_documents_are_vectors_too(tmp_path: Path, name: str, value: Any, reason: str) -> None:
+    fixture = {"mrp_version": "0.1", "msg_id": "message-1", "msg_type": "ERROR", "timestamp": "2026-03-01T00:00:00Z",
+               "sender": {"id": "one"}, "payload": {"code": "MRP_X", "message": "m", "retryable": False}}  # fmt: skip
+    (tmp_path / "f.json").write_text(json.dumps(fixture))
+    (tmp_path / name).write_text(json.dumps(value))
+    shown: list[str] = []
+    assert run([tmp_path / name], KINDS, shown.append) == (0 if reason[0] == reason[5] else 1)
+    assert shown[-1] == reason
+
+
+def test_a_document_of_no_known_form_says_which_forms_there_are(tmp_path: Path) -> None:
+    (tmp_path / "unknown.json").write_text("{}")
+    shown: list[str] = []
+    assert run([tmp_path / "unknown.json"], KINDS, shown.append) == 1
+    assert "a matrix of fixtures" in shown[0]

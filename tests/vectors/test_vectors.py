@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.vectors.documents import documents
 from tests.vectors.kinds import KINDS
 from tests.vectors.runner import run
 
 
-@pytest.mark.parametrize("name", ["motebit.jsonl", "delegateos.jsonl", "mrp/signed_envelopes.jsonl"])
+@pytest.mark.parametrize("name", ["motebit.jsonl", "delegateos.jsonl", "mrp", "motebit-schemas"])
 def test_all_vectors_agree(shared: Path, name: str) -> None:
     path = shared / "vectors" / "trust" / name
-    if not path.is_file():
+    if not path.exists():
         pytest.skip(f"{name} is not among the shared vectors")
     shown: list[str] = []
-    assert run([path], KINDS, shown.append) == 0, shown
+    assert run(documents(path) if path.is_dir() else [path], KINDS, shown.append) == 0, shown

@@ -2,7 +2,7 @@
 
 The root's signature is checked by the key of the issuer, who must be trusted, and not by the key that the signature
 names. Denials: malformed_token, revoked, invalid_signature, attenuation_violation, chain_depth_exceeded, expired,
-budget_exceeded, capability_not_granted; also weak-key and replayed.
+budget_exceeded, capability_not_granted; also weak-key, replayed and patterns-too-costly.
 
 Whoever holds an attenuated token holds those that it was made from: that the presenter is its delegatee has to be
 proved besides.
@@ -11,12 +11,12 @@ proved besides.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs, read, without
-from parsers.claims.delegateos.resource_globs import is_part, matches
-from parsers.claims.delegateos.signed_objects import check_object, digest_text
+from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs, joined, read, without
+from parsers.claims.delegateos.resource_globs import GlobBudget, is_part, matches
+from parsers.claims.delegateos.signed_objects import check_canonical, check_object, digest_text
 from parsers.claims.record_shape import ANYTHING, COUNT, NUMBER, OBJECT, OBJECTS, TEXT, RecordShape, one_of
 from parsers.claims.rfc3339 import instant
 from parsers.claims.verdict import ClaimVerdict
@@ -108,6 +108,7 @@ class Authorized:
     expires: str
     max_depth: float
     delegatee: str
+    steps: GlobBudget = field(default_factory=GlobBudget, compare=False)
 
     @classmethod
     def of_root(cls, authority: Mapping[str, Any]) -> Authorized:
@@ -125,7 +126,8 @@ class Authorized:
         if by["attenuator"] != self.delegatee:
             raise TokenDeniedError("attenuation_violation", "Attenuator mismatch")
         capabilities = by.get("allowedCapabilities", self.capabilities)
-        wider = next((one for one in capabilities if not is_granted(one, self.capabilities)), None)
+        granted = self.capabilities
+        wider = next((one for one in capabilities if not is_granted(one, granted, self.steps)), None)
         if wider is not None:
             raise TokenDeniedError("attenuation_violation", "Capability expansion", capability=wider)
         if by.get("maxBudgetMicrocents", self.budget) > self.budget:
@@ -140,15 +142,17 @@ class Authorized:
             by.get("expiresAt", self.expires),
             by.get("maxChainDepth", self.max_depth),
             by["delegatee"],
+            self.steps,
         )
 
 
-def is_granted(capability: Mapping[str, str], granted: Sequence[Mapping[str, str]]) -> bool:
-    """Whether a capability is part of one of those granted."""
+def is_granted(capability: Mapping[str, str], granted: Sequence[Mapping[str, str]], steps: GlobBudget) -> bool:
+    """Whether a capability is part of one of those granted. Raises ClaimRefusedError where the steps do not suffice."""
+    steps.take(len(granted))
     return any(
         one["namespace"] == capability["namespace"]
         and one["action"] == capability["action"]
-        and is_part(capability["resource"], one["resource"])
+        and is_part(capability["resource"], one["resource"], steps)
         for one in granted
     )
 
@@ -200,7 +204,15 @@ def serialize_dct(token: Token) -> dict[str, str]:
 
 def authorize(serialized: Any, context: TokenContext) -> dict[str, Any]:
     """What a token allows (§10.1: AuthorizedScope). Raises TokenDeniedError."""
-    token = read_dct(serialized)
+    try:
+        return _authorized(read_dct(serialized), context)
+    except TokenDeniedError:
+        raise
+    except ClaimRefusedError as error:
+        raise TokenDeniedError(error.code, error.detail) from None
+
+
+def _authorized(token: Token, context: TokenContext) -> dict[str, Any]:
     _check_revocations(token, context)
     _check_signatures(token, context)
     scope = Authorized.of_root(token["authority"])
@@ -261,24 +273,27 @@ def _check_signatures(token: Token, context: TokenContext) -> None:
         raise TokenDeniedError("invalid_signature", "Missing authority signature")
     if authority["issuer"] not in context.roots:
         raise TokenDeniedError("invalid_signature", "Issuer does not match root public key")
-    _check_signature(authority["issuer"], {"authority": authority}, signatures[0], "Authority signature invalid")
+    forms = list(map(jcs, blocks(token)))  # written once: each signature covers all blocks until its own
+    root = joined({"authority": forms[0]})
+    _check_signature(authority["issuer"], root, signatures[0], "Authority signature invalid")
     for index, attenuation in enumerate(attenuations):
         if index + 1 >= len(signatures):
             raise TokenDeniedError("invalid_signature", f"Missing signature for attenuation {index}")
         signature, detail = signatures[index + 1], f"Attenuation {index} signature invalid"
         if signature["covers"] != index or isinstance(signature["covers"], bool):
             raise TokenDeniedError("invalid_signature", f"signature {index + 1} does not cover attenuation {index}")
-        payload = {"authority": authority, "attenuations": attenuations[: index + 1]}
+        covered = b"[" + b",".join(forms[1 : index + 2]) + b"]"
+        payload = joined({"authority": forms[0], "attenuations": covered})
         _check_signature(attenuation["attenuator"], payload, signature, detail)
     if len(signatures) > len(attenuations) + 1:
         raise TokenDeniedError("invalid_signature", "more signatures than blocks")
 
 
-def _check_signature(principal: str, payload: Any, signature: Mapping[str, Any], detail: str) -> None:
+def _check_signature(principal: str, payload: bytes, signature: Mapping[str, Any], detail: str) -> None:
     if signature["signer"] != principal:
         raise TokenDeniedError("invalid_signature", detail)
     try:
-        check_object(principal, payload, signature["signature"], "invalid_signature", detail)
+        check_canonical(principal, payload, signature["signature"], "invalid_signature", detail)
     except ClaimRefusedError as error:
         raise TokenDeniedError(error.code, error.detail) from None
 
@@ -305,8 +320,8 @@ def _check_capability(scope: Authorized, context: TokenContext) -> None:
     has_dots = {".", ".."} & set(context.resource.split("/"))
     for one in scope.capabilities:
         is_namespace = context.namespace is None or one["namespace"] in (context.namespace, "*")
-        is_resource = matches(one["resource"], context.resource) and not has_dots
-        if is_namespace and one["action"] in (context.operation, "*") and is_resource:
+        is_operation = is_namespace and one["action"] in (context.operation, "*") and not has_dots
+        if is_operation and matches(one["resource"], context.resource, scope.steps):
             return
     requested = {
         "namespace": context.namespace or "*",

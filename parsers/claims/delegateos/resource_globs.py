@@ -8,8 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-MAX_SEGMENTS, MAX_STATES = 64, 4_096
-"""Segments of a pattern, and states that a comparison of two may take; beyond, nothing matches."""
+from parsers.claims.canonical_json import ClaimRefusedError
+
+MAX_SEGMENTS, MAX_STEPS = 64, 25_000
+"""Segments of a pattern, beyond which nothing matches, and steps (about 1 µs) that all comparisons for one token
+may take together."""
+
+
+class GlobBudget:
+    """Counts the steps of comparisons."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, steps: int = MAX_STEPS) -> None:
+        self._left = steps
+
+    def take(self, steps: int) -> None:
+        """Use up some steps. Raises ClaimRefusedError (patterns-too-costly) when none are left."""
+        self._left -= steps
+        if self._left < 0:
+            detail = f"comparing the resource patterns takes more than {MAX_STEPS:,} steps"
+            raise ClaimRefusedError("patterns-too-costly", detail)
+
 
 _OTHER = "\0"
 """A segment that no pattern names."""
@@ -19,10 +39,12 @@ def _segments(pattern: str) -> tuple[str, ...]:
     return ("**",) if pattern == "*" else tuple(pattern.split("/"))
 
 
-def _step(pattern: tuple[str, ...], positions: frozenset[int], segment: str) -> frozenset[int]:
+def _step(pattern: tuple[str, ...], positions: frozenset[int], segment: str, budget: GlobBudget) -> frozenset[int]:
     """Where in a pattern one may be after a segment, from where one may be before it."""
     after = set()
-    for position in _closed(pattern, positions):
+    closed = _closed(pattern, positions)
+    budget.take(2 + len(closed))
+    for position in closed:
         if position == len(pattern):
             continue
         if pattern[position] == "**":
@@ -34,20 +56,23 @@ def _step(pattern: tuple[str, ...], positions: frozenset[int], segment: str) -> 
 
 def _closed(pattern: tuple[str, ...], positions: Iterable[int]) -> set[int]:
     """The positions, and those after a `**` that takes no segment, which the last one does not."""
-    reached = set()
-    for position in positions:
-        reached.add(position)
-        while position < len(pattern) - 1 and pattern[position] == "**":
-            position += 1
+    reached: set[int] = set()
+    for start in positions:
+        position = start
+        while position not in reached:
             reached.add(position)
+            position += position < len(pattern) - 1 and pattern[position] == "**"
     return reached
 
 
 _START = frozenset((0,))
+_CHARACTERS_A_STEP = 64
 
 
-def matches(pattern: str, resource: str) -> bool:
-    """Whether a pattern matches a resource."""
+def matches(pattern: str, resource: str, budget: GlobBudget | None = None) -> bool:
+    """Whether a pattern matches a resource. Raises ClaimRefusedError where the budget does not suffice."""
+    budget = budget or GlobBudget()
+    budget.take(1 + (len(pattern) + len(resource)) // _CHARACTERS_A_STEP)
     parts, segments = _segments(pattern), resource.split("/")
     if pattern == resource or parts == ("**",):
         return True
@@ -55,16 +80,19 @@ def matches(pattern: str, resource: str) -> bool:
         return False
     positions = _START
     for segment in segments:
-        positions = _step(parts, positions, segment)
+        positions = _step(parts, positions, segment, budget)
     return len(parts) in positions
 
 
-def is_part(child: str, parent: str) -> bool:
-    """Whether everything that a pattern matches is matched by its parent."""
+def is_part(child: str, parent: str, budget: GlobBudget | None = None) -> bool:
+    """Whether everything that a pattern matches is matched by its parent. Raises ClaimRefusedError where the budget
+    does not suffice."""
+    budget = budget or GlobBudget()
+    budget.take(4 + (len(child) + len(parent)) // _CHARACTERS_A_STEP)
     inner, outer = _segments(child), _segments(parent)
     if child == parent or outer == ("**",):
         return True
-    if max(len(inner), len(outer)) > MAX_SEGMENTS or {".", ".."} & set(inner):
+    if max(len(inner), len(outer)) > MAX_SEGMENTS or {".", ".."} & set(inner) or _differ(inner, outer):
         return False
     alphabet = {segment for segment in (*inner, *outer) if segment not in ("*", "**")} | {_OTHER}
     todo = [(_START, _START)]
@@ -74,10 +102,18 @@ def is_part(child: str, parent: str) -> bool:
         if len(inner) in inside and len(outer) not in outside:
             return False
         for segment in alphabet:
-            following = _step(inner, inside, segment), _step(outer, outside, segment)
+            following = _step(inner, inside, segment, budget), _step(outer, outside, segment, budget)
             if following[0] and following not in seen:
-                if len(seen) >= MAX_STATES:
-                    return False
                 seen.add(following)
                 todo.append(following)
     return True
+
+
+def _differ(inner: tuple[str, ...], outer: tuple[str, ...]) -> bool:
+    """Whether two patterns have different segments where no `**` is ahead, which most pairs do."""
+    for own, other in zip(inner, outer, strict=False):
+        if "**" in (own, other):
+            return False
+        if other not in ("*", own):
+            return True
+    return False

@@ -31,13 +31,18 @@ def sign_object(seed: bytes, value: Any) -> str:
 
 def check_object(principal: str, value: Any, signature: Any, code: str, detail: str) -> None:
     """Check a signature. Raises ClaimRefusedError: weak-key, else this code and detail."""
+    check_canonical(principal, jcs(value), signature, code, detail)
+
+
+def check_canonical(principal: str, form: bytes, signature: Any, code: str, detail: str) -> None:
+    """Check a signature of what has this RFC 8785 form, as `check_object` does."""
     try:
         (key, is_key), (data, is_signature) = from_base64url(principal), from_base64url(signature)
     except ClaimRefusedError:
         raise ClaimRefusedError(code, detail) from None
     if len(key) == ed25519.KEY_BYTES and not ed25519.is_sound(key):
         raise ClaimRefusedError("weak-key", f"the key {principal} is of small or mixed order, or no point")
-    if not (is_key and is_signature) or not ed25519.verifies(key, data, digest(value)):
+    if not (is_key and is_signature) or not ed25519.verifies(key, data, blake2b(form, digest_size=32).digest()):
         raise ClaimRefusedError(code, detail)
 
 

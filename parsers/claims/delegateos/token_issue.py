@@ -81,7 +81,7 @@ def revoke_block(seed: bytes, revocation_id: str, revoked_at: str, scope: str = 
 
 
 def inspect_dct(serialized: Any) -> dict[str, Any]:
-    """What a token says, unverified. Raises TokenDeniedError."""
+    """What a token says, unverified. Raises ClaimRefusedError."""
     token = read_dct(serialized)
     scope = Authorized.of_root(token["authority"])
     for attenuation in token["attenuations"]:

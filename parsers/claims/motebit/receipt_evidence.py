@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from parsers.claims.canonical_json import SAFE_INTEGER
 from parsers.claims.motebit.receipts import ReceiptNode, ReceiptRules, receipt_tree
 from parsers.claims.rating import EvidenceRecord
 
@@ -16,13 +17,15 @@ def evidence_in(receipt: Any, rules: ReceiptRules) -> list[EvidenceRecord]:
 
 
 def _record(node: ReceiptNode) -> EvidenceRecord:
+    """A task is named by the key that signed for it, as an identity has more than one spelling."""
+    completed_at = min(max(node.receipt["completed_at"], 0), SAFE_INTEGER)
     return EvidenceRecord(
         node.digest,
         _key(node),
         counter_signer=_key(node.parent),
-        task=node.identity,
+        task=f"{_key(node)}:{node.receipt['task_id']}",
         outcome=node.receipt["status"],
-        completed_at=int(node.receipt["completed_at"]),
+        completed_at=int(completed_at),
     )
 
 

@@ -167,8 +167,32 @@ def test_what_a_part_matches_its_parent_matches(child: str, parent: str, path: s
 
 def test_patterns_end_in_time() -> None:
     assert not matches("/".join(["**"] * 60) + "/x", "/".join(["a"] * 60))
-    assert not is_part("/".join(["**", "a"] * 30), "/".join(["**", "b"] * 30))
+    assert not is_part("/".join(["**", "a"] * 10), "/".join(["**", "b"] * 10))
     assert not is_match("(a+)+$", "a" * 5_000 + "b")
+
+
+STARS = "/".join(["*"] * 13)
+
+
+def test_all_comparisons_of_patterns_for_one_token_share_a_budget() -> None:
+    parents = [{"namespace": "docs", "action": "read", "resource": f"**/x/{STARS}/*/{number}"} for number in range(200)]
+    parts = [{**parents[0], "resource": f"**/x/{STARS}/y/{number}"} for number in range(3)]
+    wide = token_issue.create_dct(ISSUER, {**AUTHORITY, "capabilities": parents})
+    narrow = token_issue.attenuate_dct(
+        wide, AGENT, {**PARTIES, "delegatee": principal_of(HELPER), "allowedCapabilities": []}
+    )
+    assert code(resigned(narrow, {"allowedCapabilities": parts})) == "patterns-too-costly"
+    deep = [{**parents[0], "resource": "/".join(["**"] * 60) + f"/{number}"} for number in range(200)]
+    dct = token_issue.create_dct(ISSUER, {**AUTHORITY, "capabilities": deep})
+    assert code(dct, resource="/".join("a" * 60)) == "patterns-too-costly"
+
+
+def test_fifty_capabilities_narrowed_twice_are_within_the_budget() -> None:
+    folders = [{"namespace": "docs", "action": "read", "resource": f"/{number}/**"} for number in range(50)]
+    inner = [{**one, "resource": f"{one['resource'][:-2]}a/**"} for one in reversed(folders)]
+    dct = token_issue.create_dct(ISSUER, {**AUTHORITY, "capabilities": folders})
+    once = attenuated(dct, allowedCapabilities=inner)
+    assert code(attenuated(once, HELPER, STRANGER, allowedCapabilities=inner[::-1]), resource="/7/a/b") == ""
 
 
 REPEATED = {"$ref": "#/definitions/d0"}
@@ -194,6 +218,38 @@ def test_a_schema_of_a_stranger_that_cannot_be_evaluated_is_refused(schema: Any,
     with pytest.raises(ClaimRefusedError) as raised:
         first_error(schema, "a" * 10)
     assert raised.value.code == expected
+
+
+PATTERNS = {f"z{number}": True for number in range(300)}
+COSTLY: list[tuple[Any, Any]] = [
+    ({"pattern": "(a|b|ab){1,1000}$"}, "ab" * 100_000),
+    ({"allOf": [{"pattern": f"(a|b|ab){{1,100}}c{number}$"} for number in range(150)]}, "ab" * 1_000),
+    ({"patternProperties": PATTERNS}, {f"n{number}": 1 for number in range(3_500)}),
+    ({"patternProperties": PATTERNS, "additionalProperties": {}}, {f"n{number}": 1 for number in range(50)}),
+    ({"allOf": [{"uniqueItems": True}] * 250}, list(range(4_000))),
+    ({"uniqueItems": True}, [[list(range(90))] for _ in range(90)]),
+    ({"allOf": [{"items": {}}] * 250}, list(range(4_000))),
+    ({"items": {"enum": list(range(1_000))}}, [5_000] * 450),
+    ({"definitions": {"c": {"const": list(range(1_000))}}, "allOf": [{"$ref": "#/definitions/c"}] * 200},
+     list(range(1_000))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "value"), COSTLY)
+def test_a_schema_whose_evaluation_takes_too_many_steps_is_refused(schema: Any, value: Any) -> None:
+    with pytest.raises(ClaimRefusedError) as raised:
+        first_error(schema, value)
+    assert raised.value.code == "schema-too-costly"
+    check = {"method": "deterministic_check", "checkName": "json_schema", "checkParams": {"schema": schema}}
+    with pytest.raises(ClaimRefusedError):
+        check_output(check, value)
+
+
+def test_common_schemas_of_long_values_are_within_the_budget() -> None:
+    assert first_error({"pattern": "^[a-z]+$", "maxLength": 250_000}, "ab" * 100_000) is None
+    assert first_error({"uniqueItems": True, "items": {"type": "string"}}, [f"{n}" for n in range(500)]) is None
+    search = {"method": "deterministic_check", "checkName": "regex_match", "checkParams": {"pattern": "(?i)summary"}}
+    assert check_output(search, "x" * 100_000 + "Summary")["passed"]
 
 
 def test_the_steps_of_a_composite_are_counted_together() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,3 +100,17 @@ def test_the_time_is_that_of_the_request() -> None:
     token = ALICE.delegate(BOB)
     assert verdict("delegation", token, now="2100-01-01T00:00:00Z")["error"] == "expired"
     assert verdict("delegation", token, now="2100-01-01T00:00:00Z", context={"checkExpiry": False})["verified"]
+
+
+def test_clients_of_delegateos_send_their_root_and_time_in_the_context(shared: Path) -> None:
+    lines = (shared / "vectors" / "clients" / "delegateos.jsonl").read_text().splitlines()
+    recorded = json.loads(json.loads(lines[0])["body"])
+    document, context = recorded["document"], recorded["context"]
+    assert {"rootPublicKey", "now"} <= set(context)
+    assert verify_claim("dct", json.dumps(recorded).encode(), NANOSECONDS).verified
+    assert verdict("dct", document, context=context)["verified"]
+    assert verdict("dct", document, context=context, keys=[])["error"] == "invalid_signature"
+    assert verdict("dct", document, context=context, now="2100-01-01T00:00:00Z")["error"] == "expired"
+    with pytest.raises(ClaimRequestError) as raised:
+        verdict("dct", document, context={**context, "now": "soon"})
+    assert raised.value.member == "/context/now"

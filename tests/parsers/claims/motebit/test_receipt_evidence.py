@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.canonical_json import SAFE_INTEGER, ClaimRefusedError
+from parsers.claims.motebit.identifiers import did_key
 from parsers.claims.motebit.receipt_evidence import evidence_in
 from parsers.claims.motebit.receipts import MAX_RECEIPTS, ReceiptRules
 from parsers.claims.rating import RatedListing, rate
@@ -50,3 +51,22 @@ def test_a_task_counts_once_alone_nested_and_signed_again() -> None:
     assert (rating.rung, rating.completed) == (1, 1)
     own = rate(records, RatedListing(frozenset((BOB.key.hex(), ALICE.key.hex()))), NOW)
     assert own.score is None
+
+
+def test_a_task_counts_once_whatever_spelling_its_identity_has() -> None:
+    spellings = (BOB.id, BOB.id.upper(), did_key(BOB.key))
+    receipts = [BOB.receipt(motebit_id=spelling) for spelling in spellings]
+    records = [
+        record
+        for number, one in enumerate(receipts)
+        for record in evidence_in(ALICE.receipt(f"{number}", [one]), RULES)
+    ]
+    own = [record for record in records if record.worker == BOB.key.hex()]
+    assert len({record.digest for record in own}) == 3
+    assert rate(own, RatedListing(frozenset((BOB.key.hex(),))), NOW).completed == 1
+
+
+@pytest.mark.parametrize(("time", "bounded"), [(-1e300, 0), (-5, 0), (1e300, SAFE_INTEGER)])
+def test_the_time_of_a_record_is_an_integer_that_databases_hold(time: float, bounded: int) -> None:
+    receipt = ALICE.receipt(submitted_at=time, completed_at=time)
+    assert [record.completed_at for record in evidence_in(receipt, ReceiptRules(keys={}))] == [bounded]
