@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote
 
+from indexer.masking import masked
 from indexer.rates.feed_urls import RateFeed, rate_feeds
 
 PREFIX = "A2B_"
@@ -92,10 +93,6 @@ _HEIGHT = re.compile(r"[0-9]{1,9}")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]*)):([0-9]+)")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _GATEWAY = re.compile(r"https?://(?:[^\s/?#@]+@)?(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[^\s?#]*)?")
-_PASSWORD = re.compile(r"(://[^:/@\s]*):\S*@")
-_TOKEN = re.compile(r"([?&][^=&#\s]*(?:token|key|secret|passw|auth)[^=&#\s]*=)[^&#\s]+", re.IGNORECASE)
-_WEB_PATH = re.compile(r"(https?://[^/?#\s]*)(/[^?#\s]*)", re.IGNORECASE)
-_PATH_KEY = re.compile(r"(?<=/)[A-Za-z0-9_-]{20,}(?![^/])")
 
 
 class SettingsError(Exception):
@@ -210,13 +207,6 @@ class Settings:
             "junglebus_token": "***" if self.junglebus_token else "",
             "arc_callback_token": "***" if self.arc_callback_token else "",
         }
-
-
-def masked(url: str) -> str:
-    """A URL without its secrets: the password, tokens in the query, and what looks like a key in the path of a web
-    address, where many endpoints expect it."""
-    shown = _TOKEN.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
-    return _WEB_PATH.sub(lambda match: match[1] + _PATH_KEY.sub("***", match[2]), shown)
 
 
 def sample_blocks() -> Path:

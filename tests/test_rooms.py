@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -49,28 +50,59 @@ def test_imports_point_from_the_overlay_to_the_parsers(path: Path) -> None:
     assert rooms <= MAY_IMPORT[room], f"{name_of(path)} imports {rooms - MAY_IMPORT[room]}"
 
 
-def folder_arrows(room: str) -> set[tuple[str, str]]:
-    """The pairs (importer, imported) of a room's folders."""
-    files = {path: path.relative_to(ROOT / room).parts[0] for path in (ROOT / room).glob("*/**/*.py")}
-    folders = set(files.values())
-    arrows = set()
-    for path, own in files.items():
+def parts_of(room: str) -> dict[Path, str]:
+    """The folder, or at the top the module, that each file of a room belongs to."""
+    return {path: path.relative_to(ROOT / room).parts[0].removesuffix(".py") for path in (ROOT / room).rglob("*.py")}
+
+
+def arrows(room: str) -> Iterator[tuple[Path, str, str]]:
+    """Imports between the parts of a room: the file, the part that it belongs to, and the part that it imports."""
+    parts = parts_of(room)
+    for path, own in parts.items():
         targets = {name.split(".")[1] for name in imports(path) if name.startswith(f"{room}.")}
-        arrows |= {(own, target) for target in targets & folders if target != own}
-    return arrows
+        yield from ((path, own, target) for target in targets & set(parts.values()) if target != own)
+
+
+ORDER = {
+    "parsers": "reasons errors byte_reader bitcoin cards pointers inscriptions claims",
+    "indexer": "spill errors model masking http_body headers chains store state_hash resolution admission sync fetcher"
+    " rates settings diagnosis gasp snapshot sqlite_heights",
+    "overlay": "text search engines listings duplicates projection pricing publish payments webhooks api web verify"
+    " client protocols app commands cli __main__",
+}
+"""The parts of each room, from those that import no other to those that nothing imports."""
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_folders_of_a_room_do_not_import_each_other_both_ways(room: str) -> None:
-    arrows = folder_arrows(room)
-    assert not {arrow for arrow in arrows if arrow[::-1] in arrows}
+def test_parts_of_a_room_build_on_each_other_in_one_order(room: str) -> None:
+    order = ORDER[room].split()
+    assert set(parts_of(room).values()) == {*order, "__init__"}
+    strays = [(path, target) for path, own, target in arrows(room) if order.index(own) < order.index(target)]
+    assert not [f"{name_of(path)} imports {target}" for path, target in strays]
 
 
-def test_folders_of_the_parsers_build_on_each_other_in_one_order() -> None:
-    order = ("bitcoin", "cards", "pointers", "inscriptions", "claims")
-    assert not {arrow for arrow in folder_arrows("parsers") if order.index(arrow[0]) < order.index(arrow[1])}
-    for path in (ROOT / "parsers").glob("*.py"):
-        assert not [name for name in imports(path) if name.startswith(tuple(f"parsers.{folder}" for folder in order))]
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def needs(tree: ast.AST, names: set[str]) -> set[str]:
+    """The modules that a file imports, inside functions too, but for those of its annotations."""
+    found = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                found.add(full if full in names else node.module or "")
+        found |= needs(node, names)
+    return found & names
+
+
+def test_modules_do_not_import_each_other_in_circles() -> None:
+    files = {module_of(path): path for path in modules()}
+    graph = {name: needs(ast.parse(path.read_text()), set(files)) - {name} for name, path in files.items()}
+    TopologicalSorter(graph).prepare()
 
 
 def test_one_short_file_composes_the_program() -> None:

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from indexer.chains.http_client import RESPONSE_BYTES, CutError, HttpClient, SlowError, TooLargeError, parse_json
 from indexer.errors import SourceError, SourceUnavailableError
-from indexer.settings import masked
+from indexer.masking import masked
 from parsers.errors import ParseError
 
 METHOD_NOT_FOUND = -32601

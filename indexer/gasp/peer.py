@@ -11,7 +11,7 @@ from indexer.admission.admission import MAX_BEEF_BYTES, MAX_ITEMS, MAX_TRANSACTI
 from indexer.admission.topic_graph import GraphNode
 from indexer.chains.http_client import SMALL_BYTES, HttpClient, SlowError, TooLargeError, UnreadableError, parse_json
 from indexer.errors import SourceUnavailableError
-from indexer.settings import masked
+from indexer.masking import masked
 from parsers.bitcoin import beef, bump
 from parsers.bitcoin.bump import MerklePath
 from parsers.bitcoin.tx import COINBASE_TXID, Outpoint, Transaction, read_exactly

@@ -33,7 +33,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor, Exception
 from sqlalchemy.exc import ArgumentError, DatabaseError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from indexer.settings import masked
+from indexer.masking import masked
 from indexer.store import migrations
 from indexer.store.keepalive import parameters
 from indexer.store.schema import SCHEMA, meta, metadata

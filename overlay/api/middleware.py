@@ -14,7 +14,7 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 from isal import igzip
 
-from indexer.settings import masked
+from indexer.masking import masked
 from indexer.store import StoreUnavailableError
 from overlay.api.answers import NO_HEADERS, add_common_headers, problem_answer, unless_any
 from overlay.api.changes_api import EventStream

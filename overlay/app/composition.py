@@ -134,8 +134,8 @@ class AppContext:
             on_request=self.background.requested.set, notifier=self.notifier, exchange=self.status.exchange,
             logos=self.logos, limits=settings.limits, change_blocks=settings.change_blocks,
             check_owner=self.chain_loops.is_unspent if has_owners else None, public_url=settings.public_url,
-            trusted_proxies=settings.trusted_proxies, identity=self.identity, doors=doors.chosen(settings.doors), admissions=Admissions(self.store),
-            arc_callback_token=settings.arc_callback_token,
+            trusted_proxies=settings.trusted_proxies, identity=self.identity, doors=doors.chosen(settings.doors),
+            admissions=Admissions(self.store), arc_callback_token=settings.arc_callback_token,
             payment_nodes=self.payments.nodes, prices=self.payments.prices, gate=self.payments.gate,
             webhooks=self.webhooks,
         )  # fmt: skip

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from indexer.settings import masked
+from indexer.masking import masked
 from overlay.api.request_id import REQUEST_ID
 from overlay.text.safe_text import one_line, visible, visible_in_json
 

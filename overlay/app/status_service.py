@@ -9,8 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from indexer.headers.networks import by_caip2
+from indexer.masking import masked
 from indexer.model import LATE, PARTIAL
-from indexer.settings import Settings, masked
+from indexer.settings import Settings
 from indexer.state_hash import starts_late, state_hash, stored_state_hash, update_state_hash
 from indexer.store import Store, Writer
 from indexer.store.rates import Quotes

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from indexer.settings import Settings, SettingsError, masked
+from indexer.masking import masked
+from indexer.settings import Settings, SettingsError
 from overlay.app.compilation import set_cache_folder
 from overlay.app.read_only import is_writable, readable_copy, warn_read_only
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from indexer.settings import masked
+from indexer.masking import masked
 
 if TYPE_CHECKING:
     from overlay.engines.index_versions import Progress

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeGuard
 
-from parsers.cards import AgentCard, Skill
+from parsers.cards.card import AgentCard, Skill
 from parsers.cards.fields import Fields, Json
 from parsers.cards.motebit_claim import read_motebit
 from parsers.cards.offers import read_offers

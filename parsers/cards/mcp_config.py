@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from parsers.cards import McpServer, Skill, ToolConfig
 from parsers.cards.agent_card import MAX_SKILLS, MAX_TAGS, merge_tags, read_logo, read_provider
+from parsers.cards.card import McpServer, Skill, ToolConfig
 from parsers.cards.fields import MAX_LISTING, REPLACEMENT, Fields, Json
 from parsers.cards.offers import PRICE_KEYS, Offer, read_offers
 from parsers.cards.strict_json import step

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from parsers.cards import MotebitClaim
+from parsers.cards.card import MotebitClaim
 from parsers.cards.fields import Fields, Json
 
 MEMBER = "x-motebit"

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from parsers.cards import AgentCard, Card, McpServer, Skill, ToolConfig
 from parsers.cards.agent_card import MAX_INTERFACES, MAX_SKILLS, MAX_TAGS, merge_tags
+from parsers.cards.card import AgentCard, Card, McpServer, Skill, ToolConfig
 from parsers.cards.fields import MAX_TEXT, Fields, Json
 from parsers.cards.offers import read_offers
 

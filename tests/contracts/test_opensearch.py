@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import trustme
 
-from indexer.settings import masked
+from indexer.masking import masked
 from overlay.engines import BusyError, Cursor, EngineError, UnavailableError, UnknownEngineError
 from overlay.engines.opensearch import cluster as clusters
 from overlay.engines.opensearch import state as states

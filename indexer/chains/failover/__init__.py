@@ -18,7 +18,7 @@ from indexer.chains.failover.group import Pace, partial_source_error
 from indexer.chains.options import check_port
 from indexer.chains.source import Chain, ChainStore
 from indexer.headers import HeaderStore
-from indexer.settings import masked
+from indexer.masking import masked
 
 __all__ = ["FailoverChain", "Pace", "SharedHeaders", "join"]
 

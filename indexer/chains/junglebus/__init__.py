@@ -14,7 +14,7 @@ from indexer.chains.junglebus.chain import JungleBusChain
 from indexer.chains.options import read
 from indexer.errors import SourceError
 from indexer.headers.networks import network
-from indexer.settings import masked
+from indexer.masking import masked
 
 SERVER = "https://junglebus.gorillapool.io/v1"
 

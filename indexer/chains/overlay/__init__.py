@@ -13,7 +13,7 @@ from indexer.chains.options import read
 from indexer.chains.overlay.chain import OverlayChain
 from indexer.errors import SourceError
 from indexer.headers.networks import network
-from indexer.settings import masked
+from indexer.masking import masked
 
 _OPTIONS = ("chain", "network", "from", "finality")
 

@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from opensearchpy import OpenSearch, Urllib3HttpConnection
 from opensearchpy import exceptions as library
 
-from indexer.settings import masked
+from indexer.masking import masked
 from overlay.engines import BusyError, EngineError, UnavailableError, UnknownEngineError
 
 TIMEOUT = 20
