@@ -21,6 +21,7 @@ from overlay.engines import Cursor
 from overlay.listings import lookup
 from overlay.listings.recent_changes import aged
 from overlay.search.query import Hits
+from overlay.search.sorting import price_comparison
 
 
 class FoundPage(NamedTuple):
@@ -34,6 +35,12 @@ class FoundPage(NamedTuple):
     state: Cursor | None
     search: SearchRequest
     hits: Hits
+
+    @property
+    def comparison(self) -> dict[str, str]:
+        """The member `priceComparison`, where prices are compared."""
+        comparison = price_comparison(self.search.query)
+        return {"priceComparison": comparison} if comparison else {}
 
 
 async def find(

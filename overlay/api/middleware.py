@@ -23,7 +23,7 @@ from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.rate_limits import LimitResult
 from overlay.api.request_context import CONTEXT, RequestContext
 from overlay.api.request_id import REQUEST_ID
-from overlay.engines import UnavailableError
+from overlay.engines import EngineError, UnavailableError
 from overlay.listings.lookup import ListingNotFoundError
 
 log = logging.getLogger("overlay.http")
@@ -137,16 +137,24 @@ async def _answer(request: web.Request, handler: Handler, request_id: str) -> we
         problem = _from_aiohttp(request, error)
     except ConnectionResetError:
         problem = ProblemError(400, "the connection broke off before the request was whole")
-    except (StoreUnavailableError, UnavailableError) as error:
-        log.warning("request %s cannot be answered for now: %s", request_id, error)
-        missing = "database" if isinstance(error, StoreUnavailableError) else "search index"
-        sentence = f"the {missing} does not respond; try again in a moment"
-        problem = ProblemError(503, sentence, headers={"Retry-After": "1"})
+    except (StoreUnavailableError, EngineError) as error:
+        problem = _unavailable(error, request_id)
     except Exception:
         log.exception("request %s, %s %s, failed", request_id, request.method, ascii(request.path[:200]))
         sentence = "the server made a mistake; the operator finds the reason in the log under this request id"
         problem = ProblemError(500, sentence)
     return _problem_response(request, problem, request_id)
+
+
+def _unavailable(error: StoreUnavailableError | EngineError, request_id: str) -> ProblemError:
+    """The problem for a database or an index that does not respond, or that refuses requests until an operator acts."""
+    if isinstance(error, StoreUnavailableError | UnavailableError):
+        log.warning("request %s cannot be answered for now: %s", request_id, error)
+        missing = "database" if isinstance(error, StoreUnavailableError) else "search index"
+        return ProblemError(503, f"the {missing} does not respond; try again in a moment", headers={"Retry-After": "1"})
+    log.error("request %s cannot be answered: %s", request_id, error)
+    sentence = "the search index cannot be used; the operator finds the reason in the log under this request id"
+    return ProblemError(503, sentence, headers={"Retry-After": "30"})
 
 
 def _from_aiohttp(request: web.Request, error: web.HTTPException) -> ProblemError:

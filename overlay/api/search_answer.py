@@ -11,22 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from overlay.api import cursors
 from overlay.api.problems import ProblemError
-from overlay.api.search_request import SearchRequest
-from overlay.engines import Cursor
 from overlay.listings.hit_json import cheapest, scored
 from overlay.pricing.exchange_rates import table_version
 from overlay.search import query_syntax, zero_results
 from overlay.search.explaining import explained, understood
 from overlay.search.highlighting import highlights, in_utf16, text_at
-from overlay.search.planner import QueryPlan
-from overlay.search.query import MARK_BYTES, PRICE_SORTS, Cheapest, Hit, Hits, shown_mark
+from overlay.search.query import MARK_BYTES, PRICE_SORTS, shown_mark
 from overlay.search.sorting import price_comparison
 from overlay.text.compact_json import decode, encode
 
 if TYPE_CHECKING:
     from overlay.api.search_request import SearchRequest
+    from overlay.engines import Cursor
     from overlay.projection.search_index import SearchIndex
-    from overlay.search.query import Hit, Hits, Query
+    from overlay.search.planner import QueryPlan
+    from overlay.search.query import Cheapest, Hit, Hits, Query
 
 
 def page(
@@ -60,8 +59,6 @@ def page(
         if search_request.unapplied:
             tail["unappliedFilters"] = search_request.unapplied
         tail["notes"] = [note.as_json() for note in search_request.notes]
-    if search_request.explain:
-        tail["explain"] = query_explained(search_request)
     if more:
         tail |= more
     tail["index"] = {"seq": index.seq if index else 0, "heights": dict(heights)}

@@ -214,7 +214,8 @@ def read_listing(value: Any) -> Item | ServerList:
 
 
 class SearchPage(_Record):
-    """A page of items. `total_relation` is `gte` where there are more than `total`."""
+    """A page of items. `total_relation` is `gte` where there are more than `total`; `price_comparison` is `amount` or
+    `per-day` where prices are compared."""
 
     items: tuple[Item, ...]
     total: Count
@@ -224,6 +225,7 @@ class SearchPage(_Record):
     offset: Count
     next_cursor: str | None
     query: str
+    price_comparison: str | None = None
     facets: dict[str, tuple[FacetValue, ...]] = {}
     unapplied_filters: tuple[str, ...] = ()
     notes: tuple[FaultNote, ...] = ()

@@ -169,6 +169,8 @@ def _show(page: Mapping[str, Any]) -> None:
         say(line)
     for note in page.get("notes", ()):
         say(f"note: {note['detail']}")
+    if comparison := page.get("priceComparison"):
+        say(f"prices are compared {'per day' if comparison == 'per-day' else 'as amounts, whatever their interval'}")
     more = "more than " if page["totalRelation"] == "gte" else ""
     shown = f", {len(page['items'])} shown" if len(page["items"]) < page["total"] else ""
     say(f"{more}{page['total']:,} listing{'' if page['total'] == 1 else 's'}{shown}")

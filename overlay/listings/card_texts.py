@@ -1,12 +1,15 @@
-"""The texts of a card that are indexed for search."""
+"""The texts of a card that are indexed for search, and its offers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from hashlib import blake2b
 
 from overlay.search.analysis import words
-from parsers.cards import AgentCard, McpServer
+from parsers import cards
+from parsers.cards import AgentCard, Kind, McpServer, ToolConfig
+from parsers.cards.offers import Offer
 
 
 def texts(card: AgentCard | McpServer) -> Iterator[str]:
@@ -35,3 +38,12 @@ def more(card: AgentCard | McpServer) -> Iterable[str]:
     if isinstance(card, McpServer):
         yield from (card.key, *card.keywords, *card.tools, *card.prompts, *card.resources)
     yield from card.provider.values()
+
+
+@lru_cache(maxsize=256)  # the servers of one config and the revisions of one registration need the same offers
+def card_offers(body: bytes, kind: Kind) -> dict[str, tuple[Offer, ...]]:
+    """The offers of a card, of a config by server; none of an unreadable one."""
+    card = cards.examine(body, kind).card
+    if isinstance(card, ToolConfig):
+        return {server.key: server.offers for server in card.servers}
+    return {"": card.offers} if card is not None else {}

@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indexer.model import RegistrationState, Status
 from indexer.resolution.pointer_resolution import Integrity
 from overlay.listings import from_pointer
-from overlay.listings.card_texts import more
+from overlay.listings.card_texts import card_offers, more
 from overlay.listings.motebit import contradicts_host, motebit_json
 from overlay.listings.records import PendingRevision, Registration
 from overlay.search.forward import Analysed
-from parsers import cards
-from parsers.cards import AgentCard, Card, Kind, McpServer, Skill, ToolConfig, offer_filter, server_id, summary
+from parsers.cards import AgentCard, Card, McpServer, Skill, ToolConfig, offer_filter, server_id, summary
 from parsers.cards.intervals import per_day
 from parsers.cards.money import plain
 from parsers.cards.offer_filter import OfferFilter, PriceEntry
@@ -187,20 +186,11 @@ def _changes(registration: Registration, shown: Shown) -> tuple[CardChange, ...]
     changes: list[CardChange] = []
     for card in registration.previous:
         note = "; the owner has changed, too" if card.owner != registration.state.owner else ""
-        reasons = price_changes(_offers(card.body, registration.state.kind).get(key, ()), shown.offers, note)
+        reasons = price_changes(card_offers(card.body, registration.state.kind).get(key, ()), shown.offers, note)
         if changes and changes[-1].reasons == reasons:
             changes.pop()
         changes.append(CardChange(card.replaced_at, reasons))
     return tuple(changes) if any(change.reasons for change in changes) else ()
-
-
-@lru_cache(maxsize=256)  # the servers of one config and the revisions of one registration need the same offers
-def _offers(body: bytes, kind: Kind) -> dict[str, tuple[Offer, ...]]:
-    """The offers of a card, of a config by server."""
-    card = cards.examine(body, kind).card
-    if isinstance(card, ToolConfig):
-        return {server.key: server.offers for server in card.servers}
-    return {"": card.offers} if card is not None else {}
 
 
 def _pending(pending: PendingRevision, shown: Shown) -> PendingRevision:

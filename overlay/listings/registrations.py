@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from indexer import store
 from indexer.model import Event, EventKind, Status
 from indexer.resolution.pointer_service import PointerListing
 from indexer.store.rows import place
+from overlay.listings.card_texts import card_offers
 from overlay.listings.records import PreviousCard, Registration
 from overlay.listings.unconfirmed import WINS, pending_revision, unconfirmed_registration
 from parsers.bitcoin.tx import Outpoint
 
 MAX_PREVIOUS = 64
-"""Earlier cards with which the current one is compared, at most."""
+"""Earlier cards with which the current one is compared, at most: those after which an offer or the owner changed."""
+
+MAX_REVISIONS = 1_024
+"""Revisions that are searched for such cards."""
 
 
 def by_chain(record: store.RegistrationHistory) -> Iterator[tuple[str, list[store.Revision], list[Event]]]:
@@ -49,16 +53,22 @@ def shown_revisions(history: Sequence[store.Revision]) -> list[store.Revision]:
     """The revisions with a winning card, oldest first; of many, the first and the newest ones, so that no number of
     updates drops the first card."""
     winners = [past for past in history if past.event.kind in WINS and past.event.card]
-    return winners if len(winners) <= MAX_PREVIOUS else [winners[0], *winners[-MAX_PREVIOUS:]]
+    return winners if len(winners) <= MAX_REVISIONS else [winners[0], *winners[-MAX_REVISIONS:]]
 
 
 def previous_cards(history: Sequence[store.Revision], bodies: Mapping[bytes, bytes]) -> tuple[PreviousCard, ...]:
-    """The earlier cards."""
-    return tuple(
-        PreviousCard(body=body, owner=before.event.state.owner, replaced_at=after.height)
+    """The earlier cards, oldest first. Of many, neighbours of one owner with the same offers are one card, so that
+    harmless updates drop none that had others."""
+    previous = [
+        (PreviousCard(body=body, owner=before.event.state.owner, replaced_at=after.height), before.event.state.kind)
         for before, after in pairwise(shown_revisions(history))
         if before.event.state is not None and (body := bodies.get(before.event.card or b"")) is not None
-    )
+    ]
+    if len(previous) <= MAX_PREVIOUS:
+        return tuple(card for card, _ in previous)
+    runs = groupby(previous, lambda row: (row[0].owner, card_offers(row[0].body, row[1])))
+    cards = [list(run)[-1][0] for _, run in runs]
+    return tuple(cards if len(cards) <= MAX_PREVIOUS else [cards[0], *cards[-MAX_PREVIOUS + 1 :]])
 
 
 def _card(events: Sequence[Event], bodies: Mapping[bytes, bytes]) -> bytes | None:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from overlay.engines import BusyError, Cursor, Engine, EngineError, engine_module, is_further
 from overlay.engines.index_versions import Progress
 from overlay.search import facet_counts, suggesting
-from overlay.search.diversity import diversified
+from overlay.search.diversity import WIDE, diversified, is_flooded, spread
 from overlay.search.facts import EXACT
+from overlay.search.forward import sources
 from overlay.search.planner import CANDIDATES, QueryPlan, plan
 from overlay.search.prices import cheapest
 from overlay.search.query import (
@@ -29,7 +30,7 @@ from overlay.search.query import (
     Suggestion,
     shown_mark,
 )
-from overlay.search.rerank import Scored, factors
+from overlay.search.rerank import Factors, Scored, factors
 from overlay.search.sorting import follows, is_reversed, order
 
 if TYPE_CHECKING:
@@ -247,27 +248,42 @@ def _relevant(engine: Engine, query: Query, planned: QueryPlan, start: int, stop
     """Results by relevance, the candidates re-ranked."""
     is_deep = start >= 2 * CANDIDATES
     first = engine.search(query, planned, 0, CANDIDATES if is_deep else max(CANDIDATES, stop))
-    head = _reranked(planned, first.rows[:CANDIDATES], stop)
-    if is_deep:
-        beyond = engine.search(query._replace(facets=()), planned, start, stop).rows
-    else:
-        beyond = first.rows[max(start, CANDIDATES) : stop]
+    rows, scored = _candidates(engine, query, planned, first)
+    head = _reranked(rows[:CANDIDATES], scored, stop) if scored else []
+    beyond = rows[max(start, CANDIDATES) : stop]
+    if len(rows) < min(stop, first.total):
+        beyond += engine.search(query._replace(facets=()), planned, max(start, len(rows)), stop).rows
     if not beyond:
         return first._replace(rows=head[start:])
-    last = first.rows[len(head) - 1].score if head else 1.0
-    lowest = min((row.score for row in head), default=0.0)
+    last = max(row.score for row in rows[len(head) - 1 : len(head) + 1])
+    lowest = min(row.score for row in head)
     tail = [
         row._replace(score=lowest * (row.score / last)) for row in beyond
     ]  # division first, so that equal scores stay equal
     return first._replace(rows=[*head[start:], *tail])
 
 
-def _reranked(planned: QueryPlan, rows: Sequence[EngineHit], stop: int) -> list[EngineHit]:
+def _candidates(
+    engine: Engine, query: Query, planned: QueryPlan, first: Matches
+) -> tuple[list[EngineHit], Factors | None]:
+    """The first results, beginning with the candidates, and the factors of these, None without any. Where one owner or
+    domain has most of the candidates, there are some of others among them."""
+    rows = first.rows
+    if not rows:
+        return rows, None
+    scored = factors(planned, [row.record.forward for row in rows[:CANDIDATES]])
+    if first.total <= CANDIDATES or query.owners or query.domains or query.group or not is_flooded(scored.sources):
+        return rows, scored
+    if len(rows) < WIDE:
+        rows = engine.search(query._replace(facets=()), planned, 0, WIDE).rows
+    positions = spread([sources(row.record.forward) for row in rows[:WIDE]], CANDIDATES)
+    rows = [*(rows[position] for position in positions), *rows[WIDE:]]
+    return rows, factors(planned, [row.record.forward for row in rows[:CANDIDATES]])
+
+
+def _reranked(rows: Sequence[EngineHit], scored: Factors, stop: int) -> list[EngineHit]:
     """The first `stop` candidates, re-ranked and diversified. Results that diversity moves get keys that keep the keys
     ascending."""
-    if not rows:
-        return []
-    scored = factors(planned, [row.record.forward for row in rows])
     scores = scored.scores.tolist()
     best = sorted(range(len(rows)), key=lambda index: (-scores[index], rows[index].record.id))
     head: list[EngineHit] = []

@@ -1,1 +1,1 @@
-"""What every engine shares: words, the vocabulary, how well a listing answers, prices, orders."""
+"""What all engines share: analysis, the query planner, the re-ranker, facets, prices and sort keys."""

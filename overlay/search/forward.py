@@ -111,6 +111,12 @@ def _sources(document: Document) -> tuple[int, int]:
     return owner, number(f"{registrable(document.domain)} {document.verified}") if document.domain else 0
 
 
+def sources(blob: bytes) -> tuple[int, int]:
+    """The numbers of owner and domain in an encoded forward index, 0 for none."""
+    *_, owner, domain = _HEAD.unpack_from(blob)
+    return owner, domain
+
+
 def _is_compound(name: Sequence[Tokens]) -> bool:
     """Whether a name is one compound (`Docs2Prompt`), which a query may write as one word."""
     return len(name) == 1 and len(name[0].wholes) == 1 and name[0].surfaces[-1] == "".join(name[0].surfaces[:-1])

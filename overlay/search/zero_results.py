@@ -118,41 +118,40 @@ def _means(typed: str, text: str, words: ParsedText) -> bool:
     return understood == wanted and understood.text.split() == text.split()
 
 
-def respelt(text: str, vocabulary: TermDictionary) -> list[str]:
+def respelt(text: str, terms: TermDictionary) -> list[str]:
     """Respellings of a text in words that are in use, the most likely first: words with one error more than a search
     corrects, split in two, or joined with their neighbour. Empty without any."""
     compounds = query_words(text)
-    options = [_options(compound, vocabulary) for compound in compounds]
+    options = [_options(compound, terms) for compound in compounds]
     written = [compound.written for compound in compounds]
     ways = (" ".join(way) for way in product(*options))
-    spellings = [*_joined(written, vocabulary), *islice(ways, _MOST_TRIED)]
+    spellings = [*_joined(written, terms), *islice(ways, _MOST_TRIED)]
     return [text for text in dict.fromkeys(spellings) if text != " ".join(written)][:_MOST_TRIED]
 
 
-def _options(compound: Compound, vocabulary: TermDictionary) -> list[str]:
+def _options(compound: Compound, terms: TermDictionary) -> list[str]:
     """The respellings of a word: the word itself when it is in use."""
-    is_in_use = any(vocabulary.frequency(stem(part)) for part in (*compound.parts, compound.whole or compound.parts[0]))
+    is_in_use = any(terms.frequency(stem(part)) for part in (*compound.parts, compound.whole or compound.parts[0]))
     word = compound.parts[0]
     if is_in_use or len(compound.parts) > 1 or not is_spelt(word) or not 3 < len(word) <= _LONGEST:
         return [compound.written]
     near = [
-        similar.word
-        for similar in vocabulary.similar(word, allowed_edits(compound.written, word) + 1)[:_MOST_FOR_A_WORD]
+        similar.word for similar in terms.similar(word, allowed_edits(compound.written, word) + 1)[:_MOST_FOR_A_WORD]
     ]
-    return [*_cut(word, vocabulary), *near][:_MOST_FOR_A_WORD] or [compound.written]
+    return [*_cut(word, terms), *near][:_MOST_FOR_A_WORD] or [compound.written]
 
 
-def _cut(word: str, vocabulary: TermDictionary) -> Iterator[str]:
+def _cut(word: str, terms: TermDictionary) -> Iterator[str]:
     """A word split into two words in use, where the rarer is as frequent as possible."""
     cuts = [(word[:cut_index], word[cut_index:]) for cut_index in range(2, len(word) - 1)]
-    weighed = [(min(vocabulary.frequency(stem(part)) for part in cut), cut) for cut in cuts]
+    weighed = [(min(terms.frequency(stem(part)) for part in cut), cut) for cut in cuts]
     rarer, best = max(weighed, default=(0, ("", "")))
     if rarer:
         yield " ".join(best)
 
 
-def _joined(written: list[str], vocabulary: TermDictionary) -> Iterator[str]:
+def _joined(written: list[str], terms: TermDictionary) -> Iterator[str]:
     """The text with two neighbours joined, where that is a word in use."""
     for index, (one, other) in enumerate(pairwise(written)):
-        if vocabulary.frequency(stem(f"{one}{other}".casefold())):
+        if terms.frequency(stem(f"{one}{other}".casefold())):
             yield " ".join([*written[:index], f"{one}{other}", *written[index + 2 :]])

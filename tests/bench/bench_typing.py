@@ -1,8 +1,7 @@
-"""What typing asks of an index, and what an answer may tell beside its items: `python -m tests.bench.bench_typing
-[--offers N]`.
+"""Suggestions, operators and the extra members of pages, in process: `python -m tests.bench.bench_typing [--offers N]`.
 
-Completions of what is being typed (p95 under 10 ms at 100,000 offers), phrases and exclusions, facets that their own
-filters do not narrow, highlights, explanations, and help where nothing is found. Times are of this thread's processor.
+Suggestions (p95 under 10 ms at 100,000 offers), phrases and exclusions, disjunctive facets, highlights, explanations,
+and alternatives to a search without results. Times are of this thread's processor.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator
 
-from overlay.api.search_answer import extras, helped
+from overlay.api.search_answer import alternatives, extras
 from overlay.api.search_request import from_pairs
 from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
@@ -74,7 +73,7 @@ def told(engine: SearchIndex, questions: Questions) -> Iterator[tuple[str, Calls
 
     def helping(q: str, **more: str) -> Callable[[], object]:
         given = from_pairs([("q", q), *more.items()], {})
-        return lambda: helped(engine, given)
+        return lambda: alternatives(engine, given)
 
     word = questions.word
     filters = {"tag": "nosuch", "acceptedCurrency": "USD", "interval": "month", "verified": "true", "owner": "nobody"}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.projection.search_index import SearchIndex
-from overlay.search.diversity import MOST, PAGE, diversified
+from overlay.search.diversity import MOST, PAGE, SHARE, diversified, spread
 from overlay.search.document import Document
 from overlay.search.explaining import explained
 from overlay.search.query import Hit, shown_mark
@@ -157,9 +157,9 @@ def test_at_most_three_of_a_source_are_before_others_on_a_page(sources_of: list[
             counts.update([] if is_over else own)
 
 
-def flood() -> list[Any]:
-    """Thirty listings of one owner about one word, and five of others that say more besides."""
-    spam = [listing(f"1{at:02}", "Invoice", owner="mallory", tags=(f"t{at}",)) for at in range(30)]
+def flood(number: int = 30) -> list[Any]:
+    """So many listings of one owner about one word, and five of others with longer texts."""
+    spam = [listing(f"1{at:02}", "Invoice", owner="mallory", tags=(f"t{at}",)) for at in range(number)]
     more = "invoice among many other words that a longer text has"
     return [*spam, *(listing(f"9{at}", "Helper", owner=f"o{at}", description=more) for at in range(5))]
 
@@ -180,16 +180,43 @@ def test_one_verified_domain_shares_no_places_with_strangers_that_name_it(engine
     assert set(results[3:7]) == {"9", "80", "81", "82"}
 
 
+def test_a_flood_that_has_all_candidates_leaves_others_their_places_too(engine: SearchIndex) -> None:
+    put(engine, *flood(100))
+    results = ids(ask(engine, "invoice", limit=20))
+    assert [id_[0] for id_ in results] == ["1"] * 3 + ["9"] * 5 + ["1"] * 12
+    numbered = [id_ for offset in range(0, 105, 15) for id_ in ids(ask(engine, "invoice", limit=15, offset=offset))]
+    assert numbered[:100] == ids(ask(engine, "invoice", limit=100))
+    assert len(set(numbered)) == 105
+    assert len(ids(ask(engine, "invoice", limit=20, owners="mallory"))) == 20
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=130), st.integers(1, 70))
+def test_candidates_of_a_flood_are_spread_over_sources(sources_of: list[tuple[int, int]], count: int) -> None:
+    order = spread(sources_of, count)
+    assert sorted(order) == list(range(len(sources_of)))
+    first, rest = order[:count], order[count:]
+    assert first == sorted(first)
+    assert rest == sorted(rest)
+    counts = Counter((kind, source) for index in first for kind, source in enumerate(sources_of[index]) if source)
+    if any(number > SHARE for number in counts.values()):  # then no other has room left
+        assert all(
+            any(counts[kind, source] >= SHARE for kind, source in enumerate(sources_of[index])) for index in rest
+        )
+
+
 @pytest.mark.parametrize("descending", [None, False])
 @pytest.mark.parametrize("limit", [1, 7, 20])
-def test_pages_by_number_and_by_cursor_agree(engine: SearchIndex, limit: int, descending: bool | None) -> None:
-    put(engine, *flood())
+@pytest.mark.parametrize("spam", [30, 80])
+def test_pages_by_number_and_by_cursor_agree(
+    engine: SearchIndex, limit: int, descending: bool | None, spam: int
+) -> None:
+    put(engine, *flood(spam))
     whole = ask(engine, "invoice", limit=100, descending=descending)
     keys = [hit.sort_key for hit in whole.hits]
     assert keys == sorted(keys, reverse=descending is False)
-    assert len(set(keys)) == whole.total == 35
+    assert len(set(keys)) == whole.total == spam + 5
     numbered, after, shown, followed = [], None, b"", []
-    for offset in range(0, 35, limit):
+    for offset in range(0, spam + 5, limit):
         numbered += ids(ask(engine, "invoice", limit=limit, offset=offset, descending=descending))
         page = ask(engine, "invoice", limit=limit, after=after, shown=shown, descending=descending)
         followed += ids(page)

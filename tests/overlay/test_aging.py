@@ -107,6 +107,30 @@ async def test_a_harmless_update_does_not_erase_the_warning_about_a_changed_pric
     assert details(height + 50, 50) == details(height, 0) == []
 
 
+@pytest.mark.parametrize("harmless", [10, 70, 200])
+async def test_harmless_updates_do_not_erase_an_address_that_was_changed_and_changed_back(
+    tmp_path: Path, harmless: int
+) -> None:
+    """The first card already had the address to which the last change leads."""
+    kit = ChainKit(funds=250)
+    chain = MemoryChain(*kit.blocks)
+    with Indexing(f"sqlite:///{tmp_path}/a2b.db", chain) as index:
+        seat = first = kit.inscribe(priced(1, EVE))
+        chain.arrive(kit.mine(first))
+        changed = [priced(1, ALICE), priced(1, ALICE, description="good"), priced(1, EVE, description="back")]
+        for body in [*changed, *(priced(1, EVE, description=f"words {number}") for number in range(harmless))]:
+            seat = kit.update(seat, body)
+            chain.arrive(kit.mine(seat))
+        await index.catch_up()
+        item = listing(ListingRepository(index.store), str(first))
+        [document] = [each for each in DocumentReader(index.store).documents([str(first)]) if each.until_height is None]
+    height = item["updatedHeight"]
+    for shown in (item, json.loads(document.item)):
+        assert [each["code"] for each in aged(shown, {"demo": height}, harmless + 2)["warnings"]].count(ADDRESS) == 1
+        assert len(shown["recentChanges"]) <= 4
+    assert "changedHeight" not in aged(item, {"demo": height}, harmless)
+
+
 async def test_a_price_that_is_what_it_was_is_no_change(indexing: tuple[Indexing, MemoryChain], kit: ChainKit) -> None:
     index, chain = indexing
     first = kit.inscribe(priced(1))

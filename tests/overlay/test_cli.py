@@ -129,7 +129,10 @@ def test_search_finds_what_the_words_and_filters_say(run: Run, data: Path) -> No
     found = run("search", "dex", "chrat", "--data", data, "--type", "agent", "--currency", "usd", "--max-price", "1")
     assert found.code == 0
     assert "DEX Chart API" in found.out
+    assert "prices are compared as amounts, whatever their interval\n" in found.out
     assert found.out.endswith("listings\n")
+    assert "prices are compared per day\n" in run("search", "dex", "--data", data, "--sort", "price_per_day").out
+    assert "prices are compared" not in run("search", "dex", "--data", data).out
 
 
 def test_search_prints_the_page_of_the_api_as_json(run: Run, data: Path) -> None:

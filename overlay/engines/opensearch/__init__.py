@@ -54,8 +54,7 @@ class OpenSearchEngine:
         self._sweepable = 0  # the commit as of then
 
     def _state(self) -> CommitState:
-        stored = states.read(self._cluster, self._index)
-        return stored.state if stored else CommitState()
+        return states.recent(self._cluster, self._index)
 
     def _missing(self) -> UnavailableError:
         return UnavailableError(f"{self._cluster.shown}: the index was removed meanwhile")

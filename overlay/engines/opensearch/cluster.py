@@ -13,7 +13,7 @@ import logging
 import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import sleep
 from typing import Any, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -53,6 +53,7 @@ class Cluster:
     shards: int
     replicas: int
     lease: float
+    recent: dict[str, tuple[float, Any]] = field(default_factory=dict)  # states by index, see `state.recent`
 
     @classmethod
     def connect(cls, place: str) -> Cluster:

@@ -8,7 +8,8 @@ taken and not committed is void: searches ignore whatever such a writer writes, 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from time import time
+from math import inf
+from time import monotonic, time
 from typing import Any, NamedTuple
 
 from opensearchpy.exceptions import NotFoundError
@@ -16,6 +17,9 @@ from opensearchpy.exceptions import NotFoundError
 from overlay.engines import BusyError, Cursor, EngineError
 from overlay.engines.opensearch.cluster import Cluster
 
+RECENT_SECONDS = 0.05
+"""Seconds for which the requests of a search use a state that was read."""
+_MOST_RECENT = 8
 _MOST_VOID = 1_000
 
 
@@ -87,7 +91,25 @@ def read(cluster: Cluster, index: str) -> StoredState | None:
         state = CommitState(**members | {"void": tuple(members["void"])})
     except (KeyError, TypeError) as error:
         raise EngineError(f"{cluster.shown} holds an index {index} of another program: choose another name") from error
+    _remember(cluster, document["_index"], state)
     return StoredState(state, document["_index"], document["_seq_no"], document["_primary_term"])
+
+
+def recent(cluster: Cluster, index: str) -> CommitState:
+    """The state of an index, as it was read `RECENT_SECONDS` ago at most; an empty one of a missing index. The requests
+    of one search thus read it once."""
+    read_at, state = cluster.recent.get(index, (-inf, CommitState()))
+    if monotonic() - read_at > RECENT_SECONDS:
+        stored = read(cluster, index)
+        return stored.state if stored else CommitState()
+    newest: CommitState = state
+    return newest
+
+
+def _remember(cluster: Cluster, index: str, state: CommitState) -> None:
+    if len(cluster.recent) > _MOST_RECENT:
+        cluster.recent.clear()
+    cluster.recent[index] = monotonic(), state
 
 
 def write(cluster: Cluster, state: CommitState, before: StoredState) -> StoredState:
@@ -96,6 +118,7 @@ def write(cluster: Cluster, state: CommitState, before: StoredState) -> StoredSt
         "PUT", f"/{before.name}/_doc/state", {"state": asdict(state)}, if_seq_no=before.number,
         if_primary_term=before.term,
     )  # fmt: skip
+    _remember(cluster, before.name, state)
     return StoredState(state, before.name, answer["_seq_no"], answer["_primary_term"])
 
 

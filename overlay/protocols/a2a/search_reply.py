@@ -61,6 +61,7 @@ def _data(page: FoundPage, base: str) -> dict[str, Any]:
         "offset": page.search.position,
         "nextCursor": page.next_cursor,
         "query": page.search.text,
+        **page.comparison,
     }
     if page.search.notes:
         data["notes"] = [note.as_json() for note in page.search.notes]

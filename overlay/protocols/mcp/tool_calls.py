@@ -10,7 +10,7 @@ from overlay.api.request_bodies import checked
 from overlay.api.values import json_texts
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.protocols.mcp.tool_arguments import DiagnoseArguments, ListingArguments, QuoteArguments
-from overlay.protocols.mcp.tools import ITEM_MEMBERS, NOTICE, SEARCH_ARGUMENTS
+from overlay.protocols.mcp.tools import ITEM_MEMBERS, NOTICE, PAGE_MEMBERS, SEARCH_ARGUMENTS
 
 DEFAULT_LIMIT = "10"
 Pairs = Sequence[tuple[str, str]]
@@ -70,7 +70,7 @@ async def _search(source: ToolSource, arguments: Mapping[str, Any]) -> dict[str,
         pairs.append(("limit", DEFAULT_LIMIT))
     page = await source.search(pairs)
     items = [{name: item[name] for name in ITEM_MEMBERS if name in item} for item in page["items"]]
-    members = {name: page[name] for name in ("total", "totalRelation", "nextCursor")}
+    members = {name: page[name] for name in PAGE_MEMBERS if name in page}
     return {"notice": NOTICE, **members, "items": items}
 
 

@@ -16,7 +16,7 @@ from aiohttp import ClientSession
 from aiohttp.compression_utils import ZLibDecompressor
 
 from overlay.api.services import AppServices
-from overlay.engines import Cursor, UnavailableError
+from overlay.engines import Cursor, EngineError, UnavailableError
 from overlay.search.query import Hits, Query, StaleCursorError
 from parsers.cards import Kind
 from tests.overlay.calls import TOWER, engine_of, get, problem, raw, talk
@@ -452,6 +452,20 @@ async def test_a_search_cluster_that_does_not_respond_is_a_503_that_says_when_to
     assert detail == "the search index does not respond; try again in a moment"  # and no address of the operator's
     monkeypatch.undo()
     assert (await get(client, "/v1/search?q=tower"))["total"]
+
+
+async def test_a_search_cluster_that_refuses_requests_is_a_503_and_an_error_in_the_log(
+    client: ClientSession, services: AppServices, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(query: Query) -> Hits:
+        raise EngineError("opensearch:http://127.0.0.1:9/a2b refuses these credentials (401)")
+
+    monkeypatch.setattr(services.engine, "search", refuse)
+    async with client.get("/v1/search?q=tower") as response:
+        detail = (await problem(response, 503))["detail"]
+    assert response.headers["Retry-After"] == "30"
+    assert "127.0.0.1" not in detail
+    assert "refuses these credentials (401)" in caplog.text
 
 
 async def test_a_cursor_that_cannot_lead_on_is_refused(

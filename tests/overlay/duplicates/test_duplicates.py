@@ -482,6 +482,19 @@ def test_reinscribing_an_old_registration_with_a_victims_card_gains_nothing(regi
     assert registry.found()["victim"]["duplicates"] == 1
 
 
+@pytest.mark.parametrize("victim_first", [True, False])
+def test_in_one_block_the_older_registration_is_shown_even_if_it_copies_a_pending_one(
+    registry: Registry, victim_first: bool
+) -> None:
+    """A limit that `docs/ranking.md` states: the opposite rule would let copies of pending updates win."""
+    registry.block("1", inscribed("old", ALPHA, owner="mallory"), bodies=(ALPHA,))
+    events = [inscribed("victim", GATEWAY, height=2), again("old", GATEWAY, 2)]
+    registry.block("2", *(events if victim_first else events[::-1]), bodies=(GATEWAY,))
+    assert set(registry.found()) == {"old"}
+    registry.badge("victim", "api.example", GATEWAY)
+    assert set(registry.found()) == {"victim"}
+
+
 def test_a_near_identical_update_keeps_its_seniority_and_another_one_does_not(registry: Registry) -> None:
     newer, copy = variation(1), variation(2)
     registry.block("1", inscribed("a", GATEWAY), bodies=(GATEWAY,))

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
+from overlay.client import OverlayClient
 from tests.overlay.protocols.vectors import house
 
 LIMIT = 50
@@ -30,11 +31,16 @@ def read(url: str, path: str, **parameters: Any) -> Any:
     return response.json()
 
 
-def a2a(url: str, words: str) -> Found:
-    part = {"kind": "data", "data": {"q": words, "limit": LIMIT}}
+def a2a_page(url: str, **parameters: Any) -> dict[str, Any]:
+    part = {"kind": "data", "data": {"limit": LIMIT} | parameters}
     message = {"kind": "message", "messageId": "m", "role": "user", "parts": [part]}
     call = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message}}
     [data] = [part["data"] for part in post(url, "/a2a", call)["result"]["parts"] if part["kind"] == "data"]
+    return dict(data)
+
+
+def a2a(url: str, words: str) -> Found:
+    data = a2a_page(url, q=words)
     return [item["id"] for item in data["items"]], data["total"]
 
 
@@ -51,10 +57,15 @@ def bsv(url: str, words: str) -> Found:
     return [json.loads(bytes(output["context"]))["id"] for output in outputs], None
 
 
-def mcp(url: str, words: str) -> Found:
-    params = {"name": "search", "arguments": {"q": words, "limit": LIMIT}}
+def mcp_page(url: str, **parameters: Any) -> dict[str, Any]:
+    params = {"name": "search", "arguments": {"limit": LIMIT} | parameters}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    page = post(url, "/mcp", call, Accept="application/json, text/event-stream")["result"]["structuredContent"]
+    result = post(url, "/mcp", call, Accept="application/json, text/event-stream")["result"]
+    return dict(result["structuredContent"])
+
+
+def mcp(url: str, words: str) -> Found:
+    page = mcp_page(url, q=words)
     return [item["id"] for item in page["items"]], page["total"]
 
 
@@ -89,6 +100,23 @@ def test_a_door_answers_a_search_as_the_house_does(overlay_url: str, door: str, 
         expected = list(dict.fromkeys(id_.partition("#")[0] for id_ in expected))
     assert ids == expected
     assert total in (None, page["total"])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "comparison"),
+    [({"sort": "price"}, "amount"), ({"sort": "price_per_day"}, "per-day"), ({"q": "agent"}, None)],
+)
+def test_every_page_of_prices_names_the_comparison(
+    overlay_url: str, parameters: dict[str, str], comparison: str | None
+) -> None:
+    with OverlayClient(overlay_url) as overlay:
+        assert overlay.search(**parameters).price_comparison == comparison
+    for page in (
+        house(overlay_url, **parameters),
+        a2a_page(overlay_url, **parameters),
+        mcp_page(overlay_url, **parameters),
+    ):
+        assert page.get("priceComparison") == comparison
 
 
 @pytest.mark.parametrize("words", QUESTIONS)
