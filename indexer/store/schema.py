@@ -33,6 +33,8 @@ metadata = MetaData()
 _TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 """Text compared byte by byte, as SQLite does by default: ids are sorted as bytes (law 18)."""
 
+BYTEWISE = _TEXT
+
 CHAIN, PARTIAL, UNPROVED = "chain:", "partial:", "unproved:"
 """Before the name of a chain, keys in `meta`: its CAIP-2 id; only selected transactions of its blocks were read;
 headers of it were accepted without their proof of work."""

@@ -15,6 +15,7 @@ from sqlalchemy import Engine, select
 from indexer.store.badges import BadgeQueries
 from indexer.store.blocks import BlockQueries, HeaderQueries
 from indexer.store.card_signatures import SignatureQueries
+from indexer.store.evidence import EvidenceQueries
 from indexer.store.fetches import FetchQueries
 from indexer.store.history import HistoryQueries
 from indexer.store.motebit_hosts import MotebitQueries
@@ -51,6 +52,7 @@ class Store(Queries):
         self.fetches, self.badges = FetchQueries(engine), BadgeQueries(engine)
         self.signatures, self.motebit_hosts = SignatureQueries(engine), MotebitQueries(engine)
         self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
+        self.evidence = EvidenceQueries(engine)
         self.submissions, self.topic_outputs = Submissions(self.primary), TopicOutputs(engine)
         self._detector = ChangeDetector(engine)
         self._cache: dict[str, tuple[int, Any]] = {}

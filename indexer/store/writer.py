@@ -20,6 +20,7 @@ from indexer.store import (
     badges,
     block_writer,
     card_signatures,
+    evidence,
     fetches,
     motebit_hosts,
     outbox,
@@ -32,6 +33,7 @@ from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.blocks import BlockQueries, HeaderQueries, save_headers
 from indexer.store.card_signatures import SignatureVerdict, SignedCard
 from indexer.store.database import WRITER_LOCK, StoreError, StoreUnavailableError
+from indexer.store.evidence import BlockPayment, StoredRating
 from indexer.store.fetches import FetchOutcome
 from indexer.store.motebit_hosts import IdentityOutcome
 from indexer.store.queries import batches, insert_new
@@ -354,6 +356,23 @@ class Writer:
         with self._writing() as connection:
             lost = card_signatures.record_failure(connection, url, reason, now_ms)
             return _announce(connection, lost, "signature-checked")
+
+    # -- ratings
+
+    def record_rating(self, listing: str, submitted: int, rating: StoredRating, rated_at: int) -> bool:
+        """Store the rating of a listing of what was `submitted` until then, and have those that it paid rated again
+        where it comes to, or goes below, the score `rated_at`; whether readers see another rating."""
+        with self._writing() as connection:
+            was_rated, is_changed = evidence.record_rating(connection, listing, submitted, rating, rated_at)
+            if was_rated != (rating.base_score is not None and rating.base_score >= rated_at):
+                evidence.touch_counterparties(connection, listing)
+            return bool(_announce(connection, [listing] if is_changed else [], "rated"))
+
+    def prove_payments(self, chain: str, blocks: Iterable[BlockPayment]) -> None:
+        """Store which blocks with payments are in a chain now; the listings that are paid in them are rated again."""
+        with self._writing() as connection:
+            for block in blocks:
+                evidence.prove_payments(connection, chain, block)
 
 
 def _mark(connection: Connection, key: str) -> bool:

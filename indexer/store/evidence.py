@@ -1,0 +1,350 @@
+"""Evidence of work: signed documents, what they are evidence of, which key works for which listing, and the ratings
+that follow. Times are milliseconds since 1970, keys lower-case hex, amounts satoshis.
+
+Documents, evidence and binds come from clients and from no chain: they are kept, while ratings can be computed from
+them again. Serving processes write evidence, the indexer ratings. Several threads and processes may use it at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Index,
+    Integer,
+    LargeBinary,
+    Select,
+    String,
+    Table,
+    select,
+    update,
+)
+
+from indexer.store.database import writing
+from indexer.store.queries import Queries, batches, insert_new, upsert
+from indexer.store.schema import BYTEWISE, metadata
+
+MAX_PAID, MAX_COUNTER_SIGNED = 10_000, 1_000
+"""Of the records of a listing those that count: the newest that a payment proves, and the newest of the others that
+somebody counter-signed, whose whole weight is limited anyway."""
+
+_LOCK = 0x61326265
+"""PostgreSQL advisory lock under which evidence is added ("a2be")."""
+
+claim_documents = Table(
+    "claim_documents",
+    metadata,
+    Column("sha256", LargeBinary, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("received_at", BigInteger, nullable=False),
+)
+
+evidence = Table(
+    "evidence",
+    metadata,
+    Column("digest", LargeBinary, primary_key=True),
+    Column("counter_signer", String, primary_key=True),
+    Column("document", LargeBinary, nullable=False),
+    Column("listing", BYTEWISE, nullable=False),
+    Column("worker", String, nullable=False),
+    Column("task", String, nullable=False),
+    Column("outcome", String, nullable=False),
+    Column("completed_at", BigInteger, nullable=False),
+    Column("received_at", BigInteger, nullable=False),
+    Column("payer", String, nullable=False),
+    Column("payment", String, nullable=False),
+    Column("proof", LargeBinary),
+    Column("funding", String, nullable=False),
+    Column("paid", BigInteger, nullable=False),
+    Column("price", BigInteger, nullable=False),
+    Column("chain", String, nullable=False),
+    Column("pay_height", Integer),
+    Column("pay_root", LargeBinary),
+    Column("is_proved", Boolean, nullable=False),
+    Index("evidence_by_listing", "listing", "received_at"),
+    Index("evidence_by_worker", "worker"),
+    Index("evidence_by_counter_signer", "counter_signer"),
+    Index("evidence_by_payment", "chain", "pay_height"),
+)
+"""One row for each receipt and each other key that signed it, "" for none."""
+
+key_binds = Table(
+    "key_binds",
+    metadata,
+    Column("key", String, primary_key=True),
+    Column("listing", BYTEWISE, nullable=False),
+    Column("document", LargeBinary),
+    Column("received_at", BigInteger, nullable=False),
+    Index("key_binds_by_listing", "listing"),
+)
+"""The key's consent to work for a listing: a signed token, or without a document the identity that its host serves."""
+
+ratings = Table(
+    "ratings",
+    metadata,
+    Column("listing", BYTEWISE, primary_key=True),
+    Column("submitted", BigInteger, nullable=False),
+    Column("rated", BigInteger, nullable=False),
+    Column("score", Integer),
+    Column("base_score", Integer),
+    Column("rung", Integer, nullable=False),
+    Column("completed", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("as_of", BigInteger, nullable=False),
+    Column("basis_sha256", LargeBinary),
+    Index("ratings_by_time", "as_of"),
+)
+"""Ratings in thousandths, null without evidence that counts; `base_score` is without E3. A listing is to be rated again
+while more was submitted than is rated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvidence:
+    """A row: a receipt and its document (SHA-256), the payment of its task (txid in hex, "" for none) and its proof
+    (SHA-256 of a BEEF), the txid that funded the payer, and the block of the payment by height and merkle root on a
+    configured chain."""
+
+    digest: bytes
+    counter_signer: str
+    document: bytes
+    listing: str
+    worker: str
+    task: str
+    outcome: str
+    completed_at: int
+    received_at: int
+    payer: str = ""
+    payment: str = ""
+    proof: bytes | None = None
+    funding: str = ""
+    paid: int = 0
+    price: int = 0
+    chain: str = ""
+    pay_height: int | None = None
+    pay_root: bytes | None = None
+    is_proved: bool = False
+
+
+class ClaimDocument(NamedTuple):
+    """A document as it was handed in, by the SHA-256 of its bytes."""
+
+    sha256: bytes
+    kind: str
+    body: bytes
+    received_at: int
+
+
+class KeyBind(NamedTuple):
+    """For which listing a key works, and the token (SHA-256) by which it consents, None for its host's identity."""
+
+    key: str
+    listing: str
+    document: bytes | None
+    received_at: int
+
+
+class StoredRating(NamedTuple):
+    """A rating in thousandths, None where nothing counts; `base_score` is without E3."""
+
+    score: int | None
+    base_score: int | None
+    rung: int
+    completed: int
+    failed: int
+    as_of: int
+    basis_sha256: bytes | None
+
+
+class BlockPayment(NamedTuple):
+    """A block that evidence names as that of a payment, and whether it is taken to be in the chain."""
+
+    height: int
+    root: bytes
+    is_proved: bool
+
+
+_FIELDS = tuple(StoredEvidence.__dataclass_fields__)
+_PAYMENT = ("payer", "payment", "proof", "funding", "paid", "price", "chain", "pay_height", "pay_root", "is_proved")
+_COLUMNS = [evidence.c[name] for name in _FIELDS]
+
+
+class EvidenceQueries(Queries):
+    """Reads of evidence and ratings, and the writes of who hands evidence in, which raise StoreError when the database
+    refuses."""
+
+    # -- handing in
+
+    def submit(self, documents: Sequence[ClaimDocument], rows: Sequence[StoredEvidence]) -> int:
+        """Store documents and evidence; the number of records that are new or have got a payment. What is stored stays
+        as it is otherwise."""
+        with writing(self._engine, _LOCK) as connection:
+            changed = [row.listing for row in rows if _add(connection, row)]
+            if changed or not rows:
+                insert_new(connection, claim_documents, [one._asdict() for one in documents])
+            touch(connection, set(changed))
+        return len(changed)
+
+    def bind(self, bind: KeyBind, document: ClaimDocument | None) -> KeyBind:
+        """Bind a key to a listing, unless it is bound already; the bind that holds. A token replaces an older bind of
+        the same listing."""
+        with writing(self._engine, _LOCK) as connection:
+            stored = _bound(connection, [bind.key]).get(bind.key)
+            if stored is not None and (stored.listing != bind.listing or bind.document is None):
+                return stored
+            if document is not None:
+                insert_new(connection, claim_documents, [document._asdict()])
+            statement = upsert(connection, key_binds).values(**bind._asdict())
+            connection.execute(statement.on_conflict_do_update(index_elements=["key"], set_=bind._asdict()))
+            touch(connection, {bind.listing})
+        return bind
+
+    # -- reads
+
+    def bound(self, keys: Collection[str]) -> dict[str, KeyBind]:
+        """The binds of these keys."""
+        with self._engine.connect() as connection:
+            return _bound(connection, keys)
+
+    def keys_of(self, listing: str) -> list[KeyBind]:
+        """The keys that are bound to a listing, sorted."""
+        statement = select(key_binds).where(key_binds.c.listing == listing).order_by(key_binds.c.key)
+        return [KeyBind(**row) for row in self._rows(statement.limit(MAX_KEYS))]
+
+    def document(self, sha256: bytes) -> ClaimDocument | None:
+        """A document."""
+        rows = self._rows(select(claim_documents).where(claim_documents.c.sha256 == sha256))
+        return ClaimDocument(**rows[0]) if rows else None
+
+    def counted(self, listing: str) -> list[StoredEvidence]:
+        """The records of a listing that may count: those within MAX_PAID and MAX_COUNTER_SIGNED, newest first."""
+        own = evidence.c.listing == listing
+        newest = (evidence.c.received_at.desc(), evidence.c.digest, evidence.c.counter_signer)
+        paid = select(*_COLUMNS).where(own, evidence.c.is_proved).order_by(*newest).limit(MAX_PAID)
+        signed = (own, ~evidence.c.is_proved, evidence.c.counter_signer != "")
+        others = select(*_COLUMNS).where(*signed).order_by(*newest).limit(MAX_COUNTER_SIGNED)
+        return [*self._evidence(paid), *self._evidence(others)]
+
+    def page(self, listing: str, after: tuple[bytes, str] | None, limit: int) -> list[StoredEvidence]:
+        """At most `limit` records of a listing by digest and counter-signer, after such a pair."""
+        key = (evidence.c.digest, evidence.c.counter_signer)
+        statement = select(*_COLUMNS).where(evidence.c.listing == listing).order_by(*key).limit(limit)
+        if after is not None:
+            later = (evidence.c.digest > after[0]) | (
+                (evidence.c.digest == after[0]) & (evidence.c.counter_signer > after[1])
+            )
+            statement = statement.where(later)
+        return self._evidence(statement)
+
+    def by_worker(self, keys: Collection[str], limit: int) -> list[StoredEvidence]:
+        """At most `limit` records that these keys signed as workers, newest first."""
+        return self._by(evidence.c.worker, keys, limit)
+
+    def by_counter_signer(self, keys: Collection[str], limit: int) -> list[StoredEvidence]:
+        """At most `limit` records that these keys counter-signed, newest first."""
+        return self._by(evidence.c.counter_signer, keys, limit)
+
+    def ratings(self, listings: Iterable[str]) -> dict[str, StoredRating]:
+        """The ratings of these listings; those never rated are left out."""
+        columns = [ratings.c[name] for name in StoredRating._fields]
+        stored: dict[str, StoredRating] = {}
+        for batch in batches(sorted(set(listings))):
+            rated = (ratings.c.listing.in_(batch), ratings.c.as_of > 0)
+            for row in self._rows(select(ratings.c.listing, *columns).where(*rated)):
+                stored[row["listing"]] = StoredRating(*(row[name] for name in StoredRating._fields))
+        return stored
+
+    def due(self, older_than: int, limit: int) -> list[tuple[str, int]]:
+        """At most `limit` listings to rate, as (listing, what was submitted until now): those with new evidence, and
+        those with a score of before a time, the oldest rating first."""
+        is_new = ratings.c.submitted > ratings.c.rated
+        is_old = ratings.c.score.is_not(None) & (ratings.c.as_of < older_than)
+        statement = select(ratings.c.listing, ratings.c.submitted).where(is_new | is_old)
+        statement = statement.order_by(ratings.c.as_of, ratings.c.listing).limit(limit)
+        with self._engine.connect() as connection:
+            return [(listing, submitted) for listing, submitted in connection.execute(statement)]
+
+    def payment_blocks(self, chain: str, above: int) -> list[BlockPayment]:
+        """The blocks of a chain above a height that evidence names, lowest first."""
+        columns = (evidence.c.pay_height, evidence.c.pay_root, evidence.c.is_proved)
+        there = (evidence.c.chain == chain, evidence.c.pay_height > above)
+        with self._engine.connect() as connection:
+            rows = connection.execute(select(*columns).where(*there).distinct().order_by(*columns)).all()
+        return [BlockPayment(*row) for row in rows]
+
+    def _by(self, column: Column[Any], keys: Collection[str], limit: int) -> list[StoredEvidence]:
+        newest = (evidence.c.received_at.desc(), evidence.c.digest, evidence.c.counter_signer)
+        rows: list[StoredEvidence] = []
+        for batch in batches(keys):
+            rows += self._evidence(select(*_COLUMNS).where(column.in_(batch)).order_by(*newest).limit(limit))
+        return rows[:limit]
+
+    def _evidence(self, statement: Select[Any]) -> list[StoredEvidence]:
+        return [StoredEvidence(**row) for row in self._rows(statement)]
+
+
+MAX_KEYS = 64
+"""Keys of a listing that count."""
+
+
+def touch(connection: Connection, listings: Iterable[str]) -> None:
+    """Have listings rated again."""
+    for listing in sorted(listings):
+        new = {"listing": listing, "submitted": 1, "rated": 0, "rung": 0, "completed": 0, "failed": 0, "as_of": 0}
+        statement = upsert(connection, ratings).values(**new)
+        more = {"submitted": ratings.c.submitted + 1}
+        connection.execute(statement.on_conflict_do_update(index_elements=["listing"], set_=more))
+
+
+def record_rating(
+    connection: Connection, listing: str, submitted: int, rating: StoredRating, rated_at: int
+) -> tuple[bool, bool]:
+    """Store a rating of what was submitted until then. Returns whether the one before, without E3, was `rated_at` or
+    more, and whether readers see another one. Works inside a transaction of the writer."""
+    same = ratings.c.listing == listing
+    row = connection.execute(select(ratings).where(same)).mappings().one()
+    connection.execute(update(ratings).where(same).values(**rating._asdict(), rated=submitted))
+    was_rated = row["base_score"] is not None and row["base_score"] >= rated_at
+    return was_rated, any(row[name] != getattr(rating, name) for name in ("score", "rung", "completed", "failed"))
+
+
+def touch_counterparties(connection: Connection, listing: str) -> None:
+    """Have the listings rated again for which a key of this one counter-signed: it is, or is no more, a rated payer."""
+    keys = select(key_binds.c.key).where(key_binds.c.listing == listing)
+    others = select(evidence.c.listing).where(evidence.c.counter_signer.in_(keys)).distinct()
+    touch(connection, connection.execute(others).scalars().all())
+
+
+def prove_payments(connection: Connection, chain: str, block: BlockPayment) -> None:
+    """Store whether a block is in the chain, and have the listings rated again whose payments it has."""
+    there = (evidence.c.chain == chain, evidence.c.pay_height == block.height, evidence.c.pay_root == block.root)
+    listings = connection.execute(select(evidence.c.listing).where(*there).distinct()).scalars().all()
+    connection.execute(update(evidence).where(*there).values(is_proved=block.is_proved))
+    touch(connection, listings)
+
+
+def _add(connection: Connection, row: StoredEvidence) -> bool:
+    """Insert a record, or give a stored one its payment; whether anything changed."""
+    values = {name: getattr(row, name) for name in _FIELDS}
+    statement = upsert(connection, evidence).values(**values)
+    if row.payment:
+        paid = {name: values[name] for name in _PAYMENT}
+        keys = ["digest", "counter_signer"]
+        statement = statement.on_conflict_do_update(index_elements=keys, set_=paid, where=~evidence.c.is_proved)
+    else:
+        statement = statement.on_conflict_do_nothing()
+    return connection.execute(statement.returning(evidence.c.digest)).first() is not None
+
+
+def _bound(connection: Connection, keys: Collection[str]) -> dict[str, KeyBind]:
+    binds: dict[str, KeyBind] = {}
+    for batch in batches(keys):
+        for row in connection.execute(select(key_binds).where(key_binds.c.key.in_(batch))).mappings():
+            binds[row["key"]] = KeyBind(**row)
+    return binds
