@@ -22,12 +22,15 @@ from overlay.protocols.bsv_overlay import (
 async def _run(app: web.Application) -> AsyncIterator[None]:
     node_health.note_start(app)
     app[gasp_api.NODES] = nodes = gasp_api.node_executor()
+    app[submit_api.SUBMISSIONS] = submissions = submit_api.submission_executor()
     yield
     nodes.close()
+    submissions.close()
 
 
 _PARTS = (service_directory, lookup_api, submit_api, arc_api, anchor_api, gasp_api, node_health)
 DOOR = Door(
+    signs=True,
     routes=tuple(route for part in _PARTS for route in part.ROUTES),
     schemas={name: schema for part in _PARTS for name, schema in part.SCHEMAS.items()},
     run=_run,

@@ -11,11 +11,11 @@ from indexer.admission.admission import Admissions
 from indexer.admission.refusal import NotAdmittedError
 from overlay.api.answers import SERVICES, body, json_answer
 from overlay.api.problems import BadRequestError, Fault, ProblemError
-from overlay.api.publisher_api import run
 from overlay.api.request_bodies import ArcCallback, read
 from overlay.api.routes import Route
 from overlay.api.schemas import record
 from overlay.protocols.bsv_overlay.express_errors import error_response
+from overlay.protocols.bsv_overlay.submit_api import run
 
 MAX_BODY = 256 * 1024
 REJECTED = "REJECTED"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -11,9 +12,10 @@ from indexer.admission.admission import MAX_BEEF_BYTES, Admission, Admissions
 from indexer.admission.refusal import NotAdmittedError
 from indexer.store.submissions import FullError
 from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.executors import BoundedExecutor
 from overlay.api.parameters import parameter
 from overlay.api.problems import BadRequestError, Fault, ProblemError
-from overlay.api.publisher_api import run
+from overlay.api.request_context import CONTEXT
 from overlay.api.routes import BINARY, Route
 from overlay.api.schemas import array_of, record
 from overlay.api.values import shown
@@ -22,9 +24,28 @@ from overlay.protocols.bsv_overlay.service_names import TOPICS, by_name
 from parsers.byte_reader import ByteReader
 from parsers.errors import ParseError
 
+_T = TypeVar("_T")
+
 MAX_TOPICS = 16
+
+SUBMISSIONS = web.AppKey("SUBMISSIONS", BoundedExecutor)
+_SUBMIT_SECONDS = 60.0
+"""What a submission may take, waiting included; its scripts of other kinds than P2PKH may take half of it."""
+
 _FULL_SECONDS = 600
 """Seconds after which a client is asked to try again when too much is pending: about a block."""
+
+
+def submission_executor() -> BoundedExecutor:
+    """The threads that admit submissions: a large one takes seconds, in which checks and diagnoses are not held up.
+    Create it in an event loop."""
+    return BoundedExecutor("submission", workers=2, waiting=16, per_client=4)
+
+
+async def run(request: web.Request, work: Callable[..., _T], *args: Any) -> _T:
+    """Run work on a submission in its executor. Raises ProblemError (429, 503)."""
+    client = request.app[CONTEXT].clients.of(request)
+    return await request.app[SUBMISSIONS].run(client, _SUBMIT_SECONDS, work, *args)
 
 
 async def submit(request: web.Request) -> web.Response:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from threading import Event, Semaphore
 from typing import Any
 
+import pytest
 from aiohttp import ClientSession
 
+from indexer.admission.admission import Admission, Admissions
 from parsers.bitcoin.tx import read, varint
 from tests.minting import Mint
 from tests.serving import get, house, running, serving
@@ -75,3 +79,26 @@ async def test_off_chain_values_follow_the_beef(tmp_path: Path) -> None:
     async with serving(house(tmp_path, mint.chain)) as session:
         assert (await send(session, framed))[0] == 400
         assert await send(session, framed, **{"x-includes-off-chain-values": "true"}) == (200, {TOPIC: FRESH})
+
+
+async def test_submissions_do_not_hold_up_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mint, begun, done = Mint(), Semaphore(0), Event()
+    submit = Admissions.submit
+
+    def slow(admissions: Admissions, data: bytes) -> Admission:
+        begun.release()
+        done.wait(30)
+        return submit(admissions, data)
+
+    monkeypatch.setattr(Admissions, "submit", slow)
+    async with serving(house(tmp_path, mint.chain)) as session:
+        beefs = [mint.package(mint.inscribed(f"Slow {coin}", coin)) for coin in range(2)]
+        sent = [asyncio.create_task(send(session, beef)) for beef in beefs]
+        try:
+            for _ in beefs:
+                assert await asyncio.to_thread(begun.acquire, timeout=20)
+            async with asyncio.timeout(10), session.post("/v1/check", data=b"{}") as answer:
+                assert answer.status == 200
+        finally:
+            done.set()
+        assert await asyncio.gather(*sent) == [(200, {TOPIC: FRESH})] * 2
