@@ -91,9 +91,9 @@ async def _respond(context: RequestContext, request: web.Request, handler: Handl
 async def _options(request: web.Request, handler: Handler, request_id: str) -> web.StreamResponse:
     """The methods that a path takes. No route takes OPTIONS, so that its handler refuses it, naming them."""
     refused = await _answer(request, handler, request_id)
-    if refused.status != HTTPStatus.METHOD_NOT_ALLOWED:
+    methods = refused.headers.get(hdrs.ALLOW)
+    if methods is None:
         return refused
-    methods = refused.headers[hdrs.ALLOW]
     allowed = {hdrs.ALLOW: methods, hdrs.ACCESS_CONTROL_ALLOW_METHODS: methods}
     return web.Response(status=204, headers=_CROSS_ORIGIN | allowed)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from overlay.api.parameters import MAX_REPEATS, Parameter
 from overlay.api.problems import TYPE as PROBLEM_TYPE
-from overlay.api.routes import HTML, Route
+from overlay.api.routes import HTML, JSON, STREAM, Route
 from overlay.api.schemas import SCHEMAS, ref
 
 _PATH_PARAMETERS = {
@@ -41,6 +41,9 @@ _LIMIT_HEADERS = {
     **_header("RateLimit", 'What is left of it: `"read";r=11999;t=1`, and the seconds until all of it is there again.'),
 }
 """Of every route under a limit, unless that is switched off."""
+
+
+_GATE_ANSWER: dict[str, Any] = {"content": {JSON: {"schema": ref("PaymentRequired")}}}
 
 
 def document(routes: Iterable[Route], version: str, more_schemas: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
@@ -113,7 +116,13 @@ def _responses(route: Route) -> dict[str, Any]:
     schema = ref(route.answer) if route.answer else {}
     content = {media: {"schema": schema} if "json" in media else {} for media in route.media}
     answers: dict[str, Any] = {str(route.status): {"description": "The answer.", "content": content}}
-    refused = {400, 503} | ({429} if route.limit else set()) | ({408, 413, 415} if route.body else set())
+    is_payable = route.limit is not None and STREAM not in route.media
+    refused = (
+        {400, 503}
+        | ({402} if is_payable else set())
+        | ({429} if route.limit else set())
+        | ({408, 413, 415} if route.body else set())
+    )
     if route.conditional:
         answers["304"] = {"description": "Unchanged since the entity tag in If-None-Match."}
     for status in route.empty:
@@ -125,6 +134,10 @@ def _responses(route: Route) -> dict[str, Any]:
         elif not route.path.startswith("/v1/"):
             problem[HTML] = {}
         answers[str(status)] = {"description": HTTPStatus(status).phrase, "content": problem}
+    if is_payable:  # the payment gate answers requests beyond a limit in its own shape
+        answers["402"] = {"description": "Beyond the limit, and the claim in A2B-Payment does not pay.", **_GATE_ANSWER}
+        answers["402"]["headers"] = _header("PAYMENT-REQUIRED", "The requirements of x402, as base64 of JSON.")
+        answers["503"]["content"] = _GATE_ANSWER["content"] | answers["503"]["content"]
     if route.limit:
         answers[str(route.status)]["headers"] = _LIMIT_HEADERS
         answers["429"]["headers"] = _LIMIT_HEADERS | _header("Retry-After", "Seconds until another try makes sense.")

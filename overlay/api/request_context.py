@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import web
@@ -79,6 +79,11 @@ class RequestContext:
         if number >= _ELSEWHERE.number:
             raise ValueError(f"route {number} is one too many for the counters")
         self._routes[route] = RouteInfo(number, self._limits.get(kind) if kind else None, timed, error_response)
+
+    def add_refusal(self, route: AbstractRoute, others: Iterable[AbstractRoute]) -> None:
+        """Give a route that refuses methods the error shape of the other routes of its path."""
+        shapes = (self._routes[other].error_response for other in others if other in self._routes)
+        self._routes[route] = _ELSEWHERE._replace(error_response=next(shapes, None))
 
     def routed(self, request: web.Request) -> RouteInfo:
         """The RouteInfo of a request."""

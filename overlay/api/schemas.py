@@ -347,6 +347,17 @@ SCHEMAS: dict[str, Schema] = {
             "error": TEXT,
         }
     ),
+    "PaymentRequired": record(
+        {"code": {"type": "integer"}, "error": TEXT},
+        {
+            "x402Version": {"type": "integer"},
+            "accepts": array_of({"type": "object"}),
+            "reason": TEXT,
+            "detail": TEXT,
+            "state": TEXT,
+        },
+        description="What the payment gate answers (A2B §5.3), also as x402 clients read it.",
+    ),
     "Suggestions": record({"items": array_of(record({"text": TEXT, "kind": TEXT}, {"id": TEXT}))}),
     "History": record(
         {"id": TEXT, "revisions": array_of(ref("Revision"))},

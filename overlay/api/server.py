@@ -53,10 +53,12 @@ class AddressError(Exception):
 
 
 def refuse_others(app: web.Application) -> None:
-    """Answer 405 to methods that a path does not take, which aiohttp would match as an id with slashes."""
+    """Answer 405 to methods that a path does not take, which aiohttp would match as an id with slashes: in the error
+    shape of the path's routes."""
     for resource in app.router.resources():
         if isinstance(resource, Resource):
-            resource.add_route(hdrs.METH_ANY, _refuse)
+            routes = list(resource)
+            app[CONTEXT].add_refusal(resource.add_route(hdrs.METH_ANY, _refuse), routes)
 
 
 async def _refuse(request: web.Request) -> web.StreamResponse:

@@ -6,7 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
-from overlay.api.answers import SERVICES, json_answer
+from overlay.api.answers import SERVICES, conditional
 from overlay.api.parameters import parameter
 from overlay.api.problems import BadRequestError, Fault
 from overlay.api.routes import Handler, Route
@@ -15,6 +15,7 @@ from overlay.api.values import shown
 from overlay.protocols.bsv_overlay.express_errors import error_response
 from overlay.protocols.bsv_overlay.host_tokens import unnamed_reason
 from overlay.protocols.bsv_overlay.service_names import LOOKUPS, SHIP, SLAP, TOPICS, OverlayService, by_name, names
+from overlay.text.compact_json import encode
 
 _MARKDOWN = "text/markdown"
 _TEXT = {"type": "string"}
@@ -42,7 +43,8 @@ async def lookup_documentation(request: web.Request) -> web.Response:
 
 def _listed(request: web.Request, services: tuple[OverlayService, ...]) -> web.Response:
     version = request.app[SERVICES].version
-    return json_answer({service.name: service.as_json(version) | _note(request, service) for service in services})
+    listed = {service.name: service.as_json(version) | _note(request, service) for service in services}
+    return conditional(request, encode(listed))
 
 
 def _note(request: web.Request, service: OverlayService) -> dict[str, str]:
@@ -59,18 +61,23 @@ def _documentation(request: web.Request, services: tuple[OverlayService, ...], n
         detail = f"{named} is {shown(name)}: one of {every}" if name else f"{named} is missing: one of {every}"
         raise BadRequestError((Fault("unknown-service" if name else "missing", detail, named),))
     note = "".join(f"\nThis server {text}.\n" for text in _note(request, service).values())
-    return web.Response(text=service.documentation + note, content_type=_MARKDOWN)
+    answer = conditional(request, (service.documentation + note).encode())
+    answer.content_type, answer.charset = _MARKDOWN, "utf-8"
+    return answer
 
 
 def _list_route(path: str, handler: Handler) -> Route:
-    return Route(path=path, handler=handler, tag="bsv overlay", answer="OverlayServices", error_response=error_response)
+    return Route(
+        path=path, handler=handler, tag="bsv overlay", answer="OverlayServices", conditional=True,
+        error_response=error_response,
+    )  # fmt: skip
 
 
 def _documentation_route(path: str, handler: Handler, name: str, services: tuple[OverlayService, ...]) -> Route:
     named = parameter(name, "The service's name.", required=True, enum=names(services))
     return Route(
         path=path, handler=handler, tag="bsv overlay", answer=None, media=(_MARKDOWN,), parameters=(named,),
-        error_response=error_response,
+        conditional=True, error_response=error_response,
     )  # fmt: skip
 
 

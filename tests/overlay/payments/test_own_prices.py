@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from aiohttp import ClientSession
 
@@ -63,6 +64,24 @@ async def test_a_payment_lifts_the_limit_by_what_was_paid(client: ClientSession,
     assert await status(client, claim_of(tx)) == 402  # it has paid already
     assert await status(client, claim_of(tx)) == 429  # attempts are limited, too
     assert len(node.sent) == 1
+
+
+async def test_the_402_is_documented(client: ClientSession, node: FakeNode) -> None:
+    async with client.get("/openapi.json") as response:
+        document = await response.json()
+    answers = document["paths"]["/v1/search"]["get"]["responses"]
+    assert "402" not in document["paths"]["/v1/stream"]["get"]["responses"]
+    assert "402" in document["paths"]["/a2a"]["post"]["responses"]
+    assert "application/json" in answers["503"]["content"]
+    tx = payment([node.mint(200_000)], [(1, script_of(SERVER))], node)
+    assert [await status(client) for _ in range(2)] == [200, 200]
+    headers = {"A2B-Payment": json.dumps(claim_of(tx))}
+    async with client.get("/v1/search", headers=headers) as response:
+        assert response.status == 402
+        assert "PAYMENT-REQUIRED" in response.headers
+        [(media, content)] = answers["402"]["content"].items()
+        assert (response.content_type, content) == (media, {"schema": {"$ref": "#/components/schemas/PaymentRequired"}})
+        jsonschema.validate(await response.json(), document["components"]["schemas"]["PaymentRequired"])
 
 
 async def test_a_request_within_the_limit_is_not_charged(client: ClientSession, node: FakeNode) -> None:

@@ -36,6 +36,18 @@ async def test_documentation_is_markdown(path: str, first_line: str, client: Cli
         assert (await answer.text()).splitlines()[0] == first_line
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/listTopicManagers", "/listLookupServiceProviders", "/getDocumentationForTopicManager?manager=tm_a2b",
+     "/getDocumentationForLookupServiceProvider?lookupService=ls_a2b"],
+)  # fmt: skip
+async def test_lists_and_documentation_have_entity_tags(path: str, client: ClientSession) -> None:
+    async with client.get(path) as answer:
+        tag = answer.headers["ETag"]
+    async with client.get(path, headers={"If-None-Match": tag}) as answer:
+        assert (answer.status, answer.headers["ETag"]) == (304, tag)
+
+
 async def test_the_services_of_hosts_say_what_they_lack(serve: Serve, services: AppServices) -> None:
     configured = replace(services, public_url="https://registry.example")
     for served, missing in ((services, "A2B_PUBLIC_URL is not configured"), (configured, "no identity key")):
