@@ -11,6 +11,8 @@ from overlay.api.request_context import CONTEXT
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,5})?")
 
+NO_PUBLIC_URL = "no public URL is configured (A2B_PUBLIC_URL), so URLs here begin with the host that the request named"
+
 
 def base_url(request: web.Request) -> str:
     """`A2B_PUBLIC_URL`, else the scheme and host that the client used: X-Forwarded-Proto and X-Forwarded-Host where a
@@ -24,6 +26,11 @@ def base_url(request: web.Request) -> str:
     if scheme not in ("http", "https") or not _HOST.fullmatch(host):
         return "http://localhost"
     return f"{scheme}://{host}"
+
+
+def url_note(request: web.Request) -> dict[str, str]:
+    """What metadata with absolute URLs says where no public URL is configured."""
+    return {} if request.app[SERVICES].public_url else {"note": NO_PUBLIC_URL}
 
 
 def _last(value: str) -> str:

@@ -129,15 +129,21 @@ def _sqlite_file(settings: Settings) -> Path | None:
 
 def open_identity(settings: Settings) -> IdentityKey | None:
     """This server's own keys: those of the configured file, else of one in the data folder, created where the database
-    is a file on this machine. None where others may share the database, or the folder is read-only. Raises
-    SettingsError for a file that cannot be used."""
+    is a file on this machine. None where the folder is read-only, or where other machines may share the database and no
+    door signs. Raises SettingsError for a file that cannot be used, and for none where machines have to share one."""
     from overlay.api.identity_key import IdentityKeyError, read, read_or_create
+    from overlay.protocols import chosen, signing
 
     try:
         if settings.identity_key:
             return read(Path(settings.identity_key))
-        if _sqlite_file(settings) is None or not is_writable(settings.data):
-            return None
-        return read_or_create(settings.data / "identity.json")
+        if _sqlite_file(settings) is not None:
+            return read_or_create(settings.data / "identity.json") if is_writable(settings.data) else None
     except IdentityKeyError as error:
         raise SettingsError(str(error)) from None
+    if doors := signing(chosen(settings.doors)):
+        raise SettingsError(
+            "A2B_IDENTITY_KEY is not set, and other machines may share this database: name a file with keys, as in "
+            f"docs/configuration.md, with which {', '.join(doors)} sign, or leave these out of A2B_DOORS"
+        )
+    return None

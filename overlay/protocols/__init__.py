@@ -17,12 +17,13 @@ from overlay.api.routes import Route
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """A foreign protocol: its routes, the schemas that these name in the OpenAPI document, and what runs as long as the
-    application (stores, background tasks)."""
+    """A foreign protocol: its routes, the schemas that these name in the OpenAPI document, what runs as long as the
+    application (stores, background tasks), and whether it signs with this server's identity key."""
 
     routes: tuple[Route, ...]
     schemas: Mapping[str, Any] = field(default_factory=dict)
     run: Callable[[web.Application], AsyncIterator[None]] | None = None
+    signs: bool = False
 
 
 def names() -> list[str]:
@@ -45,3 +46,8 @@ def doors(names: Iterable[str]) -> list[Door]:
     """The doors with these names."""
     loaded: list[Door] = [import_module(f"overlay.protocols.{name}").DOOR for name in names]
     return loaded
+
+
+def signing(names: Iterable[str]) -> list[str]:
+    """Those of these doors that sign."""
+    return [name for name in names if doors([name])[0].signs]

@@ -207,6 +207,7 @@ _DELIVERY = record(
 )  # fmt: skip
 _ONE = "/v1/subscriptions/{subscription}"
 DOOR = Door(
+    signs=True,
     routes=(
         Route(
             path="/v1/subscriptions", method="POST", handler=subscribe, tag="feeds", answer="CreatedSubscription",

@@ -12,6 +12,7 @@ from typing import Any
 from indexer.settings import Settings
 from indexer.store import Store, Writer, connect, unchecked
 from overlay.api.changes_api import feed
+from overlay.api.identity_key import read_or_create
 from overlay.app.composition import AppContext
 from overlay.app.runner import Runner
 from overlay.app.storage import open_duplicates
@@ -75,8 +76,11 @@ class Reader:
 
 
 def settings(folder: Path, database: str, search: str, **more: Any) -> Settings:
-    """Of a process with a data folder of its own."""
+    """Of a process with a data folder of its own, and a key that it does not share with others."""
+    folder.mkdir(parents=True, exist_ok=True)
+    read_or_create(folder / "identity.json")
     flags = {"data": str(folder), "database": database, "search": search, "port": 0, "chains": "live=files:/nowhere"}
+    flags["identity_key"] = str(folder / "identity.json")
     return Settings.load({**flags, **more})
 
 

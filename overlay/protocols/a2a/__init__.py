@@ -140,6 +140,7 @@ def _why(name: str, error: errors.Error, params: dict[str, Any]) -> str:
 
 
 DOOR = Door(
+    signs=True,
     routes=(
         *(
             Route(path=path, handler=agent_card, tag="a2a", answer="A2aAgentCard", conditional=True)

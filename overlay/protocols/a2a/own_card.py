@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
+from overlay.api.base_url import NO_PUBLIC_URL
 from overlay.api.identity_key import IdentityKey
 from parsers.claims.canonical_json import base64url_text
 from parsers.claims.card_forms import canonical_forms
@@ -29,9 +30,6 @@ _SKILL = {
     "inputModes": _MODES,
     "outputModes": _MODES,
 }
-_NO_PUBLIC_URL = (
-    "no public URL is configured (A2B_PUBLIC_URL), so the URLs of this card begin with the host that the request named"
-)
 
 
 def own_card(base: str, version: str, *, is_configured: bool, prices: Sequence[Any] = ()) -> dict[str, Any]:
@@ -60,7 +58,7 @@ def own_card(base: str, version: str, *, is_configured: bool, prices: Sequence[A
         "defaultInputModes": _MODES,
         "defaultOutputModes": _MODES,
         "skills": [_SKILL],
-        "metadata": {"publicUrl": base} if is_configured else {"publicUrl": None, "note": _NO_PUBLIC_URL},
+        "metadata": {"publicUrl": base} if is_configured else {"publicUrl": None, "note": NO_PUBLIC_URL},
     }
 
 

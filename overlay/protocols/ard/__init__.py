@@ -9,7 +9,7 @@ from aiohttp import web
 
 from overlay.api import values
 from overlay.api.answers import SERVICES, body, conditional, json_answer
-from overlay.api.base_url import base_url
+from overlay.api.base_url import base_url, url_note
 from overlay.api.door_requests import FoundPage, find, get
 from overlay.api.parameters import parameter, read_query_string, table
 from overlay.api.problems import BadRequestError, Fault, NotFoundError, ProblemError
@@ -63,7 +63,7 @@ async def search(request: web.Request) -> web.Response:
     paging = page(wanted.pageSize, wanted.pageToken)
     hits_page = await _find(request, narrowed, [("q", wanted.query.text), *paging])
     results = [
-        entry(base, item) | {"score": _score(item["score"]), "source": base}
+        _entry(request, item) | {"score": _score(item["score"]), "source": base}
         for item in (hits_page.items if hits_page else ())
     ]
     answer: dict[str, Any] = {"results": results}
@@ -88,11 +88,11 @@ async def explore(request: web.Request) -> web.Response:
 async def agents(request: web.Request) -> web.Response:
     """All entries that a filter expression selects, in a fixed order."""
     arguments = read_query_string(request.rel_url.raw_query_string, _LIST)
-    base, chains = base_url(request), request.app[SERVICES].chains()
-    narrowed = expression(arguments.get("filter", ""), publisher(base), chains)
+    chains = request.app[SERVICES].chains()
+    narrowed = expression(arguments.get("filter", ""), publisher(base_url(request)), chains)
     paging = page(arguments.get("pageSize", 20), arguments.get("pageToken"))
     hits_page = await _find(request, narrowed, [("sort", order(arguments.get("orderBy", ""))), *paging])
-    answer = {"items": [entry(base, item) for item in (hits_page.items if hits_page else ())]}
+    answer = {"items": [_entry(request, item) for item in (hits_page.items if hits_page else ())]}
     return conditional(request, encode(answer | {"total": hits_page.total if hits_page else 0} | _token(hits_page)))
 
 
@@ -104,12 +104,16 @@ async def agent(request: web.Request) -> web.Response:
         base = base_url(request)
         names = ", ".join(identifier(base, server) for server in item["servers"])
         raise NotFoundError(f"{id_} is a config of several servers, each of which is an entry: {names}")
-    return conditional(request, encode(entry(base_url(request), item)))
+    return conditional(request, encode(_entry(request, item)))
 
 
 async def catalog(request: web.Request) -> web.Response:
     """The manifest of this host, which names its registry."""
-    return conditional(request, manifest(base_url(request)))
+    return conditional(request, manifest(base_url(request), url_note(request)))
+
+
+def _entry(request: web.Request, item: dict[str, Any]) -> dict[str, Any]:
+    return entry(base_url(request), item, url_note(request))
 
 
 def _constraints(request: web.Request, filters: dict[str, str | list[str]]) -> Constraints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -55,8 +56,9 @@ def _unescaped(text: str) -> str:
     return raw.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
-def entry(base: str, item: dict[str, Any]) -> dict[str, Any]:
-    """The catalog entry of an item. Its artifact is the card's exact bytes; members of `metadata` are scalars."""
+def entry(base: str, item: dict[str, Any], note: Mapping[str, str]) -> dict[str, Any]:
+    """The catalog entry of an item. Its artifact is the card's exact bytes; members of `metadata` are scalars;
+    those of `note`, which is about `base`, are added to them."""
     skills = item["skills"]
     members: dict[str, Any] = {
         "identifier": identifier(base, item["id"]),
@@ -73,7 +75,7 @@ def entry(base: str, item: dict[str, Any]) -> dict[str, Any]:
     if len(queries) >= _FEWEST_QUERIES:
         members["representativeQueries"] = queries[:_MOST_QUERIES]
     present = {name: value for name, value in members.items() if value}
-    return present | {"metadata": _metadata(item), "trustManifest": _trust(base, item)}
+    return present | {"metadata": {**_metadata(item), **note}, "trustManifest": _trust(base, item)}
 
 
 def _metadata(item: dict[str, Any]) -> dict[str, str | int | bool | None]:
@@ -112,10 +114,10 @@ def _trust(base: str, item: dict[str, Any]) -> dict[str, Any]:
     return members
 
 
-def manifest(base: str) -> bytes:
-    """The manifest of this host (`ai-catalog.schema.json`), which names its registry."""
+def manifest(base: str, note: Mapping[str, str]) -> bytes:
+    """The manifest of this host (`ai-catalog.schema.json`), which names its registry; `note` is its metadata."""
     name = publisher(base)
-    registry = {
+    registry: dict[str, Any] = {
         "identifier": f"urn:air:{name}:registry:{_NAMESPACE}",
         "displayName": "A2B registry overlay",
         "type": REGISTRY_TYPE,
@@ -124,5 +126,6 @@ def manifest(base: str) -> bytes:
         "tags": ["a2b", "a2a", "mcp", "registry"],
         "representativeQueries": ["an agent that watches payment channels", "an MCP tool that reads PDF files"],
     }
+    registry |= {"metadata": dict(note)} if note else {}
     host = {"displayName": "A2B registry overlay", "documentationUrl": f"{base}/docs"}
     return encode({"specVersion": "1.0", "host": host, "entries": [registry]})

@@ -111,6 +111,7 @@ def _route(path: str, handler: Any, answer: str, **options: Any) -> Route:
 
 
 DOOR = Door(
+    signs=True,
     routes=(
         _route("/api/v1/agents/discover", discover, "MotebitAgents", parameters=_PARAMETERS),
         _route("/api/v1/discover/{id}", resolve, "MotebitResolution"),

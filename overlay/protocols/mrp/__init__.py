@@ -251,6 +251,7 @@ def _exchange(name: str, handler: Any) -> Route:
 
 
 DOOR = Door(
+    signs=True,
     routes=(
         _route("/.well-known/mrp.json", well_known, "MrpWellKnown"),
         _route("/.well-known/mrp-keys.json", own_keys, "MrpKeys"),

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from indexer.settings import SettingsError
+from indexer.settings import Settings, SettingsError
 from overlay import protocols
 from overlay.api.base_url import base_url
+from overlay.api.identity_key import read_or_create
+from overlay.api.problems import ProblemError
 from overlay.api.services import AppServices
 from overlay.app.http_app import create_app
+from overlay.app.storage import open_identity
+from tests.overlay.conftest import Serve
 
 
 def test_all_doors_are_open_unless_some_are_chosen() -> None:
@@ -55,3 +62,49 @@ async def test_hosts_that_are_none_are_not_repeated(host: str, services: AppServ
 async def test_the_configured_url_counts_first(services: AppServices) -> None:
     configured = replace(services, public_url="https://registry.example/a2b")
     assert await asked(configured, Host="evil.example") == "https://registry.example/a2b"
+
+
+@pytest.mark.parametrize("name", protocols.names())
+async def test_other_methods_are_refused_in_the_shape_of_the_door(
+    name: str, serve: Serve, services: AppServices
+) -> None:
+    client = await serve(replace(services, doors=(name,)))
+    [door] = protocols.doors([name])
+    for route in door.routes:
+        if route.error_response is None:
+            continue
+        async with client.request("PATCH", re.sub(r"{\w+}", "x", route.path)) as answer:
+            assert (answer.status, answer.content_type) == (405, route.error_media), route.path
+            assert route.method in answer.headers["Allow"].split(", ")
+            body = await answer.json(content_type=None)
+        request = make_mocked_request("PATCH", "/", app=create_app(services))
+        shape = route.error_response(request, ProblemError(405, "refused"), "x")
+        assert body.keys() == json.loads(shape.body).keys(), route.path
+        async with client.options(re.sub(r"{\w+}", "x", route.path)) as answer:
+            assert answer.status == 204
+
+
+def test_doors_that_sign_need_a_key_where_machines_share_a_database(tmp_path: Path) -> None:
+    flags = {"data": str(tmp_path), "database": "postgresql+psycopg://a2b@/shared"}
+    signing = protocols.signing(protocols.names())
+    assert {"a2a", "bsv_overlay", "motebit", "mrp", "webhooks"} == set(signing)
+    for doors in ("all", "mrp ard"):
+        with pytest.raises(SettingsError, match=r"A2B_IDENTITY_KEY is not set.*mrp"):
+            open_identity(Settings.load(flags | {"doors": doors}))
+    unsigned = " ".join(set(protocols.names()) - set(signing))
+    assert [open_identity(Settings.load(flags | {"doors": doors})) for doors in ("off", unsigned)] == [None, None]
+    assert list(tmp_path.iterdir()) == []
+    shared = read_or_create(tmp_path / "shared.json")
+    assert open_identity(Settings.load(flags | {"identity_key": str(tmp_path / "shared.json")})) == shared
+    assert open_identity(Settings.load({"data": str(tmp_path)})) is not None
+
+
+async def test_catalog_entries_note_that_no_public_url_is_configured(serve: Serve, services: AppServices) -> None:
+    for public_url, is_noted in (("", True), ("https://registry.example", False)):
+        client = await serve(replace(services, doors=("ard",), public_url=public_url))
+        async with client.get("/.well-known/ai-catalog.json") as answer:
+            [registry] = (await answer.json())["entries"]
+        async with client.get("/agents") as answer:
+            entries = (await answer.json())["items"]
+        for entry in (registry, *entries):
+            assert ("A2B_PUBLIC_URL" in entry.get("metadata", {}).get("note", "")) == is_noted
