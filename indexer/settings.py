@@ -42,6 +42,7 @@ KEYS = {
     "identity_key": "a file with this server's signing keys; created in the data folder where SQLite is the database",
     "prices": "a JSON file of prices (A2B x-payment-config) that pay for requests beyond the limits; by itself, none",
     "doors": "the foreign protocols to serve, separated by spaces, or off; by itself, all",
+    "delegation_roots": "principals (base64url) whose capability tokens are accepted, separated by spaces",
     "gasp_peers": "BSV overlays whose outputs are pulled (GASP): their base URLs, separated by spaces",
     "submit_broadcast": "on: transactions that clients submit are sent to the node; off by itself",
     "arc_callback_token": "the secret with which ARC reports transactions at /arc-ingest; without one, nobody may",
@@ -91,6 +92,7 @@ _SECRET = frozenset({"junglebus_token", "rates", "arc_callback_token"})
 _QUOTA = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,4})")
 _HEIGHT = re.compile(r"[0-9]{1,9}")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]*)):([0-9]+)")
+_PRINCIPAL = re.compile(r"[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _GATEWAY = re.compile(r"https?://(?:[^\s/?#@]+@)?(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[^\s?#]*)?")
 
@@ -155,6 +157,7 @@ class Settings:
     identity_key: str
     prices: str
     doors: str
+    delegation_roots: tuple[str, ...]
     gasp_peers: tuple[str, ...]
     submit_broadcast: bool
     junglebus_token: str = field(default="", repr=False)
@@ -202,6 +205,7 @@ class Settings:
             "identity_key": self.identity_key,
             "prices": self.prices,
             "doors": self.doors,
+            "delegation_roots": " ".join(self.delegation_roots),
             "gasp_peers": " ".join(map(masked, self.gasp_peers)),
             "submit_broadcast": "on" if self.submit_broadcast else "off",
             "junglebus_token": "***" if self.junglebus_token else "",
@@ -293,11 +297,20 @@ def _build(values: Mapping[str, Any]) -> Settings:
         identity_key=str(values.get("identity_key", "")),
         prices=str(values.get("prices", "")),
         doors=" ".join(str(values.get("doors", "all")).split()),
+        delegation_roots=_principals(str(values.get("delegation_roots", ""))),
         gasp_peers=tuple(_checked_url("gasp_peers", word) for word in str(values.get("gasp_peers", "")).split()),
         submit_broadcast=_switch("submit_broadcast", str(values.get("submit_broadcast", "off"))),
         junglebus_token=token,
         arc_callback_token=_token("arc_callback_token", str(values.get("arc_callback_token", ""))),
     )
+
+
+def _principals(text: str) -> tuple[str, ...]:
+    """Ed25519 public keys, each as the 43 characters of base64url that its 32 bytes take."""
+    for word in text.split():
+        if not _PRINCIPAL.fullmatch(word):
+            raise SettingsError(f"delegation_roots holds {word[:60]!a}: a principal is a public key in base64url")
+    return tuple(dict.fromkeys(text.split()))
 
 
 def _sample() -> ChainUrl:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import Any, cast
 
 from aiohttp import hdrs, web
 from multidict import CIMultiDict, istr
 
 from overlay.api.problems import TYPE as PROBLEM_TYPE
-from overlay.api.problems import ProblemError
+from overlay.api.problems import Fault, ProblemError
 from overlay.api.services import AppServices, ProcessInfo
 from overlay.text.compact_json import encode
 
@@ -22,6 +22,9 @@ PROCESS: web.AppKey[ProcessInfo] = web.AppKey("watched", ProcessInfo)
 OPENAPI: web.AppKey[dict[str, Any]] = web.AppKey("openapi", dict)
 JSON_TYPE = "application/json; charset=utf-8"
 REVALIDATE = "public, max-age=0, must-revalidate"
+BODY_SHA256: web.RequestKey[str] = web.RequestKey("SHA-256 of the body", str)
+"""What a client signed the body to be (hex), which `body` compares."""
+
 BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
 
@@ -98,7 +101,7 @@ def conditional(request: web.Request, value: bytes) -> web.Response:
 
 async def body(request: web.Request, limit: int) -> bytes:
     """The request's body, at most `limit` bytes. Raises ProblemError: 413 before reading more, 415 for a compressed
-    body, 408 for one that takes longer than BODY_SECONDS."""
+    body, 408 for one that takes longer than BODY_SECONDS, 401 where the client signed another one."""
     coding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
     if coding.strip().lower() not in ("identity", ""):
         detail = f"the body is compressed ({coding[:40]!a}): send it as it is"
@@ -115,6 +118,9 @@ async def body(request: web.Request, limit: int) -> bytes:
     except TimeoutError:
         detail = f"the body was not whole after {BODY_SECONDS:g} s"
         raise ProblemError(408, detail, headers={"Connection": "close"}) from None
+    if request.get(BODY_SHA256, "") not in ("", sha256(received).hexdigest()):
+        detail = "the body is not the one that the holder proof was signed for"
+        raise ProblemError(401, detail, (Fault("invalid_proof", detail, "X-DCT-Proof"),))
     return bytes(received)
 
 

@@ -18,6 +18,7 @@ from indexer.masking import masked
 from indexer.store import StoreUnavailableError
 from overlay.api.answers import NO_HEADERS, add_common_headers, problem_answer, unless_any
 from overlay.api.changes_api import EventStream
+from overlay.api.delegated_access import authorize_request
 from overlay.api.paid_requests import paid_beyond_limit
 from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.rate_limits import LimitResult
@@ -40,7 +41,7 @@ _GZIP_REFUSED = re.compile(r"(?:gzip|\*)\s*;\s*q=0(?:\.0*)?\s*(?:,|$)")
 _CROSS_ORIGIN = {
     "Access-Control-Allow-Headers": "Authorization, Content-Type, If-None-Match, X-Request-Id, Last-Event-ID, "
     "Mcp-Session-Id, Mcp-Method, Mcp-Name, MCP-Protocol-Version, A2A-Version, A2A-Extensions, A2B-Payment, "
-    "X-Topics, X-Aggregation, X-BSV-Topic, X-Includes-Off-Chain-Values, *",
+    "X-DCT-Proof, X-Topics, X-Aggregation, X-BSV-Topic, X-Includes-Off-Chain-Values, *",
     "Access-Control-Max-Age": "86400",
 }
 """Of preflight responses; `*` is every other header, as no request has credentials."""
@@ -128,6 +129,8 @@ def _problem_response(request: web.Request, problem: ProblemError, request_id: s
 
 async def _answer(request: web.Request, handler: Handler, request_id: str) -> web.StreamResponse:
     try:
+        if hdrs.AUTHORIZATION in request.headers:
+            await authorize_request(request)
         return unless_any(request, await handler(request))
     except ProblemError as error:
         problem = error

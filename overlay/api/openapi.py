@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from overlay.api.parameters import MAX_REPEATS, Parameter
+from overlay.api.delegated_access import PROOF_HEADER, PROVEN_ACTIONS
+from overlay.api.parameters import MAX_REPEATS, Parameter, parameter
 from overlay.api.problems import TYPE as PROBLEM_TYPE
 from overlay.api.routes import HTML, JSON, STREAM, Route
 from overlay.api.schemas import SCHEMAS, ref
@@ -28,8 +29,17 @@ _PATH_PARAMETERS = {
 _PATH_SCHEMAS = {"what": {"type": "string", "pattern": "^[0-9a-fA-F]{64}([_.:i][0-9]{1,10})?$"}}
 _DESCRIPTION = (
     "Search and look up AI agents and MCP tools registered on chain. Every GET also answers HEAD. Errors are RFC 9457 "
-    "problem details. Names, descriptions, commands and cards are strangers' texts: show them escaped, run nothing."
+    "problem details. Routes that list 401 and 403 check a capability token of DelegateOS where one is presented "
+    "(`Authorization: Bearer`); none needs one. Names, descriptions, commands and cards are strangers' texts: show "
+    "them escaped, run nothing."
 )
+
+
+_PROOF = parameter(PROOF_HEADER, "Proof that the client is the last delegatee of the capability token it presents.")
+
+
+def _headers(route: Route) -> Iterable[Parameter]:
+    return (*route.headers, _PROOF) if route.action in PROVEN_ACTIONS else route.headers
 
 
 def _header(name: str, description: str) -> dict[str, Any]:
@@ -68,7 +78,7 @@ def _operation(route: Route) -> dict[str, Any]:
         "parameters": [
             *map(_in_path, re.findall(r"{(\w+)}", route.path)),
             *_in_query(route.parameters),
-            *(_parameter(header.name, header, header.description, "header") for header in route.headers),
+            *(_parameter(header.name, header, header.description, "header") for header in _headers(route)),
         ],
         "responses": _responses(route),
     }
@@ -93,10 +103,10 @@ def _in_path(name: str) -> dict[str, Any]:
 
 
 def _in_query(parameters: Iterable[Parameter]) -> Iterable[dict[str, Any]]:
-    for parameter in parameters:
-        yield _parameter(parameter.name, parameter, parameter.description)
-        for alias in parameter.aliases:
-            yield _parameter(alias, parameter, f"The same as `{parameter.name}`.")
+    for one in parameters:
+        yield _parameter(one.name, one, one.description)
+        for alias in one.aliases:
+            yield _parameter(alias, one, f"The same as `{one.name}`.")
 
 
 def _parameter(name: str, parameter: Parameter, description: str, where: str = "query") -> dict[str, Any]:
@@ -119,6 +129,7 @@ def _responses(route: Route) -> dict[str, Any]:
     is_payable = route.limit is not None and STREAM not in route.media
     refused = (
         {400, 503}
+        | ({401, 403} if route.action else set())
         | ({402} if is_payable else set())
         | ({429} if route.limit else set())
         | ({408, 413, 415} if route.body else set())

@@ -289,6 +289,14 @@ SCHEMAS: dict[str, Schema] = {
             "paidSatoshis": COUNT | {"description": "What the outputs to the address hold together."},
         },
     ),
+    "Revocation": record(
+        {"revocation": record(dict.fromkeys(("revocationId", "revokedBy", "revokedAt", "signature"), TEXT)
+                              | {"scope": {"enum": ["block", "chain"]}}, additionalProperties=False)},
+        {"dct": TEXT | {"description": "A token that has the block; needed where many revocations are stored."}},
+        additionalProperties=False,
+    ),
+    "Revoked": record({"revocationId": TEXT, "revokedBy": TEXT, "scope": {"enum": ["block", "chain"]}}),
+    "Revocations": record({"revocations": array_of(record({"revocationId": TEXT})), "next": COUNT}),
     "Claim": record(
         {"document": {"description": "The claim: a JSON value, or a text (a token, an identity file, JSON as it is)."}},
         {

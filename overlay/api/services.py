@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from indexer.admission.admission import Admissions
     from indexer.store.requests import Recheck, Requests
     from indexer.sync.progress import SyncProgress
+    from overlay.api.delegated_access import DelegatedAccess
     from overlay.api.identity_key import IdentityKey
     from overlay.listings.repository import ListingRepository
     from overlay.payments.gate import PaymentGate
@@ -83,7 +84,7 @@ class AppServices(ProcessInfo):
     own keys (None where several machines share a database and no key is configured), `doors` the names of the foreign
     protocols served. `payment_nodes` are the nodes that payments are checked with, by ticker, `prices` those
     of the own agent card (JSON), for which `gate` takes payments, `webhooks` is what
-    subscriptions need (None where nothing is delivered).
+    subscriptions need (None where nothing is delivered), `delegated_access` checks capability tokens.
     """
 
     engine: SearchIndex
@@ -109,3 +110,4 @@ class AppServices(ProcessInfo):
     prices: Sequence[Any] = ()
     gate: PaymentGate | None = None
     webhooks: Webhooks | None = None
+    delegated_access: DelegatedAccess | None = None

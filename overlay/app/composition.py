@@ -24,7 +24,14 @@ from overlay.app.fetching import build_webhooks
 from overlay.app.index_loop import IndexLoop
 from overlay.app.own_payments import OwnPayments
 from overlay.app.status_service import StatusService
-from overlay.app.storage import index_write_errors, open_duplicates, open_identity, open_index, open_store
+from overlay.app.storage import (
+    build_delegated_access,
+    index_write_errors,
+    open_duplicates,
+    open_identity,
+    open_index,
+    open_store,
+)
 from overlay.app.store_watcher import StoreWatcher
 from overlay.app.version import version
 from overlay.listings.change_notifier import ChangeNotifier
@@ -35,6 +42,7 @@ from overlay.projection.projector import IndexProjector
 if TYPE_CHECKING:
     from indexer.chains import Chain
     from indexer.store import Store
+    from overlay.api.delegated_access import DelegatedAccess
     from overlay.duplicates.duplicate_index import DuplicateIndex
     from overlay.projection.search_index import SearchIndex
     from overlay.webhooks import Webhooks
@@ -68,6 +76,9 @@ class AppContext:
         self.payments: OwnPayments | None = None
         if self.engine is not None:
             self.payments = OwnPayments(self.settings, self.store, self.status.exchange)
+        self.delegated_access: DelegatedAccess | None = None
+        if self.engine is not None:
+            self.delegated_access = build_delegated_access(self.settings, self.store, self.identity)
         self.webhooks: Webhooks | None = None
         self.deliveries: DeliveryLoop | None = None
         if self.engine is not None and self.identity is not None:
@@ -137,7 +148,7 @@ class AppContext:
             trusted_proxies=settings.trusted_proxies, identity=self.identity, doors=doors.chosen(settings.doors),
             admissions=Admissions(self.store), arc_callback_token=settings.arc_callback_token,
             payment_nodes=self.payments.nodes, prices=self.payments.prices, gate=self.payments.gate,
-            webhooks=self.webhooks,
+            webhooks=self.webhooks, delegated_access=self.delegated_access,
         )  # fmt: skip
 
     def web_app(self) -> web.Application:

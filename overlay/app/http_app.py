@@ -65,7 +65,10 @@ def create_app(services: AppServices) -> web.Application:
         for method in (route.method, "HEAD") if route.method == "GET" else (route.method,):
             added = app.router.add_route(method, route.pattern, handler)
             number, timed = app[ROUTE_PATHS].index(route.path), STREAM not in route.media
-            app[CONTEXT].add(added, number, route.limit, timed=timed, error_response=route.error_response)
+            app[CONTEXT].add(
+                added, number, route.limit, timed=timed, error_response=route.error_response,
+                action=route.action, resource=route.resource if route.action else "",
+            )  # fmt: skip
     refuse_others(app)
     app.on_shutdown.append(_end_streams)
     app.on_cleanup.append(_end_reading)

@@ -14,6 +14,7 @@ from overlay.app.read_only import is_writable, readable_copy, warn_read_only
 
 if TYPE_CHECKING:
     from indexer.store import Store
+    from overlay.api.delegated_access import DelegatedAccess
     from overlay.api.identity_key import IdentityKey
     from overlay.duplicates.duplicate_index import DuplicateIndex
     from overlay.projection.search_index import SearchIndex
@@ -147,3 +148,13 @@ def open_identity(settings: Settings) -> IdentityKey | None:
             f"docs/configuration.md, with which {', '.join(doors)} sign, or leave these out of A2B_DOORS"
         )
     return None
+
+
+def build_delegated_access(settings: Settings, store: Store, identity: IdentityKey | None) -> DelegatedAccess:
+    """What checks capability tokens: those of the configured issuers, and of this server's own key."""
+    from indexer.store.delegations import DelegationLedger
+    from overlay.api.delegated_access import DelegatedAccess
+    from parsers.claims.canonical_json import base64url_text
+
+    own = [] if identity is None else [base64url_text(identity.ed25519_public)]
+    return DelegatedAccess((*settings.delegation_roots, *own), lambda: DelegationLedger(store.primary))

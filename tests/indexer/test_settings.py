@@ -123,6 +123,13 @@ def test_settings_of_the_bsv_overlay_are_checked(key: str, text: str, hint: str)
         Settings.load({key: text})
 
 
+@pytest.mark.parametrize("text", ["A" * 42, "A" * 42 + "B", "ab" * 32, "+" * 43])
+def test_issuers_of_tokens_are_public_keys(text: str) -> None:
+    assert Settings.load({"delegation_roots": f"{'A' * 43}  {'A' * 43}"}).delegation_roots == ("A" * 43,)
+    with pytest.raises(SettingsError, match="a principal is a public key in base64url"):
+        Settings.load({"delegation_roots": text})
+
+
 @pytest.mark.parametrize("variable", ["A2B_KEY", "A2B_ARC_TOKEN", "A2B_TEST_SHARED", "A2B_REQUIRE_ALL"])
 def test_variables_of_commands_and_of_the_test_suite_are_no_settings(variable: str) -> None:
     assert Settings.load(environ={variable: "1"}) == Settings.load()
@@ -136,6 +143,7 @@ def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, 
     told |= {"rates": "bsv=https://a.example/spot", "rates_every": "7", "rates_max_age": "7", "log": "json requests"}
     told |= {"metrics": "[::1]:7", "public_url": "https://a.example", "doors": "off"}
     told |= {"gasp_peers": "https://a.example", "submit_broadcast": "on", "arc_callback_token": "x" * 16}
+    told |= {"delegation_roots": "A" * 43}
     value = told.get(key, "a:b")
     from_file = Settings.load(file=toml(tmp_path, f'{key} = "{value}"'))
     assert Settings.load(environ={f"A2B_{key.upper()}": value}) == from_file != Settings.load()

@@ -114,7 +114,8 @@ _HEADERS = (
 ROUTES = (
     Route(
         path="/submit", method="POST", handler=submit, tag="bsv overlay", answer="OverlaySteak",
-        body="OverlayBeef", body_media=BINARY, headers=_HEADERS, limit="ingest", error_response=error_response,
+        body="OverlayBeef", body_media=BINARY, headers=_HEADERS, limit="ingest", action="submit",
+        error_response=error_response,
     ),
 )  # fmt: skip
 

@@ -10,13 +10,14 @@ proved besides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs, joined, read, without
 from parsers.claims.delegateos.resource_globs import GlobBudget, is_part, matches
-from parsers.claims.delegateos.signed_objects import check_canonical, check_object, digest_text
+from parsers.claims.delegateos.signed_objects import DIGEST_BYTES, check_canonical, check_object, digest_text
 from parsers.claims.record_shape import ANYTHING, COUNT, NUMBER, OBJECT, OBJECTS, TEXT, RecordShape, one_of
 from parsers.claims.rfc3339 import instant
 from parsers.claims.verdict import ClaimVerdict
@@ -202,10 +203,31 @@ def serialize_dct(token: Token) -> dict[str, str]:
     return {"token": base64url_text(jcs(token)), "format": FORMAT}
 
 
+def scopes(token: Token) -> list[Authorized]:
+    """What each block of a token leaves. Raises TokenDeniedError for an attenuation that adds something."""
+    left = [Authorized.of_root(token["authority"])]
+    for attenuation in token["attenuations"]:
+        with _denials():
+            left.append(left[-1].narrowed(attenuation))
+    return left
+
+
 def authorize(serialized: Any, context: TokenContext) -> dict[str, Any]:
     """What a token allows (§10.1: AuthorizedScope). Raises TokenDeniedError."""
+    return authorize_token(read_dct(serialized), context)
+
+
+def authorize_token(token: Token, context: TokenContext) -> dict[str, Any]:
+    """`authorize` of a token that has been read."""
+    with _denials():
+        return _authorized(token, context)
+
+
+@contextmanager
+def _denials() -> Iterator[None]:
+    """Turn other refusals of claims into denials."""
     try:
-        return _authorized(read_dct(serialized), context)
+        yield
     except TokenDeniedError:
         raise
     except ClaimRefusedError as error:
@@ -215,15 +237,14 @@ def authorize(serialized: Any, context: TokenContext) -> dict[str, Any]:
 def _authorized(token: Token, context: TokenContext) -> dict[str, Any]:
     _check_revocations(token, context)
     _check_signatures(token, context)
-    scope = Authorized.of_root(token["authority"])
-    for attenuation in token["attenuations"]:
-        scope = scope.narrowed(attenuation)
+    scope = scopes(token)[-1]
     depth = _check_depth(token, context)
     if context.now > (instant(scope.expires) or 0):
         raise TokenDeniedError("expired", f"expired at {scope.expires}")
     if context.spent >= scope.budget:
         raise TokenDeniedError("budget_exceeded", "the budget is spent", limit=scope.budget, spent=context.spent)
-    _check_capability(scope, context)
+    if context.operation is not None:
+        check_capability(scope, context.namespace, context.operation, (context.resource,))
     last = blocks(token)[-1]
     if context.contract_id not in (None, last["contractId"]):
         raise TokenDeniedError("capability_not_granted", "the token is for another contract")
@@ -250,6 +271,17 @@ def _check_revocations(token: Token, context: TokenContext) -> None:
         raise TokenDeniedError("revoked", "a block of the token is revoked", revocationId=revoked)
 
 
+def check_revocation(entry: Any) -> None:
+    """Check the form of a revocation, and that who revokes signed it, which does not yet say that he may. Raises
+    ClaimRefusedError: malformed, weak-key, bad-signature."""
+    _REVOCATION.check(entry)
+    id_, is_canonical = from_base64url(entry["revocationId"])
+    if not is_canonical or len(id_) != DIGEST_BYTES:
+        raise ClaimRefusedError("malformed", "revocationId is not the BLAKE2b-256 of a block, in base64url")
+    detail = "the Ed25519 signature does not verify"
+    check_object(entry["revokedBy"], without(entry, "signature"), entry["signature"], "bad-signature", detail)
+
+
 def is_revoked(token: Token, ids: Sequence[str], revocation_id: str, entry: Any) -> bool:
     """Whether a signed entry revokes a block of a token: who signed the block may; with the scope `chain`, who signed
     one that it builds on may, too."""
@@ -261,7 +293,7 @@ def is_revoked(token: Token, ids: Sequence[str], revocation_id: str, entry: Any)
     if entry["revokedBy"] not in allowed:
         return False
     try:
-        check_object(entry["revokedBy"], without(entry, "signature"), entry["signature"], "invalid_signature", "")
+        check_revocation(entry)
     except ClaimRefusedError:
         return False
     return True
@@ -314,20 +346,17 @@ def _check_depth(token: Token, context: TokenContext) -> int:
     return depth
 
 
-def _check_capability(scope: Authorized, context: TokenContext) -> None:
-    if context.operation is None:
-        return
-    has_dots = {".", ".."} & set(context.resource.split("/"))
+def check_capability(scope: Authorized, namespace: str | None, action: str, resources: Sequence[str]) -> None:
+    """Check that a scope grants an action on one of the resources, which are names of the same thing, the first to be
+    shown. Without a namespace, any. Raises TokenDeniedError."""
+    plain = [resource for resource in resources if not {".", ".."} & set(resource.split("/"))]
     for one in scope.capabilities:
-        is_namespace = context.namespace is None or one["namespace"] in (context.namespace, "*")
-        is_operation = is_namespace and one["action"] in (context.operation, "*") and not has_dots
-        if is_operation and matches(one["resource"], context.resource, scope.steps):
-            return
-    requested = {
-        "namespace": context.namespace or "*",
-        "action": context.operation,
-        "resource": context.resource,
-    }
+        is_action = namespace is None or one["namespace"] in (namespace, "*")
+        is_action = is_action and one["action"] in (action, "*")
+        with _denials():
+            if is_action and any(matches(one["resource"], resource, scope.steps) for resource in plain):
+                return
+    requested = {"namespace": namespace or "*", "action": action, "resource": resources[0]}
     detail = f"{requested['namespace']}:{requested['action']} is not granted for {requested['resource']}"
     raise TokenDeniedError(
         "capability_not_granted", detail[:300], requested=requested, granted=list(scope.capabilities)

@@ -8,10 +8,12 @@ from typing import Any
 from parsers.claims import ed25519
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url, jcs
 
+DIGEST_BYTES = 32
+
 
 def digest(value: Any) -> bytes:
     """BLAKE2b-256 of the RFC 8785 form of a value."""
-    return blake2b(jcs(value), digest_size=32).digest()
+    return blake2b(jcs(value), digest_size=DIGEST_BYTES).digest()
 
 
 def digest_text(value: Any) -> str:
@@ -42,7 +44,9 @@ def check_canonical(principal: str, form: bytes, signature: Any, code: str, deta
         raise ClaimRefusedError(code, detail) from None
     if len(key) == ed25519.KEY_BYTES and not ed25519.is_sound(key):
         raise ClaimRefusedError("weak-key", f"the key {principal} is of small or mixed order, or no point")
-    if not (is_key and is_signature) or not ed25519.verifies(key, data, blake2b(form, digest_size=32).digest()):
+    if not (is_key and is_signature) or not ed25519.verifies(
+        key, data, blake2b(form, digest_size=DIGEST_BYTES).digest()
+    ):
         raise ClaimRefusedError(code, detail)
 
 

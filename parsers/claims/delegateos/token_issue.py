@@ -9,12 +9,12 @@ from parsers.claims.canonical_json import ClaimRefusedError
 from parsers.claims.delegateos.capability_token import (
     ATTENUATION_SHAPE,
     FORMAT,
-    Authorized,
     TokenDeniedError,
     blocks,
     check_form,
     read_dct,
     revocation_ids,
+    scopes,
     serialize_dct,
 )
 from parsers.claims.delegateos.signed_objects import principal_of, sign_object
@@ -47,9 +47,7 @@ def attenuate_dct(serialized: Any, seed: bytes, attenuation: Mapping[str, Any]) 
     """The token narrowed by the owner of the key, its delegatee. Raises ClaimRefusedError where it would not be
     narrower."""
     token = read_dct(serialized)
-    scope = Authorized.of_root(token["authority"])
-    for earlier in token["attenuations"]:
-        scope = scope.narrowed(earlier)
+    scope = scopes(token)[-1]
     whole = {**attenuation, "attenuator": principal_of(seed)}
     ATTENUATION_SHAPE.check(whole)
     try:
@@ -83,9 +81,7 @@ def revoke_block(seed: bytes, revocation_id: str, revoked_at: str, scope: str = 
 def inspect_dct(serialized: Any) -> dict[str, Any]:
     """What a token says, unverified. Raises ClaimRefusedError."""
     token = read_dct(serialized)
-    scope = Authorized.of_root(token["authority"])
-    for attenuation in token["attenuations"]:
-        scope = scope.narrowed(attenuation)
+    scope = scopes(token)[-1]
     last = blocks(token)[-1]
     return {
         "issuer": token["authority"]["issuer"],
@@ -93,6 +89,7 @@ def inspect_dct(serialized: Any) -> dict[str, Any]:
         "contractId": last["contractId"],
         "delegationId": last["delegationId"],
         "capabilities": list(scope.capabilities),
+        "maxBudgetMicrocents": scope.budget,
         "expiresAt": scope.expires,
         "chainDepth": token["authority"]["chainDepth"] + len(token["attenuations"]),
         "revocationIds": revocation_ids(token),

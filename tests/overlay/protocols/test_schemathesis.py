@@ -26,6 +26,7 @@ BEYOND_SCHEMAS = (
     "/discovery/search", "/mrp/registry/query", "/v0/servers", "/v0.1/servers", "/registry/v0/servers",
     "/registry/v0.1/servers", "/lookup", "/submit", "/requestSyncResponse", "/requestForeignGASPNode",
     "/requestTopicAnchorRange", "/requestAdmittedList", "/requestCompoundMerklePath", "/publish", "/mcp", "/v1/headers",
+    "/v1/delegations/revocations",
 )  # fmt: skip
 """Paths that refuse some requests that fit their schema, which cannot say which cursors were given out, which chains,
 transactions and offers there are, what a domain name is, or that one number is not below another."""

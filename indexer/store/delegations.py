@@ -1,0 +1,256 @@
+"""What capability tokens of DelegateOS leave behind: units that were spent, revocations, and delegations.
+
+The tables are their own, in the registry's database or any other. Several threads and processes may use them at once.
+Times are seconds since 1970.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Engine,
+    Index,
+    MetaData,
+    String,
+    Table,
+    Text,
+    case,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from indexer.store.database import writing
+from indexer.store.nonces import Nonces, use_nonce
+from indexer.store.queries import Queries, upsert
+
+MAX_STRANGERS, MAX_PROVEN = 10_000, 100_000
+"""Revocations stored of signers that are not proven to have signed what they revoke, and of the others."""
+
+MAX_DELEGATIONS = 20_000
+"""Delegations stored; those whose token has expired are deleted a week later."""
+
+DELEGATION_SECONDS = 7 * 86_400
+
+_LOCK = 0x61326264
+"""PostgreSQL advisory lock under which tables are created, and rows that are counted are added ("a2bd")."""
+
+_TRIMMED = 100
+"""Expired rows that one addition deletes at most."""
+
+_metadata = MetaData()
+
+token_spend = Table(
+    "token_spend",
+    _metadata,
+    Column("revocation_id", String, primary_key=True),
+    Column("spent", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Index("token_spend_by_expiry", "expires_at"),
+)
+
+dct_revocations = Table(
+    "dct_revocations",
+    _metadata,
+    Column("revocation_id", String, primary_key=True),
+    Column("signer", String, primary_key=True),
+    Column("scope", String, primary_key=True),
+    Column("seq", BigInteger, nullable=False, unique=True),
+    Column("is_proven", Boolean, nullable=False),
+    Column("entry", Text, nullable=False),
+)
+
+dct_delegations = Table(
+    "dct_delegations",
+    _metadata,
+    Column("block", String, primary_key=True),
+    Column("id", String, nullable=False),
+    Column("parent_id", String, nullable=False),
+    Column("delegator", String, nullable=False),
+    Column("delegatee", String, nullable=False),
+    Column("depth", BigInteger, nullable=False),
+    Column("dct", Text, nullable=False),
+    Column("contract", Text, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("status", String, nullable=False),
+    Column("attestation", Text, nullable=False),
+    Index("dct_delegations_by_id", "id", "delegatee"),
+    Index("dct_delegations_by_expiry", "expires_at"),
+)
+
+
+class BlockBudget(NamedTuple):
+    """The units that a block of a token allows in all, by the block's revocation id, until it expires."""
+
+    revocation_id: str
+    limit: int
+    expires_at: int
+
+
+class NonceUse(NamedTuple):
+    """A nonce that a request uses up."""
+
+    scope: str
+    nonce: str
+    expires_at: int
+
+
+class SpentBudgetError(Exception):
+    """A block's units are spent."""
+
+    def __init__(self, budget: BlockBudget) -> None:
+        super().__init__(f"{budget.limit:,} units of the block {budget.revocation_id} are spent")
+        self.budget = budget
+
+
+class UsedNonceError(Exception):
+    """The nonce was used before."""
+
+
+class LedgerFullError(Exception):
+    """No more rows of this kind are stored; the message says what else can be done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredDelegation:
+    """A row of `dct_delegations`: the revocation id of its block, ids, principals, depth, token and contract (JSON);
+    `status` is active, completed or failed, with the `attestation` (JSON) that ended it."""
+
+    block: str
+    id: str
+    parent_id: str
+    delegator: str
+    delegatee: str
+    depth: int
+    dct: str
+    contract: str
+    expires_at: int
+    status: str = "active"
+    attestation: str = ""
+
+
+class DelegationLedger(Queries):
+    """The tables in a database. Every method raises StoreError when the database refuses."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        Nonces(engine)  # creates its table
+        with writing(engine, _LOCK) as connection:
+            _metadata.create_all(connection)
+
+    # -- budgets
+
+    def charge(self, budgets: Sequence[BlockBudget], nonce: NonceUse | None, now: int) -> None:
+        """Charge a unit to every block of a token, and use up the nonce: all or nothing. Raises SpentBudgetError,
+        UsedNonceError."""
+        with writing(self._engine) as connection:
+            if nonce is not None and not use_nonce(connection, nonce.scope, nonce.nonce, now, nonce.expires_at):
+                raise UsedNonceError
+            for budget in budgets:  # from the root, so that two tokens lock what they share in one order
+                if not _charge_block(connection, budget):
+                    raise SpentBudgetError(budget)
+            _trim(connection, token_spend, token_spend.c.revocation_id, now)
+
+    def spent(self, revocation_id: str) -> int:
+        """The units charged to a block."""
+        rows = self._scalars(select(token_spend.c.spent).where(token_spend.c.revocation_id == revocation_id))
+        return int(rows[0]) if rows else 0
+
+    # -- revocations
+
+    def revoke(self, entry: Mapping[str, str], *, is_proven: bool) -> None:
+        """Store a revocation whose signature was verified; repeating it changes nothing. `is_proven`: its signer is
+        known to have signed what it revokes. Raises LedgerFullError."""
+        row = {"revocation_id": entry["revocationId"], "signer": entry["revokedBy"], "scope": entry["scope"]}
+        same = [dct_revocations.c[name] == value for name, value in row.items()]
+        with writing(self._engine, _LOCK) as connection:
+            stored = connection.execute(select(dct_revocations.c.is_proven).where(*same)).scalar()
+            if stored is None:
+                _check_revocation_room(connection, is_proven=is_proven)
+                seq = (connection.execute(select(func.max(dct_revocations.c.seq))).scalar() or 0) + 1
+                text = json.dumps(dict(entry), separators=(",", ":"))
+                connection.execute(insert(dct_revocations).values(**row, seq=seq, is_proven=is_proven, entry=text))
+            elif is_proven and not stored:
+                connection.execute(update(dct_revocations).where(*same).values(is_proven=True))
+
+    def revocations_of(self, revocation_ids: Collection[str], signers: Collection[str]) -> list[Any]:
+        """The revocations of these blocks by these signers."""
+        named = dct_revocations.c.revocation_id.in_(revocation_ids), dct_revocations.c.signer.in_(signers)
+        return list(map(json.loads, self._scalars(select(dct_revocations.c.entry).where(*named))))
+
+    def revocations(self, after: int, limit: int) -> list[tuple[int, Any]]:
+        """At most `limit` revocations with their numbers, in the order in which they were stored, after a number."""
+        columns = select(dct_revocations.c.seq, dct_revocations.c.entry).where(dct_revocations.c.seq > after)
+        rows = self._rows(columns.order_by(dct_revocations.c.seq).limit(limit))
+        return [(row["seq"], json.loads(row["entry"])) for row in rows]
+
+    # -- delegations
+
+    def add_delegation(self, delegation: StoredDelegation, now: int) -> None:
+        """Store a delegation; one of the same block stays as it is. Raises LedgerFullError."""
+        row = {field.name: getattr(delegation, field.name) for field in fields(StoredDelegation)}
+        with writing(self._engine, _LOCK) as connection:
+            _trim(connection, dct_delegations, dct_delegations.c.block, now - DELEGATION_SECONDS)
+            count = connection.execute(select(func.count()).select_from(dct_delegations)).scalar_one()
+            if count >= MAX_DELEGATIONS:
+                raise LedgerFullError(f"{count:,} delegations are stored; try again when some of them have expired")
+            connection.execute(upsert(connection, dct_delegations).values(**row).on_conflict_do_nothing())
+
+    def delegations(self, id_: str, delegatee: str) -> list[StoredDelegation]:
+        """The delegations with an id to a principal: usually one, as ids are the clients' own."""
+        same = dct_delegations.c.id == id_, dct_delegations.c.delegatee == delegatee
+        rows = self._rows(select(dct_delegations).where(*same).order_by(dct_delegations.c.block).limit(8))
+        return [StoredDelegation(**row) for row in rows]
+
+    def finish(self, block: str, status: str, attestation: str) -> bool:
+        """Store how an active delegation ended; False where it is not active any more."""
+        active = dct_delegations.c.block == block, dct_delegations.c.status == "active"
+        with writing(self._engine) as connection:
+            ended = update(dct_delegations).where(*active).values(status=status, attestation=attestation)
+            return connection.execute(ended).rowcount == 1
+
+
+def _charge_block(connection: Connection, budget: BlockBudget) -> bool:
+    """Charge a unit to a block in one statement; False where its limit is reached."""
+    if budget.limit < 1:
+        return False
+    new = {"revocation_id": budget.revocation_id, "spent": 1, "expires_at": budget.expires_at}
+    stored = token_spend.c.expires_at
+    later = case((stored < budget.expires_at, budget.expires_at), else_=stored)
+    charged = (
+        upsert(connection, token_spend)
+        .values(**new)
+        .on_conflict_do_update(
+            index_elements=["revocation_id"],
+            set_={"spent": token_spend.c.spent + 1, "expires_at": later},
+            where=token_spend.c.spent < budget.limit,
+        )
+    )
+    return connection.execute(charged.returning(token_spend.c.spent)).first() is not None
+
+
+def _check_revocation_room(connection: Connection, *, is_proven: bool) -> None:
+    counted = select(func.count()).where(dct_revocations.c.is_proven.is_(is_proven))
+    count = connection.execute(counted).scalar_one()
+    if count >= (MAX_PROVEN if is_proven else MAX_STRANGERS):
+        raise LedgerFullError(f"{count:,} revocations are stored" + ("" if is_proven else ": send the token, too"))
+
+
+def _trim(connection: Connection, table: Table, key: Column[str], before: int) -> None:
+    """Delete some rows that expired before a time: more than are added, so that the table does not grow without end."""
+    expired = select(key).where(table.c.expires_at < before).limit(_TRIMMED)
+    if connection.dialect.name == "postgresql":
+        expired = expired.with_for_update(skip_locked=True)
+    keys = list(connection.execute(expired).scalars())
+    if keys:
+        connection.execute(delete(table).where(key.in_(keys)))

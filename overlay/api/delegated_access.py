@@ -1,0 +1,219 @@
+"""Delegated access: what a presented capability token of DelegateOS allows here, and what it is charged.
+
+Public routes stay public: a request without a token is answered as ever, one with a token only where the token grants
+it. Each request costs one unit of `maxBudgetMicrocents`, charged to every block of the token, as whoever holds an
+attenuated token holds those that it was made from.
+"""
+
+from __future__ import annotations
+
+import time
+from asyncio import to_thread
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from hashlib import sha256
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from aiohttp import hdrs, web
+
+from overlay.api.answers import BODY_SHA256, SERVICES
+from overlay.api.problems import Fault, ProblemError
+from overlay.api.request_context import CONTEXT
+from overlay.listings.lookup import parse_id
+from parsers.claims.canonical_json import SAFE_INTEGER, ClaimRefusedError
+from parsers.claims.delegateos.capability_token import (
+    Authorized,
+    Token,
+    TokenContext,
+    TokenDeniedError,
+    authorize_token,
+    blocks,
+    check_capability,
+    is_revoked,
+    read_dct,
+    revocation_ids,
+    scopes,
+)
+from parsers.claims.delegateos.holder_proof import HolderProof, check_proof
+from parsers.claims.rfc3339 import instant
+
+if TYPE_CHECKING:
+    from indexer.store.delegations import BlockBudget, DelegationLedger
+
+NAMESPACE = "registry"
+ACTIONS = ("search", "submit", "rate")
+"""What tokens grant here."""
+
+PROVEN_ACTIONS = frozenset({"submit", "rate"})
+"""Actions whose requests need a holder proof."""
+
+PROOF_HEADER = "X-DCT-Proof"
+MAX_TOKEN = 16_384
+"""Characters of a token: some 30 attenuations."""
+
+_NANOSECONDS = 10**9
+_FORBIDDEN = frozenset({"capability_not_granted", "budget_exceeded"})
+"""Denials of tokens that are good as such."""
+
+
+class Access(NamedTuple):
+    """A verified token, with what each of its blocks leaves."""
+
+    token: Token
+    steps: list[Authorized]
+
+    @property
+    def holder(self) -> str:
+        """The last delegatee."""
+        return self.steps[-1].delegatee
+
+    def check(self, action: str, resources: Iterable[str]) -> None:
+        """Check that the token grants an action on something, which has these names. Raises TokenDeniedError."""
+        check_capability(self.steps[-1], NAMESPACE, action, tuple(resources))
+
+
+class DelegatedAccess:
+    """Tokens of the principals `roots`, with what is stored of tokens in the ledger, which is opened when it is needed
+    first. `clock` gives nanoseconds since 1970."""
+
+    def __init__(
+        self,
+        roots: Iterable[str],
+        open_ledger: Callable[[], DelegationLedger],
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.roots, self._open, self.now = frozenset(roots), open_ledger, clock
+
+    @cached_property
+    def ledger(self) -> DelegationLedger:
+        """The ledger; its tables are created at the first use."""
+        return self._open()
+
+    def verify(self, text: object, contract_id: str | None = None) -> Access:
+        """A token (its text) that a trusted issuer signed, and that is neither revoked nor expired. Raises
+        TokenDeniedError."""
+        if not isinstance(text, str) or len(text) > MAX_TOKEN:
+            raise TokenDeniedError("malformed_token", f"the token is no text of at most {MAX_TOKEN:,} characters")
+        token = read_dct(text)
+        revocations: list[Any] = []
+        if token["authority"]["issuer"] in self.roots:
+            signers = {block.get("attenuator", block.get("issuer")) for block in blocks(token)}
+            revocations = self.ledger.revocations_of(revocation_ids(token), signers)
+        context = TokenContext(roots=self.roots, now=self.now(), revocations=revocations, contract_id=contract_id)
+        authorize_token(token, context)
+        return Access(token, scopes(token))
+
+    def charge(self, access: Access, proof: HolderProof | None = None) -> None:
+        """Charge a request to a token, and use up the nonce of its proof. Raises TokenDeniedError."""
+        from indexer.store.delegations import NonceUse, SpentBudgetError, UsedNonceError
+
+        nonce = None if proof is None else NonceUse(f"dct:{access.holder}", proof.nonce, proof.expires_at)
+        try:
+            self.ledger.charge(_budgets(access), nonce, self.now() // _NANOSECONDS)
+        except SpentBudgetError as error:
+            limit = error.budget.limit
+            raise TokenDeniedError("budget_exceeded", "the budget is spent", limit=limit, spent=limit) from None
+        except UsedNonceError:
+            raise TokenDeniedError("replayed", "the nonce of the holder proof was used before") from None
+
+    def revoke(self, entry: Mapping[str, str], token_text: str | None) -> None:
+        """Store a revocation whose form and signature were checked. With a token, it has to revoke a block of that.
+        Raises TokenDeniedError, LedgerFullError."""
+        is_proven = entry["revokedBy"] in self.roots
+        if token_text is not None:
+            token = self._issued_here(token_text)
+            ids = revocation_ids(token)
+            if entry["revocationId"] not in ids or not is_revoked(token, ids, entry["revocationId"], entry):
+                raise TokenDeniedError("not_revocable", "the signer may not revoke such a block of this token")
+            is_proven = True
+        self.ledger.revoke(entry, is_proven=is_proven)
+
+    def _issued_here(self, text: str) -> Token:
+        """A token that a trusted issuer signed, whether or not it is revoked. Raises TokenDeniedError."""
+        if len(text) > MAX_TOKEN:
+            raise TokenDeniedError("malformed_token", f"the token has more than {MAX_TOKEN:,} characters")
+        token = read_dct(text)
+        authorize_token(token, TokenContext(roots=self.roots, now=self.now()))
+        return token
+
+
+def _budgets(access: Access) -> list[BlockBudget]:
+    """The units that each block allows: of 0.5, one request is below it."""
+    from indexer.store.delegations import BlockBudget
+
+    return [
+        BlockBudget(
+            revocation_id,
+            ceil(max(0, min(step.budget, SAFE_INTEGER))),
+            (instant(step.expires) or 0) // _NANOSECONDS + 1,
+        )
+        for revocation_id, step in zip(revocation_ids(access.token), access.steps, strict=True)
+    ]
+
+
+def delegated_access(request: web.Request) -> DelegatedAccess:
+    """What checks tokens here. Raises TokenDeniedError where no issuer is trusted."""
+    access = request.app[SERVICES].delegated_access
+    if access is None:
+        raise TokenDeniedError("invalid_signature", "no issuer of tokens is trusted here")
+    return access
+
+
+def bearer_token(request: web.Request) -> str | None:
+    """The token in the header `Authorization`, None where there is none. Other schemes than Bearer are those of proxies
+    before this server."""
+    scheme, _, text = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else None
+
+
+async def authorize_request(request: web.Request) -> None:
+    """Check and charge the token that a request presents, where its route takes one. Raises ProblemError: 403 for what
+    the token does not grant, 401 for other denials."""
+    routed = request.app[CONTEXT].routed(request)
+    text = bearer_token(request)
+    if routed.action is None or text is None:
+        return
+    try:
+        access, names = delegated_access(request), resources(request, routed.resource)
+        await to_thread(_authorize, access, request, text, routed.action, names)
+    except TokenDeniedError as error:
+        raise denial_problem(error) from None
+
+
+def _authorize(access: DelegatedAccess, request: web.Request, text: str, action: str, names: list[str]) -> None:
+    granted = access.verify(text)
+    granted.check(action, names)
+    proof = _proof(request, granted, access.now()) if action in PROVEN_ACTIONS else None
+    access.charge(granted, proof)
+    if proof is not None:
+        request[BODY_SHA256] = proof.body_sha256
+
+
+def _proof(request: web.Request, access: Access, now: int) -> HolderProof:
+    text = request.headers.get(PROOF_HEADER)
+    if text is None:
+        raise TokenDeniedError("proof_required", f"send {PROOF_HEADER}: the last delegatee signs each such request")
+    proof = check_proof(text, holder=access.holder, method=request.method, path=request.raw_path, now=now)
+    if not request.body_exists and proof.body_sha256 != sha256(b"").hexdigest():
+        raise TokenDeniedError("invalid_proof", "the body is not the one that the holder proof was signed for")
+    return proof
+
+
+def resources(request: web.Request, tool: str) -> list[str]:
+    """The names of what a request is about: the tool, and the origin of the listing that it names."""
+    id_ = request.match_info.get("id") or request.rel_url.query.get("id")
+    return [tool, parse_id(id_)[0]] if id_ else [tool]
+
+
+def denial_json(error: TokenDeniedError) -> dict[str, Any]:
+    """A denial as DelegateOS has it (§11.2: `type`, and for a capability `requested` and `granted`)."""
+    return {"type": error.code, "detail": error.detail, **error.members}
+
+
+def denial_problem(error: ClaimRefusedError) -> ProblemError:
+    """A denial over HTTP, with the challenge of RFC 6750."""
+    status = 403 if error.code in _FORBIDDEN else 401
+    kind = "insufficient_scope" if status == 403 else "invalid_token"
+    headers = {"WWW-Authenticate": f'Bearer error="{kind}"', "Cache-Control": "no-store"}
+    return ProblemError(status, error.detail, (Fault(error.code, error.detail, "Authorization"),), headers)
