@@ -107,6 +107,8 @@ SLOW_FILES = frozenset(
         "overlay/payments/test_ledger_races.py",
         "overlay/publish/test_wallet_file.py",
         "overlay/payments/test_litecoind_story.py",
+        "overlay/payments/test_money_lost.py",
+        "overlay/payments/test_unpaid_work.py",
         "overlay/search/test_prices.py",
         "overlay/test_cli.py",
         "overlay/test_mirror_command.py",

@@ -9,8 +9,8 @@ so no satoshi is counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -25,13 +25,15 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    and_,
     delete,
+    exists,
     func,
     insert,
+    or_,
     select,
     update,
 )
-from sqlalchemy.exc import IntegrityError
 
 from indexer.store.database import unchecked, writing
 from indexer.store.queries import Queries, Row
@@ -117,7 +119,7 @@ class PaymentState(StrEnum):
 
 
 COUNTED = (PaymentState.SENT, PaymentState.SETTLED)
-_GIVEN_BACK = (PaymentState.REFUSED, PaymentState.RELEASED)
+GIVEN_BACK = (PaymentState.REFUSED, PaymentState.RELEASED)
 
 
 class TaskState(StrEnum):
@@ -163,8 +165,9 @@ class LedgerPayment:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidTask:
     """A task that was paid for. `head` (JSON) and `body` are an answer that is withheld, or kept for a client that did
-    not receive it; `deadline` is when the work, or the final payment, is due; `subscription` the one that it renews (""
-    for a new one); `refund` an unsigned transaction that pays the deposit back."""
+    not receive it; `deadline` is when the work, or the final payment, is due; `subscription` the one that it is to
+    renew ("" for a new one), and once it is completed the one that it paid for; `refund` an unsigned transaction that
+    pays the deposit back."""
 
     id: str
     state: TaskState
@@ -188,6 +191,13 @@ class PaidSubscription:
     started_at: int
     periods: int
     paid_until: int
+
+
+Renew = Callable[[PaidSubscription | None], PaidSubscription | None]
+"""The subscription that a payment makes of the one that it renews; None for no subscription."""
+
+Revise = Callable[[PaidTask, PaidSubscription], PaidSubscription]
+"""What is left of a subscription when the payment of a task is no longer counted, or is counted again."""
 
 
 class DuplicatePaymentError(Exception):
@@ -222,18 +232,15 @@ class PaymentLedger(Queries):
         """Store a payment and what it spends, and the running task that it pays for: a new one, or for a final payment
         the one that needs it. One that was given back may be reserved again. Raises DuplicatePaymentError,
         TaskStateError."""
-        try:
-            with writing(self._engine, _LOCK) as connection:
-                stored = connection.execute(select(payments.c.state).where(*_same(payment))).scalar()
-                if stored is not None and stored not in _GIVEN_BACK:
-                    raise DuplicatePaymentError(f"the transaction {payment.txid[::-1].hex()} was claimed before")
-                connection.execute(delete(payments).where(*_same(payment)))
-                connection.execute(insert(payments), [_payment_row(payment)])
-                for outpoint in spends:
-                    _reserve_input(connection, payment, outpoint)
-                _run_task(connection, task, is_final=payment.stage == "final")
-        except IntegrityError as error:  # `_reserve_input` has checked all that is not raced for
-            raise DuplicatePaymentError("the transaction or task was claimed at the same time") from error
+        with writing(self._engine, _LOCK) as connection:
+            stored = connection.execute(select(payments.c.state).where(*_same(payment))).scalar()
+            if stored is not None and stored not in GIVEN_BACK:
+                raise DuplicatePaymentError(f"the transaction {payment.txid[::-1].hex()} was claimed before")
+            connection.execute(delete(payments).where(*_same(payment)))
+            _run_task(connection, task, is_final=payment.stage == "final")
+            connection.execute(insert(payments), [_payment_row(payment)])
+            for outpoint in spends:
+                _reserve_input(connection, payment, outpoint)
 
     def payment(self, chain: str, txid: bytes) -> LedgerPayment | None:
         """A claimed payment."""
@@ -249,22 +256,34 @@ class PaymentLedger(Queries):
         open_ones = payments.c.state.in_((PaymentState.RESERVED, PaymentState.SENDING))
         return self._payments(open_ones, payments.c.updated_at <= before)
 
-    def watched(self, limit: int = 1_000) -> list[LedgerPayment]:
-        """Payments that a double spend or reorganisation may still change, those that were looked at longest ago
-        first."""
-        states = payments.c.state.in_((PaymentState.SENT, PaymentState.CONFLICTED))
-        rows = self._rows(select(payments).where(states).order_by(payments.c.updated_at).limit(limit))
-        return [_payment(row) for row in rows]
+    def watched(self, chain: str, since: int, limit: int = 1_000) -> list[LedgerPayment]:
+        """Payments on a chain that a double spend or reorganisation may still change, those that were looked at longest
+        ago first; conflicted ones only where they were claimed since a time."""
+        is_sent = payments.c.state == PaymentState.SENT
+        is_young = and_(payments.c.state == PaymentState.CONFLICTED, payments.c.created_at >= since)
+        watched = select(payments).where(payments.c.chain == chain, or_(is_sent, is_young))
+        return [_payment(row) for row in self._rows(watched.order_by(payments.c.updated_at).limit(limit))]
+
+    def open_chains(self) -> set[str]:
+        """The chains of payments that are not finished."""
+        states = payments.c.state.in_((PaymentState.RESERVED, PaymentState.SENDING, PaymentState.SENT))
+        return {row["chain"] for row in self._rows(select(payments.c.chain).where(states).distinct())}
 
     def counted(self) -> int:
         """Satoshis of all payments that are counted."""
         return int(self._scalar(select(func.sum(payments.c.paid)).where(payments.c.state.in_(COUNTED))) or 0)
 
-    def move(self, payment: LedgerPayment, state: PaymentState, now: int, detail: str = "") -> bool:
+    def move(
+        self, payment: LedgerPayment, state: PaymentState, now: int, detail: str = "", *, revise: Revise | None = None
+    ) -> bool:
         """Move a payment from the state and time that `payment` has; False where another process was faster. One that
-        is given back sets free what it spends."""
+        is given back sets free what it spends. With it the subscription is revised that its task paid for, where it is
+        the only payment of the task that is not counted."""
         with writing(self._engine, _LOCK) as connection:
-            return _move_payment(connection, payment, state, now, detail)
+            is_moved = _move_payment(connection, payment, state, now, detail)
+            if is_moved and revise is not None:
+                _revise(connection, payment, revise)
+            return is_moved
 
     # -- tasks
 
@@ -290,29 +309,40 @@ class PaymentLedger(Queries):
         state: PaymentState,
         task: PaidTask,
         *,
-        subscription: PaidSubscription | None = None,
+        renew: Renew | None = None,
     ) -> bool:
-        """`move` with the task's time and detail, `move_task` from running, and storing a subscription: all or nothing.
-        A task that stays running is only stored. False where another process was faster."""
+        """`move` with the task's time and detail, `move_task` from running, and renewing the subscription that the task
+        names: all or nothing. A task that stays running is only stored. False where another process was faster."""
         try:
             with writing(self._engine, _LOCK) as connection:
                 if not _move_payment(connection, payment, state, task.updated_at, task.detail):
                     return False
+                renewed = renew(_subscription(connection, task.subscription)) if renew is not None else None
+                if renewed is not None:
+                    _store_subscription(connection, renewed)
+                    task = replace(task, subscription=renewed.id)
                 if not _move_task(connection, task, TaskState.RUNNING):
                     raise TaskStateError(f"the task {task.id} is not running")
-                if subscription is not None:
-                    connection.execute(delete(subscriptions).where(subscriptions.c.id == subscription.id))
-                    connection.execute(insert(subscriptions).values(**_subscription_row(subscription)))
         except TaskStateError:
             return False
         return True
 
+    def refunds(self) -> list[PaidTask]:
+        """Failed tasks with a refund, the newest last."""
+        with_refund = select(paid_tasks).where(paid_tasks.c.refund.is_not(None))
+        return [_task(row) for row in self._rows(with_refund.order_by(paid_tasks.c.updated_at))]
+
     def trim(self, before: int) -> None:
-        """Delete the answers of tasks that ended before a time."""
+        """Delete what ended before a time and holds no money: answers, payments that were given back, and failed tasks
+        without any other payment."""
         ended = paid_tasks.c.state.in_((TaskState.COMPLETED, TaskState.FAILED))
+        unpaid = ~exists().where(payments.c.task == paid_tasks.c.id)
+        failed = (paid_tasks.c.state == TaskState.FAILED, paid_tasks.c.updated_at < before)
         with writing(self._engine, _LOCK) as connection:
             old = (ended, paid_tasks.c.updated_at < before, paid_tasks.c.body.is_not(None))
             connection.execute(update(paid_tasks).where(*old).values(body=None))
+            connection.execute(delete(payments).where(payments.c.state.in_(GIVEN_BACK), payments.c.updated_at < before))
+            connection.execute(delete(paid_tasks).where(*failed, unpaid))
 
     # -- subscriptions
 
@@ -343,9 +373,10 @@ def _run_task(connection: Connection, task: PaidTask, *, is_final: bool) -> None
         if not _move_task(connection, task, TaskState.NEEDS_FINAL):
             raise TaskStateError(f"the task {task.id} needs no final payment now")
         return
-    stored = connection.execute(select(paid_tasks).where(paid_tasks.c.id == task.id)).mappings().first()
-    if stored is not None and (stored["state"] != TaskState.FAILED or stored["refund"] is not None):
-        raise TaskStateError(f"the task {task.id} is {stored['state']}: name another one")
+    state = connection.execute(select(paid_tasks.c.state).where(paid_tasks.c.id == task.id)).scalar()
+    held = select(payments.c.txid).where(payments.c.task == task.id, payments.c.state.not_in(GIVEN_BACK))
+    if state not in (None, TaskState.FAILED) or connection.execute(held).first() is not None:
+        raise TaskStateError(f"the task {task.id} is {state}: name another one")
     connection.execute(delete(paid_tasks).where(paid_tasks.c.id == task.id))
     connection.execute(insert(paid_tasks), [_task_row(task)])
 
@@ -353,10 +384,10 @@ def _run_task(connection: Connection, task: PaidTask, *, is_final: bool) -> None
 def _move_payment(connection: Connection, payment: LedgerPayment, state: PaymentState, now: int, detail: str) -> bool:
     unchanged = (payments.c.state == payment.state, payments.c.updated_at == payment.updated_at)
     values: dict[str, Any] = {"state": state.value, "updated_at": now, "detail": detail}
-    if state in _GIVEN_BACK:
+    if state in GIVEN_BACK:
         values["raw"] = b""
     moved = connection.execute(update(payments).where(*_same(payment), *unchanged).values(**values)).rowcount == 1
-    if moved and state in _GIVEN_BACK:
+    if moved and state in GIVEN_BACK:
         own = (payment_inputs.c.chain == payment.chain, payment_inputs.c.txid == payment.txid)
         connection.execute(delete(payment_inputs).where(*own))
     return moved
@@ -376,6 +407,25 @@ def _payment_row(payment: LedgerPayment) -> dict[str, Any]:
 
 def _payment(row: Row) -> LedgerPayment:
     return LedgerPayment(**{**row, "state": PaymentState(row["state"])})
+
+
+def _revise(connection: Connection, payment: LedgerPayment, revise: Revise) -> None:
+    row = connection.execute(select(paid_tasks).where(paid_tasks.c.id == payment.task)).mappings().first()
+    subscription = _subscription(connection, (row["subscription"] or row["id"]) if row is not None else "")
+    lacking = payments.c.state.not_in((*COUNTED, *GIVEN_BACK))
+    other = select(payments.c.txid).where(payments.c.task == payment.task, payments.c.txid != payment.txid, lacking)
+    if row is not None and subscription is not None and connection.execute(other).first() is None:
+        _store_subscription(connection, revise(_task(row), subscription))
+
+
+def _subscription(connection: Connection, id_: str) -> PaidSubscription | None:
+    row = connection.execute(select(subscriptions).where(subscriptions.c.id == id_)).mappings().first()
+    return PaidSubscription(**row) if row is not None else None
+
+
+def _store_subscription(connection: Connection, subscription: PaidSubscription) -> None:
+    connection.execute(delete(subscriptions).where(subscriptions.c.id == subscription.id))
+    connection.execute(insert(subscriptions).values(**_subscription_row(subscription)))
 
 
 def _subscription_row(subscription: PaidSubscription) -> dict[str, Any]:

@@ -25,6 +25,7 @@ REVALIDATE = "public, max-age=0, must-revalidate"
 BODY_SHA256: web.RequestKey[str] = web.RequestKey("SHA-256 of the body", str)
 """What a client signed the body to be (hex), which `body` compares."""
 
+_BODY = web.RequestKey("body", bytes)
 BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
 
@@ -100,14 +101,19 @@ def conditional(request: web.Request, value: bytes) -> web.Response:
 
 
 async def body(request: web.Request, limit: int) -> bytes:
-    """The request's body, at most `limit` bytes. Raises ProblemError: 413 before reading more, 415 for a compressed
-    body, 408 for one that takes longer than BODY_SECONDS, 401 where the client signed another one."""
+    """The request's body, at most `limit` bytes, also when it was read before. Raises ProblemError: 413 before reading
+    more, 415 for a compressed body, 408 for one that takes longer than BODY_SECONDS, 401 where the client signed another
+    one."""
     coding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
     if coding.strip().lower() not in ("identity", ""):
         detail = f"the body is compressed ({coding[:40]!a}): send it as it is"
         raise ProblemError(415, detail, headers={"Connection": "close", "Accept-Encoding": "identity"})
     if (request.content_length or 0) > limit:
         raise _too_large(limit)
+    if _BODY in request:
+        if len(request[_BODY]) > limit:
+            raise _too_large(limit)
+        return request[_BODY]
     received = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -121,6 +127,7 @@ async def body(request: web.Request, limit: int) -> bytes:
     if request.get(BODY_SHA256, "") not in ("", sha256(received).hexdigest()):
         detail = "the body is not the one that the holder proof was signed for"
         raise ProblemError(401, detail, (Fault("invalid_proof", detail, "X-DCT-Proof"),))
+    request[_BODY] = bytes(received)
     return bytes(received)
 
 

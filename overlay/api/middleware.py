@@ -69,9 +69,8 @@ async def _respond(context: RequestContext, request: web.Request, handler: Handl
     else:
         taken = context.take(request, routed)
         if taken is not None and taken.wait:
-            paid = await paid_beyond_limit(context, request, partial(_answer, request, handler, request_id))
-            response = _refused(request, taken, request_id) if paid is None else paid
-            taken = taken if paid is None else None
+            response = await _answer(request, partial(_paid_or_refused, handler, taken, request_id), request_id)
+            taken = taken if response.status == HTTPStatus.TOO_MANY_REQUESTS else None
         else:
             response = await _answer(request, handler, request_id)
     add_common_headers(response.headers, request_id, taken.headers if taken else NO_HEADERS)
@@ -107,6 +106,15 @@ def _log_request(context: RequestContext, request: web.Request, status: int, too
     level = logging.WARNING if took >= SLOW_SECONDS else logging.INFO
     words = "%s %s answered with %d after %.1f ms", ascii(request.method[:20])[1:-1], target, status, 1000 * took
     log.log(level, *words, extra={"members": members})
+
+
+async def _paid_or_refused(
+    handler: Handler, taken: LimitResult, request_id: str, request: web.Request
+) -> web.StreamResponse:
+    """The response to a request beyond its limit."""
+    answer = partial(_answer, request, handler, request_id)
+    paid = await paid_beyond_limit(request.app[CONTEXT], request, answer)
+    return _refused(request, taken, request_id) if paid is None else paid
 
 
 def _refused(request: web.Request, taken: LimitResult, request_id: str) -> web.Response:

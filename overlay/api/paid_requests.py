@@ -2,37 +2,75 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from collections.abc import Awaitable, Callable
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
+from overlay.api.answers import body
 from overlay.api.request_context import RequestContext
-from overlay.payments.carriers import PAYMENT_HEADER
+from overlay.payments.carriers import MEMBER, PAYMENT_HEADER, SUBSCRIPTION_HEADER, PaidCall, read_call
 from overlay.payments.gate_answers import GateAnswer
+from parsers.claims.amount_due import PaymentRefusedError
+
+MAX_CALL_BYTES = 1 << 20
+"""Bytes of a call in which a claim is looked for."""
 
 _OWN = frozenset({"content-length", "transfer-encoding"})
+_JSON_RPC = ("/a2a", "/mcp")
 
 
 async def paid_beyond_limit(
     context: RequestContext, request: web.Request, answer: Callable[[], Awaitable[web.StreamResponse]]
 ) -> web.Response | None:
-    """The response to a request beyond its limit that carries a claim in the header `A2B-Payment`; None where it has
-    none, or too many were tried. A payment of several times the price gives the client's bucket as many requests back,
-    at most until it is full. A stream is no whole answer that could be withheld: 402 after its limit."""
-    routed = context.routed(request)
-    if context.gate is None or PAYMENT_HEADER not in request.headers or routed.limit is None or not routed.timed:
-        return None
-    if not context.take_attempt(request):
+    """The response to a request beyond its limit that carries a claim or names a subscription, in a header or in a call
+    of A2A or MCP; None where it has neither, or too many were tried. A payment of several times the price gives the
+    client's bucket as many requests back, at most until it is full. A stream is no whole answer that could be withheld:
+    402 after its limit. Raises ProblemError, StoreError."""
+    routed, gate = context.routed(request), context.gate
+    if gate is None or routed.limit is None or not routed.timed:
         return None
 
     async def work() -> GateAnswer:
-        response = await answer()
-        body = response.body if isinstance(response, web.Response) else None
-        headers = tuple((name, value) for name, value in response.headers.items() if name.lower() not in _OWN)
-        return GateAnswer(response.status, headers, bytes(body) if isinstance(body, bytes | memoryview) else b"")
+        return _withheld(await answer())
 
-    paid = await context.gate.answer(request.headers, b"", work, url=str(request.url))
+    try:
+        call = await _call(request)
+    except PaymentRefusedError as error:
+        is_attempt = context.take_attempt(request)
+        return _response(await gate.refuse(PaidCall(url=str(request.url)), error)) if is_attempt else None
+    if call is None:
+        return None
+    is_subscribed = call.claim is None and await to_thread(gate.is_subscribed, call)
+    if not is_subscribed and not context.take_attempt(request):
+        return None
+    paid = await gate.handle(call, work)
     if paid.payment is not None and paid.payment.needed:
         # this request is the first that was paid for
-        routed.limit.credit(context.clients.of(request), paid.payment.paid // paid.payment.needed - 1)
-    return web.Response(status=paid.status, headers=list(paid.headers), body=paid.body)
+        requests = max(0, paid.payment.paid // paid.payment.needed - 1)
+        routed.limit.credit(context.clients.of(request), requests)
+    return _response(paid)
+
+
+async def _call(request: web.Request) -> PaidCall | None:
+    """The call with a claim or subscription in a request. Raises PaymentRefusedError, ProblemError."""
+    document = b""
+    if request.path in _JSON_RPC and request.method == hdrs.METH_POST:
+        document = await body(request, MAX_CALL_BYTES)
+    in_header = PAYMENT_HEADER in request.headers or SUBSCRIPTION_HEADER in request.headers
+    if not in_header and MEMBER.encode() not in document:
+        return None
+    call = read_call(request.headers, document, str(request.url))
+    return call if call.claim is not None or call.subscription else None
+
+
+def _withheld(response: web.StreamResponse) -> GateAnswer:
+    body = response.body if isinstance(response, web.Response) else False
+    if body is not None and not isinstance(body, bytes | memoryview):
+        return GateAnswer(500, (), b"a stream is not paid for by the request")
+    headers = tuple((name, value) for name, value in response.headers.items() if name.lower() not in _OWN)
+    return GateAnswer(response.status, headers, bytes(body or b""))
+
+
+def _response(answer: GateAnswer) -> web.Response:
+    return web.Response(status=answer.status, headers=list(answer.headers), body=answer.body)

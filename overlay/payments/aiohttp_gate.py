@@ -16,7 +16,8 @@ _OWN = frozenset({"content-length", "transfer-encoding", "connection", "date", "
 
 
 def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware:
-    """Demand payment for these paths; the value of each is the skill that it is for, None where the request says.
+    """Demand payment for these paths; the value of each is the skill that it is for, "" for any, None for a JSON-RPC
+    server of A2A or MCP, whose calls say.
 
     The work must answer with a whole `web.Response`: one that streams cannot be withheld here, see the gate for ASGI.
     """
@@ -25,6 +26,8 @@ def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware
     async def demand(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path not in paths or request.method == "OPTIONS":
             return await handler(request)
+        if request.headers.get("Upgrade", "").lower() == "websocket":
+            raise web.HTTPForbidden(text="paid calls are not made by WebSocket")
 
         async def work() -> GateAnswer:
             try:

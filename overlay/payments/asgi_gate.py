@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
-from overlay.payments.gate import MAX_ANSWER_BYTES, PaymentGate
-from overlay.payments.gate_answers import GateAnswer
+from overlay.payments.gate import PaymentGate
+from overlay.payments.gate_answers import MAX_ANSWER_BYTES, GateAnswer
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -21,18 +21,25 @@ _LENGTH = "content-length"
 
 
 class AsgiGate:
-    """`app` behind a gate that demands payment for `paths`; the value of each is the skill that it is for, None where
-    the request says."""
+    """`app` behind a gate that demands payment for `paths`, with or without the `root_path` of a mount; the value of
+    each is the skill that it is for, "" for any, None for a JSON-RPC server of A2A or MCP, whose calls say."""
 
     def __init__(self, app: App, gate: PaymentGate, paths: Mapping[str, str | None]) -> None:
         self._app, self._gate, self._paths = app, gate, paths
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """GateAnswer one connection."""
-        if scope["type"] != "http" or scope["path"] not in self._paths or scope["method"] == "OPTIONS":
+        """Answer one connection. A WebSocket on a paid path is refused, as nothing of it could be withheld."""
+        path = self._paid_path(scope) if scope["type"] in ("http", "websocket") else None
+        if path is None or scope.get("method") == "OPTIONS":
             await self._app(scope, receive, send)
             return
-        body = await _body(receive)
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "paid calls are not made by WebSocket"})
+            return
+        try:
+            body = await _body(receive)
+        except ConnectionAbortedError:
+            return  # nobody waits for an answer, and what arrived is not the whole call
         if body is None:
             detail = f"the body is larger than {MAX_BODY_BYTES:,} bytes".encode()
             await _send_whole(send, GateAnswer(413, (("Content-Type", "text/plain"),), detail))
@@ -42,8 +49,14 @@ class AsgiGate:
         )
         exchange = _Exchange(self._app, scope, body, receive, send)
         url = f"{scope.get('scheme', 'http')}://{headers.get('host', '')}{scope['path']}"
-        answer = await self._gate.answer(headers, body, exchange.work, url=url, skill=self._paths[scope["path"]])
+        answer = await self._gate.answer(headers, body, exchange.work, url=url, skill=self._paths[path])
         await exchange.finish(answer)
+
+    def _paid_path(self, scope: Mapping[str, Any]) -> str | None:
+        """The paid path of a connection: servers differ in whether `path` begins with `root_path`."""
+        full, root = scope["path"], scope.get("root_path", "")
+        inner = full[len(root) :] if full.startswith(f"{root}/") else full
+        return next((path for path in (inner, full) if path in self._paths), None)
 
 
 class _FoldedHeaders(dict[str, str]):
@@ -105,14 +118,16 @@ class _Exchange:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """The body of a request, None for one that is too large."""
+    """The body of a request, None for one that is too large. Raises ConnectionAbortedError where it does not end."""
     body = bytearray()
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionAbortedError
         body += message.get("body", b"")
         if len(body) > MAX_BODY_BYTES:
             return None
-        if message["type"] != "http.request" or not message.get("more_body"):
+        if not message.get("more_body"):
             return bytes(body)
 
 

@@ -20,6 +20,16 @@ A2A_METHODS = frozenset(
     {"message/send", "message/stream", "SendMessage", "SendStreamingMessage", "tasks/send", "tasks/sendSubscribe"}
 )
 MCP_METHODS = frozenset({"tools/call"})
+FREE_METHODS = frozenset(
+    (
+        "initialize", "ping", "logging/setLevel", "tools/list", "prompts/list", "resources/list",
+        "resources/templates/list", "tasks/get", "tasks/list", "tasks/cancel", "GetTask", "ListTasks", "CancelTask",
+        "agent/getAuthenticatedExtendedCard", "GetExtendedAgentCard",
+    )
+)  # fmt: skip
+"""Methods of A2A and MCP that ask for no work, as do the notifications of MCP. Any other one is to be paid for."""
+
+_NOTIFICATION = "notifications/"
 
 MAX_PARTS = 1_000
 MAX_ID = 128
@@ -28,13 +38,14 @@ MAX_ID = 128
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidCall:
     """A request as a gate sees it. `claim` is JSON, None for none; `task` and `subscription` are what the client names,
-    "" for none; `skill` is what is asked for, None where the request does not say. `rpc` is the id of a JSON-RPC
-    request, in a list of one; empty for plain HTTP. `is_paid`: it asks for work, not for something beside it."""
+    "" for none; `skill` is what is asked for, None where the request does not say; `method` that of JSON-RPC. `rpc` is
+    the id of a JSON-RPC request, in a list of one; empty for plain HTTP. `is_paid`: it may ask for work."""
 
     claim: Any = None
     task: str = ""
     subscription: str = ""
     skill: str | None = None
+    method: str = ""
     rpc: list[Any] = field(default_factory=list)
     url: str = ""
     is_paid: bool = True
@@ -47,7 +58,7 @@ def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCal
     task, subscription = headers.get(TASK_HEADER, "")[:MAX_ID], headers.get(SUBSCRIPTION_HEADER, "")[:MAX_ID]
     claim = _header_claim(headers.get(PAYMENT_HEADER))
     message = _message(body)
-    if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str):
         return PaidCall(claim=claim, task=task, subscription=subscription, url=url)
     method, params = message["method"], _object(message.get("params"))
     meta = _object(params.get("_meta"))
@@ -56,15 +67,16 @@ def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCal
         meta = _object(params.get("metadata")) | _object(sent.get("metadata"))
         carried, skill = _part_claim(sent.get("parts")), meta.get("skillId", params.get("skillId"))
     else:
-        carried, skill = meta.get(MEMBER), params.get("name")
+        carried, skill = meta.get(MEMBER), params.get("name") if method in MCP_METHODS else None
     return PaidCall(
         claim=claim if carried is None else carried,
         task=_text(meta.get(TASK_MEMBER)) or task,
         subscription=_text(meta.get(SUBSCRIPTION_MEMBER)) or subscription,
         skill=skill if isinstance(skill, str) else None,
+        method=method,
         rpc=[message.get("id")],
         url=url,
-        is_paid=method in A2A_METHODS | MCP_METHODS,
+        is_paid=method not in FREE_METHODS and not method.startswith(_NOTIFICATION),
     )
 
 

@@ -56,6 +56,12 @@ def offers_in(value: Any) -> tuple[Offer, ...]:
     return read_offers(value if has_list else {PRICE_KEYS[0]: value}, Fields(0), frozenset())
 
 
+def currency_of(claim: Any) -> str:
+    """The ticker in a claim (JSON), "" without one."""
+    currency = claim.get("currency") if isinstance(claim, Mapping) else None
+    return currency.strip().upper() if isinstance(currency, str) else ""
+
+
 async def next_height(node: Broadcaster | None) -> int | None:
     """The height of the next block, None where it is unknown."""
     try:
@@ -77,8 +83,7 @@ async def check_claim(
     what nothing here can know. `run` runs in a thread what takes time for a large transaction."""
     answer: dict[str, Any] = {"ok": False, "reasons": [], "unchecked": []}
     terms = sources.terms(offers, skill, state)
-    currency = value.get("currency") if isinstance(value, dict) else None
-    node = sources.nodes.get(currency.strip().upper()) if isinstance(currency, str) else None
+    node = sources.nodes.get(currency_of(value))
     height = await next_height(node)
     try:
         payment = await run(read_payment, value, replace(terms, height=lambda _chain: height))

@@ -30,6 +30,9 @@ REQUIRED_HEADER = "PAYMENT-REQUIRED"
 
 MAX_HEADER_BYTES = 6_000
 
+MAX_ANSWER_BYTES = 8 << 20
+"""Bytes of an answer that can be withheld."""
+
 RETRY_SECONDS = 30
 
 
@@ -72,6 +75,12 @@ def unavailable(call: PaidCall, detail: str, **members: Any) -> GateAnswer:
     """The 503 for a call whose payment cannot be decided now."""
     headers = (("Retry-After", str(RETRY_SECONDS)),)
     return _answer(call, 503, -32603, "PaymentUndecided", {"detail": detail, **members}, headers)
+
+
+def too_large(call: PaidCall) -> GateAnswer:
+    """The 500 in place of an answer that cannot be withheld, so that it is not paid for either."""
+    detail = f"the answer is larger than {MAX_ANSWER_BYTES:,} bytes and cannot be withheld: it was not charged"
+    return _answer(call, 500, -32603, "AnswerTooLarge", {"detail": detail}, ())
 
 
 def _answer(

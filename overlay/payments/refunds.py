@@ -7,11 +7,8 @@ from parsers.bitcoin.script import p2pkh
 from parsers.bitcoin.tx import Transaction, TxInput, TxOutput, serialise
 from parsers.claims.payment import UtxoChain
 
-FEE_RATE = 1
-"""Satoshis per byte of a refund."""
-
-DUST = 546
-"""Satoshis that a refund pays at least: less is not relayed on every chain."""
+_RELAYED = {"bsv": (1, 1), "btc": (1, 546), "bch": (1, 546), "ltc": (10, 5_460), "doge": (1_000, 1_000_000)}
+"""Satoshis per byte, and satoshis of an output, with which nodes of a coin relay a transaction by default."""
 
 _SIGNED_INPUT, _REST = 149, 44
 _SEQUENCE = 0xFFFFFFFF
@@ -21,16 +18,15 @@ def refund(tx: Transaction, pay_to: str, refund_address: str, chain: UtxoChain) 
     """An unsigned transaction that spends what `tx` pays to `pay_to` and pays it, less the fee, to a P2PKH address of
     the same chain. None without such an address, or where too little would be left."""
     prefixes = address.PREFIXES[chain.coin][chain.network]
-    digest = address.p2pkh_hash(refund_address, prefixes)
-    if digest is None:
+    payee, payer = (address.p2pkh_hash(text.strip(), prefixes) for text in (pay_to, refund_address))
+    if payee is None or payer is None:
         return None
     deposits = [
-        (tx.outpoint(vout), output.satoshis)
-        for vout, output in enumerate(tx.outputs)
-        if address.address(output.script, prefixes) == pay_to
+        (tx.outpoint(vout), output.satoshis) for vout, output in enumerate(tx.outputs) if output.script == p2pkh(payee)
     ]
-    amount = sum(satoshis for _, satoshis in deposits) - FEE_RATE * (_REST + _SIGNED_INPUT * len(deposits))
-    if amount < DUST:
+    fee_rate, dust = _RELAYED[chain.coin]
+    amount = sum(satoshis for _, satoshis in deposits) - fee_rate * (_REST + _SIGNED_INPUT * len(deposits))
+    if amount < dust:
         return None
     inputs = tuple(TxInput(outpoint, b"", _SEQUENCE) for outpoint, _ in deposits)
-    return serialise(inputs, (TxOutput(amount, p2pkh(digest)),))
+    return serialise(inputs, (TxOutput(amount, p2pkh(payer)),))

@@ -28,8 +28,3 @@ def end_of(started_at: int, interval: str, periods: int) -> int | None:
     day = min(start.day, monthrange(year, month + 1)[1])
     shifted = start.replace(year=year, month=month + 1, day=day)
     return int((shifted + timedelta(seconds=float(days * 86_400 + seconds))).timestamp())
-
-
-def is_interval(key: str) -> bool:
-    """Whether an offer's interval has an end that can be computed."""
-    return end_of(0, key, 1) is not None

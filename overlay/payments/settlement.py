@@ -10,9 +10,11 @@ import logging
 from asyncio import to_thread
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
-from indexer.errors import RefusedTransactionError, SourceError
+from indexer.errors import RefusedTransactionError, SourceError, SourceUnavailableError
 from indexer.store.payments import (
+    COUNTED,
     LedgerPayment,
     PaidSubscription,
     PaidTask,
@@ -33,13 +35,16 @@ GRACE_SECONDS = 1_800
 """How long the final payment may be missing (A2B §8)."""
 
 WORK_SECONDS = 900
-"""How long work may take, from the payment on; after that it is taken for lost with its process."""
+"""How long work may take by default, from the payment on; after that it is taken for lost with its process."""
 
 LEASE_SECONDS = 60
 """How long a payment that is being sent belongs to the process that sends it."""
 
 DEPTH = 6
 """Blocks under which a payment is no longer watched."""
+
+CONFLICT_SECONDS = 14 * 86_400
+"""How long after its claim a double-spent payment is still watched: nodes forget what is not mined in that time."""
 
 
 class NotAcceptedError(Exception):
@@ -59,6 +64,7 @@ class Settlement:
     ) -> None:
         self._ledger, self._nodes, self._clock = ledger, nodes, clock
         self._offers = {offer.id: offer for offer in reversed(offers)}
+        self._skipped: set[str] = set()
 
     def now(self) -> int:
         """Seconds since 1970."""
@@ -68,8 +74,7 @@ class Settlement:
         """Send a reserved payment; with it `task`, running, is stored. Raises NotAcceptedError where it is given back,
         as it is not accepted; SourceError where the node does not answer, when `recover` takes it up."""
         node = self._nodes[payment.chain]
-        tx = _transaction(payment)
-        if await self._is_double_spent(node, tx):
+        if await self._is_double_spent(node, _transaction(payment)):
             await self._refuse(payment, "an output that it spends was spent meanwhile")
         sending = replace(payment, state=PaymentState.SENDING, updated_at=self.now())
         stored = replace(task, updated_at=sending.updated_at)
@@ -100,16 +105,27 @@ class Settlement:
 
     async def watch(self) -> None:
         """Look whether sent payments are mined, double-spent or forgotten by the node; a forgotten one is sent again.
-        Raises SourceError."""
-        for payment in await to_thread(self._ledger.watched):
-            await self.look(payment)
+        Raises SourceError, after the other chains were looked at. Payments on chains without a node are left as they
+        are."""
+        error = None
+        for chain in self._nodes:
+            try:
+                for payment in await to_thread(self._ledger.watched, chain, self.now() - CONFLICT_SECONDS):
+                    await self.look(payment)
+            except SourceError as unreachable:
+                error = unreachable
+        for chain in await to_thread(self._ledger.open_chains) - self._nodes.keys() - self._skipped:
+            self._skipped.add(chain)
+            log.warning("there are payments on %s, of which no node answers: they are neither sent nor watched", chain)
+        if error is not None:
+            raise error
 
     async def look(self, payment: LedgerPayment) -> PaymentState:
         """The state of a payment that was sent, as the node has it now. The task of one that was double-spent fails,
-        unless it is completed. Raises SourceError."""
+        unless it is completed; the interval of a subscription that it paid for is taken back. Raises SourceError."""
         if payment.state is PaymentState.SETTLED:
             return payment.state
-        node, tx = self._nodes[payment.chain], _transaction(payment)
+        node, tx = self._node(payment), _transaction(payment)
         confirmations, detail = await node.confirmations(tx), ""
         if confirmations is not None:
             state = PaymentState.SETTLED if confirmations >= DEPTH else PaymentState.SENT
@@ -119,7 +135,9 @@ class Settlement:
             state, detail = await self._resend(node, payment)
         if state != payment.state:
             log.info("payment %s is %s", tx.hex_id, state)
-        await to_thread(self._ledger.move, payment, state, self.now(), detail)
+        difference = (state in COUNTED) - (payment.state in COUNTED)
+        revise = partial(self._revised, difference) if difference else None
+        await to_thread(self._ledger.move, payment, state, self.now(), detail, revise=revise)
         if state is PaymentState.CONFLICTED:
             task = await to_thread(self._ledger.task, payment.task)
             if task is not None and task.state is TaskState.NEEDS_FINAL:
@@ -137,11 +155,20 @@ class Settlement:
             return PaymentState.CONFLICTED, str(error)[:500]
         return PaymentState.SENT, ""
 
+    def _node(self, payment: LedgerPayment) -> Broadcaster:
+        """Raises SourceError for a chain that is no longer configured, or whose node has not answered yet."""
+        if payment.chain not in self._nodes:
+            raise SourceUnavailableError(f"no node of {payment.chain} answers")
+        return self._nodes[payment.chain]
+
     async def _take_up(self, payment: LedgerPayment, now: int) -> None:
         if payment.state is PaymentState.RESERVED:
-            if payment.updated_at <= now - WORK_SECONDS:
+            task = await to_thread(self._ledger.task, payment.task)
+            if task is None or task.deadline is None or task.deadline <= now:
                 await self.release(payment, "its work did not end")
             return
+        if payment.chain not in self._nodes:
+            return  # `watch` warns
         # the lease: of several processes one goes on
         if not await to_thread(self._ledger.move, payment, PaymentState.SENDING, now):
             return
@@ -176,17 +203,16 @@ class Settlement:
         moved = replace(task, state=_after(payment.stage, state), updated_at=now, detail=detail)
         if moved.state is TaskState.NEEDS_FINAL:
             moved = replace(moved, deadline=now + GRACE_SECONDS)
-        subscription = None
-        if moved.state is TaskState.COMPLETED:
-            subscription = await to_thread(self._subscription, task, now)
-        await to_thread(self._ledger.move_both, payment, state, moved, subscription=subscription)
+        renew = partial(self._renewed, task, now) if moved.state is TaskState.COMPLETED else None
+        await to_thread(self._ledger.move_both, payment, state, moved, renew=renew)
 
-    def _subscription(self, task: PaidTask, now: int) -> PaidSubscription | None:
-        """The subscription that a completed task pays for: renewed from its first day, or new after a gap."""
+    def _renewed(self, task: PaidTask, now: int, old: PaidSubscription | None) -> PaidSubscription | None:
+        """The subscription that a completed task pays for: one of the same offer is renewed from its first day, or
+        begins again after a gap; else a new one."""
         offer = self._offers.get(task.config)
         if offer is None or end_of(now, offer.interval_key, 1) is None:
             return None
-        old = self._ledger.subscription(task.subscription) if task.subscription else None
+        old = old if old is not None and old.config == task.config else None
         start, periods = (old.started_at, old.periods + 1) if old and old.paid_until >= now else (now, 1)
         until = end_of(start, offer.interval_key, periods)
         return PaidSubscription(
@@ -197,37 +223,50 @@ class Settlement:
             paid_until=until or now,
         )
 
+    def _revised(self, difference: int, task: PaidTask, old: PaidSubscription) -> PaidSubscription:
+        """A subscription with an interval more or less, where the task paid for one since its first day."""
+        if old.config != task.config or task.state is not TaskState.COMPLETED or task.updated_at < old.started_at:
+            return old
+        offer, periods = self._offers.get(old.config), max(0, old.periods + difference)
+        until = end_of(old.started_at, offer.interval_key, periods) if offer is not None else None
+        return replace(old, periods=periods, paid_until=until or old.started_at)
+
     async def _expire(self, task: PaidTask) -> None:
         """Fail a task that is overdue, and prepare the refund of its deposit."""
         paid = await to_thread(self._ledger.payments_of, task.id)
         if any(payment.state in (PaymentState.RESERVED, PaymentState.SENDING) for payment in paid):
             return  # its own recovery comes first
-        deposit = next((payment for payment in paid if payment.raw), None)
-        raw = self._refund(task, deposit) if deposit is not None else None
+        raw = self._refund(task, paid)
         detail = "the final payment is missing" if task.state is TaskState.NEEDS_FINAL else "its work did not end"
         failed = replace(
             task, state=TaskState.FAILED, deadline=None, refund=raw, body=None, head="", updated_at=self.now(),
             detail=detail,
         )  # fmt: skip
         if await to_thread(self._ledger.move_task, failed, task.state):
-            log.info("a task failed: %s; a refund is %s", detail, "prepared" if raw else "not prepared")
+            _log_failure(failed)
 
     async def fail(self, task: PaidTask) -> None:
         """Fail a running task whose deposit was sent, and prepare its refund."""
-        paid = await to_thread(self._ledger.payments_of, task.id)
-        raw = self._refund(task, paid[0]) if paid else None
-        failed = replace(task, state=TaskState.FAILED, deadline=None, refund=raw, updated_at=self.now())
-        await to_thread(self._ledger.move_task, failed, TaskState.RUNNING)
+        raw = self._refund(task, await to_thread(self._ledger.payments_of, task.id))
+        failed = replace(
+            task, state=TaskState.FAILED, deadline=None, refund=raw, updated_at=self.now(), detail="its work failed"
+        )
+        if await to_thread(self._ledger.move_task, failed, TaskState.RUNNING):
+            _log_failure(failed)
 
-    def _refund(self, task: PaidTask, payment: LedgerPayment) -> bytes | None:
+    def _refund(self, task: PaidTask, paid: Sequence[LedgerPayment]) -> bytes | None:
+        """The refund of the deposit that was sent."""
         offer = self._offers.get(task.config)
-        if offer is None or not payment.raw:
+        sent = [payment for payment in paid if payment.stage == "deposit" and payment.state in COUNTED]
+        if offer is None or not sent:
             return None
-        return refund(_transaction(payment), offer.address, task.refund_address, _chain(payment))
+        return refund(_transaction(sent[-1]), offer.address, task.refund_address, _chain(sent[-1]))
 
     async def _is_double_spent(self, node: Broadcaster, tx: Transaction) -> bool:
-        """Whether a transaction that the node does not have can no longer be mined."""
-        return None in await node.outputs([tx_input.prevout for tx_input in tx.inputs])
+        """Whether another transaction spent what this one spends. What is spent is looked up first: a client may send
+        its own transaction in between."""
+        spent = await node.outputs([tx_input.prevout for tx_input in tx.inputs])
+        return None in spent and await node.confirmations(tx) is None
 
 
 def _after(stage: str, state: PaymentState) -> TaskState:
@@ -235,6 +274,11 @@ def _after(stage: str, state: PaymentState) -> TaskState:
     if state is PaymentState.SENT:
         return TaskState.RUNNING if stage == "deposit" else TaskState.COMPLETED
     return TaskState.NEEDS_FINAL if stage == "final" else TaskState.FAILED
+
+
+def _log_failure(task: PaidTask) -> None:
+    """With the id of the task, by which its refund is looked up: after its failure no answer can be had with it."""
+    log.info("task %s failed: %s; a refund is %s", task.id, task.detail, "prepared" if task.refund else "not prepared")
 
 
 def _chain(payment: LedgerPayment) -> UtxoChain:

@@ -113,8 +113,25 @@ def key_hash(address: str) -> bytes | None:
 
 
 def p2pkh_hash(address: str, prefixes: Prefixes) -> bytes | None:
-    """The HASH160 (20 bytes) in a P2PKH address in base58; None for any other text, also a cashaddr."""
-    return _hash_of(address, (prefixes.p2pkh,))
+    """The HASH160 (20 bytes) in a P2PKH address: base58, and on BCH a cashaddr with or without its prefix; None for any
+    other text."""
+    return (_cashaddr_hash(address, prefixes.cashaddr) if prefixes.cashaddr else None) or _hash_of(
+        address, (prefixes.p2pkh,)
+    )
+
+
+def _cashaddr_hash(text: str, prefix: str) -> bytes | None:
+    """The digest in a cashaddr of type P2PKH (cashaddr specification), all in one case."""
+    lower = text.lower() if text.isupper() else text
+    symbols = [_CHARSET.find(char) for char in lower.removeprefix(f"{prefix}:")]
+    if len(symbols) != 42 or -1 in symbols:
+        return None
+    number = 0
+    for symbol in symbols[:34]:
+        number = number << 5 | symbol
+    digest = (number >> 2).to_bytes(21, "big")[1:]  # after the version byte; 34 symbols are 170 bits
+    full = lower if ":" in lower else f"{prefix}:{lower}"
+    return digest if cashaddr(prefix, 0, digest) == full else None
 
 
 def _hash_of(address: str, versions: tuple[int, ...]) -> bytes | None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from overlay.api.problems import BadRequestError, Fault
 from overlay.api.values import json_texts
+from overlay.payments.carriers import MEMBER
 from overlay.protocols.a2a import a2a_errors as errors
 from overlay.protocols.a2a.a2a_errors import A2aError
 
@@ -66,7 +67,7 @@ def _pairs(message: dict[str, Any]) -> Iterator[tuple[str, str]]:
             case {"text": str(text)} if "data" not in part:
                 texts.append(text)
             case {"data": dict(data)} if "text" not in part:
-                members += data.items()
+                members += ((name, value) for name, value in data.items() if name != MEMBER)  # a payment claim
             case dict() if any(name in part for name in _FILES):
                 detail = f"part {number} is a file: send the question as text, or parameters as data"
                 raise A2aError(errors.CONTENT_TYPE, detail)

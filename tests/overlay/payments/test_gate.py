@@ -5,10 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,59 +13,11 @@ from indexer.store.payments import PaymentLedger, PaymentState, TaskState
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import GateAnswer
 from overlay.payments.settlement import DEPTH, GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS
-from parsers.bitcoin.tx import Transaction, read_exactly
-from tests.overlay.payments.fake_node import PAYER, SERVER, FakeNode, address_of, claim_of, payment, price, script_of
+from parsers.bitcoin.tx import read_exactly
+from tests.overlay.payments.desk import TASK, Desk, a2a, header, mcp, refusal
+from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, claim_of, payment, price, script_of
 
-TASK = "task-of-the-client-0001"
 DEPOSIT = {"depositPct": "0.2"}
-
-
-@dataclass
-class Desk:
-    """A gate with its ledger, node and clock, and a server that answers calls."""
-
-    ledger: PaymentLedger
-    node: FakeNode = field(default_factory=FakeNode)
-    time: float = 1_700_000_000.0
-    done: int = 0
-    fails: Exception | int = 0
-    prices: list[dict[str, Any]] = field(default_factory=lambda: [price()])
-
-    def __post_init__(self) -> None:
-        self.gate = self.new_gate()
-
-    def new_gate(self) -> PaymentGate:
-        return PaymentGate(self.prices, self.ledger, self.node, clock=lambda: self.time)
-
-    async def work(self) -> GateAnswer:
-        self.done += 1
-        if isinstance(self.fails, Exception):
-            raise self.fails
-        return GateAnswer(self.fails or 200, (("Content-Type", "text/plain"),), b"work %d" % self.done)
-
-    async def call(self, claim: Any = None, **headers: str) -> GateAnswer:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        carried = {} if claim is None else {"A2B-Payment": json.dumps(claim)}
-        return await self.gate.answer(carried | named, b"", self.work, url="http://server.example/work")
-
-    def pays(self, satoshis: int = 50_000) -> Transaction:
-        """A transaction that pays the server from a new coin."""
-        return payment([self.node.mint(90_000)], [(satoshis, script_of(SERVER)), (30_000, script_of(PAYER))], self.node)
-
-    def state_of(self, tx: Transaction) -> PaymentState | None:
-        entry = self.ledger.payment("bsv:regtest", tx.txid)
-        return entry.state if entry else None
-
-    def task(self, id_: str = TASK) -> TaskState | None:
-        task = self.ledger.task(id_)
-        return task.state if task else None
-
-
-@pytest.fixture
-def desk(database_url: str) -> Iterator[Desk]:
-    ledger = PaymentLedger.open(database_url)
-    yield Desk(ledger)
-    ledger.close()
 
 
 @pytest.fixture
@@ -76,15 +25,6 @@ def two_stages(desk: Desk) -> Desk:
     desk.prices[:] = [price(**DEPOSIT)]
     desk.gate = desk.new_gate()
     return desk
-
-
-def header(answer: GateAnswer, name: str) -> str:
-    return next((value for key, value in answer.headers if key == name), "")
-
-
-def refusal(answer: GateAnswer) -> tuple[int, int, str]:
-    body = json.loads(answer.body)
-    return answer.status, body["code"], body["reason"]
 
 
 async def test_a_call_without_a_claim_is_402_and_says_what_is_asked(desk: Desk) -> None:
@@ -333,7 +273,7 @@ async def test_a_payment_is_watched_until_it_is_deep_and_sent_again_when_forgott
     for _ in range(DEPTH):
         desk.node.mine()
     await desk.gate.maintain()
-    assert (desk.state_of(tx), desk.ledger.watched()) == (PaymentState.SETTLED, [])
+    assert (desk.state_of(tx), desk.ledger.watched("bsv:regtest", 0)) == (PaymentState.SETTLED, [])
 
 
 async def test_a_subscription_pays_until_its_end_and_is_renewed_by_the_calendar(desk: Desk) -> None:
@@ -351,18 +291,6 @@ async def test_a_subscription_pays_until_its_end_and_is_renewed_by_the_calendar(
     assert refusal(await desk.call(A2B_Subscription=subscription)) == (402, -32030, "missing")
     late = await desk.call(claim_of(desk.pays()), A2B_Subscription=subscription)
     assert header(late, "A2B-Paid-Until") == "2026-04-30T12:00:00Z"
-
-
-def a2a(*parts: Any, method: str = "message/send", **message: Any) -> bytes:
-    return json.dumps(
-        {"jsonrpc": "2.0", "id": 7, "method": method, "params": {"message": {"parts": parts} | message}}
-    ).encode()
-
-
-def mcp(name: str = "tool", **meta: Any) -> bytes:
-    return json.dumps(
-        {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": name, "_meta": meta}}
-    ).encode()
 
 
 async def test_each_carrier_of_a_claim_is_read(desk: Desk) -> None:
@@ -394,11 +322,13 @@ async def test_json_rpc_calls_are_refused_in_their_own_form(desk: Desk) -> None:
         assert error["error"]["data"]["accepts"][0]["scheme"] == "a2b"
 
 
-async def test_what_asks_for_no_work_or_for_a_free_skill_is_free(desk: Desk) -> None:
+async def test_what_asks_for_no_work_or_is_named_as_free_is_free(desk: Desk) -> None:
     desk.prices[:] = [price(skillIds=["paid"])]
-    desk.gate = desk.new_gate()
-    listing = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()
-    for body in (listing, mcp("free"), a2a(metadata={"skillId": "free"})):
+    desk.gate = PaymentGate(desk.prices, desk.ledger, desk.node, free=["free", "resources/read"])
+    for method in ("tools/list", "initialize", "notifications/initialized", "tasks/get", "resources/read"):
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}).encode()
+        assert (await desk.gate.answer({}, body, desk.work)).status == 200, method
+    for body in (mcp("free"), a2a(metadata={"skillId": "free"})):
         assert (await desk.gate.answer({}, body, desk.work)).status == 200
     for body in (mcp("paid"), a2a(metadata={"skillId": "paid"}), a2a()):
         assert (await desk.gate.answer({}, body, desk.work)).status == 402

@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import jsonschema
 import pytest
 from aiohttp import ClientSession
 
 from indexer.settings import Quota, Settings, SettingsError
-from indexer.store import Store, connect
+from indexer.store import Store, StoreUnavailableError, connect
 from indexer.store.payments import PaymentLedger
 from overlay.api.services import AppServices
 from overlay.app.own_payments import OwnPayments
@@ -43,7 +43,7 @@ def ledger(tmp_path: Path) -> Iterator[PaymentLedger]:
 @pytest.fixture
 async def client(serve: Serve, services: AppServices, ledger: PaymentLedger, node: FakeNode) -> ClientSession:
     gate = PaymentGate([price()], ledger, node)
-    return await serve(replace(services, limits=QUOTAS, gate=gate, prices=[price()], doors=("a2a",)))
+    return await serve(replace(services, limits=QUOTAS, gate=gate, prices=[price()], doors=("a2a", "mcp")))
 
 
 async def status(client: ClientSession, claim: Any = None, path: str = "/v1/search?q=tower") -> int:
@@ -82,6 +82,73 @@ async def test_the_402_is_documented(client: ClientSession, node: FakeNode) -> N
         [(media, content)] = answers["402"]["content"].items()
         assert (response.content_type, content) == (media, {"schema": {"$ref": "#/components/schemas/PaymentRequired"}})
         jsonschema.validate(await response.json(), document["components"]["schemas"]["PaymentRequired"])
+
+
+async def test_a_payment_within_its_slippage_takes_nothing_from_the_limit(
+    client: ClientSession, node: FakeNode
+) -> None:
+    assert [await status(client) for _ in range(3)] == [200, 200, 429]
+    for satoshis, then in ((99_000, 429), (150_000, 200)):  # 1.98 and 3 requests, with this one
+        tx = payment([node.mint(200_000)], [(satoshis, script_of(SERVER))], node)
+        assert await status(client, claim_of(tx)) == 200
+        assert await status(client) == then
+
+
+@pytest.mark.parametrize("path", ["/a2a", "/mcp"])
+async def test_a_claim_is_read_where_the_protocol_carries_it(client: ClientSession, node: FakeNode, path: str) -> None:
+    tx = payment([node.mint(200_000)], [(50_000, script_of(SERVER))], node)
+    part = {"kind": "data", "data": {"x-payment": claim_of(tx)}}
+    text = {"kind": "text", "text": "tower"}
+    a2a = {"message": {"kind": "message", "role": "user", "messageId": "1", "parts": [text, part]}}
+    arguments = {"name": "search", "arguments": {"q": "tower"}}
+    method = "message/send" if path == "/a2a" else "tools/call"
+    plain = {"message": a2a["message"] | {"parts": [text]}} if path == "/a2a" else arguments
+    paid = a2a if path == "/a2a" else arguments | {"_meta": {"x-payment": claim_of(tx)}}
+    headers = {"Accept": "application/json, text/event-stream"}
+
+    async def post(params: Any) -> tuple[int, Any]:
+        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        async with client.post(path, json=call, headers=headers) as response:
+            return response.status, await response.json()
+
+    while (answer := await post(plain))[0] != 429:
+        assert answer[0] == 200
+    code, paid_answer = await post(paid)
+    assert (code, "result" in paid_answer) == (200, True), paid_answer
+    assert len(node.sent) == 1
+
+
+async def test_a_subscription_to_the_overlay_pays_for_requests_beyond_the_limit(
+    serve: Serve, services: AppServices, ledger: PaymentLedger, node: FakeNode
+) -> None:
+    gate = PaymentGate([price(interval="day")], ledger, node)
+    client = await serve(replace(services, limits=QUOTAS, gate=gate, prices=[price(interval="day")], doors=("a2a",)))
+    assert [await status(client) for _ in range(3)] == [200, 200, 429]
+    tx = payment([node.mint(200_000)], [(50_000, script_of(SERVER))], node)
+    async with client.get("/v1/search?q=tower", headers={"A2B-Payment": json.dumps(claim_of(tx))}) as response:
+        subscription = {"A2B-Subscription": response.headers["A2B-Subscription"]}
+    for _ in range(5):
+        async with client.get("/v1/search?q=tower", headers=subscription) as response:
+            assert response.status == 200
+    async with client.get("/v1/search?q=tower", headers={"A2B-Subscription": "another"}) as response:
+        assert response.status == 402
+
+
+async def test_a_ledger_that_does_not_answer_is_503_in_the_house_s_own_form(
+    serve: Serve, services: AppServices, tmp_path: Path, node: FakeNode
+) -> None:
+    class Broken(PaymentLedger):
+        def payment(self, *_key: object) -> NoReturn:
+            raise StoreUnavailableError("the database is gone")
+
+    gate = PaymentGate([price()], Broken.open(f"sqlite:///{tmp_path / 'ledger.db'}"), node)
+    client = await serve(replace(services, limits=QUOTAS, gate=gate, prices=[price()], doors=("a2a",)))
+    assert [await status(client) for _ in range(3)] == [200, 200, 429]
+    tx = payment([node.mint(200_000)], [(50_000, script_of(SERVER))], node)
+    async with client.get("/v1/search?q=tower", headers={"A2B-Payment": json.dumps(claim_of(tx))}) as response:
+        problem = await response.json()
+    assert (response.status, problem["status"], "requestId" in problem) == (503, 503, True)
+    assert response.content_type == "application/problem+json"
 
 
 async def test_a_request_within_the_limit_is_not_charged(client: ClientSession, node: FakeNode) -> None:

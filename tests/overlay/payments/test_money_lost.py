@@ -1,0 +1,305 @@
+"""No money lost on either side: chains that are gone or down, refunds, repeated calls, failed work, renewals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from indexer.errors import RefusedTransactionError, SourceError
+from indexer.store.payments import PaymentState, TaskState
+from overlay.payments.gate import KEPT_SECONDS, REOPEN_SECONDS, PaymentGate
+from overlay.payments.gate_answers import GateAnswer
+from overlay.payments.refunds import refund
+from overlay.payments.settlement import CONFLICT_SECONDS
+from overlay.pricing.exchange_rates import ExchangeRates
+from parsers.bitcoin.address import PREFIXES, address
+from parsers.bitcoin.script import p2pkh
+from parsers.bitcoin.tx import Outpoint, Transaction, TxInput, TxOutput, read, read_exactly, serialise
+from parsers.cards.rate_table import RateTable
+from parsers.claims.payment import UtxoChain
+from tests.overlay.payments.desk import TASK, Desk, a2a, header, mcp, refusal
+from tests.overlay.payments.fake_node import PAYER, SERVER, FakeNode, address_of, claim_of, price, script_of
+
+DEPOSIT = price(depositPct="0.2")
+ON_BCH = price(id="bch", currency="BCH", acceptedCurrencies=["BCH"],
+               address=address(script_of(SERVER), PREFIXES["bch"]["regtest"]))  # fmt: skip
+
+
+class BchNode(FakeNode):
+    """A node of another chain, on which transactions are signed as on BSV."""
+
+    async def chain(self) -> UtxoChain:
+        self._answer()
+        return UtxoChain("bch", "regtest")
+
+
+async def refuse(_raw: bytes) -> None:
+    raise RefusedTransactionError("the fee is too low")
+
+
+def deposit(tx: Transaction, **members: Any) -> dict[str, Any]:
+    return claim_of(tx, stage="deposit", **{"refundAddress": address_of(PAYER)} | members)
+
+
+# -- nodes
+
+
+@pytest.fixture
+def two_chains(desk: Desk) -> tuple[Desk, BchNode]:
+    bch = BchNode()
+    desk.prices[:] = [price(), ON_BCH]
+    desk.gate = PaymentGate(desk.prices, desk.ledger, bch, desk.node, clock=lambda: desk.time)
+    return desk, bch
+
+
+def pays_bch(desk: Desk, bch: BchNode) -> Transaction:
+    tx = desk.pays()
+    bch.coins |= {tx_input.prevout: desk.node.coins[tx_input.prevout] for tx_input in tx.inputs}
+    return tx
+
+
+async def test_a_payment_on_a_chain_that_is_no_longer_configured_is_left_as_it_is(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    tx = desk.pays()
+    await desk.call(claim_of(tx))
+    elsewhere = PaymentGate(desk.prices, desk.ledger, BchNode(), clock=lambda: desk.time)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            await elsewhere.maintain()
+    assert desk.state_of(tx) is PaymentState.SENT
+    assert [record.getMessage().count("bsv:regtest") for record in caplog.records] == [1]
+
+
+async def test_a_node_that_is_down_hides_no_double_spend_on_another_chain(two_chains: tuple[Desk, BchNode]) -> None:
+    desk, bch = two_chains
+    coin = desk.node.mint(90_000)
+    tx, on_bch = desk.pays(coin=coin), pays_bch(desk, bch)
+    paid = claim_of(on_bch, configId="bch", currency="BCH")
+    assert [(await desk.call(claim)).status for claim in (paid, claim_of(tx))] == [200, 200]
+    desk.node.double_spend(coin)
+    bch.down = True
+    with pytest.raises(SourceError):
+        await desk.gate.maintain()
+    assert desk.state_of(tx) is PaymentState.CONFLICTED
+
+
+async def test_a_node_that_is_down_at_the_start_stops_only_payments_on_its_chain(
+    two_chains: tuple[Desk, BchNode],
+) -> None:
+    desk, bch = two_chains
+    bch.down = True
+    assert (await desk.call(claim_of(desk.pays()))).status == 200
+    paid = claim_of(pays_bch(desk, bch), configId="bch", currency="BCH")
+    assert (await desk.call(paid)).status == 503
+    bch.down = False
+    desk.time += REOPEN_SECONDS
+    assert (await desk.call(paid)).status == 200
+
+
+# -- refunds
+
+
+def outpoints(raw: bytes | None) -> list[Outpoint]:
+    return [tx_input.prevout for tx_input in read_exactly(raw or b"").inputs]
+
+
+async def test_the_deposit_that_was_sent_is_refunded_and_not_one_that_was_refused(desk: Desk) -> None:
+    desk.with_prices(DEPOSIT)
+    send, desk.node.send = desk.node.send, refuse  # type: ignore[method-assign]
+    assert refusal(await desk.call(deposit(desk.pays(10_000)), A2B_Task=TASK))[2] == "not-accepted"
+    desk.node.send, desk.fails, desk.time = send, 500, desk.time + 1  # type: ignore[method-assign]
+    sent = desk.pays(10_000)
+    assert (await desk.call(deposit(sent), A2B_Task=TASK)).status == 500
+    task = desk.ledger.task(TASK)
+    assert task is not None
+    assert outpoints(task.refund) == [sent.outpoint(0)]
+    assert [one.id for one in desk.ledger.refunds()] == [TASK]
+
+
+async def test_a_failed_task_whose_deposit_was_sent_is_not_used_again(desk: Desk, caplog: Any) -> None:
+    desk.with_prices(DEPOSIT)
+    desk.fails = 500
+    with caplog.at_level(logging.INFO):
+        await desk.call(claim_of(desk.pays(10_000), stage="deposit"), A2B_Task=TASK)  # names no address for a refund
+    assert TASK in caplog.text  # by which the operator finds it
+    desk.time += 1
+    assert refusal(await desk.call(deposit(desk.pays(10_000)), A2B_Task=TASK))[:2] == (402, -32031)
+    assert (desk.done, len(desk.node.sent), desk.ledger.refunds()) == (1, 1, [])
+
+
+@pytest.mark.parametrize("without_prefix", [str, lambda text: text.rpartition(":")[2]])
+def test_a_deposit_in_bch_is_refunded_between_cashaddrs(without_prefix: Callable[[str], str]) -> None:
+    prefixes = PREFIXES["bch"]["mainnet"]
+    payee, payer = (str(address(p2pkh(bytes([byte]) * 20), prefixes)) for byte in (1, 2))
+    raw = refund(paid_to(p2pkh(b"\1" * 20), 50_000), without_prefix(payee), without_prefix(payer),
+                 UtxoChain("bch", "mainnet"))  # fmt: skip
+    assert [(one.satoshis, one.script) for one in read_exactly(raw or b"").outputs] == [(49_807, p2pkh(b"\2" * 20))]
+
+
+@pytest.mark.parametrize(
+    ("coin", "satoshis", "left"),
+    [("doge", 1_192_999, None), ("doge", 1_193_000, 1_000_000), ("ltc", 7_389, None), ("ltc", 7_390, 5_460),
+     ("btc", 738, None), ("btc", 739, 546), ("bsv", 193, None), ("bsv", 194, 1)],
+)  # fmt: skip
+def test_a_refund_has_the_fee_and_the_least_output_of_its_coin(coin: str, satoshis: int, left: int | None) -> None:
+    prefixes = PREFIXES[coin]["mainnet"]
+    payee, payer = (str(address(p2pkh(bytes([byte]) * 20), prefixes)) for byte in (1, 2))
+    raw = refund(paid_to(p2pkh(b"\1" * 20), satoshis), payee, payer, UtxoChain(coin, "mainnet"))
+    assert (raw and read_exactly(raw).outputs[0].satoshis) == left
+
+
+def paid_to(script: bytes, satoshis: int) -> Transaction:
+    return read(serialise((TxInput(Outpoint(b"\1" * 32, 0), b"\0", 0xFFFFFFFF),), (TxOutput(satoshis, script),)))
+
+
+# -- repeated calls
+
+
+class Rates(ExchangeRates):
+    """One rate, of BSV in USD, that moves."""
+
+    bsv_per_usd = Decimal("0.01")
+
+    def quoting(self, *_currencies: str) -> RateTable:
+        rates = {"USD": Decimal(1), "BSV": self.bsv_per_usd}
+        return RateTable(base="USD", rates=rates, source="", quoted_at=0, until=10**12)
+
+
+async def test_a_paid_call_is_repeated_at_whatever_rate_there_is_by_then(desk: Desk) -> None:
+    rates, in_usd = Rates(), price(currency="USD", amount="0.05", acceptedCurrencies=["USD", "BSV"])
+    desk.gate = PaymentGate([in_usd], desk.ledger, desk.node, exchange=rates, clock=lambda: desk.time)
+    claim = claim_of(desk.pays())
+    first = await desk.call(claim, A2B_Task=TASK)
+    rates.bsv_per_usd *= 2
+    desk.node.down = True  # nor is a node needed for it
+    again = await desk.call(claim, A2B_Task=TASK)
+    assert (first.status, again.status, again.body) == (200, 200, first.body)
+    assert desk.done == 1
+
+
+async def test_a_client_that_sends_its_own_payment_during_the_work_has_paid(desk: Desk) -> None:
+    tx = desk.pays()
+
+    async def work() -> GateAnswer:
+        desk.node.accept(tx)
+        return await desk.work()
+
+    assert (await desk.gate.answer({"A2B-Payment": json.dumps(claim_of(tx))}, b"", work)).status == 200
+    assert (desk.state_of(tx), desk.ledger.counted()) == (PaymentState.SENT, 50_000)
+
+
+async def test_a_task_that_failed_or_whose_answer_is_gone_says_so(desk: Desk) -> None:
+    desk.with_prices(DEPOSIT)
+    failed, completed = deposit(desk.pays(10_000)), claim_of(desk.pays())
+    desk.fails = 500
+    await desk.call(failed, A2B_Task=TASK)
+    assert refusal(await desk.call(failed, A2B_Task=TASK)) == (402, -32032, "task-failed")
+    desk.fails, other = 0, "task-of-the-client-0002"
+    await desk.call(completed, A2B_Task=other)
+    desk.time += KEPT_SECONDS + 1
+    await desk.gate.maintain()
+    assert refusal(await desk.call(completed, A2B_Task=other)) == (402, -32032, "answer-gone")
+
+
+# -- failed work
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc":"2.0","id":7,"result":{"content":[],"isError":true}}',
+        b'event: message\r\ndata: {"jsonrpc":"2.0","id":7,"error":{"code":-1,"message":"x"}}\r\n\r\n',
+        b': hello\n\ndata: {"jsonrpc":"2.0","id":7,\ndata: "result":{"isError":true}}\n\n',
+        b'{"jsonrpc":"2.0","id":7,"result":{"kind":"task","status":{"state":"failed"}}}',
+        b'{"jsonrpc":"2.0","id":7,"result":{"task":{"status":{"state":"TASK_STATE_REJECTED"}}}}',
+        b'data: {"id":7,"result":{"kind":"status-update","status":{"state":"canceled"},"final":true}}\n\n',
+        b'data: {"id":7,"result":{"statusUpdate":{"status":{"state":"TASK_STATE_FAILED"}}}}\n\n',
+    ],
+)
+async def test_failed_work_is_not_charged_whatever_form_its_error_has(desk: Desk, body: bytes) -> None:
+    desk.body = body
+    answer = await desk.call(body=mcp(**{"x-payment": claim_of(desk.pays())}))
+    assert (answer.status, answer.body, desk.node.sent, desk.ledger.counted()) == (200, body, [], 0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc":"2.0","id":7,"result":{"content":[],"isError":false}}',
+        b'{"jsonrpc":"2.0","id":7,"error":null,"result":{"kind":"task","status":{"state":"completed"}}}',
+        b'{"jsonrpc":"2.0","id":7,"result":[1]}',
+        b"data: no JSON\n\n",
+    ],
+)
+async def test_done_work_is_charged(desk: Desk, body: bytes) -> None:
+    desk.body = body
+    await desk.call(body=a2a({"data": {"x-payment": claim_of(desk.pays())}}))
+    assert desk.ledger.counted() == 50_000
+
+
+# -- renewals
+
+
+async def test_renewals_at_once_all_count(desk: Desk) -> None:
+    desk.with_prices(price(interval="month"))
+    subscription = header(await desk.call(claim_of(desk.pays())), "A2B-Subscription")
+    claims = [claim_of(desk.pays()) for _ in range(4)]
+    await asyncio.gather(*(desk.call(claim, A2B_Subscription=subscription) for claim in claims))
+    stored = desk.ledger.subscription(subscription)
+    assert stored is not None
+    assert stored.periods == 5
+
+
+async def test_a_payment_that_names_an_unknown_subscription_begins_one_and_says_which(desk: Desk) -> None:
+    desk.with_prices(price(interval="month"))
+    answer = await desk.call(claim_of(desk.pays()), A2B_Subscription="of-another-server")
+    subscription = header(answer, "A2B-Subscription")
+    assert (await desk.call(A2B_Subscription=subscription)).status == 200
+
+
+# -- what is deleted
+
+
+async def test_what_was_given_back_is_deleted_after_a_day(desk: Desk) -> None:
+    coin, desk.fails = desk.node.mint(90_000), 400
+    refused = [desk.pays(50_000 + number, coin) for number in range(3)]
+    for tx in refused:
+        await desk.call(claim_of(tx), A2B_Task=TASK)
+    desk.fails = 0
+    paid, other = desk.pays(), "task-of-the-client-0002"
+    await desk.call(claim_of(paid), A2B_Task=other)
+    desk.time += KEPT_SECONDS + 1
+    await desk.gate.maintain()
+    assert [desk.state_of(tx) for tx in (*refused, paid)] == [None, None, None, PaymentState.SENT]
+    assert [desk.task(task) for task in (TASK, other)] == [None, TaskState.COMPLETED]
+
+
+async def test_a_double_spent_payment_is_not_watched_for_ever(desk: Desk) -> None:
+    coin = desk.node.mint(90_000)
+    await desk.call(claim_of(desk.pays(coin=coin)))
+    desk.node.double_spend(coin)
+    await desk.gate.maintain()
+    assert len(desk.ledger.watched("bsv:regtest", int(desk.time) - CONFLICT_SECONDS)) == 1
+    desk.time += CONFLICT_SECONDS + 1
+    assert desk.ledger.watched("bsv:regtest", int(desk.time) - CONFLICT_SECONDS) == []
+
+
+async def test_work_may_take_as_long_as_the_gate_says(desk: Desk) -> None:
+    hours = 6 * 3_600
+    slow = PaymentGate(desk.prices, desk.ledger, desk.node, work_seconds=hours, clock=lambda: desk.time)
+
+    async def work() -> GateAnswer:
+        desk.time += hours - 1
+        await desk.gate.maintain()
+        return await desk.work()
+
+    tx = desk.pays()
+    assert (await slow.answer({"A2B-Payment": json.dumps(claim_of(tx))}, b"", work)).status == 200
+    assert desk.state_of(tx) is PaymentState.SENT

@@ -1,0 +1,176 @@
+"""No work without its payment: whatever a request says, wherever a gate is mounted, and after a double spend."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from indexer.store.payments import PaymentState
+from overlay.payments.asgi_gate import AsgiGate
+from overlay.payments.gate import PaymentGate
+from overlay.payments.gate_answers import MAX_ANSWER_BYTES
+from overlay.pricing.exchange_rates import timestamp
+from tests.overlay.payments.desk import TASK, Desk, a2a, header, mcp, refusal
+from tests.overlay.payments.fake_node import claim_of, price
+
+WATCH = "watchChannels"
+DAY, YEAR = price(id="day", amount="0.00001", interval="day"), price(id="year", amount="0.1", interval="year")
+
+BODIES = [
+    b'{"channel":7}',
+    b'{"channel":7,"method":"x"}',
+    b'{"channel":7,"method":"tools/list"}',
+    b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
+    b'{"method":"tools/call","params":{"name":"zzz"}}',
+    mcp("zzz"),
+    a2a({"text": "do"}, metadata={"skillId": "nope"}),
+]
+
+
+@pytest.mark.parametrize("skill", [WATCH, "", "of no price"])
+@pytest.mark.parametrize("body", BODIES)
+async def test_the_body_of_a_plain_http_call_does_not_make_it_free(desk: Desk, body: bytes, skill: str) -> None:
+    desk.with_prices(price(skillIds=[WATCH]))
+    assert (await desk.call(body=body, skill=skill)).status == 402
+    assert desk.done == 0
+
+
+@pytest.mark.parametrize("prices", [[price()], [price(skillIds=[WATCH])], [price(skillIds=[WATCH]), price(id="q")]])
+@pytest.mark.parametrize("body", [*BODIES[:3], *BODIES[4:], b'{"jsonrpc":"2.0","id":1,"method":"x"}'])
+async def test_a_skill_that_nobody_prices_is_paid_like_any_other(
+    desk: Desk, body: bytes, prices: list[dict[str, Any]]
+) -> None:
+    desk.with_prices(*prices)
+    assert (await desk.call(body=body)).status == 402
+    paid = claim_of(desk.pays(), configId=prices[-1]["id"])
+    assert (await desk.call(paid, body=body)).status == 200
+
+
+async def test_a_call_that_may_be_for_any_of_several_prices_must_say_which(desk: Desk) -> None:
+    desk.with_prices(price(id="cheap", amount="0.00001", skillIds=["one"]), price(id="dear", skillIds=["two"]))
+    assert refusal_of_rpc(await desk.call(body=a2a())) == (402, -32030, "missing")
+    cheap = claim_of(desk.pays(1_000), configId="cheap")
+    for body in (a2a({"data": {"x-payment": cheap}}), mcp("three", **{"x-payment": cheap})):
+        assert refusal_of_rpc(await desk.call(body=body)) == (402, -32031, "skill")
+    two = mcp("two", **{"x-payment": cheap})
+    assert refusal_of_rpc(await desk.call(body=two)) == (402, -32031, "unknown-config")
+    assert desk.done == 0
+
+
+def refusal_of_rpc(answer: Any) -> tuple[int, int, str]:
+    error = json.loads(answer.body)["error"]
+    return answer.status, error["code"], error["data"]["reason"]
+
+
+def test_a_card_without_a_price_guards_nothing_and_is_refused(desk: Desk) -> None:
+    with pytest.raises(ValueError, match="no price"):
+        PaymentGate({"name": "An agent"}, desk.ledger, desk.node)
+
+
+@pytest.mark.parametrize("stage", ["full", "deposit"])
+async def test_an_answer_that_is_too_large_to_be_withheld_is_neither_delivered_nor_charged(
+    desk: Desk, stage: str
+) -> None:
+    desk.with_prices(price(depositPct="1"))
+    desk.body, tx = b"x" * (MAX_ANSWER_BYTES + 1), desk.pays()
+    answer = await desk.call(claim_of(tx, stage=stage), A2B_Task=TASK)
+    assert (answer.status, len(answer.body) < 500) == (500, True)
+    assert desk.ledger.counted() == (0 if stage == "full" else 50_000)
+
+
+async def test_a_renewal_by_another_price_does_not_lengthen_a_subscription(desk: Desk) -> None:
+    desk.with_prices(DAY, YEAR)
+    year = await desk.call(claim_of(desk.pays(10_000_000), configId="year"))
+    named = {"A2B_Subscription": header(year, "A2B-Subscription")}
+    day = await desk.call(claim_of(desk.pays(1_000), configId="day"), **named)
+    assert header(day, "A2B-Paid-Until") < header(year, "A2B-Paid-Until")
+    assert header(day, "A2B-Subscription") not in ("", header(year, "A2B-Subscription"))
+    days = header(day, "A2B-Subscription")
+    for _ in range(4):
+        await desk.call(claim_of(desk.pays(1_000), configId="day"), A2B_Subscription=days)
+    again = await desk.call(claim_of(desk.pays(10_000_000), configId="year"), A2B_Subscription=days)
+    assert header(again, "A2B-Paid-Until") == header(year, "A2B-Paid-Until")  # one year, not five
+
+
+async def test_a_double_spend_takes_back_the_interval_that_it_paid_for(desk: Desk) -> None:
+    desk.with_prices(price(interval="month"))
+    first, coin = await desk.call(claim_of(desk.pays())), desk.node.mint(90_000)
+    subscription = header(first, "A2B-Subscription")
+    renewed = await desk.call(claim_of(desk.pays(coin=coin)), A2B_Subscription=subscription)
+    desk.node.double_spend(coin)
+    await desk.gate.maintain()
+    stored = desk.ledger.subscription(subscription)
+    assert stored is not None
+    assert (stored.periods, timestamp(stored.paid_until)) == (1, header(first, "A2B-Paid-Until"))
+    assert (await desk.call(A2B_Subscription=subscription)).status == 200
+    desk.node.evict()  # the other one is gone
+    await desk.gate.maintain()
+    restored = desk.ledger.subscription(subscription)
+    assert restored is not None
+    assert (restored.periods, timestamp(restored.paid_until)) == (2, header(renewed, "A2B-Paid-Until"))
+
+
+async def test_a_subscription_whose_only_payment_was_double_spent_is_over(desk: Desk) -> None:
+    desk.with_prices(price(interval="month"))
+    coin = desk.node.mint(90_000)
+    tx = desk.pays(coin=coin)
+    subscription = header(await desk.call(claim_of(tx), A2B_Task=TASK), "A2B-Subscription")
+    desk.node.double_spend(coin)
+    await desk.gate.maintain()
+    assert desk.state_of(tx) is PaymentState.CONFLICTED
+    assert (await desk.call(A2B_Subscription=subscription)).status == 402
+    # nor does the client get the answer once more
+    assert refusal(await desk.call(claim_of(tx), A2B_Task=TASK)) == (402, -32031, "input-spent")
+
+
+async def run_asgi(desk: Desk, scope: dict[str, Any], *messages: dict[str, Any]) -> list[Any]:
+    """What an application behind the gate sends for one connection."""
+    sent: list[Any] = []
+    arriving = iter(messages or ({"type": "http.request", "body": b"", "more_body": False},))
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        desk.done += 1
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.accept"})
+            return
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"work"})
+
+    async def receive() -> Any:
+        return next(arriving)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    base = {"type": "http", "method": "POST", "headers": [], "path": "/paid"}
+    await AsgiGate(app, desk.gate, {"/paid": ""})(base | scope, receive, send)
+    return sent
+
+
+@pytest.mark.parametrize(
+    "scope", [{}, {"root_path": "/api"}, {"root_path": "/api", "path": "/api/paid"}, {"root_path": "/paid"}]
+)
+async def test_a_paid_path_is_paid_behind_any_root(desk: Desk, scope: dict[str, Any]) -> None:
+    assert (await run_asgi(desk, scope))[0]["status"] == 402
+    assert desk.done == 0
+
+
+async def test_other_paths_are_free_behind_any_root(desk: Desk) -> None:
+    for scope in ({"path": "/free"}, {"path": "/api/free", "root_path": "/api"}, {"path": "/apipaid", "root_path": ""}):
+        assert (await run_asgi(desk, scope))[0]["status"] == 200
+
+
+async def test_no_work_is_done_over_a_websocket(desk: Desk) -> None:
+    sent = await run_asgi(desk, {"type": "websocket", "root_path": "/api", "path": "/api/paid"})
+    assert [message["type"] for message in sent] == ["websocket.close"]
+    assert desk.done == 0
+
+
+async def test_half_a_call_is_neither_done_nor_charged(desk: Desk) -> None:
+    claim = json.dumps(claim_of(desk.pays())).encode()
+    half = {"type": "http.request", "body": b"half", "more_body": True}
+    sent = await run_asgi(desk, {"headers": [(b"a2b-payment", claim)]}, half, {"type": "http.disconnect"})
+    assert (sent, desk.done, desk.node.sent) == ([], 0, [])
