@@ -1,4 +1,4 @@
-"""The loop of `a2b up` that fetches what is due: cards of pointers, domain badges, key sets, identities and logos.
+"""The loop of `a2b up` that fetches what is due: cards of pointers, domain badges, and what `DueChecks` name.
 
 Due times are in the database, so that a restart continues; only the order of the next jobs is in memory. Retries,
 checks for drift and checks of badges are one query a second: a job scheduler would duplicate the due times, and would
@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,9 +20,8 @@ from indexer.fetcher import outcomes
 from indexer.fetcher.budgets import VisitRates
 from indexer.fetcher.card_fetcher import CardFetcher, CardRequest
 from indexer.fetcher.domain_badges import BadgeQueue, DomainVerifier, host_of_card
-from indexer.fetcher.key_sets import KeySetVerifier, signed_card
-from indexer.fetcher.logo_fetcher import LogoFetcher
-from indexer.fetcher.motebit_identity import FAULT, MotebitVerifier
+from indexer.fetcher.due_checks import DueChecks
+from indexer.fetcher.key_sets import signed_card
 from indexer.fetcher.reasons import FetchError, Refusal, shown
 from indexer.fetcher.schedule import Job, Priority, Schedule
 from indexer.store import FetchOutcome, Store, StoreError, Writer
@@ -52,13 +51,14 @@ WAITING = 200_000
 ENLIST_SECONDS = 0.05
 """Seconds of each query in which new registrations are read for their hosts."""
 
-_BADGE, _LOGO, _KEYS, _MOTEBIT = "badge:", "logo:", "keys:", "motebit:"
+_BADGE = "badge:"
 _START = (-1, "")
 
 
 class FetchLoop:
-    """Fetches until cancelled. `came_to` counts the outcomes of fetches, by state or reason code. `changed` is called,
-    in the event loop, when the outbox may have changes; `clock` gives Unix seconds, `ticking` monotonic seconds."""
+    """Fetches until cancelled: cards, badges, and what `checks` name. `came_to` counts the outcomes of fetches, by
+    state or reason code. `changed` is called, in the event loop, when the outbox may have changes; `clock` gives Unix
+    seconds, `ticking` monotonic seconds."""
 
     def __init__(
         self,
@@ -67,23 +67,22 @@ class FetchLoop:
         cards: CardFetcher,
         domain_verifier: DomainVerifier,
         *,
-        logos: LogoFetcher | None = None,
-        key_sets: KeySetVerifier | None = None,
-        identities: MotebitVerifier | None = None,
+        checks: Iterable[DueChecks] = (),
         changed: Callable[[], None] = lambda: None,
         rates: VisitRates | None = None,
         clock: Callable[[], float] = time.time,
         ticking: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._writer, self._cards, self._domain_verifier = store, writer, cards, domain_verifier
-        self._logos, self._key_set_verifier, self._identity_verifier = logos, key_sets, identities
+        self._checks = {one.prefix: one for one in checks}
         self._changed, self._clock, self._ticking = changed, clock, ticking
         self._badge_queue = BadgeQueue(store, writer)
         self.schedule = Schedule(ticking, rates)
         self.came_to: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
-        self._locators = self._hosts = self._pictures = self._key_sets = self._identities = _START
+        self._locators = self._hosts = _START
+        self._checked = dict.fromkeys(self._checks, _START)
         self._looked_at = self._look_at = self._all_at = float("-inf")
 
     async def run(self, news: asyncio.Event | None = None) -> None:
@@ -138,15 +137,14 @@ class FetchLoop:
         """Add the jobs that became due to the schedule."""
         now = self._ticking()
         if now >= self._all_at:
-            self._locators = self._hosts = self._pictures = self._key_sets = self._identities = _START
+            self._locators = self._hosts = _START
+            self._checked = dict.fromkeys(self._checks, _START)
             self._all_at = now + AGAIN_SECONDS
         self._looked_at, self._look_at = now, now + POLL_SECONDS
         await self._queue_badges()
         await self._take_locators()
         await self._take_hosts()
-        await self._take_logos()
-        await self._take_key_sets()
-        await self._take_identities()
+        await self._take_checks()
 
     async def _queue_badges(self) -> None:
         began = self._ticking()
@@ -174,32 +172,13 @@ class FetchLoop:
             if len(due) < PAGE:
                 return
 
-    async def _take_logos(self) -> None:
-        if self._logos is None:
-            return
-        due = await asyncio.to_thread(self._logos.logos.due, self._now(), PAGE, self._pictures)
-        for due_at, url in due:
-            self._add(f"{_LOGO}{url}", host_of(url), Priority.LOGO, due_at)
-        if due:
-            self._pictures = due[-1]
-
-    async def _take_key_sets(self) -> None:
-        if self._key_set_verifier is None:
-            return
-        due = await asyncio.to_thread(self._store.signatures.due_key_sets, self._now(), PAGE, self._key_sets)
-        for due_at, url in due:
-            self._add(f"{_KEYS}{url}", host_of(url), Priority.BADGE, due_at)
-        if due:
-            self._key_sets = due[-1]
-
-    async def _take_identities(self) -> None:
-        if self._identity_verifier is None:
-            return
-        due = await asyncio.to_thread(self._store.motebit_hosts.due_hosts, self._now(), PAGE, self._identities)
-        for due_at, host in due:
-            self._add(f"{_MOTEBIT}{host}", host, Priority.BADGE, due_at)
-        if due:
-            self._identities = due[-1]
+    async def _take_checks(self) -> None:
+        for prefix, checks in self._checks.items():
+            due = await asyncio.to_thread(checks.due, self._now(), PAGE, self._checked[prefix])
+            for due_at, name in due:
+                self._add(f"{prefix}{name}", _host(name), checks.priority, due_at)
+            if due:
+                self._checked[prefix] = due[-1]
 
     def _add(self, key: str, host: str, priority: Priority, due_ms: int) -> None:
         if len(self.schedule) < WAITING:
@@ -218,9 +197,8 @@ class FetchLoop:
 
     async def _visit(self, job: Job) -> None:
         """Run one job, whatever the host answers. Raises only StoreError."""
-        kind = job.key.partition(":")[0] + ":"
-        kinds = {_BADGE: self._check_host, _LOGO: self._fetch_logo, _KEYS: self._fetch_keys, _MOTEBIT: self._identify}
-        work = kinds.get(kind, self._fetch)
+        prefix = job.key.partition(":")[0] + ":"
+        work = self._check_host if prefix == _BADGE else self._check if prefix in self._checks else self._fetch
         error: FetchError | None = None
         try:
             error = await work(job)
@@ -283,50 +261,22 @@ class FetchLoop:
             self._changed()
         return FetchError(*claims.refusal) if claims.refusal else None
 
-    async def _fetch_logo(self, job: Job) -> FetchError | None:
-        if self._logos is None:
-            return None
-        url = job.key.removeprefix(_LOGO)
+    async def _check(self, job: Job) -> FetchError | None:
+        prefix, _, name = job.key.partition(":")
+        checks, now = self._checks[f"{prefix}:"], self._now()
         try:
-            return await self._logos.fetch(url, self._now(), self.schedule.admission(job))
+            changed, error = await checks.check(name, now, self.schedule.admission(job))
         except StoreError:
             raise
         except Exception:
-            log.exception("fetching the logo %s failed", shown(url))
-            await asyncio.to_thread(self._logos.logos.fail, url, "fetch-fault", self._now())
-            return None
-
-    async def _fetch_keys(self, job: Job) -> FetchError | None:
-        if self._key_set_verifier is None:
-            return None
-        url, now = job.key.removeprefix(_KEYS), self._now()
-        try:
-            changed, error = await self._key_set_verifier.fetch(url, now, self.schedule.admission(job))
-        except StoreError:
-            raise
-        except Exception:
-            log.exception("checking signatures by %s failed", shown(url))
-            changed, error = await self._key_set_verifier.fail(url, "fetch-fault", now), None
-        if changed:
-            self._changed()
-        return error
-
-    async def _identify(self, job: Job) -> FetchError | None:
-        if self._identity_verifier is None:
-            return None
-        host, now = job.key.removeprefix(_MOTEBIT), self._now()
-        try:
-            changed, error = await self._identity_verifier.check(host, now, self.schedule.admission(job))
-        except StoreError:
-            raise
-        except Exception:
-            log.exception("checking the identity of %s failed", shown(host))
-            changed, error = await self._identity_verifier.store(host, FAULT, now), None
+            log.exception("checking %s failed", shown(job.key))
+            changed, error = await checks.fail(name, "fetch-fault", now), None
         if changed:
             self._changed()
         return error
 
 
-def _host(locator: str) -> str:
-    """The host of a locator; "" for `ipfs://`, which is fetched through the gateway."""
-    return host_of(locator) if "://" in locator else locator
+def _host(name: str) -> str:
+    """The host of a locator, a URL or a host; "" for one without, which is fetched through the gateway or not at
+    all."""
+    return host_of(name) if ":" in name else name

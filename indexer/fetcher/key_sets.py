@@ -12,6 +12,7 @@ from indexer.fetcher.budgets import registrable
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.reasons import FetchError
+from indexer.fetcher.schedule import Priority
 from indexer.store import Store, Writer
 from indexer.store.card_signatures import SignatureVerdict, SignedCard
 from parsers.claims import card_signature
@@ -57,10 +58,13 @@ def key_set_url(jku: str, host: str) -> str:
 class KeySetVerifier:
     """Fetches key sets, and stores what they mean for the cards that name them."""
 
+    prefix, priority = "keys:", Priority.BADGE
+
     def __init__(self, fetcher: HttpFetcher, store: Store, writer: Writer) -> None:
         self._fetcher, self._store, self._writer = fetcher, store, writer
+        self.due = store.signatures.due_key_sets
 
-    async def fetch(self, url: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
+    async def check(self, url: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
         """Fetch a key set and check the cards that are due (`now` in milliseconds since 1970). Returns how many
         listings may be shown otherwise, and the error; one of a budget is not stored. Raises StoreError."""
         try:

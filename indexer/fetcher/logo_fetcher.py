@@ -11,6 +11,7 @@ from indexer.fetcher import thumbnail
 from indexer.fetcher.connections import Admit
 from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.reasons import FetchError
+from indexer.fetcher.schedule import Priority
 from indexer.model import LOGO_BYTES
 from indexer.store.logos import Logos
 from parsers.cards import data_uri
@@ -25,22 +26,32 @@ SECONDS = 30.0
 class LogoFetcher:
     """Fetches requested logos, and stores the result."""
 
+    prefix, priority = "logo:", Priority.LOGO
+
     def __init__(self, fetcher: HttpFetcher, logos: Logos) -> None:
         self.logos = logos
         self._fetcher = fetcher
         self._decoding = asyncio.Semaphore(AT_ONCE)
 
-    async def fetch(self, url: str, now: int, admit: Admit = open_admit) -> FetchError | None:
-        """Fetch a logo and store it, or the reason why there is none (`now` in milliseconds since 1970). Returns the
-        error; one of a budget (`fetch-budget`) is not stored, since nothing was requested. Raises StoreError."""
+    def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
+        """The logos to fetch at `now`."""
+        return self.logos.due(now, limit, after)
+
+    async def check(self, url: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
+        """Fetch a logo and store it, or the reason why there is none; a listing is shown as before either way."""
         try:
             small = await self.small(await self._body(url, admit))
         except FetchError as error:
             if error.refusal.code != "fetch-budget":
-                await asyncio.to_thread(self.logos.fail, url, error.refusal.code, now)
-            return error
+                await self.fail(url, error.refusal.code, now)
+            return 0, error
         await asyncio.to_thread(self.logos.store, url, small, now)
-        return None
+        return 0, None
+
+    async def fail(self, url: str, reason: str, now: int) -> int:
+        """Store why a logo brought no thumbnail. Raises StoreError."""
+        await asyncio.to_thread(self.logos.fail, url, reason, now)
+        return 0
 
     async def _body(self, url: str, admit: Admit) -> bytes:
         if not data_uri.is_data_uri(url[:5].encode("utf-8", "replace")):

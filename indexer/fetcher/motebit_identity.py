@@ -14,8 +14,9 @@ from indexer.fetcher.connections import Admit
 from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.reasons import TROUBLE, FetchError
+from indexer.fetcher.schedule import Priority
 from indexer.store import Writer
-from indexer.store.motebit_hosts import IdentityOutcome, PublishedIdentity
+from indexer.store.motebit_hosts import IdentityOutcome, MotebitQueries, PublishedIdentity
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.motebit.identifiers import binding, hex_bytes
 from parsers.claims.motebit.identity_file import MAX_BYTES, verify_identity
@@ -31,15 +32,15 @@ _UNKNOWN = TROUBLE | {"fetch-protocol", "fetch-framing", "fetch-dns"}
 """Codes after which it is unknown what the host publishes: an identity is not lost at once."""
 
 
-FAULT = IdentityOutcome(None, "fetch-fault", is_unknown=True)
-"""Checking failed with an error of this program."""
-
-
 class MotebitVerifier:
     """Asks hosts for their identity; stores what they publish where there is a `writer`."""
 
-    def __init__(self, fetcher: HttpFetcher, txt: TxtRecords, writer: Writer | None = None) -> None:
-        self._fetcher, self._txt, self._writer = fetcher, txt, writer
+    prefix, priority = "motebit:", Priority.BADGE
+
+    def __init__(
+        self, fetcher: HttpFetcher, txt: TxtRecords, hosts: MotebitQueries | None = None, writer: Writer | None = None
+    ) -> None:
+        self._fetcher, self._txt, self._hosts, self._writer = fetcher, txt, hosts, writer
 
     async def check(self, host: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
         """Ask a host (`now` in milliseconds since 1970). Returns how many listings may be shown otherwise, and the
@@ -64,6 +65,14 @@ class MotebitVerifier:
             return listed((await self._fetcher.get(url, same_host=True)).body or b"", host, url)
         except FetchError as refused:
             return _failed(refused)
+
+    def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
+        """The hosts to ask at `now`, none where nothing is stored."""
+        return self._hosts.due_hosts(now, limit, after) if self._hosts else []
+
+    async def fail(self, host: str, reason: str, now: int) -> int:
+        """Store that checking failed with an error of this program. Raises StoreError."""
+        return await self.store(host, IdentityOutcome(None, reason, is_unknown=True), now)
 
     async def store(self, host: str, outcome: IdentityOutcome, now: int) -> int:
         """Store what a host publishes; how many listings may be shown otherwise. Raises StoreError."""

@@ -40,12 +40,14 @@ def build_fetch_loop(settings: Settings, store: Store, writer: Writer, changed: 
 
     fetcher = build_fetcher(settings)
     cards = CardFetcher(fetcher, Gateway(settings.ipfs_gateway) if settings.ipfs_gateway else None)
-    logos = LogoFetcher(fetcher, Logos(store.engine))
     txt = TxtRecords()
+    checks = (
+        LogoFetcher(fetcher, Logos(store.engine)),
+        KeySetVerifier(fetcher, store, writer),
+        MotebitVerifier(fetcher, txt, store.motebit_hosts, writer),
+    )
     return FetchLoop(
-        store, writer, cards, DomainVerifier(fetcher, txt), logos=logos,
-        key_sets=KeySetVerifier(fetcher, store, writer), identities=MotebitVerifier(fetcher, txt, writer),
-        changed=changed,
+        store, writer, cards, DomainVerifier(fetcher, txt), checks=checks, changed=changed,
     )  # fmt: skip
 
 

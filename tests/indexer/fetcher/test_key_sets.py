@@ -80,7 +80,7 @@ class Village:
         self.loop = FetchLoop(
             self.store, indexing.writer, CardFetcher(fetcher, clock=clock),
             DomainVerifier(fetcher, TxtRecords([names.place])),
-            key_sets=KeySetVerifier(fetcher, self.store, indexing.writer), clock=clock, ticking=clock,
+            checks=[KeySetVerifier(fetcher, self.store, indexing.writer)], clock=clock, ticking=clock,
         )  # fmt: skip
 
     async def mine(self, what: Outpoint) -> str:

@@ -174,7 +174,7 @@ async def test_a_logo_is_fetched_shown_and_looked_at_again(server: Hostile, desk
     server.say("/logo.png", ok(picture()))
     logos.request([LOGO], NOW)
     assert (logos.thumbnails([LOGO]), logos.newest()) == ({}, 0)
-    assert await desk.fetch(LOGO, NOW) is None
+    assert await desk.check(LOGO, NOW) == (0, None)
     [digest] = logos.thumbnails([LOGO, "https://other.example/"]).values()
     small = logos.body(bytes.fromhex(digest))
     assert small is not None
@@ -183,10 +183,10 @@ async def test_a_logo_is_fetched_shown_and_looked_at_again(server: Hostile, desk
     assert logos.due(NOW + REFETCH - 1, 10) == []
     assert logos.due(NOW + REFETCH, 10) == [(NOW + REFETCH, LOGO)]
     server.say("/logo.png", ok(SVG))
-    await desk.fetch(LOGO, NOW + REFETCH)
+    await desk.check(LOGO, NOW + REFETCH)
     assert logos.thumbnails([LOGO]) == {LOGO: digest}, "what was good stays"
     server.say("/logo.png", ok(picture("GIF", (20, 20))))
-    await desk.fetch(LOGO, NOW + 2 * REFETCH)
+    await desk.check(LOGO, NOW + 2 * REFETCH)
     assert logos.thumbnails([LOGO])[LOGO] != digest
     assert logos.body(bytes.fromhex(digest)) is None
 
@@ -197,7 +197,7 @@ async def test_a_logo_that_is_not_served_is_asked_for_ever_less_often(
     server.say("/logo.png", raw(answer("404 Not Found")))
     logos.request([LOGO], NOW)
     for pause in (FIRST_RETRY, 2 * FIRST_RETRY, 4 * FIRST_RETRY):
-        error = await desk.fetch(LOGO, NOW)
+        _, error = await desk.check(LOGO, NOW)
         assert error is not None
         assert error.refusal.code == "fetch-missing"
         assert logos.due(10**16, 10) == [] or logos.due(NOW + REFETCH, 10) == [(NOW + pause, LOGO)]
@@ -217,7 +217,7 @@ async def test_a_logo_leads_nowhere_that_a_card_may_not(
     server: Hostile, desk: LogoFetcher, url: str, code: str
 ) -> None:
     desk.logos.request([url], NOW)
-    error = await desk.fetch(url, NOW)
+    _, error = await desk.check(url, NOW)
     assert error is not None
     assert error.refusal.code == code
     assert server.requests == []
@@ -226,11 +226,11 @@ async def test_a_logo_leads_nowhere_that_a_card_may_not(
 async def test_a_logo_that_a_card_carries_itself_is_asked_of_nobody(server: Hostile, desk: LogoFetcher) -> None:
     url = "data:image/png;base64," + base64.b64encode(picture(size=(40, 40))).decode()
     desk.logos.request([url], NOW)
-    assert await desk.fetch(url, NOW) is None
+    assert await desk.check(url, NOW) == (0, None)
     assert desk.logos.thumbnails([url])
     svg = "data:image/svg+xml;base64," + base64.b64encode(SVG).decode()
     desk.logos.request([svg], NOW)
-    error = await desk.fetch(svg, NOW)
+    _, error = await desk.check(svg, NOW)
     assert error is not None
     assert error.refusal.code == "fetch-picture"
     assert server.requests == []
@@ -242,7 +242,7 @@ async def test_the_loop_fetches_what_somebody_looked_for(
     server.say("/logo.png", ok(picture()))
     fetcher = net.fetcher(clock=clock)
     badger = DomainVerifier(fetcher, TxtRecords([]))
-    loop = FetchLoop(store, writer, CardFetcher(fetcher), badger, logos=desk, clock=clock, ticking=clock)
+    loop = FetchLoop(store, writer, CardFetcher(fetcher), badger, checks=[desk], clock=clock, ticking=clock)
     await loop.look()
     assert len(loop.schedule) == 0
     desk.logos.request([LOGO, "https://agent.example/gone.png"], clock.now)

@@ -74,7 +74,8 @@ class Village:
         txt = TxtRecords([dns.place])
         self.loop = FetchLoop(
             self.store, indexing.writer, CardFetcher(fetcher, clock=clock), DomainVerifier(fetcher, txt),
-            identities=MotebitVerifier(fetcher, txt, indexing.writer), clock=clock, ticking=clock,
+            checks=[MotebitVerifier(fetcher, txt, self.store.motebit_hosts, indexing.writer)],
+            clock=clock, ticking=clock,
         )  # fmt: skip
 
     async def inscribe(self, **more: Any) -> str:
