@@ -82,6 +82,7 @@ SLOW_FILES = frozenset(
         "overlay/protocols/mcp_tools/test_mcp.py",
         "overlay/protocols/motebit/test_discovery_door.py",
         "overlay/protocols/mrp/test_mrp.py",
+        "overlay/protocols/mrp/test_registration.py",
         "overlay/protocols/test_ard.py",
         "overlay/protocols/test_bodies.py",
         "overlay/protocols/test_bsv_mcp.py",

@@ -545,3 +545,34 @@ reported = Table(
     Index("reported_by_registration", "registration"),
 )
 """What was last reported of a listing to a subscription, as a digest, and in which delivery."""
+
+mrp_challenges = Table(
+    "mrp_challenges",
+    metadata,
+    Column("token", String, primary_key=True),
+    Column("client", String, nullable=False),
+    Column("manifest_url", _TEXT, nullable=False),
+    Column("expected", String, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Index("mrp_challenges_by_client", "client", "manifest_url"),
+)
+"""What hosts have to serve before an MRP manifest of theirs is listed. Times are milliseconds since 1970."""
+
+mrp_providers = Table(
+    "mrp_providers",
+    metadata,
+    Column("manifest_url", _TEXT, primary_key=True),
+    Column("host", _TEXT, nullable=False),
+    Column("capability", _TEXT, nullable=False),
+    Column("policies", Text, nullable=False),
+    Column("manifest", Text, nullable=False),
+    Column("verified_at", BigInteger, nullable=False),
+    Column("next_at", BigInteger, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("reason", String, nullable=False),
+    Index("mrp_providers_by_host", "host"),
+    Index("mrp_providers_by_capability", "capability", "manifest_url"),
+    Index("mrp_providers_due", "next_at", "manifest_url"),
+)
+"""MRP providers that proved control of the host of their manifest: `manifest` and `policies` are JSON, `verified_at` is
+when the manifest was served last, `reason` a code of why it was not since. Times are milliseconds since 1970."""

@@ -16,6 +16,7 @@ from parsers.bitcoin.tx import Outpoint
 
 if TYPE_CHECKING:
     from indexer.admission.admission import Admissions
+    from indexer.fetcher.mrp_manifests import MrpRegistry
     from indexer.store.requests import Recheck, Requests
     from indexer.sync.progress import SyncProgress
     from overlay.api.delegated_access import DelegatedAccess
@@ -84,7 +85,8 @@ class AppServices(ProcessInfo):
     own keys (None where several machines share a database and no key is configured), `doors` the names of the foreign
     protocols served. `payment_nodes` are the nodes that payments are checked with, by ticker, `prices` those
     of the own agent card (JSON), for which `gate` takes payments, `webhooks` is what
-    subscriptions need (None where nothing is delivered), `delegated_access` checks capability tokens.
+    subscriptions need (None where nothing is delivered), `delegated_access` checks capability tokens, `mrp` is what
+    providers and signed messages of MRP need (None where no requests are sent to hosts).
     """
 
     engine: SearchIndex
@@ -111,3 +113,4 @@ class AppServices(ProcessInfo):
     gate: PaymentGate | None = None
     webhooks: Webhooks | None = None
     delegated_access: DelegatedAccess | None = None
+    mrp: MrpRegistry | None = None

@@ -14,7 +14,7 @@ from indexer.store.requests import Requests
 from indexer.sync.follower import Follower
 from indexer.sync.request_loop import RequestLoop, TransactionSource
 from overlay.app.chain_loops import Loop, transaction_source
-from overlay.app.fetching import build_fetch_loop
+from overlay.app.fetching import build_fetch_loop, sends_requests
 from overlay.app.status_service import StatusService
 from overlay.app.store_watcher import StoreWatcher
 from overlay.listings.change_notifier import ChangeNotifier
@@ -50,7 +50,7 @@ class BackgroundLoops:
         loops: list[Loop] = []
         if self._followers:
             loops.append(self._fetch_requested)
-            if settings.fetch_resolve or not settings.sample:  # a demonstration sends no requests to hosts
+            if sends_requests(settings):
                 loops.append(partial(self._fetch_cards, self._writer))
             if settings.gasp_peers:
                 loops.append(self._pull_peers)

@@ -20,7 +20,7 @@ from overlay.api.services import AppServices, ProcessInfo
 from overlay.app.background import BackgroundLoops, match_subscriptions
 from overlay.app.chain_loops import ChainLoops, Loop
 from overlay.app.diagnosis import diagnose
-from overlay.app.fetching import build_webhooks
+from overlay.app.fetching import build_mrp, build_on_demand, build_webhooks
 from overlay.app.index_loop import IndexLoop
 from overlay.app.own_payments import OwnPayments
 from overlay.app.status_service import StatusService
@@ -79,11 +79,12 @@ class AppContext:
         self.delegated_access: DelegatedAccess | None = None
         if self.engine is not None:
             self.delegated_access = build_delegated_access(self.settings, self.store, self.identity)
+        self.visits = build_on_demand(self.settings) if self.engine is not None else None
         self.webhooks: Webhooks | None = None
         self.deliveries: DeliveryLoop | None = None
-        if self.engine is not None and self.identity is not None:
+        if self.engine is not None and self.identity is not None and self.visits is not None:
             self.webhooks, self.deliveries = build_webhooks(
-                self.settings, self.store, self.identity, self.engine, self.duplicates, self.status
+                self.settings, self.store, self.identity, self.engine, self.duplicates, self.status, self.visits
             )
 
     def _follower(self, chain: Chain) -> Follower:
@@ -149,6 +150,7 @@ class AppContext:
             admissions=Admissions(self.store), arc_callback_token=settings.arc_callback_token,
             payment_nodes=self.payments.nodes, prices=self.payments.prices, gate=self.payments.gate,
             webhooks=self.webhooks, delegated_access=self.delegated_access,
+            mrp=build_mrp(settings, self.store, self.visits),
         )  # fmt: skip
 
     def web_app(self) -> web.Application:

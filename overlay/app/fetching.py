@@ -4,7 +4,7 @@ to the targets of webhooks."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from indexer.settings import Settings
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from indexer.fetcher.fetch_loop import FetchLoop
     from indexer.fetcher.http_fetcher import HttpFetcher
     from indexer.fetcher.limits import Limits
+    from indexer.fetcher.mrp_manifests import MrpRegistry
+    from indexer.fetcher.on_demand import OnDemandFetcher
     from indexer.store import Store, Writer
     from overlay.api.identity_key import IdentityKey
     from overlay.app.status_service import StatusService
@@ -36,7 +38,9 @@ def build_fetch_loop(settings: Settings, store: Store, writer: Writer, changed: 
     from indexer.fetcher.key_sets import KeySetVerifier
     from indexer.fetcher.logo_fetcher import LogoFetcher
     from indexer.fetcher.motebit_identity import MotebitVerifier
+    from indexer.fetcher.mrp_manifests import MrpManifestChecks
     from indexer.store.logos import Logos
+    from indexer.store.mrp_providers import MrpProviders
 
     fetcher = build_fetcher(settings)
     cards = CardFetcher(fetcher, Gateway(settings.ipfs_gateway) if settings.ipfs_gateway else None)
@@ -45,6 +49,7 @@ def build_fetch_loop(settings: Settings, store: Store, writer: Writer, changed: 
         LogoFetcher(fetcher, Logos(store.engine)),
         KeySetVerifier(fetcher, store, writer),
         MotebitVerifier(fetcher, txt, store.motebit_hosts, writer),
+        MrpManifestChecks(fetcher, MrpProviders(store.engine)),
     )
     return FetchLoop(
         store, writer, cards, DomainVerifier(fetcher, txt), checks=checks, changed=changed,
@@ -61,6 +66,34 @@ def build_fetcher(settings: Settings, limits: Limits | None = None) -> HttpFetch
     return HttpFetcher(SystemResolver(), tls, table(settings.fetch_resolve), limits)
 
 
+def sends_requests(settings: Settings) -> bool:
+    """Whether requests are sent to strangers' hosts: the demonstration sends none, unless it is configured where to."""
+    return bool(settings.fetch_resolve) or not settings.sample
+
+
+def build_on_demand(settings: Settings) -> OnDemandFetcher | None:
+    """What sends the requests that clients cause; None for the demonstration."""
+    from indexer.fetcher.on_demand import OnDemandFetcher
+
+    return OnDemandFetcher(partial(build_fetcher, settings)) if sends_requests(settings) else None
+
+
+def build_mrp(settings: Settings, store: Store, visits: OnDemandFetcher | None) -> MrpRegistry | None:
+    """What MRP needs; None where its door is closed, and where no requests are sent."""
+    from indexer.fetcher.issuer_keys import IssuerKeys
+    from indexer.fetcher.mrp_manifests import MrpRegistry
+    from indexer.store.mrp_providers import MrpProviders
+    from indexer.store.nonces import Nonces
+    from overlay.protocols import chosen
+
+    if visits is None or "mrp" not in chosen(settings.doors):
+        return None
+    return MrpRegistry(
+        providers=MrpProviders(store.primary), visits=visits, issuer_keys=IssuerKeys(visits),
+        nonces=cache(partial(Nonces, store.primary)),
+    )  # fmt: skip
+
+
 def build_webhooks(
     settings: Settings,
     store: Store,
@@ -68,9 +101,9 @@ def build_webhooks(
     index: SearchIndex,
     duplicates: DuplicateIndex | None,
     status: StatusService,
+    visits: OnDemandFetcher,
 ) -> tuple[Webhooks, DeliveryLoop] | tuple[None, None]:
-    """Subscriptions, and the loop that delivers; None where the door is closed, and for the demonstration, which sends
-    no requests to hosts."""
+    """Subscriptions, and the loop that delivers; None where the door is closed."""
     from indexer.store.process_lock import ProcessLock
     from indexer.store.subscriptions import Subscriptions
     from overlay.protocols import chosen
@@ -79,11 +112,10 @@ def build_webhooks(
     from overlay.webhooks.matcher import SubscriptionMatcher
     from overlay.webhooks.targets import Targets, public_key_text
 
-    is_demonstration = settings.sample and not settings.fetch_resolve
-    if is_demonstration or "webhooks" not in chosen(settings.doors):
+    if "webhooks" not in chosen(settings.doors):
         return None, None
     subscriptions = Subscriptions(store.primary)
-    targets = Targets(partial(build_fetcher, settings), identity.sign_ed25519)
+    targets = Targets(visits, identity.sign_ed25519)
     parse = partial(_saved_query, status)
     matcher = SubscriptionMatcher(store, subscriptions, index, duplicates, parse, status.exchange.stamp)
     lock = ProcessLock(store.primary, "webhooks.lock", WEBHOOKS_LOCK)

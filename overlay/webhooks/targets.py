@@ -3,29 +3,20 @@ Ed25519 key as the Standard Webhooks specification says (https://www.standardweb
 
 from __future__ import annotations
 
-import asyncio
 import json
 import secrets
-import time
 from base64 import b64encode
 from collections.abc import Callable
 from hmac import compare_digest
 
-from indexer.fetcher.addresses import Address, block_of
-from indexer.fetcher.budgets import Budgets, VisitRates, registrable
 from indexer.fetcher.connections import Admit
-from indexer.fetcher.http_fetcher import HttpFetcher, PostAnswer, open_admit
-from indexer.fetcher.limits import PRODUCT, Limits
-from indexer.fetcher.reasons import FetchError
-from indexer.fetcher.target import target
+from indexer.fetcher.http_fetcher import PostAnswer, open_admit
+from indexer.fetcher.limits import PRODUCT
+from indexer.fetcher.on_demand import OnDemandFetcher
 from overlay.text.compact_json import encode
 
-LIMITS = Limits(connect=5.0, first_byte=10.0, total=15.0)
 MAX_REPLY = 4_096
 """Bytes of the answer to a challenge."""
-
-AT_ONCE = 32
-"""Challenges under way."""
 
 _HEADERS = {"User-Agent": f"{PRODUCT}/1 (webhooks)"}
 
@@ -35,64 +26,34 @@ class ChallengeError(Exception):
 
 
 class Targets:
-    """`sign` makes Ed25519 signatures (64 bytes), `open_fetcher` builds the fetcher, which takes a while, in a thread.
-    `clock` gives Unix seconds."""
+    """`sign` makes Ed25519 signatures (64 bytes)."""
 
-    def __init__(
-        self,
-        open_fetcher: Callable[[Limits], HttpFetcher],
-        sign: Callable[[bytes], bytes],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._open_fetcher, self._sign, self._clock = open_fetcher, sign, clock
-        self._fetcher: HttpFetcher | None = None
-        self._opening = asyncio.Lock()
-        self._budgets = Budgets(VisitRates())
-        self._challenges = 0
-
-    async def _ready(self) -> HttpFetcher:
-        async with self._opening:
-            if self._fetcher is None:
-                self._fetcher = await asyncio.to_thread(self._open_fetcher, LIMITS)
-            return self._fetcher
+    def __init__(self, visits: OnDemandFetcher, sign: Callable[[bytes], bytes]) -> None:
+        self._visits, self._sign = visits, sign
 
     async def check(self, url: str) -> str:
         """A URL in canonical form. Raises FetchError for one that nothing is sent to."""
-        return target(url, (await self._ready()).table).url
+        return (await self._visits.target(url)).url
 
     async def post(
         self, url: str, message_id: str, body: bytes, *, most: int = 0, admit: Admit = open_admit
     ) -> PostAnswer:
         """Send a signed message; `most` bytes of the answer are read. Raises FetchError."""
-        headers = _HEADERS | signature_headers(self._sign, message_id, int(self._clock()), body)
-        async with (await self._ready()).visit(admit) as visit:
+        headers = _HEADERS | signature_headers(self._sign, message_id, int(self._visits.clock()), body)
+        async with (await self._visits.ready()).visit(admit) as visit:
             return await visit.post(url, body, headers, most)
 
     async def challenge(self, url: str) -> None:
         """Have a target return a random text, so that nobody subscribes a host that does not expect it. Raises
         ChallengeError, and FetchError, also where the host was challenged often lately (`fetch-budget`)."""
-        domain, now = registrable(target(url, (await self._ready()).table).host), self._clock()
-        if self._challenges >= AT_ONCE or (wait := self._budgets.domain_free_at(domain) - now) > 0:
-            wait = 5.0 if self._challenges >= AT_ONCE else wait
-            raise FetchError("fetch-budget", f"{wait:.0f} s", wait)
-        self._budgets.spend_domain(domain, now)
         text = secrets.token_urlsafe(32)
         body = encode({"type": "subscription.challenge", "challenge": text})
-        self._challenges += 1
-        try:
-            answer = await self.post(url, f"challenge-{text[:16]}", body, most=MAX_REPLY, admit=self._admit)
-        finally:
-            self._challenges -= 1
+        async with self._visits.visit((await self._visits.target(url)).host) as admit:
+            answer = await self.post(url, f"challenge-{text[:16]}", body, most=MAX_REPLY, admit=admit)
         if not 200 <= answer.status < 300:
             raise ChallengeError(f"the target answers the challenge with status {answer.status}")
         if not compare_digest(_echo(answer.body), text.encode()):
             raise ChallengeError("the target answers, and not with the challenge")
-
-    def _admit(self, _host: str, address: Address) -> None:
-        block, now = block_of(address), self._clock()
-        if (wait := self._budgets.block_free_at(block) - now) > 0:
-            raise FetchError("fetch-budget", f"{wait:.0f} s", wait)
-        self._budgets.spend_block(block, now)
 
 
 def _echo(body: bytes) -> bytes:

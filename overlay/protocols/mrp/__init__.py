@@ -1,5 +1,5 @@
 """MRP, the Moltrouter Protocol (0.1): listings as routes to capabilities. HELLO, DISCOVER and NEGOTIATE are answered;
-EXECUTE is refused with the address of the agent; the registry's query and manifests serve its clients."""
+EXECUTE is refused with the address of the agent; the registry's routes serve its clients and other providers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aiohttp import web
 from overlay.api import values
 from overlay.api.answers import SERVICES, body, conditional, json_answer
 from overlay.api.base_url import base_url
-from overlay.api.door_requests import find, get
+from overlay.api.door_requests import get
 from overlay.api.parameters import WHOLE, parameter, read_query_string, table
 from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.request_context import CONTEXT
@@ -20,7 +20,8 @@ from overlay.api.request_id import REQUEST_ID
 from overlay.api.routes import Route
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.protocols import Door
-from overlay.protocols.mrp import exchanges, route_offers
+from overlay.protocols.mrp import exchanges, provider_pages, registration, route_offers
+from overlay.protocols.mrp.authentication import authenticate
 from overlay.protocols.mrp.envelopes import (
     BATCH_MEDIA_TYPE,
     MEDIA_TYPE,
@@ -49,7 +50,7 @@ Exchange = Callable[[web.Request, Envelope], Awaitable[tuple[str, dict[str, Any]
 
 _QUERY_PARAMETERS = (
     parameter("capability", "The id of a skill, or the name of a tool."),
-    parameter("policy", "A policy that providers state: none does, so that nothing is answered."),
+    parameter("policy", "A policy that providers state; no listing does."),
     parameter("limit", "Entries a page: 20; more than 100 are cut to 100.", values.whole, **WHOLE),
     parameter("cursor", "The `next_page` of the page before."),
 )
@@ -95,20 +96,10 @@ def _manifest(request: web.Request, document: dict[str, Any]) -> web.Response:
 
 
 async def query(request: web.Request) -> web.Response:
-    """Listings as providers, by capability; of one capability, the page of the most relevant ones."""
+    """Verified providers, and listings as providers, at least half of a page while there are any; of one capability,
+    the most relevant listings."""
     arguments = read_query_string(request.rel_url.raw_query_string, _QUERY)
-    limit = [("limit", str(arguments.get("limit", 20)))]
-    cursor = [("cursor", arguments["cursor"])] if "cursor" in arguments else []
-    items: list[dict[str, Any]] = []
-    next_page = None
-    if "policy" not in arguments:
-        if "capability" in arguments:
-            items, _ = await exchanges.with_capability(request, arguments["capability"], [*limit, *cursor])
-        else:
-            page = await find(request, [*limit, *cursor, ("sort", "-created")])
-            items, next_page = page.items, page.next_cursor
-    base = base_url(request)
-    results = [route_offers.entry(base, item, arguments.get("capability")) for item in items]
+    results, next_page = await provider_pages.page(request, arguments)
     return conditional(request, encode({"mrp_version": VERSION, "next_page": next_page, "results": results}))
 
 
@@ -167,6 +158,7 @@ async def _answer(request: web.Request, message: Any, msg_type: str, exchange: E
     now = datetime.now(UTC)
     try:
         envelope = read(message, now)
+        await authenticate(request, message)
         if envelope.msg_type != msg_type:
             raise MrpError("MRP_INVALID_REQUEST", f"msg_type is {envelope.msg_type}: here it is {msg_type}")
         answered, payload = await exchange(request, envelope)
@@ -243,6 +235,13 @@ def _route(path: str, handler: Any, answer: str, **options: Any) -> Route:
     )
 
 
+def _registration(name: str, handler: Any, body: str, answer: str) -> Route:
+    return Route(
+        path=f"/mrp/registry/{name}", method="POST", handler=handler, tag="MRP", answer=answer, body=body,
+        error_response=json_error, errors=(404,), limit="ingest",
+    )  # fmt: skip
+
+
 def _exchange(name: str, handler: Any) -> Route:
     return Route(
         path=f"/mrp/{name}", method="POST", handler=handler, tag="MRP", answer="MrpMessage", body="MrpMessage",
@@ -265,10 +264,12 @@ DOOR = Door(
             errors=(404,),
         ),
         _route("/mrp/registry/query", query, "MrpRegistryPage", parameters=_QUERY_PARAMETERS),
+        _registration("submit", registration.submit, "MrpSubmission", "MrpChallenge"),
+        _registration("verify", registration.verify, "MrpVerification", "MrpVerified"),
         _exchange("hello", hello),
         _exchange("discover", discover),
         _exchange("negotiate", negotiate),
         _exchange("execute", execute),
     ),
-    schemas=SCHEMAS,
+    schemas=SCHEMAS | registration.REGISTRATION_SCHEMAS,
 )

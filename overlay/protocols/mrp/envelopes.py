@@ -19,7 +19,7 @@ from overlay.api.problems import ProblemError
 from overlay.api.request_bodies import Body, checked
 from overlay.api.values import shown
 from parsers.claims.canonical_json import base64url_text
-from parsers.claims.mrp.signed_envelope import signing_input
+from parsers.claims.mrp.signed_envelope import AUTH, signing_input
 
 MAJOR, MINOR = 0, 1
 VERSION = f"{MAJOR}.{MINOR}"
@@ -128,7 +128,8 @@ def read(value: Any, now: datetime) -> Envelope:
             raise MrpError("MRP_INVALID_REQUEST", f"mrp_version {shown(version)} is not of the form 0.1")
     envelope = checked(Envelope, value)
     if envelope.expires_at is not None and moment(envelope.expires_at) <= now:
-        raise MrpError("MRP_INVALID_REQUEST", f"the message has expired: expires_at is {envelope.expires_at}")
+        code = AUTH if (envelope.auth or {}).get("type") == "signed" else "MRP_INVALID_REQUEST"
+        raise MrpError(code, f"the message has expired: expires_at is {envelope.expires_at}")
     return envelope
 
 
@@ -209,7 +210,9 @@ def error_payload(problem: ProblemError, request_id: str) -> dict[str, Any]:
 
 
 def json_error(_request: web.Request, problem: ProblemError, request_id: str) -> web.Response:
-    """The error of the registry's routes, which exchange no envelopes: `error` is the code."""
+    """The error of the registry's routes, which exchange no envelopes: `error` is the code. Of a challenge that was not
+    met mrpd reads `challenge_url` and `expected`."""
     payload = error_payload(problem, request_id)
-    members = {"mrp_version": VERSION, "error": payload.pop("code"), **payload}
+    lifted = {name: payload["details"][name] for name in ("challenge_url", "expected") if name in payload["details"]}
+    members = {"mrp_version": VERSION, "error": payload.pop("code"), **payload, **lifted}
     return json_answer(members, status=problem.status)

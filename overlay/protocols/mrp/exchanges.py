@@ -33,8 +33,8 @@ async def hello(request: web.Request, envelope: Envelope) -> tuple[str, dict[str
         raise MrpError("MRP_VERSION_UNSUPPORTED", detail, supported=[VERSION])
     manifest_url = f"{base_url(request)}/mrp/manifest"
     return "HELLO", {
-        "schemas": [VERSION], "capabilities": ["registry-search"], "manifest_url": manifest_url, "auth_methods": [],
-        "proofs": [],
+        "schemas": [VERSION], "capabilities": ["registry-search"], "manifest_url": manifest_url,
+        "auth_methods": ["signed"] if request.app[SERVICES].mrp else [], "proofs": [],
     }  # fmt: skip
 
 
@@ -145,7 +145,7 @@ async def execute(request: web.Request, envelope: Envelope) -> tuple[str, dict[s
     protocol = "A2A" if item["type"] == "agent" else "MCP"
     detail = f"this registry executes nothing: ask the {item['type']} itself by {protocol}"
     details = {"endpoint": item["url"], "protocol": protocol, "listing": item["id"], "route_id": str(route)}
-    raise MrpError("MRP_INVALID_REQUEST", detail, **details)
+    raise MrpError("MRP_POLICY_VIOLATION", detail, **details)
 
 
 async def _route(request: web.Request, text: str, *, is_current: bool = True) -> tuple[RouteId, dict[str, Any]]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
+from indexer.store.mrp_providers import MrpProvider
+from overlay.listings.item_json import timestamp
 from overlay.protocols.mrp.route_ids import RouteId
 
 _HALF_SCORE = 2.0
@@ -99,6 +101,34 @@ def entry(base: str, item: dict[str, Any], capability: str | None = None) -> dic
         "trust": trust,
         "metadata": {name: item[name] for name in ("type", "status", "url", "chain", "warnings")}
         | {"listing": f"{base}/v1/listings/{quote(item['id'], safe='')}"},
+    }
+
+
+def provider_entry(provider: MrpProvider) -> dict[str, Any]:
+    """The registry entry of a provider outside the chains. That its host confirms the manifest is attested by this
+    registry; what the manifest says is the provider's own word."""
+    manifest, shown = provider.manifest, [f"mrp:http-01:{provider.host}"]
+    return {
+        "id": provider.manifest_url,
+        "canonical_id": f"mrp:{provider.manifest_url}",
+        "provider": provider.manifest_url,
+        "kind": "provider",
+        "name": manifest.name,
+        "description": manifest.description,
+        "manifest_url": provider.manifest_url,
+        "capabilities": [manifest.capability],
+        "policies": list(manifest.policies),
+        "proofs": shown,
+        "trust": {"proofs": shown, "level": "registry_attested"},
+        "metadata": {
+            "host": provider.host,
+            "capability_id": manifest.capability_id,
+            "version": manifest.version,
+            "tags": list(manifest.tags),
+            "endpoints": dict(manifest.endpoints),
+            "proofs_required": list(manifest.proofs_required),
+            "verified_at": timestamp(provider.verified_at // 1_000),
+        },
     }
 
 

@@ -17,6 +17,7 @@ import trustme
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from indexer.fetcher.on_demand import OnDemandFetcher
 from indexer.settings import Settings
 from indexer.store.process_lock import ProcessLock
 from indexer.store.subscriptions import Subscriptions, WebhookSubscription
@@ -132,7 +133,7 @@ class Office:
         """As a process that has just begun."""
         store = self.indexing.store
         self.subscriptions = Subscriptions(store.engine)
-        self.targets = Targets(self._fetcher, IDENTITY.sign_ed25519, self.clock)
+        self.targets = Targets(OnDemandFetcher(self._fetcher, self.clock), IDENTITY.sign_ed25519)
         self.matcher = self.new_matcher()
         self.lock = ProcessLock(store.engine, "webhooks.lock", 1)
         self.loop = DeliveryLoop(

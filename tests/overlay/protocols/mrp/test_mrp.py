@@ -67,11 +67,16 @@ def check(schemas: Registry[Any], document: Any, name: str = "envelope") -> None
 # -- clients
 
 
-def mrpd(*arguments: str) -> str:
+def mrpd_command(*arguments: str) -> tuple[list[str], dict[str, str]]:
+    """The client's command line, and its environment."""
     if not PYTHON.is_dir():
         missing("mrpd (pip install --no-deps --target python_modules -r python_modules.txt)")
-    environment = {**os.environ, "PYTHONPATH": str(PYTHON), "COLUMNS": "200"}
-    command = [sys.executable, "-m", "mrpd", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(PYTHON), "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
+    return [sys.executable, "-m", "mrpd", *arguments], environment
+
+
+def mrpd(*arguments: str) -> str:
+    command, environment = mrpd_command(*arguments)
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment).stdout
 
 

@@ -1,0 +1,68 @@
+"""The keys that issuers of signed MRP messages publish at `/.well-known/mrp-keys.json`, cached."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from indexer.fetcher.on_demand import OnDemandFetcher
+from indexer.fetcher.reasons import FetchError
+from parsers.claims.canonical_json import ClaimRefusedError, read
+from parsers.claims.mrp.signed_envelope import mrp_keys
+
+WELL_KNOWN_KEYS = "/.well-known/mrp-keys.json"
+CACHE_SECONDS, RETRY_SECONDS = 600.0, 60.0
+"""For how long keys are cached, and after which they are fetched again for a key that is not among them, or where they
+could not be."""
+
+MAX_ISSUERS = 256
+"""Issuers cached, at up to 64 kB each."""
+
+
+class _CachedKeys(NamedTuple):
+    keys: Mapping[str, bytes]
+    error: str
+    fetched_at: float
+
+
+class IssuerKeys:
+    """An issuer is an origin, such as `https://agent.example`."""
+
+    def __init__(self, visits: OnDemandFetcher) -> None:
+        self._visits = visits
+        self._cache: OrderedDict[str, _CachedKeys] = OrderedDict()
+        self._fetching: dict[str, asyncio.Task[None]] = {}
+
+    async def get(self, issuer: str, key_id: str) -> tuple[str, Mapping[str, bytes]]:
+        """The host of an issuer, and its keys by id, fetched again where `key_id` may be new. Raises FetchError for an
+        issuer without a URL that is fetched, ClaimRefusedError where it publishes no keys now."""
+        place = await self._visits.target(issuer)
+        if place.path != "/":
+            raise FetchError("fetch-url", f"an issuer is an origin, without {place.path[:100]!a}")
+        url = place._replace(path=WELL_KNOWN_KEYS).url
+        entry = self._cache.get(url)
+        age = self._visits.clock() - entry.fetched_at if entry else CACHE_SECONDS
+        if entry is None or age >= (CACHE_SECONDS if key_id in entry.keys else RETRY_SECONDS):
+            task = self._fetching.get(url)
+            if task is None:
+                task = self._fetching[url] = asyncio.create_task(self._fetch(url))
+                task.add_done_callback(lambda _: self._fetching.pop(url))
+            await asyncio.shield(task)
+            entry = self._cache[url]
+        if entry.error:
+            raise ClaimRefusedError("bad-keys", entry.error)
+        return place.host, entry.keys
+
+    async def _fetch(self, url: str) -> None:
+        keys: Mapping[str, bytes] = {}
+        error = ""
+        try:
+            keys = mrp_keys(read(await self._visits.get(url)))
+        except (FetchError, ClaimRefusedError) as refused:
+            error = str(refused)
+        self._cache[url] = _CachedKeys(keys, error, self._visits.clock())
+        self._cache.move_to_end(url)
+        while len(self._cache) > MAX_ISSUERS:
+            self._cache.popitem(last=False)

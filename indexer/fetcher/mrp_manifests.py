@@ -1,0 +1,93 @@
+"""The manifests of MRP providers: fetched when a provider proves control of its host, and once a day afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from hmac import compare_digest
+
+from indexer.fetcher.connections import Admit
+from indexer.fetcher.http_fetcher import HttpFetcher
+from indexer.fetcher.issuer_keys import IssuerKeys
+from indexer.fetcher.on_demand import OnDemandFetcher
+from indexer.fetcher.reasons import FetchError
+from indexer.fetcher.schedule import Priority
+from indexer.store.mrp_providers import MrpChallenge, MrpProviders
+from indexer.store.nonces import Nonces
+from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.mrp.provider_manifest import ProviderManifest, read_manifest
+
+CHALLENGE_PATH = "/.well-known/mrp-registry-challenge/"
+
+
+class ChallengeFailedError(Exception):
+    """A host does not serve a challenge, or no manifest; the message says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MrpRegistry:
+    """What the routes of MRP need: stored challenges and providers, requests to hosts, the keys of issuers, and the
+    nonces that were used (opened by the first call, which may write)."""
+
+    providers: MrpProviders
+    visits: OnDemandFetcher
+    issuer_keys: IssuerKeys
+    nonces: Callable[[], Nonces]
+
+
+async def challenge_url(visits: OnDemandFetcher, challenge: MrpChallenge) -> str:
+    """Where the host of a manifest has to serve what is expected."""
+    place = await visits.target(challenge.manifest_url)
+    return place._replace(path=f"{CHALLENGE_PATH}{challenge.token}").url
+
+
+async def meet(visits: OnDemandFetcher, challenge: MrpChallenge) -> tuple[str, ProviderManifest]:
+    """The host and the manifest of a provider that serves what is expected, and nothing else. Raises
+    ChallengeFailedError, and FetchError (`fetch-budget`) where the host was asked often lately."""
+    url, host = await challenge_url(visits, challenge), (await visits.target(challenge.manifest_url)).host
+    what = "challenge"
+    async with visits.visit(host) as admit, (await visits.ready()).visit(admit) as visit:
+        try:
+            served = (await visit.get(url, same_host=True)).body or b""
+            if not compare_digest(served, challenge.expected.encode()):
+                raise ChallengeFailedError(f"{url} serves {len(served):,} bytes that are not the expected text")
+            what = "manifest"
+            body = (await visit.get(challenge.manifest_url, same_host=True)).body or b""
+            return host, read_manifest(body, challenge.manifest_url)
+        except FetchError as error:
+            if error.refusal.code == "fetch-budget":
+                raise
+            raise ChallengeFailedError(f"the {what} is not served: {error}") from None
+        except ClaimRefusedError as error:
+            raise ChallengeFailedError(f"the manifest is refused: {error}") from None
+
+
+class MrpManifestChecks:
+    """Fetches the manifests of listed providers again."""
+
+    prefix, priority = "mrp:", Priority.WATCH
+
+    def __init__(self, fetcher: HttpFetcher, providers: MrpProviders) -> None:
+        self._fetcher, self._providers = fetcher, providers
+
+    def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
+        """The manifests to fetch at `now`."""
+        return self._providers.due(now, limit, after)
+
+    async def check(self, url: str, now: int, admit: Admit) -> tuple[int, FetchError | None]:
+        """Fetch a manifest, and store it or why it is not served; no listing of a chain is shown otherwise."""
+        try:
+            body = (await self._fetcher.get(url, same_host=True, admit=admit)).body or b""
+            manifest = await asyncio.to_thread(read_manifest, body, url)
+        except FetchError as error:
+            return 0 if error.refusal.code == "fetch-budget" else await self.fail(url, error.refusal.code, now), error
+        except ClaimRefusedError as refused:
+            return await self.fail(url, refused.code, now), None
+        await asyncio.to_thread(self._providers.confirm, url, manifest, now)
+        return 0, None
+
+    async def fail(self, url: str, reason: str, now: int) -> int:
+        """Store why a manifest is not served. Raises StoreError."""
+        await asyncio.to_thread(self._providers.fail, url, reason, now)
+        return 0

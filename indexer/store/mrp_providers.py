@@ -1,0 +1,147 @@
+"""MRP providers outside the chains: challenges to the hosts of manifests, and the manifests of those that met one.
+Times are milliseconds since 1970."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
+
+from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR
+from indexer.store.database import writing
+from indexer.store.queries import Queries, Row, upsert
+from indexer.store.schema import mrp_challenges, mrp_providers
+from parsers.claims.mrp.provider_manifest import ProviderManifest
+
+CHALLENGE_DURATION = 24 * HOUR
+OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
+"""Challenges that may be open at once."""
+
+PER_HOST, IN_ALL = 64, 10_000
+"""Providers that are listed at once."""
+
+_LOCK = 0x6132626D
+"""PostgreSQL advisory lock under which challenges and providers are counted and added ("a2bm")."""
+
+
+class TooManyProvidersError(Exception):
+    """More challenges or providers are not stored now: the message says of whom."""
+
+
+class MrpChallenge(NamedTuple):
+    """What the host of a manifest has to serve, and by when."""
+
+    token: str
+    client: str
+    manifest_url: str
+    expected: str
+    expires_at: int
+
+
+class MrpProvider(NamedTuple):
+    """A provider that is listed: its manifest, and when that was served last."""
+
+    manifest_url: str
+    host: str
+    manifest: ProviderManifest
+    verified_at: int
+
+
+class MrpProviders(Queries):
+    """The challenges and providers in one database; several threads and processes may use it at once. Methods that
+    write raise StoreError when the database refuses."""
+
+    def open_challenge(self, challenge: MrpChallenge, now: int) -> None:
+        """Store a challenge. The one that the same client had for the same manifest is void: a stranger's is not, who
+        could void the owner's otherwise. Raises TooManyProvidersError."""
+        table = mrp_challenges
+        own = (table.c.client == challenge.client, table.c.manifest_url == challenge.manifest_url)
+        with writing(self._engine, _LOCK) as connection:
+            connection.execute(delete(table).where(table.c.expires_at <= now))
+            connection.execute(delete(table).where(*own))
+            if _count(connection, table, table.c.client == challenge.client) >= OPEN_PER_CLIENT:
+                raise TooManyProvidersError(f"{OPEN_PER_CLIENT} challenges of yours are open")
+            if _count(connection, table) >= OPEN_IN_ALL:
+                raise TooManyProvidersError(f"{OPEN_IN_ALL:,} challenges are open")
+            connection.execute(insert(table), [challenge._asdict()])
+
+    def challenge(self, token: str, now: int) -> MrpChallenge | None:
+        """The challenge with a token, None where it is void or has expired."""
+        wanted = (mrp_challenges.c.token == token, mrp_challenges.c.expires_at > now)
+        rows = self._rows(select(mrp_challenges).where(*wanted))
+        return MrpChallenge(**rows[0]) if rows else None
+
+    def add(self, provider: MrpProvider, token: str) -> None:
+        """List a provider that met the challenge with this token, which is void then. Raises TooManyProvidersError."""
+        table = mrp_providers
+        row = _row(provider) | {"tries": 0, "reason": "", "next_at": provider.verified_at + CHECK_INTERVAL}
+        with writing(self._engine, _LOCK) as connection:
+            connection.execute(delete(mrp_challenges).where(mrp_challenges.c.token == token))
+            connection.execute(delete(table).where(table.c.verified_at <= provider.verified_at - GRACE))
+            others = table.c.manifest_url != provider.manifest_url
+            if _count(connection, table, others & (table.c.host == provider.host)) >= PER_HOST:
+                raise TooManyProvidersError(f"{PER_HOST} manifests of {provider.host} are listed")
+            if _count(connection, table, others) >= IN_ALL:
+                raise TooManyProvidersError(f"{IN_ALL:,} providers are listed")
+            statement = upsert(connection, table).values(row)
+            connection.execute(statement.on_conflict_do_update(index_elements=["manifest_url"], set_=row))
+
+    def page(
+        self, now: int, limit: int, after: str = "", *, capability: str | None = None, policy: str | None = None
+    ) -> list[MrpProvider]:
+        """At most `limit` providers whose manifest was served lately, by URL, after one."""
+        table = mrp_providers
+        wanted = [table.c.verified_at > now - GRACE, table.c.manifest_url > after]
+        if capability is not None:
+            wanted.append(table.c.capability == capability)
+        if policy is not None:
+            wanted.append(table.c.policies.contains(json.dumps(policy), autoescape=True))
+        rows = self._rows(select(table).where(*wanted).order_by(table.c.manifest_url).limit(limit))
+        return [_provider(row) for row in rows]
+
+    def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
+        """At most `limit` manifests to fetch, as (due since, URL), those due longest first, after such a pair."""
+        order = (mrp_providers.c.next_at, mrp_providers.c.manifest_url)
+        due = select(*order).where(mrp_providers.c.next_at <= now, tuple_(*order) > after).order_by(*order)
+        with self._engine.connect() as connection:
+            return [(next_at, url) for next_at, url in connection.execute(due.limit(limit))]
+
+    def confirm(self, url: str, manifest: ProviderManifest, now: int) -> None:
+        """Store the manifest that is served now."""
+        same = mrp_providers.c.manifest_url == url
+        row = _row(MrpProvider(url, "", manifest, now)) | {"tries": 0, "reason": "", "next_at": now + CHECK_INTERVAL}
+        del row["host"]
+        with writing(self._engine) as connection:
+            connection.execute(update(mrp_providers).where(same).values(row))
+
+    def fail(self, url: str, reason: str, now: int) -> None:
+        """Store why a manifest is not served; one that was not for `GRACE` is listed no more."""
+        table = mrp_providers
+        same = table.c.manifest_url == url
+        with writing(self._engine) as connection:
+            connection.execute(delete(table).where(same, table.c.verified_at <= now - GRACE))
+            for tries in connection.execute(select(table.c.tries).where(same)).scalars().all():
+                next_at = now + min(HOUR << min(tries, 5), CHECK_INTERVAL)
+                values = {"tries": tries + 1, "reason": reason, "next_at": next_at}
+                connection.execute(update(table).where(same).values(values))
+
+
+def _count(connection: Connection, table: Any, *where: Any) -> int:
+    return int(connection.execute(select(func.count()).select_from(table).where(*where)).scalar_one())
+
+
+def _row(provider: MrpProvider) -> dict[str, Any]:
+    manifest = provider.manifest
+    return {
+        "manifest_url": provider.manifest_url, "host": provider.host, "capability": manifest.capability,
+        "policies": json.dumps(manifest.policies), "manifest": json.dumps(asdict(manifest)),
+        "verified_at": provider.verified_at,
+    }  # fmt: skip
+
+
+def _provider(row: Row) -> MrpProvider:
+    members: dict[str, Any] = json.loads(row["manifest"])
+    fields: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in members.items()}
+    return MrpProvider(row["manifest_url"], row["host"], ProviderManifest(**fields), row["verified_at"])

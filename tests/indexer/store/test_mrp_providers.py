@@ -1,0 +1,104 @@
+"""Stored MRP challenges and providers, in both databases: bounds, pages, and what a manifest that is gone comes to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from indexer.store import connect, mrp_providers
+from indexer.store.badges import CHECK_INTERVAL, GRACE
+from indexer.store.mrp_providers import MrpChallenge, MrpProvider, MrpProviders, TooManyProvidersError
+from parsers.claims.mrp.provider_manifest import read_manifest
+
+NOW = 1_800_000_000_000
+MANIFEST = read_manifest(
+    json.dumps(
+        {"capability": "sum", "constraints": {"policy": ['no_"pii', "eu"]}, "endpoints": {"execute": "/x"}}
+    ).encode(),
+    "https://a.example/m",
+)
+
+
+@pytest.fixture
+def stored(database_url: str) -> Iterator[MrpProviders]:
+    engine = connect(database_url)
+    yield MrpProviders(engine)
+    engine.dispose()
+
+
+def challenge(token: str, client: str = "c", url: str = "https://a.example/m") -> MrpChallenge:
+    return MrpChallenge(token, client, url, "expected", NOW + 1_000)
+
+
+def provider(host: str = "a.example", path: str = "m", at: int = NOW) -> MrpProvider:
+    return MrpProvider(f"https://{host}/{path}", host, MANIFEST, at)
+
+
+def urls(stored: MrpProviders, now: int = NOW, after: str = "", **wanted: str) -> list[str]:
+    return [one.manifest_url for one in stored.page(now, 10, after, **wanted)]
+
+
+def test_a_challenge_is_void_after_a_new_one_of_the_same_client_and_after_its_time(stored: MrpProviders) -> None:
+    stored.open_challenge(challenge("1"), NOW)
+    stored.open_challenge(challenge("2", client="stranger"), NOW)
+    stored.open_challenge(challenge("3"), NOW)
+    assert [stored.challenge(token, NOW) is not None for token in "123"] == [False, True, True]
+    assert stored.challenge("3", NOW + 1_000) is None
+    stored.add(provider(), "3")
+    assert stored.challenge("3", NOW) is None
+
+
+def test_challenges_are_bounded(stored: MrpProviders, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mrp_providers, "OPEN_PER_CLIENT", 2)
+    monkeypatch.setattr(mrp_providers, "OPEN_IN_ALL", 3)
+    for token in "12":
+        stored.open_challenge(challenge(token, url=f"https://a.example/{token}"), NOW)
+    with pytest.raises(TooManyProvidersError, match="2 challenges of yours"):
+        stored.open_challenge(challenge("3"), NOW)
+    stored.open_challenge(challenge("3", client="d"), NOW)
+    with pytest.raises(TooManyProvidersError, match="3 challenges are open"):
+        stored.open_challenge(challenge("4", client="e"), NOW)
+    stored.open_challenge(challenge("4", client="e"), NOW + 1_000)
+
+
+def test_providers_are_bounded(stored: MrpProviders, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mrp_providers, "PER_HOST", 2)
+    monkeypatch.setattr(mrp_providers, "IN_ALL", 3)
+    for path in "ab":
+        stored.add(provider(path=path), "")
+    with pytest.raises(TooManyProvidersError, match="2 manifests of"):
+        stored.add(provider(path="c"), "")
+    stored.add(provider(path="a"), "")
+    stored.add(provider("b.example"), "")
+    with pytest.raises(TooManyProvidersError, match="3 providers"):
+        stored.add(provider("c.example"), "")
+    stored.add(provider("c.example", at=NOW + GRACE), "")
+
+
+def test_pages_are_by_url_and_filtered(stored: MrpProviders) -> None:
+    for host in ("b.example", "a.example", "c.example"):
+        stored.add(provider(host), "")
+    stored.add(provider("d.example")._replace(manifest=replace(MANIFEST, capability="other", policies=())), "")
+    assert urls(stored, after="https://a.example/m") == [f"https://{host}.example/m" for host in "bcd"]
+    assert urls(stored, capability="other") == ["https://d.example/m"]
+    for policy, number in (('no_"pii', 3), ("eu", 3), ("e", 0), ("%", 0), ("_u", 0)):
+        assert len(urls(stored, policy=policy)) == number
+    [first, *_] = stored.page(NOW, 1)
+    assert first == provider("a.example")
+
+
+def test_a_manifest_that_is_gone_is_listed_no_more(stored: MrpProviders) -> None:
+    stored.add(provider(), "")
+    url = "https://a.example/m"
+    assert stored.due(NOW + CHECK_INTERVAL, 10, (-1, "")) == [(NOW + CHECK_INTERVAL, url)]
+    stored.fail(url, "fetch-missing", NOW + CHECK_INTERVAL)
+    assert urls(stored, NOW + CHECK_INTERVAL) == [url]
+    stored.confirm(url, replace(MANIFEST, capability="new"), NOW + 2 * CHECK_INTERVAL)
+    assert urls(stored, NOW + GRACE, capability="new") == [url]
+    gone = NOW + 2 * CHECK_INTERVAL + GRACE
+    assert urls(stored, gone) == []
+    stored.fail(url, "fetch-missing", gone)
+    assert stored.due(gone + GRACE, 10, (-1, "")) == []
