@@ -102,8 +102,8 @@ def conditional(request: web.Request, value: bytes) -> web.Response:
 
 async def body(request: web.Request, limit: int) -> bytes:
     """The request's body, at most `limit` bytes, also when it was read before. Raises ProblemError: 413 before reading
-    more, 415 for a compressed body, 408 for one that takes longer than BODY_SECONDS, 401 where the client signed another
-    one."""
+    more, 415 for a compressed body, 408 for one that takes longer than BODY_SECONDS, 401 for another than the client
+    signed."""
     coding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
     if coding.strip().lower() not in ("identity", ""):
         detail = f"the body is compressed ({coding[:40]!a}): send it as it is"
@@ -113,7 +113,7 @@ async def body(request: web.Request, limit: int) -> bytes:
     if _BODY in request:
         if len(request[_BODY]) > limit:
             raise _too_large(limit)
-        return request[_BODY]
+        return _signed(request, request[_BODY])
     received = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -124,11 +124,16 @@ async def body(request: web.Request, limit: int) -> bytes:
     except TimeoutError:
         detail = f"the body was not whole after {BODY_SECONDS:g} s"
         raise ProblemError(408, detail, headers={"Connection": "close"}) from None
+    request[_BODY] = bytes(received)
+    return _signed(request, request[_BODY])
+
+
+def _signed(request: web.Request, received: bytes) -> bytes:
+    """The body. Raises ProblemError (401) where the client signed another one."""
     if request.get(BODY_SHA256, "") not in ("", sha256(received).hexdigest()):
         detail = "the body is not the one that the holder proof was signed for"
         raise ProblemError(401, detail, (Fault("invalid_proof", detail, "X-DCT-Proof"),))
-    request[_BODY] = bytes(received)
-    return bytes(received)
+    return received
 
 
 def _too_large(limit: int) -> ProblemError:

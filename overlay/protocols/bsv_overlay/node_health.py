@@ -47,6 +47,7 @@ async def _report(request: web.Request) -> dict[str, Any]:
         "status": "ok" if missing is None else "degraded",
         "live": True,
         "ready": missing is None,
+        "version": request.app[SERVICES].version,
         "service": _service(request),
         "checks": [_check("process", "live", "ok", began), registry | ({"message": missing} if missing else {})],
     }

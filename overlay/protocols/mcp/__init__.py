@@ -20,6 +20,7 @@ from overlay.api.quote_api import quote_for
 from overlay.api.routes import JSON, Route
 from overlay.api.services import AppServices
 from overlay.protocols import Door
+from overlay.text.compact_json import encode
 
 if TYPE_CHECKING:
     from overlay.protocols.mcp.asgi_bridge import AsgiApp
@@ -80,14 +81,44 @@ def _verified(services: AppServices, id_: str) -> dict[str, Any]:
 
 async def post(request: web.Request) -> web.Response:
     """A message of the Model Context Protocol (streamable HTTP): tools to search, get, verify, diagnose and quote."""
-    from overlay.protocols.mcp.asgi_bridge import respond
+    return await _respond(request, await _document(request))
 
+
+async def post_message(request: web.Request) -> web.Response:
+    """A message as the HTTP client of DelegateOS sends it, `{id, method, params, dct?}`, to the same tools."""
+    from overlay.protocols.mcp.delegated_calls import message_in
+
+    message = message_in(await _document(request))
+    id_ = message.get("id") if message is not None else None
+    if message is None or not isinstance(id_, str | int) or not isinstance(message.get("method"), str):
+        raise ProblemError(400, "the body is no JSON object with id and method, a text each")
+    token, params = message.pop("dct", None), message.get("params") or {}
+    if token is not None and isinstance(params, dict):
+        message["params"] = {**params, "_delegateos": {"dct": token, **_members(params.get("_delegateos"))}}
+    return await _respond(request, encode({**message, "jsonrpc": "2.0"}), {"accept": JSON, "content-type": JSON})
+
+
+def _members(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+async def _document(request: web.Request) -> bytes:
     if request.content_type != JSON:
         raise ProblemError(415, f"the body is {request.content_type[:60]!a}: send {JSON}")
     document = await body(request, MAX_BODY)
     if document.lstrip()[:1] == b"[":
         raise ProblemError(400, "the body is a list: send one JSON-RPC message, as batches are not taken")
-    return await respond(await asyncio.shield(request.app[_ASGI_APP]), request, document)
+    return document
+
+
+async def _respond(request: web.Request, document: bytes, headers: Mapping[str, str] | None = None) -> web.Response:
+    from overlay.protocols.mcp.asgi_bridge import respond
+    from overlay.protocols.mcp.delegated_calls import take_token
+
+    taken = await take_token(request, document)
+    if isinstance(taken, web.Response):
+        return taken
+    return await respond(await asyncio.shield(request.app[_ASGI_APP]), request, taken, headers or {})
 
 
 async def _run(app: web.Application) -> AsyncIterator[None]:
@@ -113,10 +144,15 @@ async def _serve(version: str, ready: asyncio.Future[AsgiApp], ended: asyncio.Ev
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from overlay.protocols.mcp.asgi_bridge import REQUEST
+    from overlay.protocols.mcp.delegated_calls import is_visible
     from overlay.protocols.mcp.mcp_server import server
 
     logging.getLogger("mcp").setLevel(logging.WARNING)
-    served = server(version, lambda context: HttpSource(context.request.scope[REQUEST]))
+    served = server(
+        version,
+        lambda context: HttpSource(context.request.scope[REQUEST]),
+        lambda context, tool: is_visible(context.request.scope[REQUEST], tool),
+    )
     manager = StreamableHTTPSessionManager(served, json_response=True, stateless=True, max_request_body_size=MAX_BODY)
     async with manager.run():
         ready.set_result(manager.asgi_app)
@@ -136,6 +172,10 @@ DOOR = Door(
             path="/mcp", method="POST", handler=post, tag="MCP", answer="McpMessage", body="McpMessage",
             headers=_HEADERS, empty=(202,), errors=(404, 406), error_response=error_response,
         ),
+        Route(
+            path="/mcp/message", method="POST", handler=post_message, tag="MCP", answer="McpMessage",
+            body="DelegateOsMessage", errors=(404,), error_response=error_response,
+        ),
     ),
     schemas={
         "McpMessage": {
@@ -143,7 +183,16 @@ DOOR = Door(
             "description": "A JSON-RPC 2.0 message of the Model Context Protocol.",
             "required": ["jsonrpc"],
             "properties": {"jsonrpc": {"const": "2.0"}, "method": {"type": "string"}},
-        }
+        },
+        "DelegateOsMessage": {
+            "type": "object",
+            "description": "A message of the HTTP client of DelegateOS.",
+            "required": ["id", "method"],
+            "properties": {
+                "id": {"type": ["string", "integer"]}, "method": {"type": "string"},
+                "params": {"type": "object"}, "dct": {"type": "string"},
+            },
+        },
     },
     run=_run,
 )  # fmt: skip

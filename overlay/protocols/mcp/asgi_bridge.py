@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Event
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from aiohttp import web
@@ -17,8 +17,9 @@ AsgiApp = Callable[
 ]
 
 
-async def respond(app: AsgiApp, request: web.Request, body: bytes) -> web.Response:
-    """The response of an ASGI 3 application to a request whose body has been read."""
+async def respond(app: AsgiApp, request: web.Request, body: bytes, instead: Mapping[str, str]) -> web.Response:
+    """The response of an ASGI 3 application to a request whose body has been read, with these headers (in lower case)
+    in place of its own."""
     messages: list[_Message] = [{"type": "http.request", "body": body, "more_body": False}]
     status, headers, sent = 500, [], bytearray()
 
@@ -34,6 +35,7 @@ async def respond(app: AsgiApp, request: web.Request, body: bytes) -> web.Respon
         else:
             sent.extend(message.get("body", b""))
 
+    replaced = {"content-length", *instead}
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -44,7 +46,14 @@ async def respond(app: AsgiApp, request: web.Request, body: bytes) -> web.Respon
         "raw_path": request.rel_url.raw_path.encode(),
         "query_string": request.rel_url.raw_query_string.encode(),
         "root_path": "",
-        "headers": [(name.lower(), value) for name, value in request.raw_headers],
+        "headers": [
+            *(
+                (name.lower(), value)
+                for name, value in request.raw_headers
+                if name.lower().decode("latin-1") not in replaced
+            ),
+            *((name.encode(), value.encode()) for name, value in instead.items()),
+        ],
         "client": None,
         "server": None,
         REQUEST: request,

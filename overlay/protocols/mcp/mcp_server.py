@@ -19,7 +19,7 @@ from mcp_types import (
 )
 
 from overlay.protocols.mcp.tool_calls import ToolRefusedError, ToolSource, call
-from overlay.protocols.mcp.tools import INSTRUCTIONS, TOOLS
+from overlay.protocols.mcp.tools import INSTRUCTIONS, TOOLS, RegistryTool
 from overlay.text.compact_json import encode
 
 _ANNOTATIONS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
@@ -36,11 +36,17 @@ _LISTED = [
 ]
 
 
-def server(version: str, source: Callable[[Any], ToolSource]) -> Server[Any]:
-    """A server of the tools. `source` gives what they ask, of the context of a request."""
+def server(
+    version: str,
+    source: Callable[[Any], ToolSource],
+    is_visible: Callable[[Any, RegistryTool], bool] = lambda _context, _tool: True,
+) -> Server[Any]:
+    """A server of the tools. `source` gives what they ask, and `is_visible` whether a tool is listed, both of the
+    context of a request."""
 
-    async def list_tools(_context: Any, _params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=_LISTED)
+    async def list_tools(context: Any, _params: PaginatedRequestParams | None) -> ListToolsResult:
+        pairs = zip(TOOLS, _LISTED, strict=True)
+        return ListToolsResult(tools=[listed for tool, listed in pairs if is_visible(context, tool)])
 
     async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
         if params.name not in (names := [tool.name for tool in TOOLS]):

@@ -238,7 +238,7 @@ def _route(path: str, handler: Any, answer: str, **options: Any) -> Route:
 def _registration(name: str, handler: Any, body: str, answer: str) -> Route:
     return Route(
         path=f"/mrp/registry/{name}", method="POST", handler=handler, tag="MRP", answer=answer, body=body,
-        error_response=json_error, errors=(404,), limit="ingest",
+        error_response=json_error, errors=(404,), limit="ingest", action="submit",
     )  # fmt: skip
 
 

@@ -26,12 +26,12 @@ BEYOND_SCHEMAS = (
     "/discovery/search", "/mrp/registry/query", "/v0/servers", "/v0.1/servers", "/registry/v0/servers",
     "/registry/v0.1/servers", "/lookup", "/submit", "/requestSyncResponse", "/requestForeignGASPNode",
     "/requestTopicAnchorRange", "/requestAdmittedList", "/requestCompoundMerklePath", "/publish", "/mcp", "/v1/headers",
-    "/v1/delegations/revocations",
+    "/v1/delegations/revocations", "/mcp/message",
 )  # fmt: skip
 """Paths that refuse some requests that fit their schema, which cannot say which cursors were given out, which chains,
 transactions and offers there are, what a domain name is, or that one number is not below another."""
 
-NO_ERROR_STATUS = ("/a2a", "/mrp/hello", "/mrp/discover", "/mrp/negotiate", "/mrp/execute", "/")
+NO_ERROR_STATUS = ("/a2a", "/mcp/message", "/mrp/hello", "/mrp/discover", "/mrp/negotiate", "/mrp/execute", "/")
 """Paths whose protocols answer bad messages with HTTP status 200 and an error in the body, and the page of a search,
 which takes empty fields out of its address before it reads the others."""
 

@@ -1,0 +1,148 @@
+"""The messages of DelegateOS (§9): delegations to whoever then calls the tools, their completion, and revocations.
+
+A delegation is accepted where its token is good here, its chain holds, its contract is signed and asks for nothing but
+actions of this registry, which the token grants. It is stored until a week after the token expires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from overlay.api.answers import json_answer
+from overlay.api.delegated_access import ACTIONS, NAMESPACE, Access, DelegatedAccess, delegated_access
+from overlay.api.delegation_api import store_revocation
+from overlay.api.executors import SECONDS
+from overlay.api.problems import ProblemError
+from overlay.api.publisher_api import run
+from overlay.text.compact_json import encode
+from parsers.claims.canonical_json import ClaimRefusedError, read
+from parsers.claims.delegateos.capability_token import FORMAT, TokenDeniedError, revocation_ids
+from parsers.claims.delegateos.contracts import check_contract, verify_attestation
+from parsers.claims.delegateos.delegation_chain import Delegation, check_chain, delegations_of
+from parsers.claims.rfc3339 import instant
+
+MAX_DOCUMENT = 16_384
+"""Bytes of a contract, and of an attestation."""
+
+_REFUSED = -32602
+_NANOSECONDS = 10**9
+
+
+async def answer(request: web.Request, document: bytes) -> web.Response:
+    """The response to a message; to a notification none, or status 400 where it is refused."""
+    id_ = None
+    try:
+        message = read(document)
+        id_ = message.get("id")
+        result = await run(request, _result, delegated_access(request), message)
+    except ClaimRefusedError as error:
+        return _error(id_, error.detail, {"type": error.code, "detail": error.detail})
+    except ProblemError as problem:
+        if not problem.faults:
+            raise
+        return _error(id_, problem.detail, {"type": problem.faults[0].code, "detail": problem.detail})
+    if id_ is None:
+        return web.Response(status=202)
+    return json_answer({"jsonrpc": "2.0", "id": id_, "result": result})
+
+
+def _error(id_: Any, detail: str, data: dict[str, str]) -> web.Response:
+    error = {"code": _REFUSED, "message": detail[:300], "data": data}
+    return json_answer({"jsonrpc": "2.0", "id": id_, "error": error}, status=400 if id_ is None else 200)
+
+
+def _result(access: DelegatedAccess, message: dict[str, Any]) -> dict[str, Any]:
+    params = message.get("params")
+    if not isinstance(params, dict):
+        raise ClaimRefusedError("malformed", "params is not an object")
+    return METHODS[message["method"]](access, params)
+
+
+def _delegate(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]:
+    """The acceptance of a delegation (§9.2), or its rejection with the reason (§9.3)."""
+    from indexer.store.delegations import LedgerFullError, StoredDelegation
+
+    try:
+        contract = _bounded(params.get("contract"), "contract")
+        if params.get("dctFormat", FORMAT) != FORMAT:
+            raise TokenDeniedError("malformed_token", f"dctFormat is not {FORMAT}")
+        granted = access.verify(params.get("dct"))
+        chain = delegations_of(granted.token)
+        check_chain(chain)
+        delegation = chain[-1]
+        if (params.get("delegationId"), params.get("parentDelegationId")) != (delegation.id, delegation.parent_id):
+            raise ClaimRefusedError("broken_chain", "delegationId and parentDelegationId are not those of the token")
+        _check_contract(contract, granted, delegation, access.now())
+        stored = StoredDelegation(
+            block=revocation_ids(granted.token)[-1], id=delegation.id, parent_id=delegation.parent_id,
+            delegator=delegation.delegator, delegatee=delegation.delegatee, depth=delegation.depth,
+            dct=params["dct"], contract=encode(contract).decode(),
+            expires_at=(instant(granted.steps[-1].expires) or 0) // _NANOSECONDS,
+        )  # fmt: skip
+        access.ledger.add_delegation(stored, access.now() // _NANOSECONDS)
+    except ClaimRefusedError as error:
+        return {"accepted": False, "reason": error.code, "details": error.detail}
+    except LedgerFullError as error:
+        return {"accepted": False, "reason": "busy", "details": str(error)}
+    # a request costs one unit, and a search is given up after SECONDS
+    estimates = {"estimatedDurationMs": int(1_000 * SECONDS), "estimatedCostMicrocents": 1}
+    return {"accepted": True, "delegationId": delegation.id, **estimates}
+
+
+def _check_contract(contract: Any, granted: Access, delegation: Delegation, now: int) -> None:
+    """Check that a contract is signed, and bound to a token (§5.2). Raises ClaimRefusedError."""
+    check_contract(contract, None)
+    constraints = contract["constraints"]
+    if contract["id"] != delegation.contract_id:
+        raise ClaimRefusedError("contract_mismatch", "the token is for another contract")
+    if now > (instant(constraints["deadline"]) or 0):
+        raise ClaimRefusedError("expired", "the deadline of the contract is over")
+    if delegation.depth > constraints["maxChainDepth"]:
+        raise ClaimRefusedError("chain_depth_exceeded", "the token is delegated further than the contract allows")
+    grants = {(one["namespace"], one["action"]) for one in granted.steps[-1].capabilities}
+    for name in constraints["requiredCapabilities"]:
+        namespace, _, action = name.rpartition(":")
+        if namespace != NAMESPACE or action not in ACTIONS:
+            raise ClaimRefusedError("capability_mismatch", f"this registry does not support {name[:100]!a}")
+        if not grants & {(n, a) for n in (namespace, "*") for a in (action, "*")}:
+            raise ClaimRefusedError("capability_mismatch", f"the token does not grant {name}")
+
+
+def _complete(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]:
+    """The end of a delegation, by an attestation of its delegatee whose output meets the contract (§9.4)."""
+    attestation, id_ = _bounded(params.get("attestation"), "attestation"), params.get("delegationId")
+    principal = attestation.get("principal")
+    if not isinstance(id_, str) or not isinstance(principal, str) or attestation.get("delegationId") != id_:
+        raise ClaimRefusedError("malformed", "delegationId is not a text, or not that of the attestation")
+    delegations = access.ledger.delegations(id_, principal)
+    if not delegations:
+        raise ClaimRefusedError("unknown_delegation", f"{principal[:60]!a} got no delegation {id_[:60]!a} here")
+    stored = next((one for one in delegations if one.status == "active"), delegations[0])
+    verdict = verify_attestation(attestation, read(stored.contract.encode()), None)
+    if verdict.error:
+        raise ClaimRefusedError(verdict.error, verdict.detail)
+    try:
+        access.verify(stored.dct)
+    except TokenDeniedError as error:
+        if error.code != "expired":
+            raise
+    status, text = "completed" if attestation["result"]["success"] else "failed", encode(attestation).decode()
+    if not access.ledger.finish(stored.block, status, text) and stored.attestation != text:
+        raise ClaimRefusedError("already_ended", f"the delegation is {stored.status} by another attestation")
+    return {"delegationId": id_, "status": status}
+
+
+def _bounded(document: Any, name: str) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise ClaimRefusedError("malformed", f"{name} is not an object")
+    if len(encode(document)) > MAX_DOCUMENT:
+        raise ClaimRefusedError("too-large", f"{name} has more than {MAX_DOCUMENT:,} bytes")
+    return document
+
+
+METHODS: dict[str, Callable[[DelegatedAccess, dict[str, Any]], dict[str, Any]]] = {
+    "delegateos/delegate": _delegate, "delegateos/complete": _complete, "delegateos/revoke": store_revocation,
+}  # fmt: skip
