@@ -79,7 +79,7 @@ LIMITS = {
 LOG_WORDS = frozenset({"text", "json", "requests"})
 """The words that `log` may hold."""
 
-NOT_SETTINGS = frozenset({"A2B_KEY", "A2B_ARC_TOKEN", "A2B_TEST_SHARED", "A2B_REQUIRE_ALL"})
+NOT_SETTINGS = frozenset({"A2B_KEY", "A2B_DCT_KEY", "A2B_ARC_TOKEN", "A2B_TEST_SHARED", "A2B_REQUIRE_ALL"})
 """Variables of the commands that publish and of the test suite, which may be set when a command runs."""
 
 CHANGE_BLOCKS = 1_008

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from overlay.commands import (
     check,
+    dct,
     diagnose,
     mcp_stdio,
     mirror,
@@ -39,6 +40,7 @@ EXIT_CODES = {
     "overlay.verify.server_claim.NotCheckedError": 1,
     "overlay.publish.coins.CoinsError": 1,
     "overlay.publish.registration_output.RegistrationError": 1,
+    "parsers.claims.canonical_json.ClaimRefusedError": 1,
     "overlay.publish.keys.PrivateKeyError": 2,
     "indexer.settings.SettingsError": 2,
     "overlay.commands.options.UsageError": 2,
@@ -80,7 +82,7 @@ def parser() -> ArgumentParser:
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
         run, search, show, verify, diagnose, check, pay_check, publish, mcp_stdio, status, rebuild, snapshot, mirror,
-        motebit_lookup,
+        motebit_lookup, dct,
     ):  # fmt: skip
         command.add(commands)
     return root

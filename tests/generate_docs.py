@@ -87,8 +87,14 @@ def command_line() -> str:
 
 def commands() -> dict[str, ArgumentParser]:
     """The parser of every command, by its name."""
-    (choices,) = (action.choices for action in cli.parser()._actions if isinstance(action, _SubParsersAction))
-    return dict(choices)
+    return dict(_nested("", cli.parser()))
+
+
+def _nested(prefix: str, parser: ArgumentParser) -> Iterator[tuple[str, ArgumentParser]]:
+    for action in parser._actions:
+        for name, one in action.choices.items() if isinstance(action, _SubParsersAction) else ():
+            yield f"{prefix}{name}", one
+            yield from _nested(f"{prefix}{name} ", one)
 
 
 def _spelling(action: Action) -> str:

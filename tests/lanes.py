@@ -114,6 +114,7 @@ SLOW_FILES = frozenset(
         "overlay/payments/test_unpaid_work.py",
         "overlay/search/test_prices.py",
         "overlay/test_cli.py",
+        "overlay/test_dct_command.py",
         "overlay/test_mirror_command.py",
         "overlay/test_motebit_command.py",
         "overlay/test_read_only.py",

@@ -86,7 +86,7 @@ def test_every_exit_code_is_documented() -> None:
 
 @pytest.mark.parametrize("command", generate_docs.commands())
 def test_every_command_has_help(command: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "overlay", command, "--help"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "overlay", *command.split(), "--help"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"usage: a2b {command}")
 

@@ -38,6 +38,7 @@ _FLAGS = {
     "identity_key": ("FILE", "A2B_IDENTITY_KEY: this server's signing keys [DATA/identity.json with SQLite]"),
     "prices": ("FILE", "A2B_PRICES: prices that pay for requests beyond the limits [none]"),
     "doors": ("NAMES", "A2B_DOORS: foreign protocols to serve, or off [all]"),
+    "delegation_roots": ("PRINCIPAL...", "A2B_DELEGATION_ROOTS: issuers whose capability tokens are accepted [none]"),
     "gasp_peers": ("URL...", "A2B_GASP_PEERS: BSV overlays whose outputs are pulled [none]"),
     "submit_broadcast": ("on|off", "A2B_SUBMIT_BROADCAST: send submitted transactions to the node [off]"),
     "change_blocks": ("BLOCKS", "A2B_CHANGE_BLOCKS: how long changed prices are a warning, 0 for never [1008]"),

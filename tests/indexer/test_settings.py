@@ -130,7 +130,7 @@ def test_issuers_of_tokens_are_public_keys(text: str) -> None:
         Settings.load({"delegation_roots": text})
 
 
-@pytest.mark.parametrize("variable", ["A2B_KEY", "A2B_ARC_TOKEN", "A2B_TEST_SHARED", "A2B_REQUIRE_ALL"])
+@pytest.mark.parametrize("variable", ["A2B_KEY", "A2B_DCT_KEY", "A2B_ARC_TOKEN", "A2B_TEST_SHARED", "A2B_REQUIRE_ALL"])
 def test_variables_of_commands_and_of_the_test_suite_are_no_settings(variable: str) -> None:
     assert Settings.load(environ={variable: "1"}) == Settings.load()
 

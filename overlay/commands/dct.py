@@ -1,0 +1,237 @@
+"""`a2b dct`: capability tokens of DelegateOS, made and checked on this machine. Keys come from a file or the
+environment, never from the command line, and are never shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from overlay.commands.options import UsageError, add_json, command
+from overlay.text.safe_text import on_one_line
+from overlay.text.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from overlay.commands.options import Commands
+
+VARIABLE = "A2B_DCT_KEY"
+MAX_FILE = 64 << 10
+HOUR = 3_600
+_NANOSECONDS = 10**9
+
+
+def add(commands: Commands) -> None:
+    """Add `a2b dct` and what it does."""
+    nested = command(
+        commands, "dct", lambda _: 2, "Make and check capability tokens of DelegateOS (see docs/delegation.md)."
+    ).add_subparsers(metavar="ACTION", required=True)  # fmt: skip
+    key = "The key is 64 hex digits, the private one of Ed25519."
+    parser = command(nested, "principal", principal, "Print the principal (public key) of a key.", more=key)
+    _add_key(parser)
+    parser = command(nested, "issue", issue, "Print a root token, signed by a key.", more=key)
+    _add_scope(parser, budget=1_000, depth=3)
+    parser = command(nested, "attenuate", attenuate, "Print a token narrowed by its delegatee.", more=key)
+    _add_token(parser)
+    _add_scope(parser, budget=None, depth=None)
+    parser = command(nested, "inspect", inspect, "Show what a token says, unverified.")
+    _add_token(parser)
+    add_json(parser)
+    parser = command(nested, "verify", verify, "Verify a token. Exit code 1 when it is denied.")
+    _add_token(parser)
+    parser.add_argument("--root", metavar="PRINCIPAL", action="append", required=True, help="a trusted issuer")
+    parser.add_argument("--grants", metavar="ACTION[:RESOURCE]", help="what registry:… it has to grant [anything]")
+    parser.add_argument(
+        "--revocations", metavar="FILE", type=Path, help="what GET /v1/delegations/revocations answered"
+    )
+    add_json(parser)
+    parser = command(nested, "revoke", revoke, "Print a signed revocation of a block of a token.", more=key)
+    _add_token(parser)
+    parser.add_argument("--block", metavar="N", type=int, help="0 is the root [the last one]")
+    parser.add_argument("--chain", action="store_true", help="as the signer of a block above it")
+    _add_key(parser)
+    parser = command(nested, "prove", prove, "Print the header X-DCT-Proof for one request.", more=key)
+    parser.add_argument("method", metavar="METHOD", help="such as POST")
+    parser.add_argument("path", metavar="PATH", help="with its query, such as /v1/ingest")
+    parser.add_argument("body", metavar="FILE", type=Path, nargs="?", help="the body [none]")
+    _add_key(parser)
+
+
+def _add_key(parser: ArgumentParser) -> None:
+    parser.add_argument("--key-file", metavar="FILE", type=Path, help=f"the key, or an identity.json [{VARIABLE}]")
+
+
+def _add_token(parser: ArgumentParser) -> None:
+    parser.add_argument("token", metavar="FILE", help="the token's file, - for standard input")
+
+
+def _add_scope(parser: ArgumentParser, budget: int | None, depth: int | None) -> None:
+    parent = "" if budget is None else f" [{budget}]"
+    parser.add_argument("--to", metavar="PRINCIPAL", required=True, help="who gets the token")
+    parser.add_argument(
+        "--allow", metavar="ACTION[:RESOURCE]", action="append", required=budget is not None,
+        help="search, submit or rate, of a tool (tool:NAME) or an origin [of everything]; repeatable",
+    )  # fmt: skip
+    parser.add_argument("--budget", metavar="REQUESTS", type=int, default=budget, help=f"requests in all{parent}")
+    parser.add_argument("--seconds", metavar="N", type=int, default=HOUR, help=f"how long it is valid [{HOUR}]")
+    parser.add_argument("--depth", metavar="N", type=int, default=depth, help="how often it may be delegated on"
+                        + ("" if depth is None else f" [{depth}]"))  # fmt: skip
+    parser.add_argument("--contract", metavar="ID", default="ct_000000000000", help="its contract [ct_000000000000]")
+    _add_key(parser)
+
+
+def principal(args: Namespace) -> int:
+    """Print the principal of a key."""
+    from parsers.claims.delegateos.signed_objects import principal_of
+
+    say(principal_of(_key(args)))
+    return 0
+
+
+def issue(args: Namespace) -> int:
+    """Print a root token."""
+    from parsers.claims.delegateos.token_issue import create_dct
+
+    now = time.time()
+    authority = {
+        "delegatee": args.to, "contractId": args.contract, "delegationId": f"del_{secrets.token_hex(6)}",
+        "capabilities": list(map(_capability, args.allow)), "maxChainDepth": args.depth,
+        "maxBudgetMicrocents": args.budget, "expiresAt": _time(now + args.seconds), "issuedAt": _time(now),
+    }  # fmt: skip
+    say(create_dct(_key(args), authority)["token"])
+    return 0
+
+
+def attenuate(args: Namespace) -> int:
+    """Print a narrower token."""
+    from parsers.claims.delegateos.token_issue import attenuate_dct, inspect_dct
+
+    token = _token(args)
+    expires = min(_time(time.time() + args.seconds), inspect_dct(token)["expiresAt"], key=_nanoseconds)
+    attenuation = {
+        "delegatee": args.to, "contractId": args.contract, "delegationId": f"del_{secrets.token_hex(6)}",
+        "expiresAt": expires,
+        **({"allowedCapabilities": list(map(_capability, args.allow))} if args.allow else {}),
+        **({"maxBudgetMicrocents": args.budget} if args.budget is not None else {}),
+        **({"maxChainDepth": args.depth} if args.depth is not None else {}),
+    }  # fmt: skip
+    say(attenuate_dct(token, _key(args), attenuation)["token"])
+    return 0
+
+
+def inspect(args: Namespace) -> int:
+    """Show a token."""
+    from parsers.claims.delegateos.token_issue import inspect_dct
+
+    shown = inspect_dct(_token(args))
+    if args.json:
+        say_json(shown)
+        return 0
+    for name, value in shown.items():
+        text = ", ".join(map(_text, value)) if isinstance(value, list) else str(value)
+        say(f"{name:20}{on_one_line(text)}")
+    return 0
+
+
+def verify(args: Namespace) -> int:
+    """Print the verdict on a token."""
+    from parsers.claims.delegateos.capability_token import TokenContext, verify_dct
+
+    revocations = _revocations(args.revocations) if args.revocations else []
+    context = TokenContext(roots=frozenset(args.root), now=time.time_ns(), revocations=revocations)
+    if args.grants:
+        one = _capability(args.grants)
+        context = TokenContext(
+            roots=context.roots, now=context.now, revocations=revocations, operation=one["action"],
+            namespace=one["namespace"], resource=one["resource"],
+        )  # fmt: skip
+    verdict = verify_dct(_token(args), context)
+    if args.json:
+        say_json(verdict.as_json())
+    else:
+        say("verified" if not verdict.error else f"{verdict.error}: {on_one_line(verdict.detail)}")
+    return 1 if verdict.error else 0
+
+
+def _revocations(file: Path) -> list[Any]:
+    try:
+        entries = json.loads(_read(file))["revocations"]
+    except (ValueError, KeyError, TypeError):
+        entries = None
+    if not isinstance(entries, list):
+        raise UsageError(f"{file} is not what GET /v1/delegations/revocations answers")
+    return entries
+
+
+def revoke(args: Namespace) -> int:
+    """Print a signed revocation."""
+    from parsers.claims.delegateos.token_issue import inspect_dct, revoke_block
+
+    ids = inspect_dct(_token(args))["revocationIds"]
+    block = len(ids) - 1 if args.block is None else args.block
+    if not 0 <= block < len(ids):
+        raise UsageError(f"the token has the blocks 0 to {len(ids) - 1}")
+    say_json(revoke_block(_key(args), ids[block], _time(time.time()), "chain" if args.chain else "block"))
+    return 0
+
+
+def prove(args: Namespace) -> int:
+    """Print a holder proof."""
+    from parsers.claims.delegateos.holder_proof import sign_proof
+
+    body = args.body.read_bytes() if args.body else b""
+    moment, nonce = _time(time.time()), secrets.token_urlsafe(16)
+    say(sign_proof(_key(args), method=args.method.upper(), path=args.path, body=body, time=moment, nonce=nonce))
+    return 0
+
+
+def _capability(text: str) -> dict[str, str]:
+    action, _, resource = text.partition(":")
+    if action not in ("search", "submit", "rate"):
+        raise UsageError(f"{on_one_line(text)} is none of search, submit and rate, with or without :RESOURCE")
+    return {"namespace": "registry", "action": action, "resource": resource or "**"}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ":".join(value.values())
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def _nanoseconds(text: str) -> int:
+    from parsers.claims.rfc3339 import instant
+
+    return instant(text) or 0
+
+
+def _read(file: Path) -> str:
+    with file.open("rb") as opened:
+        return opened.read(MAX_FILE).decode(errors="replace").strip()
+
+
+def _token(args: Namespace) -> str:
+    return sys.stdin.read(MAX_FILE).strip() if args.token == "-" else _read(Path(args.token))  # noqa: S105 - a file's name
+
+
+def _key(args: Namespace) -> bytes:
+    """The key, 32 bytes. Raises UsageError, which never repeats it."""
+    text = _read(args.key_file) if args.key_file else os.environ.get(VARIABLE, "")
+    if text.startswith("{"):
+        try:
+            text = str(json.loads(text)["ed25519"])
+        except (ValueError, KeyError):
+            text = "an object without a key"
+    try:
+        seed = bytes.fromhex(text)
+    except ValueError:
+        seed = b""
+    if len(seed) != 32:
+        source = args.key_file or VARIABLE
+        raise UsageError(f"{source} is no key: give --key-file FILE, or set {VARIABLE}, to 64 hex digits")
+    return seed

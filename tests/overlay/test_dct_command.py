@@ -1,0 +1,66 @@
+"""`a2b dct`: tokens made, narrowed, verified and revoked by their owners' keys."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from parsers.claims.delegateos.holder_proof import check_proof
+from parsers.claims.delegateos.signed_objects import principal_of
+from tests.running import a2b
+from tests.token_kit import AGENT, HELPER, ISSUER
+
+OWNER, TO, NEXT = map(principal_of, (ISSUER, AGENT, HELPER))
+
+
+def test_a_token_from_its_issue_to_its_revocation(tmp_path: Path) -> None:
+    (tmp_path / "agent.key").write_text(AGENT.hex() + "\n")
+    (tmp_path / "identity.json").write_text(json.dumps({"ed25519": ISSUER.hex(), "secp256k1": "00"}))
+    shown = a2b("dct", "principal", "--key-file", "identity.json", cwd=tmp_path)
+    assert (shown.returncode, shown.stdout.strip()) == (0, OWNER)
+
+    made = a2b("dct", "issue", "--to", TO, "--allow", "search", "--allow", "submit:tool:ingest", "--budget", "9",
+               cwd=tmp_path, A2B_DCT_KEY=ISSUER.hex())  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    (tmp_path / "root").write_text(made.stdout)
+    narrow = ("dct", "attenuate", "root", "--to", NEXT, "--key-file", "agent.key")
+    made = a2b(*narrow, "--allow", "search:tool:search", "--budget", "2", "--seconds", "99999", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    (tmp_path / "leaf").write_text(made.stdout)
+    wider = a2b(*narrow, "--allow", "rate", cwd=tmp_path)
+    assert (wider.returncode, wider.stdout) == (1, "")
+    assert "Capability expansion not allowed: registry:rate:**" in wider.stderr
+
+    told = json.loads(a2b("dct", "inspect", "-", "--json", cwd=tmp_path, stdin=made.stdout.encode()).stdout)
+    assert (told["issuer"], told["delegatee"], told["maxBudgetMicrocents"]) == (OWNER, NEXT, 2)
+    assert "tool:search" in a2b("dct", "inspect", "leaf", cwd=tmp_path).stdout
+
+    verify = ("dct", "verify", "leaf", "--root", OWNER)
+    assert a2b(*verify, "--grants", "search:tool:search", cwd=tmp_path).stdout == "verified\n"
+    denied = a2b(*verify, "--grants", "submit:tool:ingest", cwd=tmp_path)
+    assert (denied.returncode, denied.stdout.partition(":")[0]) == (1, "capability_not_granted")
+    assert a2b("dct", "verify", "leaf", "--root", TO, "--json", cwd=tmp_path).returncode == 1
+
+    entry = a2b("dct", "revoke", "leaf", "--chain", "--key-file", "identity.json", cwd=tmp_path)
+    (tmp_path / "list.json").write_text(json.dumps({"revocations": [json.loads(entry.stdout)]}))
+    revoked = a2b(*verify, "--revocations", "list.json", cwd=tmp_path)
+    assert (revoked.returncode, revoked.stdout.partition(":")[0]) == (1, "revoked")
+
+
+def test_a_proof_is_for_a_request(tmp_path: Path) -> None:
+    (tmp_path / "body").write_bytes(b"{}")
+    header = a2b("dct", "prove", "post", "/v1/ingest?x=1", "body", cwd=tmp_path, A2B_DCT_KEY=HELPER.hex()).stdout
+    proof = check_proof(header.strip(), holder=NEXT, method="POST", path="/v1/ingest?x=1", now=time.time_ns())
+    assert proof.body_sha256 == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+
+
+def test_keys_and_capabilities_that_are_none_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "bad.key").write_text("secret words")
+    for key in (("--key-file", "bad.key"), ()):
+        refused = a2b("dct", "principal", *key, cwd=tmp_path)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "is no key" in refused.stderr
+        assert "secret" not in refused.stderr
+    refused = a2b("dct", "issue", "--to", TO, "--allow", "delete", cwd=tmp_path, A2B_DCT_KEY=ISSUER.hex())
+    assert (refused.returncode, "none of search, submit and rate" in refused.stderr) == (2, True)
