@@ -27,6 +27,7 @@ from aiohttp import web
 from indexer.headers import proof_of_work
 from indexer.model import BlockRef
 from parsers.bitcoin import block
+from parsers.bitcoin.tx import sha256d
 from tests.fakes import MemoryChain
 
 NO_BLOCK, OUT_OF_RANGE = (-5, "Block not found"), (-8, "Block height out of range")
@@ -245,6 +246,14 @@ class Node:
 
     def _do_getrawmempool(self) -> list[str]:
         return [txid[::-1].hex() for txid in self.chain.unconfirmed]
+
+    def _do_sendrawtransaction(self, raw: str) -> str:
+        txid = sha256d(bytes.fromhex(raw))
+        if txid in self.chain.unconfirmed:
+            raise RefusalError(-27, "txn-already-known")
+        self.chain.unconfirmed[txid] = bytes.fromhex(raw)
+        self.chain.sent.append(bytes.fromhex(raw))
+        return txid[::-1].hex()
 
     def _do_getmempoolinfo(self) -> dict[str, Any]:
         return {"size": len(self.chain.unconfirmed), "bytes": sum(map(len, self.chain.unconfirmed.values()))}

@@ -26,14 +26,16 @@ from parsers.bitcoin.tx import Outpoint
 from parsers.errors import ParseError
 
 if TYPE_CHECKING:
-    from indexer.store.requests import TransactionRequest
-if TYPE_CHECKING:
-    from indexer.store.requests import Recheck
+    from indexer.store.requests import Recheck, TransactionRequest
 
 _T = TypeVar("_T")
 
 MAX_CHECK_BYTES = 2 << 20
 MAX_RAW_BYTES = 4 << 20  # a transaction with a card of 1 MiB is a little over 2 MiB of hex
+MAX_BYTES = 4_096
+
+RETRY_AFTER = 60
+"""Seconds after which a client with too many open requests may try again: most have ended by then."""
 
 
 async def diagnose(request: web.Request) -> web.Response:
@@ -107,12 +109,6 @@ def _what(text: str) -> str:
 
 def _bad(code: str, detail: str, pointer: str) -> BadRequestError:
     return BadRequestError((Fault(code, detail, pointer=pointer),))
-
-
-MAX_BYTES = 4_096
-
-RETRY_AFTER = 60
-"""Seconds after which a client with too many open requests may try again: most have ended by then."""
 
 
 async def ingest(request: web.Request) -> web.Response:

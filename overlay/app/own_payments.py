@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ class OwnPayments:
             raise SettingsError(f"{file} is no list of prices with an id and an amount above 0 (A2B x-payment-config)")
         if not self.nodes:
             raise SettingsError("prices needs a node among the chains, which checks and sends payments")
-        shown = json.loads(body)
+        shown = json.loads(body, parse_float=_number)
         self.prices = shown if isinstance(shown, list) else [shown]
         self.gate = PaymentGate(exact, PaymentLedger(store.primary), *self.nodes.values(), exchange=exchange)
 
@@ -65,3 +66,9 @@ class OwnPayments:
             except SourceError as error:
                 log.warning("payments cannot be watched now: %s", error)
             await asyncio.sleep(MAINTENANCE_SECONDS)
+
+
+def _number(text: str) -> float | str:
+    """A number of a price as the card shows it: as it is where JSON readers get it exactly, else as a text."""
+    value = float(text)
+    return value if Decimal(repr(value)) == Decimal(text) else text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -32,6 +34,15 @@ class PaymentClaim:
     def data_part(self) -> dict[str, Any]:
         """The claim as the DataPart of a message (A2B §4.2)."""
         return {"type": "data", "data": {"x-payment": self.value}}
+
+    def meta(self, task: str = "") -> dict[str, Any]:
+        """The claim as `params._meta` of a call of an MCP tool, with the id of a task that may be repeated."""
+        return {"x-payment": self.value} | ({"x-payment-task": task} if task else {})
+
+    def headers(self, task: str = "") -> dict[str, str]:
+        """The claim as headers of a call by HTTP, with the id of a task that may be repeated."""
+        encoded = b64encode(json.dumps(self.value).encode()).decode()
+        return {"A2B-Payment": encoded} | ({"A2B-Task": task} if task else {})
 
 
 def stage_of(offer: Offer, stage: str | None) -> str:

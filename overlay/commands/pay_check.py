@@ -79,6 +79,7 @@ def _ask(args: Namespace, claim: Any) -> Any:
 
 
 async def _check(args: Namespace, claim: Any) -> dict[str, Any]:
+    from overlay.commands.search import exchange_of
     from overlay.payments.checking import PaymentSources, check_claim, offers_in
     from overlay.payments.node import nodes_of
 
@@ -87,7 +88,8 @@ async def _check(args: Namespace, claim: Any) -> dict[str, Any]:
     try:
         if args.card:
             offers = offers_in(_read(args.card))
-            sources = PaymentSources(chains={ticker: await node.chain() for ticker, node in nodes.items()}, nodes=nodes)
+            chains = {ticker: await node.chain() for ticker, node in nodes.items()}
+            sources = PaymentSources(chains=chains, nodes=nodes, exchange=exchange_of(settings))
         else:
             offers, sources = _stored(settings, args.id, nodes)
         return await check_claim(claim, offers, sources, skill=args.skill, state=args.state)

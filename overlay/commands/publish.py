@@ -100,6 +100,10 @@ def inscribe(args: Namespace) -> int:
     card, checked = None, {}
     if args.file is not None:
         card = _read(Path(args.file), MAX_CARD_BYTES)
+        if registration is not None and args.type not in (None, registration.kind.value):
+            raise UsageError(
+                f"{args.update} is registered as {registration.kind.value}: an update does not change that"
+            )
         checked = _checked(card, args.type or (registration.kind.value if registration else None))
         if not checked["ok"]:
             return _show_invalid(checked, as_json=args.json)
@@ -217,6 +221,10 @@ def _sign(args: Namespace, key: PublisherKey, draft: Draft, checked: Mapping[str
         _save(args.out, draft)
     sent = _send(args, draft.raw, draft.extended) if args.broadcast else None
     _show(args, draft, checked, sent)
+    if sent is not None and args.url:
+        from overlay.client import calls
+
+        ask(args.url, calls.ingest(sent))
     return 0
 
 
@@ -224,10 +232,20 @@ def _save(file: Path, draft: Draft) -> None:
     import json
     import os
 
-    with file.open("x", encoding="ascii") as opened:  # never over an earlier transaction, which may have been sent
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    with part.open("w", encoding="ascii") as opened:
         json.dump({"txid": draft.tx.hex_id, "rawTx": draft.raw.hex(), "extended": draft.extended.hex()}, opened)
         opened.flush()
         os.fsync(opened.fileno())
+    try:
+        os.link(part, file)  # the whole file or none, and never over an earlier transaction, which may have been sent
+    finally:
+        part.unlink()
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # its name survives a power cut, too
+    finally:
+        os.close(folder)
 
 
 def _send(args: Namespace, raw: bytes, extended: bytes) -> str:
@@ -240,10 +258,6 @@ def _send(args: Namespace, raw: bytes, extended: bytes) -> str:
         raise UsageError("to send, give --node URL or --arc URL")
     txid = sha256d(raw)[::-1].hex()
     asyncio.run(to_node(args.node, raw) if args.node else to_arc(args.arc, extended, txid))
-    if getattr(args, "url", None):
-        from overlay.client import calls
-
-        ask(args.url, calls.ingest(txid))
     return txid
 
 

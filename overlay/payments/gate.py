@@ -87,8 +87,9 @@ class PaymentGate:
         self._by_chain.setdefault(f"{chain.coin}:{chain.network}", node)
 
     async def maintain(self) -> None:
-        """Finish what crashed, watch what was sent, and fail what is overdue. Raises SourceError, after all that could
-        be done was done."""
+        """Read newer exchange rates, finish what crashed, watch what was sent, and fail what is overdue. Raises
+        SourceError, after all that could be done was done."""
+        await to_thread(self._exchange.refresh)
         try:
             await self._open()
         finally:

@@ -17,7 +17,7 @@ RESPONSE_BYTES = 1 << 20
 SECONDS = 60.0
 
 _ARC_ACCEPTED = frozenset({"STORED", "ANNOUNCED_TO_NETWORK", "SENT_TO_NETWORK", "ACCEPTED_BY_NETWORK",
-                           "SEEN_ON_NETWORK", "SEEN_IN_ORPHAN_MEMPOOL", "MINED", "QUEUED", "RECEIVED"})  # fmt: skip
+                           "SEEN_ON_NETWORK", "MINED", "QUEUED", "RECEIVED"})  # fmt: skip
 
 
 async def to_node(url: str, raw: bytes) -> str:

@@ -1,6 +1,7 @@
 """Payment claims of A2B §4.2, verified as §9 does (`a2b_payments.jsonl`).
 
-The oracle of a vector has `rates[T]`: units of T for one unit of the currency of the price.
+The oracle of a vector has `rates[T]`: units of T for one unit of the currency of the price. A vector without an oracle,
+seen transactions or a task's state has no rates, none and a pending task.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ CHAINS = {coin.upper(): UtxoChain(coin, "mainnet") for coin in PREFIXES}
 def evaluate(vector: Vector) -> dict[str, Any]:
     """What verification of the claim comes to, in the words of the vectors."""
     row = json.loads(vector.line, parse_float=Decimal)
+    config = row.get("config") or {}
     terms = PaymentTerms(
-        offers=read_offers({"x-payment-config": [row["config"]]}, Fields(0), frozenset()),
+        offers=read_offers({"x-payment-config": [config]}, Fields(0), frozenset()),
         chains=CHAINS,
-        rate=_table(row["oracle"], row["config"]["currency"]).rate,
-        state=row["task_state"],
-        is_used=set(row["seen_txids"]).__contains__,
+        rate=_table(row.get("oracle"), str(config.get("currency", ""))).rate,
+        state=row.get("task_state", "pending"),
+        is_used=set(row.get("seen_txids", ())).__contains__,
     )
     try:
-        payment = verify(row["claim"], terms)
+        payment = verify(row.get("claim"), terms)
     except PaymentRefusedError as error:
         return {"ok": False, "http": HTTP_STATUS, "code": error.code, "name": error.name}
     return {

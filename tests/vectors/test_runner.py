@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.vectors import a2b_payments
 from tests.vectors.runner import Vector, disagreement, run
 
 
@@ -93,3 +94,10 @@ def test_a_document_of_no_known_form_says_which_forms_there_are(tmp_path: Path) 
     shown: list[str] = []
     assert run([tmp_path / "unknown.json"], KINDS, shown.append) == 1
     assert "a matrix of fixtures" in shown[0]
+
+
+def test_a_payment_vector_may_leave_out_what_does_not_matter() -> None:
+    row: dict[str, Any] = {"config": {"id": "p", "currency": "BSV", "amount": 1}, "expected": {"code": -32030}}
+    for members in (row, {"config": None}, {"claim": None}, {"claim": {}}):
+        answer = a2b_payments.evaluate(Vector(row | members, json.dumps(row | members)))
+        assert answer["code"] == (-32031 if members.get("claim") is not None else -32030)

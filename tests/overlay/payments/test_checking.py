@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
 
+from indexer.settings import Settings
+from indexer.store import connect
+from indexer.store.rates import Quote, Quotes
 from overlay.api.services import AppServices
 from overlay.payments.checking import PaymentSources, check_claim, offers_in
 from overlay.payments.inputs import check_inputs
 from parsers.bitcoin.script import push
 from parsers.bitcoin.tx import TxOutput
+from parsers.cards.rate_table import RateTable
 from parsers.claims.amount_due import PaymentRefusedError
 from parsers.claims.payment import PaymentTerms, UtxoChain, read_payment
 from tests.overlay.calls import TOWER, problem
@@ -143,6 +149,30 @@ async def test_a_body_of_another_form_is_a_problem_that_names_it(
 async def test_a_body_that_is_no_json_is_a_problem(client: ClientSession) -> None:
     async with client.post("/v1/pay/check", data=b'{"claim": ' + b"[" * 500) as response:
         assert (await problem(response, 400))["errors"][0]["code"] == "not-json"
+
+
+def test_the_command_converts_a_card_s_price_by_the_stored_rates(
+    tmp_path: Path, node: FakeNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from overlay import cli
+    from overlay.payments import node as payment_node
+
+    monkeypatch.setattr(payment_node, "nodes_of", lambda _sources: {"BSV": node})
+    now = int(time())
+    rates = RateTable(base="BSV", rates={"BSV": Decimal(1), "USD": Decimal(50)}, source="", quoted_at=now,
+                      until=now + 3600)  # fmt: skip
+    engine = connect(Settings.load({"data": str(tmp_path)}).database)
+    Quotes(engine).store([Quote(feed="f", rank=0, since=0, table=rates)])
+    engine.dispose()
+    (tmp_path / "card.json").write_text(
+        json.dumps(price(currency="USD", amount="0.025", acceptedCurrencies=["USD", "BSV"]))
+    )
+    (tmp_path / "claim.json").write_text(json.dumps(paid(node)))
+    command = ["pay-check", str(tmp_path / "claim.json"), "--card", str(tmp_path / "card.json"), "--json"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*command, "--data", str(tmp_path)])
+    answer = json.loads(capsys.readouterr().out)
+    assert (ended.value.code, answer["neededSatoshis"], answer["rate"]) == (0, 50_000, "0.02")
 
 
 def test_the_command_checks_a_claim_against_a_card(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -205,5 +206,22 @@ def test_prices_that_cannot_be_taken_are_a_wrong_setting(
             own = OwnPayments(settings, store, ExchangeRates())
             assert own.gate is not None
             assert (list(own.nodes), own.prices) == (["BSV"], [price()])
+    finally:
+        store.close()
+
+
+def test_the_own_card_changes_no_amount(tmp_path: Path) -> None:
+    amounts = ["0.1", "1e-8", "0.10000000000000000001", "12345678901234567.89", "7"]
+    file = tmp_path / "prices.json"
+    prices = ",".join(f'{{"id": "p{amount}", "currency": "BSV", "amount": {amount}}}' for amount in amounts)
+    file.write_text(f"[{prices}]")
+    store = Store(connect(f"sqlite:///{tmp_path / 'a2b.db'}"))
+    try:
+        settings = Settings.load({}, {"A2B_PRICES": str(file), "A2B_CHAINS": "bsv=http://127.0.0.1:1"}, None)
+        own = OwnPayments(settings, store, ExchangeRates())
+        shown = [one["amount"] for one in json.loads(json.dumps(own.prices))]
+        assert [Decimal(str(amount)) for amount in shown] == [Decimal(amount) for amount in amounts]
+        assert own.gate is not None
+        assert [offer.amount for offer in own.gate.offers] == [Decimal(amount) for amount in amounts]
     finally:
         store.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from overlay.publish import broadcast, coins, keys, scripts, transactions
 from overlay.publish.coins import Coin, CoinsError
 from overlay.publish.keys import PublisherKey
 from parsers.bitcoin import beef
-from parsers.bitcoin.tx import Outpoint, TxOutput, read
+from parsers.bitcoin.tx import Outpoint, Transaction, TxOutput, read
 from parsers.cards import Kind
 from parsers.inscriptions import output_record
 from parsers.pointers import pointer
@@ -215,6 +217,7 @@ async def test_arc_accepts(status: str) -> None:
     [
         (465, {"title": "Fee too low", "txid": "ab"}), (200, {"txid": "ab", "txStatus": "REJECTED"}),
         (200, {"txid": "cd", "txStatus": "MINED"}), (200, {}),
+        (200, {"txid": "ab", "txStatus": "SEEN_IN_ORPHAN_MEMPOOL"}),  # its parents are unknown
     ],
 )  # fmt: skip
 async def test_arc_refuses(status: int, answer: dict[str, str]) -> None:
@@ -259,6 +262,38 @@ def test_mistakes_are_named(arguments: tuple[str, ...], code: int, why: str, tmp
     assert (done.returncode, why in done.stderr) == (code, True), done.stderr
     assert not (tmp_path / "o").exists() or "rawTx" in (tmp_path / "o").read_text()
     assert SECRET.hex() not in done.stdout + done.stderr
+
+
+async def test_an_announcement_that_fails_hides_not_what_was_sent(tmp_path: Path) -> None:
+    (tmp_path / "coins.json").write_text(json.dumps([{"txid": "11" * 32, "vout": 0, "satoshis": 90_000}]))
+    sent: list[str] = []
+
+    async def tx(request: web.Request) -> web.Response:
+        raw = read_extended((await request.json())["rawTx"])
+        sent.append(raw.hex_id)
+        return web.json_response({"txid": raw.hex_id, "txStatus": "SEEN_ON_NETWORK"})
+
+    app = web.Application()
+    app.router.add_post("/v1/tx", tx)
+    async with TestServer(app) as server:
+        command = ("point", "a.example", "--coins", "coins.json", "--arc", str(server.make_url("")), "--broadcast",
+                   "--out", "sent.json", "--url", "http://127.0.0.1:1")  # fmt: skip
+        done = await asyncio.to_thread(a2b, *command, cwd=tmp_path, A2B_KEY=wif())
+        assert done.returncode == 3, done.stderr
+        assert f"transaction {sent[0]}" in done.stdout
+        assert "\nsent\n" in done.stdout
+        again = await asyncio.to_thread(a2b, *command, cwd=tmp_path, A2B_KEY=wif())
+    assert (again.returncode != 0, len(sent)) == (True, 1)  # never over what was sent
+    assert sorted(os.listdir(tmp_path)) == ["coins.json", "sent.json"]  # noqa: PTH208
+
+
+def read_extended(text: str) -> Transaction:
+    """The transaction in an extended one (BRC-30) of a single input, by its size before the spent output."""
+    raw = bytes.fromhex(text)
+    assert raw[4:10] == bytes(5) + b"\xef"
+    start = 11 + 36
+    end = start + 1 + raw[start] + 4
+    return read(raw[:4] + raw[10:end] + raw[end + 8 + 1 + raw[end + 8] :])
 
 
 def test_pointers_of_other_coins_are_shown_as_scripts(tmp_path: Path) -> None:

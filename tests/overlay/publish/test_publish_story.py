@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import base58
@@ -15,6 +18,9 @@ from overlay.publish.keys import PublisherKey
 from parsers.bitcoin.tx import read
 from tests.bitcoind import Bitcoind, installed
 from tests.chainkit import ChainKit, agent, tool
+from tests.conftest import ROOT
+from tests.fakes import MemoryChain
+from tests.nodes import Node
 from tests.running import Running, a2b, compiled
 
 __all__ = ["compiled"]
@@ -29,6 +35,8 @@ FUNDING = [(100_000, KEY.script)] * 8 + [(1, KEY.script)]
 class Kit:
     """Blocks in files; scripts are executed by bitcoinX."""
 
+    has_mempool = False
+
     def __init__(self, folder: Path) -> None:
         self.kit, self.folder, self.written = ChainKit(), folder, 0
         folder.mkdir()
@@ -42,17 +50,67 @@ class Kit:
         self.written = len(self.kit.blocks)
 
     def send(self, answer: dict[str, Any], out: Path) -> None:
-        """Verify and mine a transaction."""
+        """Verify a transaction, which `mine` mines."""
         bitcoinx = pytest.importorskip("bitcoinx", reason="bitcoinX has no wheel for this Python")
         assert json.loads(out.read_text()) == {name: answer[name] for name in ("txid", "rawTx", "extended")}
         extended = bitcoinx.Tx.from_hex_extended(answer["extended"])
         assert (extended.to_hex(), extended.fee()) == (answer["rawTx"], answer["fee"])
         extended.verify_inputs()
-        self._mine(bytes.fromhex(answer["rawTx"]))
+        self.sent = bytes.fromhex(answer["rawTx"])
+
+    def mine(self) -> None:
+        self._mine(self.sent)
+
+
+class Served:
+    """A stand-in for a node, with a mempool."""
+
+    has_mempool = True
+
+    def __init__(self) -> None:
+        self.kit = ChainKit()
+        self.funding = self.kit.spend([self.kit.fund()], FUNDING)
+        self.kit.mine(self.kit.raw(self.funding.outpoint(0)))
+        self.chain = MemoryChain(*self.kit.blocks)
+        self.node, self.loop = Node(self.chain), asyncio.new_event_loop()
+        self.thread = Thread(target=self.loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Served:
+        self.thread.start()
+        asyncio.run_coroutine_threadsafe(self.node.start(), self.loop).result(10)
+        self.chains = f"live={self.node.url}?chain=bsv"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self.node.stop(), self.loop).result(10)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(10)
+        self.loop.close()
+
+    def send(self, answer: dict[str, Any], out: Path) -> None:
+        """Send a transaction twice, which is no error."""
+        send_twice(answer, out, self.node.url)
+
+    def mine(self) -> None:
+        block = self.kit.mine(*self.chain.unconfirmed.values())
+
+        def arrive() -> None:
+            self.chain.unconfirmed.clear()
+            self.chain.arrive(block)
+
+        self.loop.call_soon_threadsafe(arrive)
+
+
+def send_twice(answer: dict[str, Any], out: Path, url: str) -> None:
+    for _ in range(2):
+        done = a2b("broadcast", str(out), "--node", url, cwd=out.parent)
+        assert (done.returncode, done.stdout) == (0, f"sent {answer['txid']}\n"), done.stderr
 
 
 class Live:
     """A node, which checks scripts and fees itself."""
+
+    has_mempool = True
 
     def __init__(self, node: Bitcoind) -> None:
         self.node = node
@@ -61,17 +119,24 @@ class Live:
         self.chains = f"live={node.cookie_url}&chain=bsv"
 
     def send(self, answer: dict[str, Any], out: Path) -> None:
-        """Send a transaction twice, which is no error, and mine it."""
-        for _ in range(2):
-            done = a2b("broadcast", str(out), "--node", self.node.url, cwd=out.parent)
-            assert (done.returncode, done.stdout) == (0, f"sent {answer['txid']}\n"), done.stderr
+        """Send a transaction twice, which is no error."""
+        send_twice(answer, out, self.node.url)
+
+    def mine(self) -> None:
         self.node.mine()
 
 
-@pytest.fixture(params=["blocks in files", "a real node"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kit | Live]:
+World = Kit | Served | Live
+
+
+@pytest.fixture(params=["blocks in files", "a stand-in for a node", "a real node"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     if request.param == "blocks in files":
         yield Kit(tmp_path / "blocks")
+        return
+    if request.param == "a stand-in for a node":
+        with Served() as served:
+            yield served
         return
     installed()
     with Bitcoind(tmp_path / "node") as node:
@@ -81,7 +146,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kit | Live
 class Publisher:
     """Runs `a2b` with the publisher's key and coins, and the overlay that it looks registrations up in."""
 
-    def __init__(self, world: Kit | Live, running: Running, home: Path) -> None:
+    def __init__(self, world: World, running: Running, home: Path) -> None:
         self.world, self.running, self.home, self.number = world, running, home, 0
         coins = [
             {"txid": world.funding.hex_id, "vout": vout, "satoshis": satoshis}
@@ -91,8 +156,11 @@ class Publisher:
         self.coins = home / "coins.json"
         self.coins.write_text(json.dumps(coins))
 
-    def run(self, *arguments: str, **environ: str) -> dict[str, Any]:
-        """The answer of a command that builds a transaction, once that is mined. Its coins are not used again."""
+    def run(
+        self, *arguments: str, meanwhile: Callable[[dict[str, Any]], object] = bool, **environ: str
+    ) -> dict[str, Any]:
+        """The answer of a command that builds a transaction, once that is mined. Its coins are not used again.
+        `meanwhile` is called before it is mined, where there is a mempool."""
         self.number += 1
         out = self.home / f"{self.number}.json"
         done = a2b(
@@ -102,6 +170,9 @@ class Publisher:
         assert done.returncode == 0, done.stderr
         answer: dict[str, Any] = json.loads(done.stdout)
         self.world.send(answer, out)
+        if self.world.has_mempool:
+            meanwhile(answer)
+        self.world.mine()
         spent = {str(tx_input.prevout) for tx_input in read(bytes.fromhex(answer["rawTx"])).inputs}
         left = [coin for coin in json.loads(self.coins.read_text()) if f"{coin['txid']}_{coin['vout']}" not in spent]
         self.coins.write_text(json.dumps(left))
@@ -112,6 +183,10 @@ class Publisher:
         file = self.home / f"card-{self.number}.json"
         file.write_text(json.dumps(card))
         return str(file)
+
+    def found(self, words: str, status: str) -> list[str]:
+        """The ids that a search finds."""
+        return [item["id"] for item in self.running.get(f"/v1/search?q={words}&status={status}")["items"]]
 
     def until(self, id_: str, **members: Any) -> dict[str, Any]:
         """The listing, once it has these members."""
@@ -127,7 +202,7 @@ class Publisher:
 
 
 @pytest.fixture
-def publisher(world: Kit | Live, tmp_path: Path, compiled: Path) -> Iterator[Publisher]:
+def publisher(world: World, tmp_path: Path, compiled: Path) -> Iterator[Publisher]:
     home = tmp_path / "home"
     home.mkdir()
     with Running(
@@ -137,12 +212,23 @@ def publisher(world: Kit | Live, tmp_path: Path, compiled: Path) -> Iterator[Pub
 
 
 def test_the_life_of_a_registration(publisher: Publisher) -> None:
-    made = publisher.run("inscribe", publisher.card(agent("Alpha")), "--app", "test", "--sigma")
+    def is_pending(made: dict[str, Any]) -> None:
+        publisher.until(made["outpoint"], status="pending", name="Alpha")
+        publisher.running.until(lambda: publisher.found("Alpha", "pending") == [made["outpoint"]])
+
+    made = publisher.run("inscribe", publisher.card(agent("Alpha")), "--app", "test", "--sigma", meanwhile=is_pending)
     id_ = made["outpoint"]
     assert (made["preview"]["name"], made["sent"]) == ("Alpha", False)
     shown = publisher.until(id_, status="live", name="Alpha")
     assert (shown["owner"], shown["signer"], shown["app"]) == (KEY.address, KEY.address, "test")
     assert shown["cardSha256"] == sha256(Path(publisher.home / "card-0.json").read_bytes()).hexdigest()
+
+    publisher.running.until(lambda: publisher.found("Alpha", "live") == [id_])
+    refused = a2b(
+        "inscribe", publisher.card(agent("Beta")), "--update", id_, "--type", "tool", "--coins", str(publisher.coins),
+        "--url", publisher.running.url, cwd=publisher.home, A2B_KEY=KEY.private.hex(),
+    )  # fmt: skip
+    assert (refused.returncode, "is registered as agent" in refused.stderr) == (2, True), refused.stderr
 
     publisher.run("inscribe", publisher.card(agent("Beta")), "--update", id_)
     shown = publisher.until(id_, name="Beta", pending=None)
@@ -163,6 +249,22 @@ def test_the_life_of_a_registration(publisher: Publisher) -> None:
     publisher.until(other["outpoint"], status="live", type="tool")
     publisher.run("burn", other["outpoint"])
     publisher.until(other["outpoint"], status="burned")
+
+
+def test_the_steps_of_a_publisher_and_a_server_s_update_run_as_they_are_documented(publisher: Publisher) -> None:
+    page = (ROOT / "docs" / "payments.md").read_text()
+    [block] = re.findall(r"^## Publisher\n.*?^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    check, inscribe, broadcast = (line.split()[1:] for line in block.splitlines())
+    publisher.home.joinpath("card.json").write_text(json.dumps(agent("Alpha")))
+    done = a2b(*check, cwd=publisher.home)
+    assert done.returncode == 0, done.stderr
+    assert broadcast[:2] == ["broadcast", inscribe[-1]]  # which the world does with its own node
+    made = publisher.run(*inscribe[:-2])
+    assert publisher.until(made["outpoint"], status="live")["app"] == "watchtower"
+    [update] = re.findall(r"`a2b (inscribe card.json --update ID)`", page)
+    publisher.home.joinpath("card.json").write_text(json.dumps(agent("Beta")))
+    publisher.run(*update.replace("ID", made["outpoint"]).split())
+    publisher.until(made["outpoint"], name="Beta", pending=None)
 
 
 def test_a_coin_of_one_satoshi_is_never_spent_as_fee(publisher: Publisher) -> None:

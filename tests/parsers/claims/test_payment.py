@@ -17,7 +17,7 @@ from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, read, serialise
 from parsers.cards.fields import Fields
 from parsers.cards.offers import Offer, read_offers
 from parsers.claims.amount_due import CODES, PaymentRefusedError
-from parsers.claims.payment import MAX_ITEMS, MAX_RAW_BYTES, Payment, PaymentTerms, UtxoChain, verify
+from parsers.claims.payment import MAX_INPUTS, MAX_ITEMS, MAX_RAW_BYTES, Payment, PaymentTerms, UtxoChain, verify
 from tests.vectors.kinds import KINDS
 from tests.vectors.runner import run
 
@@ -63,6 +63,12 @@ def test_every_vector_agrees(shared: Path) -> None:
     assert run([shared / "vectors" / "trust" / "a2b_payments.jsonl"], KINDS, shown.append) == 0, shown
 
 
+MANY_INPUTS = serialise(
+    tuple(TxInput(Outpoint(b"\1" * 32, vout), b"\0", 0xFFFFFFFF) for vout in range(MAX_INPUTS + 1)),
+    (TxOutput(50_000, p2pkh(KEY)),),
+).hex()
+
+
 @pytest.mark.parametrize(
     ("stage", "state", "needed"),
     [("deposit", "pending", 10_000), ("final", "needsFinal", 40_000), ("full", "pending", 50_000)],
@@ -92,6 +98,7 @@ def test_each_stage_of_a_deposit_needs_its_part(stage: str, state: str, needed: 
         ({"rawTx": paying((-1, b""), (50_001, p2pkh(KEY)))}, -32031, "PaymentInvalid", "transaction-malformed"),
         ({"rawTx": paying(*[(2**62, p2pkh(KEY))] * 4)}, -32031, "PaymentInvalid", "transaction-malformed"),
         ({"rawTx": paying(*[(50, p2pkh(KEY))] * (MAX_ITEMS + 1))}, -32031, "PaymentInvalid", "transaction-malformed"),
+        ({"rawTx": MANY_INPUTS}, -32031, "PaymentInvalid", "transaction-malformed"),
         ({"rawTx": paying((50_000, p2pkh(KEY)), script=b"")}, -32031, "PaymentInvalid", "unsigned"),
         ({"configId": "q"}, -32031, "PaymentInvalid", "unknown-config"),
         ({"stage": "half"}, -32032, "StageMismatch", "stage"),

@@ -1,0 +1,102 @@
+"""A paid agent that pays for a tool of its own (A2B §7): each gate settles its own call, and rates reach both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from time import time
+
+import pytest
+
+from indexer.store import connect
+from indexer.store.payments import PaymentLedger
+from indexer.store.rates import Quote, Quotes
+from overlay.client.payment_claims import PaymentClaim, build_claim
+from overlay.payments.carriers import read_call
+from overlay.payments.checking import offers_in
+from overlay.payments.gate import PaymentGate
+from overlay.payments.gate_answers import GateAnswer
+from overlay.pricing.exchange_rates import ExchangeRates
+from overlay.publish.coins import Coin
+from overlay.publish.keys import PublisherKey
+from parsers.bitcoin.tx import Outpoint
+from parsers.cards.rate_table import RateTable
+from tests.overlay.payments.desk import TASK, Desk, a2a, mcp, refusal
+from tests.overlay.payments.fake_node import FakeNode, claim_of, price
+
+AGENT = PublisherKey(b"\x03" * 32, "regtest")
+TOOL = price(id="tool", amount="0.0002", skillIds=["chart"])
+
+
+@pytest.fixture
+def tool(tmp_path: Path, desk: Desk) -> Iterator[Desk]:
+    """The tool's own desk, on the same chain."""
+    ledger = PaymentLedger.open(f"sqlite:///{tmp_path / 'tool.db'}")
+    yield Desk(ledger, node=desk.node).with_prices(TOOL)
+    ledger.close()
+
+
+def agent_pays(node: FakeNode) -> PaymentClaim:
+    """The agent's claim for the tool, from a coin of its own."""
+    coin = node.mint(60_000, AGENT.private)
+    assert node.coins[coin].script == AGENT.script
+    return build_claim(offers_in(TOOL)[0], AGENT, [Coin(coin, 60_000)], most_satoshis=25_000)
+
+
+async def agent(tool: Desk, claim: PaymentClaim) -> GateAnswer:
+    """The agent's work: a call of the tool, whose refusal or error is its own failure."""
+    answer = await tool.call(body=mcp("chart", **claim.meta(TASK)))
+    is_done = answer.status == 200 and b"isError" not in answer.body
+    return answer if is_done else GateAnswer(502, (), b"the tool did not answer")
+
+
+async def test_a_paid_agent_pays_for_its_tool(desk: Desk, tool: Desk) -> None:
+    paid, hop = desk.pays(), agent_pays(desk.node)
+    body = a2a({"data": {"x-payment": claim_of(paid)}})
+    answer = await desk.gate.answer({}, body, lambda: agent(tool, hop))
+    assert (answer.status, answer.body, tool.done) == (200, b"work 1", 1)
+    assert (desk.ledger.counted(), tool.ledger.counted()) == (50_000, 20_000)
+    assert {hop.payment.tx.hex_id, paid.hex_id} <= desk.node.mempool.keys()
+    # who repeats the hop, because its answer got lost, pays once
+    assert (await agent(tool, hop)).body == b"work 1"
+    assert (tool.done, tool.ledger.counted()) == (1, 20_000)
+
+
+@pytest.mark.parametrize("why", ["the tool fails", "the tool is not paid enough"])
+async def test_neither_is_paid_where_the_tool_does_not_answer(desk: Desk, tool: Desk, why: str) -> None:
+    paid, hop = desk.pays(), agent_pays(desk.node)
+    if why == "the tool fails":
+        tool.body = b'{"jsonrpc":"2.0","id":7,"result":{"isError":true}}'
+    else:
+        tool.with_prices(TOOL | {"amount": "0.0003"})
+    body = a2a({"data": {"x-payment": claim_of(paid)}})
+    assert (await desk.gate.answer({}, body, lambda: agent(tool, hop))).status == 502
+    assert (desk.ledger.counted(), tool.ledger.counted(), desk.node.sent) == (0, 0, [])
+
+
+def test_a_claim_is_carried_as_servers_read_it() -> None:
+    coin = Coin(Outpoint(b"\1" * 32, 0), 60_000)
+    claim = build_claim(offers_in(TOOL)[0], AGENT, [coin], most_satoshis=25_000)
+    by_header = read_call(claim.headers(TASK), b"")
+    by_meta = read_call({}, mcp("chart", **claim.meta(TASK)))
+    by_part = read_call({}, a2a(claim.data_part()))
+    assert by_header.claim == by_meta.claim == by_part.claim == claim.value
+    assert by_header.task == by_meta.task == TASK
+    assert (claim.headers().keys(), claim.meta().keys()) == ({"A2B-Payment"}, {"x-payment"})
+
+
+async def test_a_gate_of_its_own_reads_the_stored_rates(desk: Desk, tmp_path: Path) -> None:
+    engine = connect(f"sqlite:///{tmp_path / 'rates.db'}")
+    exchange, now = ExchangeRates(Quotes(engine).newest), int(time())
+    in_usd = price(currency="USD", amount="0.05", acceptedCurrencies=["USD", "BSV"])
+    gate = PaymentGate(in_usd, desk.ledger, desk.node, exchange=exchange, clock=lambda: desk.time)
+    carried = {"A2B-Payment": json.dumps(claim_of(desk.pays(100_000)))}
+    assert refusal(await gate.answer(carried, b"", desk.work))[2] == "no-rate"
+    table = RateTable(base="BSV", rates={"BSV": Decimal(1), "USD": Decimal(50)}, source="", quoted_at=now,
+                      until=now + 3600)  # fmt: skip
+    Quotes(engine).store([Quote(feed="f", rank=0, since=0, table=table)])
+    await gate.maintain()
+    assert (await gate.answer(carried, b"", desk.work)).status == 200
+    engine.dispose()
