@@ -41,6 +41,8 @@ KEYS = {
     "public_url": "the base of absolute URLs in responses, such as https://registry.example; else that of the request",
     "identity_key": "a file with this server's signing keys; created in the data folder where SQLite is the database",
     "prices": "a JSON file of prices (A2B x-payment-config) that pay for requests beyond the limits; by itself, none",
+    "relay": "on: agents of Motebit register here, and their tasks are settled in a ledger; off by itself",
+    "relay_address": "where deposits to that ledger are paid: TICKER:ADDRESS; by itself, none are taken",
     "doors": "the foreign protocols to serve, separated by spaces, or off; by itself, all",
     "delegation_roots": "principals (base64url) whose capability tokens are accepted, separated by spaces",
     "gasp_peers": "BSV overlays whose outputs are pulled (GASP): their base URLs, separated by spaces",
@@ -156,6 +158,8 @@ class Settings:
     public_url: str
     identity_key: str
     prices: str
+    relay: bool
+    relay_address: str
     doors: str
     delegation_roots: tuple[str, ...]
     gasp_peers: tuple[str, ...]
@@ -204,6 +208,8 @@ class Settings:
             "public_url": self.public_url,
             "identity_key": self.identity_key,
             "prices": self.prices,
+            "relay": "on" if self.relay else "off",
+            "relay_address": self.relay_address,
             "doors": self.doors,
             "delegation_roots": " ".join(self.delegation_roots),
             "gasp_peers": " ".join(map(masked, self.gasp_peers)),
@@ -296,6 +302,8 @@ def _build(values: Mapping[str, Any]) -> Settings:
         public_url=_checked_url("public_url", str(values.get("public_url", ""))),
         identity_key=str(values.get("identity_key", "")),
         prices=str(values.get("prices", "")),
+        relay=_switch("relay", str(values.get("relay", "off"))),
+        relay_address=str(values.get("relay_address", "")),
         doors=" ".join(str(values.get("doors", "all")).split()),
         delegation_roots=_principals(str(values.get("delegation_roots", ""))),
         gasp_peers=tuple(_checked_url("gasp_peers", word) for word in str(values.get("gasp_peers", "")).split()),

@@ -21,6 +21,7 @@ from overlay.commands import (
     pay_check,
     publish,
     rebuild,
+    relay_cash,
     run,
     search,
     show,
@@ -82,7 +83,7 @@ def parser() -> ArgumentParser:
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
         run, search, show, verify, diagnose, check, pay_check, publish, mcp_stdio, status, rebuild, snapshot, mirror,
-        motebit_lookup, dct,
+        motebit_lookup, dct, relay_cash,
     ):  # fmt: skip
         command.add(commands)
     return root

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from overlay.listings.repository import ListingRepository
     from overlay.payments.gate import PaymentGate
     from overlay.payments.node import Broadcaster
+    from overlay.relay.task_relay import Relay
     from overlay.webhooks import Webhooks
 
 
@@ -86,7 +87,8 @@ class AppServices(ProcessInfo):
     protocols served. `payment_nodes` are the nodes that payments are checked with, by ticker, `prices` those
     of the own agent card (JSON), for which `gate` takes payments, `webhooks` is what
     subscriptions need (None where nothing is delivered), `delegated_access` checks capability tokens, `mrp` is what
-    providers and signed messages of MRP need (None where no requests are sent to hosts).
+    providers and signed messages of MRP need (None where no requests are sent to hosts), `relay` is what tasks of
+    Motebit agents need (None where this server is no relay).
     """
 
     engine: SearchIndex
@@ -114,3 +116,4 @@ class AppServices(ProcessInfo):
     webhooks: Webhooks | None = None
     delegated_access: DelegatedAccess | None = None
     mrp: MrpRegistry | None = None
+    relay: Relay | None = None

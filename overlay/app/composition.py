@@ -23,6 +23,7 @@ from overlay.app.diagnosis import diagnose
 from overlay.app.fetching import build_mrp, build_on_demand, build_webhooks
 from overlay.app.index_loop import IndexLoop
 from overlay.app.own_payments import OwnPayments
+from overlay.app.own_relay import OwnRelay
 from overlay.app.status_service import StatusService
 from overlay.app.storage import (
     build_delegated_access,
@@ -42,7 +43,6 @@ from overlay.projection.projector import IndexProjector
 if TYPE_CHECKING:
     from indexer.chains import Chain
     from indexer.store import Store
-    from overlay.api.delegated_access import DelegatedAccess
     from overlay.duplicates.duplicate_index import DuplicateIndex
     from overlay.projection.search_index import SearchIndex
     from overlay.webhooks import Webhooks
@@ -73,13 +73,11 @@ class AppContext:
             self.settings, self.store, self.writer, self.followers, self.notifier, self.status, self.watcher
         )
         self.identity = open_identity(self.settings) if self.engine is not None else None
-        self.payments: OwnPayments | None = None
-        if self.engine is not None:
-            self.payments = OwnPayments(self.settings, self.store, self.status.exchange)
-        self.delegated_access: DelegatedAccess | None = None
-        if self.engine is not None:
-            self.delegated_access = build_delegated_access(self.settings, self.store, self.identity)
+        served = self.engine is not None
+        self.payments = OwnPayments(self.settings, self.store, self.status.exchange) if served else None
+        self.delegated_access = build_delegated_access(self.settings, self.store, self.identity) if served else None
         self.visits = build_on_demand(self.settings) if self.engine is not None else None
+        self.own_relay = OwnRelay(self.settings, self.store, self.identity, self.payments)
         self.webhooks: Webhooks | None = None
         self.deliveries: DeliveryLoop | None = None
         if self.engine is not None and self.identity is not None and self.visits is not None:
@@ -107,6 +105,7 @@ class AppContext:
                 loops += [partial(match_subscriptions, self.deliveries, self.notifier), self.deliveries.run]
             if self.payments is not None and self.payments.gate is not None:
                 loops.append(self.payments.maintain)
+            loops += self.own_relay.loops()
             loops += [index.run, self.watcher.rates, self.watcher.logos]
             if not self.chains:
                 loops.append(self.watcher.changes)
@@ -150,7 +149,7 @@ class AppContext:
             admissions=Admissions(self.store), arc_callback_token=settings.arc_callback_token,
             payment_nodes=self.payments.nodes, prices=self.payments.prices, gate=self.payments.gate,
             webhooks=self.webhooks, delegated_access=self.delegated_access,
-            mrp=build_mrp(settings, self.store, self.visits),
+            mrp=build_mrp(settings, self.store, self.visits), relay=self.own_relay.relay,
         )  # fmt: skip
 
     def web_app(self) -> web.Application:

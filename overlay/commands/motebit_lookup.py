@@ -23,7 +23,9 @@ def add(commands: Commands) -> None:
         more="Asked are DNS (TXT _motebit.HOST), then the host's well-known file, then a relay, which proves nothing.",
     )  # fmt: skip
     parser.add_argument("host", metavar="HOST", help="a domain name")
-    parser.add_argument("--relay", metavar="URL", help="a relay to ask where the host publishes nothing [none]")
+    parser.add_argument(
+        "--relay", dest="relay_url", metavar="URL", help="a relay to ask where the host publishes nothing [none]"
+    )
     add_json(parser)
 
 
@@ -41,7 +43,7 @@ def motebit(args: Namespace) -> int:
     if host is None:
         raise UsageError(f"{on_one_line(args.host)} is no domain name")
     verifier = MotebitVerifier(build_fetcher(settings_of(args)), TxtRecords())
-    outcome = asyncio.run(verifier.lookup(host, args.relay))
+    outcome = asyncio.run(verifier.lookup(host, args.relay_url))
     if outcome.is_unknown:
         raise SourceUnavailableError(f"{host} could not be asked: {outcome.reason}")
     answer = _answer(outcome)

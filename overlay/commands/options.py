@@ -37,6 +37,8 @@ _FLAGS = {
     "public_url": ("URL", "A2B_PUBLIC_URL: the base of absolute URLs in responses [that of the request]"),
     "identity_key": ("FILE", "A2B_IDENTITY_KEY: this server's signing keys [DATA/identity.json with SQLite]"),
     "prices": ("FILE", "A2B_PRICES: prices that pay for requests beyond the limits [none]"),
+    "relay": ("on|off", "A2B_RELAY: be a relay of Motebit agents, with a ledger [off]"),
+    "relay_address": ("TICKER:ADDRESS", "A2B_RELAY_ADDRESS: where deposits to that ledger are paid [none]"),
     "doors": ("NAMES", "A2B_DOORS: foreign protocols to serve, or off [all]"),
     "delegation_roots": ("PRINCIPAL...", "A2B_DELEGATION_ROOTS: issuers whose capability tokens are accepted [none]"),
     "gasp_peers": ("URL...", "A2B_GASP_PEERS: BSV overlays whose outputs are pulled [none]"),

@@ -7,10 +7,12 @@ from parsers.bitcoin.script import p2pkh
 from parsers.bitcoin.tx import Transaction, TxInput, TxOutput, serialise
 from parsers.claims.payment import UtxoChain
 
-_RELAYED = {"bsv": (1, 1), "btc": (1, 546), "bch": (1, 546), "ltc": (10, 5_460), "doge": (1_000, 1_000_000)}
+RELAYED = {"bsv": (1, 1), "btc": (1, 546), "bch": (1, 546), "ltc": (10, 5_460), "doge": (1_000, 1_000_000)}
 """Satoshis per byte, and satoshis of an output, with which nodes of a coin relay a transaction by default."""
 
-_SIGNED_INPUT, _REST = 149, 44
+SIGNED_INPUT, OUTPUT, REST = 149, 34, 10
+"""Bytes of a signed P2PKH input, of a P2PKH output, and of what else a transaction has."""
+
 _SEQUENCE = 0xFFFFFFFF
 
 
@@ -24,8 +26,8 @@ def refund(tx: Transaction, pay_to: str, refund_address: str, chain: UtxoChain) 
     deposits = [
         (tx.outpoint(vout), output.satoshis) for vout, output in enumerate(tx.outputs) if output.script == p2pkh(payee)
     ]
-    fee_rate, dust = _RELAYED[chain.coin]
-    amount = sum(satoshis for _, satoshis in deposits) - fee_rate * (_REST + _SIGNED_INPUT * len(deposits))
+    fee_rate, dust = RELAYED[chain.coin]
+    amount = sum(satoshis for _, satoshis in deposits) - fee_rate * (REST + OUTPUT + SIGNED_INPUT * len(deposits))
     if amount < dust:
         return None
     inputs = tuple(TxInput(outpoint, b"", _SEQUENCE) for outpoint, _ in deposits)

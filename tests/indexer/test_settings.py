@@ -143,7 +143,7 @@ def test_every_setting_is_read_from_the_environment_and_from_the_file(key: str, 
     told |= {"rates": "bsv=https://a.example/spot", "rates_every": "7", "rates_max_age": "7", "log": "json requests"}
     told |= {"metrics": "[::1]:7", "public_url": "https://a.example", "doors": "off"}
     told |= {"gasp_peers": "https://a.example", "submit_broadcast": "on", "arc_callback_token": "x" * 16}
-    told |= {"delegation_roots": "A" * 43}
+    told |= {"delegation_roots": "A" * 43, "relay": "on"}
     value = told.get(key, "a:b")
     from_file = Settings.load(file=toml(tmp_path, f'{key} = "{value}"'))
     assert Settings.load(environ={f"A2B_{key.upper()}": value}) == from_file != Settings.load()

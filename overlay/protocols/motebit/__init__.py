@@ -90,7 +90,8 @@ async def metadata(request: web.Request) -> web.Response:
         raise NotFoundError("this registry has no identity key to sign its metadata with: set A2B_IDENTITY_KEY")
     pairs = [("type", "agent"), ("status", "live"), ("limit", "1")]
     count = (await find(request, pairs, facts=((VERIFIED, CLAIMED),))).total
-    return conditional(request, encode(relay_metadata.signed(identity, base_url(request), count)))
+    settles = request.app[SERVICES].relay is not None
+    return conditional(request, encode(relay_metadata.signed(identity, base_url(request), count, settles=settles)))
 
 
 def error_response(_request: web.Request, problem: ProblemError, _request_id: str) -> web.Response:

@@ -57,12 +57,14 @@ SHAPE = RecordShape(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptRules:
     """What receipts are verified against: keys by `motebit_id`, the time (milliseconds since 1970; None for none),
-    receipts seen before as `motebit_id:task_id`, and the relay task that the outermost one must be bound to."""
+    receipts seen before as `motebit_id:task_id`, and the relay task that the outermost one must be bound to. `cut`:
+    of a tree that is too deep the receipts within the depth are judged; else it is refused."""
 
     keys: KeyRing
     now: float | None = None
     seen: frozenset[str] = frozenset()
     relay_task_id: str | None = None
+    cut: bool = False
 
 
 @dataclass(slots=True)
@@ -118,7 +120,7 @@ class ReceiptNode:
 def receipt_tree(receipt: Any, rules: ReceiptRules) -> list[ReceiptNode]:
     """The nodes of a receipt and all it nests, parents first, each one checked. Raises ClaimRefusedError for a tree
     that is too deep, too large or has no RFC 8785 form."""
-    nodes = _nodes(receipt)
+    nodes = _nodes(receipt, cut=rules.cut)
     for node in reversed(nodes):  # children first: a parent signs their canonical forms
         _canonicalize_and_sign(node, rules)
     seen = set(rules.seen)
@@ -131,7 +133,7 @@ def receipt_tree(receipt: Any, rules: ReceiptRules) -> list[ReceiptNode]:
     return nodes
 
 
-def _nodes(receipt: Any) -> list[ReceiptNode]:
+def _nodes(receipt: Any, *, cut: bool) -> list[ReceiptNode]:
     if not isinstance(receipt, dict):
         raise ClaimRefusedError("malformed", "a receipt is not a JSON object")
     nodes = [ReceiptNode(receipt)]
@@ -139,6 +141,8 @@ def _nodes(receipt: Any) -> list[ReceiptNode]:
     for depth in range(MAX_DEPTH + 2):
         below = [(parent, child) for parent in level for child in _nested(parent.receipt)]
         if not below:
+            return nodes
+        if depth > MAX_DEPTH - 1 and cut:
             return nodes
         if depth > MAX_DEPTH - 1:
             raise ClaimRefusedError("too-deep", f"receipts are nested more than {MAX_DEPTH} deep")

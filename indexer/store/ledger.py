@@ -1,0 +1,135 @@
+"""A double-entry ledger: every entry moves amounts between accounts, and its postings sum to zero.
+
+Amounts are integers in one unit. Its tables are its own, in the registry's database or any other; so are those of what
+is booked in it, which are written in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from sqlalchemy import BigInteger, Column, Connection, Engine, Index, MetaData, String, Table, func, insert, select
+
+from indexer.store.database import writing
+from indexer.store.queries import Queries, Row, upsert
+
+_LOCK = 0x6132626C
+"""PostgreSQL advisory lock under which the ledger is written ("a2bl")."""
+
+metadata = MetaData()
+
+ledger_entries = Table(
+    "ledger_entries",
+    metadata,
+    Column("kind", String, primary_key=True),
+    Column("ref", String, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+)
+
+ledger_postings = Table(
+    "ledger_postings",
+    metadata,
+    Column("kind", String, primary_key=True),
+    Column("ref", String, primary_key=True),
+    Column("account", String, primary_key=True),
+    Column("amount", BigInteger, nullable=False),
+    Index("ledger_postings_by_account", "account"),
+)
+
+ledger_balances = Table(
+    "ledger_balances",
+    metadata,
+    Column("account", String, primary_key=True),
+    Column("amount", BigInteger, nullable=False),
+)
+
+CHAIN, FEES = "chain", "fees"
+"""Accounts: what is held on the chain (its balance is the negative of it), and the operator's fees."""
+
+
+class InsufficientFundsError(Exception):
+    """An account has less than an entry takes from it."""
+
+    def __init__(self, account: str, balance: int, needed: int) -> None:
+        super().__init__(f"{account} has {balance:,}, and {needed:,} are needed")
+        self.balance, self.needed = balance, needed
+
+
+def agent_account(motebit_id: str) -> str:
+    """The account of an agent."""
+    return f"agent:{motebit_id}"
+
+
+@contextmanager
+def booking(engine: Engine) -> Iterator[Connection]:
+    """One transaction that writes the ledger; one at a time. Raises StoreError."""
+    with writing(engine, _LOCK) as connection:
+        yield connection
+
+
+def post(
+    connection: Connection, kind: str, ref: str, now: int, amounts: Mapping[str, int], *, may_owe: str = ""
+) -> None:
+    """Book an entry: `amounts` by account, in a transaction of `booking`, which is to be rolled back where this raises.
+
+    Raises ValueError where they do not sum to zero, InsufficientFundsError where an account but `CHAIN` and `may_owe`
+    would owe after giving, and IntegrityError (of SQLAlchemy) for an entry that is booked already.
+    """
+    if sum(amounts.values()):
+        raise ValueError(f"the postings of {kind} {ref} sum to {sum(amounts.values())}, not to zero")
+    connection.execute(insert(ledger_entries).values(kind=kind, ref=ref, at=now))
+    for account, amount in sorted(amounts.items()):
+        if not amount:
+            continue
+        connection.execute(insert(ledger_postings).values(kind=kind, ref=ref, account=account, amount=amount))
+        added = upsert(connection, ledger_balances).values(account=account, amount=amount)
+        total = {"amount": ledger_balances.c.amount + added.excluded.amount}
+        moved = added.on_conflict_do_update(index_elements=["account"], set_=total).returning(ledger_balances.c.amount)
+        balance = connection.execute(moved).scalar_one()
+        if amount < 0 and balance < 0 and account not in (CHAIN, may_owe):
+            raise InsufficientFundsError(account, balance - amount, -amount)
+
+
+def balance_of(connection: Connection, account: str) -> int:
+    """The balance of an account."""
+    same = select(ledger_balances.c.amount).where(ledger_balances.c.account == account)
+    return int(connection.execute(same).scalar() or 0)
+
+
+class Ledger(Queries):
+    """The ledger in a database. Several threads and processes may use it at once. Every method raises StoreError when
+    the database refuses."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        with booking(engine) as connection:
+            metadata.create_all(connection)
+
+    def balance(self, account: str) -> int:
+        """The balance of an account."""
+        with self._engine.connect() as connection:
+            return balance_of(connection, account)
+
+    def entries_of(self, account: str, limit: int) -> list[Row]:
+        """The newest postings of an account: kind, ref, at (seconds since 1970) and amount."""
+        entry = (ledger_entries.c.kind == ledger_postings.c.kind) & (ledger_entries.c.ref == ledger_postings.c.ref)
+        columns = (ledger_entries, ledger_postings.c.amount)
+        rows = select(*columns).join(ledger_postings, entry).where(ledger_postings.c.account == account)
+        newest = rows.order_by(ledger_entries.c.at.desc(), ledger_entries.c.kind, ledger_entries.c.ref)
+        return self._rows(newest.limit(limit))
+
+    def balances(self) -> dict[str, int]:
+        """All balances by account, those of zero included."""
+        return self._counts(select(ledger_balances.c.account, ledger_balances.c.amount))
+
+    def faults(self) -> list[str]:
+        """The accounts whose balance is not the sum of their postings, and the entries that do not sum to zero."""
+        sums = select(ledger_postings.c.account, func.sum(ledger_postings.c.amount)).group_by(ledger_postings.c.account)
+        entries = select(ledger_postings.c.kind, ledger_postings.c.ref).group_by(
+            ledger_postings.c.kind, ledger_postings.c.ref
+        )
+        uneven = entries.having(func.sum(ledger_postings.c.amount) != 0)
+        booked, posted = self.balances(), self._counts(sums)
+        wrong = [account for account in booked.keys() | posted.keys() if booked.get(account) != posted.get(account)]
+        return wrong + [f"{row['kind']} {row['ref']}" for row in self._rows(uneven)]

@@ -1,0 +1,19 @@
+"""All tables of a relay in one database."""
+
+from __future__ import annotations
+
+from sqlalchemy import Engine
+
+from indexer.store.ledger import Ledger
+from indexer.store.nonces import Nonces
+from indexer.store.relay_agents import RelayAgents
+from indexer.store.relay_cash import RelayCash
+from indexer.store.relay_tasks import RelayTasks
+
+
+class RelayStore:
+    """The ledger and what is booked in it. Raises StoreError."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.ledger, self.nonces = Ledger(engine), Nonces(engine)
+        self.agents, self.tasks, self.cash = RelayAgents(engine), RelayTasks(engine), RelayCash(engine)

@@ -1,0 +1,125 @@
+"""The agents that registered with this relay: their keys, addresses and prices. Times are seconds since 1970."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Engine, Index, LargeBinary, String, Table, Text, delete, func, select, update
+
+from indexer.store.ledger import agent_account, booking, ledger_balances, metadata
+from indexer.store.queries import Queries, Row, batches, upsert
+
+MAX_AGENTS = 100_000
+
+relay_agents = Table(
+    "relay_agents",
+    metadata,
+    Column("motebit_id", String, primary_key=True),
+    Column("public_key", LargeBinary, nullable=False),
+    Column("endpoint", Text, nullable=False),
+    Column("capabilities", Text, nullable=False),
+    Column("prices", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("last_seen", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Index("relay_agents_by_expiry", "expires_at"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayAgent:
+    """`prices` are those of one task by capability. As a worker it is offered until `expires_at`; its key and account
+    stay."""
+
+    motebit_id: str
+    public_key: bytes
+    endpoint: str
+    capabilities: tuple[str, ...]
+    prices: Mapping[str, int] = field(default_factory=dict)
+    name: str = ""
+    description: str = ""
+    last_seen: int
+    expires_at: int
+
+
+class TooManyAgentsError(Exception):
+    """No more agents may register now."""
+
+
+class KeyConflictError(Exception):
+    """The agent has another key than the one that this registration replaces."""
+
+
+class RelayAgents(Queries):
+    """The agents in a database. Every method raises StoreError when the database refuses."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        with booking(engine) as connection:
+            metadata.create_all(connection)
+
+    def agent(self, motebit_id: str) -> RelayAgent | None:
+        """An agent, also one whose registration has expired."""
+        rows = self._rows(select(relay_agents).where(relay_agents.c.motebit_id == motebit_id))
+        return _agent(rows[0]) if rows else None
+
+    def keys(self, motebit_ids: Collection[str]) -> dict[str, bytes]:
+        """The public keys (32 bytes) of those of these agents that are registered."""
+        columns = select(relay_agents.c.motebit_id, relay_agents.c.public_key)
+        stored: dict[str, bytes] = {}
+        for some in batches(set(motebit_ids)):
+            rows = self._rows(columns.where(relay_agents.c.motebit_id.in_(some)))
+            stored |= {row["motebit_id"]: bytes(row["public_key"]) for row in rows}
+        return stored
+
+    def live(self, now: int, limit: int) -> list[RelayAgent]:
+        """Agents whose registration has not expired, those first that were heard of last."""
+        rows = select(relay_agents).where(relay_agents.c.expires_at > now)
+        return [_agent(row) for row in self._rows(rows.order_by(relay_agents.c.last_seen.desc()).limit(limit))]
+
+    def put(self, agent: RelayAgent, replaced_key: bytes | None) -> None:
+        """Store an agent, new (`replaced_key` None) or in place of the one with that key. Raises KeyConflictError,
+        TooManyAgentsError."""
+        row = _row(agent)
+        with booking(self._engine) as connection:
+            same = relay_agents.c.motebit_id == agent.motebit_id
+            stored = connection.execute(select(relay_agents.c.public_key).where(same)).scalar()
+            if (None if stored is None else bytes(stored)) != replaced_key:
+                raise KeyConflictError("the agent was registered with another key at the same time")
+            if stored is None and connection.execute(select(func.count()).select_from(relay_agents)).scalar_one() >= (
+                MAX_AGENTS
+            ):
+                raise TooManyAgentsError(f"{MAX_AGENTS:,} agents are registered: try again later")
+            added = upsert(connection, relay_agents).values(**row)
+            connection.execute(added.on_conflict_do_update(index_elements=["motebit_id"], set_=row))
+
+    def beat(self, motebit_id: str, now: int, expires_at: int) -> None:
+        """Note that an agent was heard of."""
+        with booking(self._engine) as connection:
+            same = update(relay_agents).where(relay_agents.c.motebit_id == motebit_id)
+            connection.execute(same.values(last_seen=now, expires_at=expires_at))
+
+    def trim(self, before: int) -> None:
+        """Delete agents without an account that expired before a time."""
+        accounts = select(ledger_balances.c.account)
+        nobody = (agent_account("") + relay_agents.c.motebit_id).not_in(accounts)
+        with booking(self._engine) as connection:
+            connection.execute(delete(relay_agents).where(relay_agents.c.expires_at < before, nobody))
+
+
+def _agent(row: Row) -> RelayAgent:
+    values = dict(row) | {
+        "public_key": bytes(row["public_key"]),
+        "capabilities": tuple(json.loads(row["capabilities"])),
+        "prices": json.loads(row["prices"]),
+    }
+    return RelayAgent(**values)
+
+
+def _row(agent: RelayAgent) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(agent, name) for name in RelayAgent.__dataclass_fields__}
+    return row | {"capabilities": json.dumps(agent.capabilities), "prices": json.dumps(dict(agent.prices))}

@@ -1,0 +1,199 @@
+"""Tasks of this relay: funds locked for a worker, until a receipt settles the task or its time is over.
+
+Times are seconds since 1970, amounts in the ledger's unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    Index,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from indexer.store.ledger import FEES, agent_account, booking, metadata, post
+from indexer.store.queries import Queries, Row, batches
+from parsers.claims.motebit.settlement import RelayTask, RelayTaskState
+
+MAX_PENDING = 1_000
+"""Pending tasks of one submitter."""
+
+relay_tasks = Table(
+    "relay_tasks",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("idempotency_key", String, nullable=False),
+    Column("submitted_by", String, nullable=False),
+    Column("worker", String, nullable=False),
+    Column("price", BigInteger, nullable=False),
+    Column("locked", BigInteger, nullable=False),
+    Column("state", String, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    UniqueConstraint("submitted_by", "idempotency_key"),
+    Index("relay_tasks_by_state", "state", "expires_at"),
+)
+
+relay_settlements = Table(
+    "relay_settlements",
+    metadata,
+    Column("task", String, primary_key=True),
+    Column("upstream_relay_id", String, primary_key=True),
+    Column("receipt_sha256", String, nullable=False),
+    Column("receipt", Text, nullable=False),
+    Column("record", Text, nullable=False),
+    Column("settled_at", BigInteger, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmittedTask:
+    """A task, the key by which its submitter may repeat the request, and when its lock ends."""
+
+    task: RelayTask
+    idempotency_key: str
+    created_at: int
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSettlement:
+    """A settled task: what the worker and the relay get of what is locked, its receipt and the signed record (JSON)."""
+
+    task: RelayTask
+    payout: int
+    fee: int
+    receipt_sha256: str
+    receipt: str
+    record: str
+
+
+class TooManyTasksError(Exception):
+    """The submitter has as many pending tasks as one may have."""
+
+
+class RelayTasks(Queries):
+    """The tasks in a database. Every method raises StoreError when the database refuses."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        with booking(engine) as connection:
+            metadata.create_all(connection)
+
+    def submit(self, submitted: SubmittedTask) -> SubmittedTask:
+        """Store a task and lock its funds; the stored one where its submitter has used the key before. Raises
+        InsufficientFundsError, TooManyTasksError."""
+        task = submitted.task
+        with booking(self._engine) as connection:
+            same = (relay_tasks.c.submitted_by == task.submitted_by,
+                    relay_tasks.c.idempotency_key == submitted.idempotency_key)  # fmt: skip
+            stored = connection.execute(select(relay_tasks).where(*same)).mappings().first()
+            if stored is not None:
+                return _submitted(stored)
+            pending = (relay_tasks.c.submitted_by == task.submitted_by, relay_tasks.c.state == RelayTaskState.PENDING)
+            count = select(func.count()).select_from(relay_tasks).where(*pending)
+            if connection.execute(count).scalar_one() >= MAX_PENDING:
+                raise TooManyTasksError(f"{MAX_PENDING:,} tasks of this submitter are pending")
+            connection.execute(insert(relay_tasks).values(**_row(submitted)))
+            amounts = {agent_account(task.submitted_by): -task.locked, _lock(task): task.locked}
+            post(connection, "lock", task.id, submitted.created_at, amounts)
+        return submitted
+
+    def submitted(self, id_: str) -> SubmittedTask | None:
+        """A task with its times."""
+        rows = self._rows(select(relay_tasks).where(relay_tasks.c.id == id_))
+        return _submitted(rows[0]) if rows else None
+
+    def tasks(self, ids: Collection[str], now: int) -> dict[str, RelayTask]:
+        """Those of these tasks that exist, by id; one whose time is over is expired."""
+        stored: list[SubmittedTask] = []
+        for some in batches(set(ids)):
+            stored += map(_submitted, self._rows(select(relay_tasks).where(relay_tasks.c.id.in_(some))))
+        return {one.task.id: _as_of(one, now) for one in stored}
+
+    def settle(self, settlements: Sequence[TaskSettlement], now: int) -> list[str]:
+        """Settle tasks, all of them that are still pending, and give their ids: what is locked goes to the worker, the
+        fees and, what is left, back to the submitter."""
+        settled = []
+        with booking(self._engine) as connection:
+            for one in settlements:
+                task = one.task
+                if not _end(connection, task.id, RelayTaskState.SETTLED, relay_tasks.c.expires_at > now):
+                    continue
+                row = {"receipt_sha256": one.receipt_sha256, "receipt": one.receipt, "record": one.record}
+                record = insert(relay_settlements).values(task=task.id, upstream_relay_id="", settled_at=now, **row)
+                connection.execute(record)
+                amounts = {_lock(task): -task.locked, FEES: one.fee}
+                rest = task.locked - one.payout - one.fee
+                for account, amount in ((task.worker, one.payout), (task.submitted_by, rest)):
+                    name = agent_account(account)
+                    amounts[name] = amounts.get(name, 0) + amount
+                post(connection, "settlement", task.id, now, amounts)
+                settled.append(task.id)
+        return settled
+
+    def settlement(self, id_: str) -> Row | None:
+        """The settlement of a task: `receipt` and `record` (JSON), `receipt_sha256`, `settled_at`."""
+        rows = self._rows(select(relay_settlements).where(relay_settlements.c.task == id_))
+        return rows[0] if rows else None
+
+    def expire(self, now: int, limit: int = 1_000) -> int:
+        """Unlock the funds of tasks whose time is over: how many these were."""
+        with booking(self._engine) as connection:
+            overdue = (relay_tasks.c.state == RelayTaskState.PENDING, relay_tasks.c.expires_at <= now)
+            rows = connection.execute(select(relay_tasks).where(*overdue).limit(limit)).mappings().all()
+            for row in rows:
+                task = _submitted(row).task
+                _end(connection, task.id, RelayTaskState.EXPIRED)
+                amounts = {_lock(task): -task.locked, agent_account(task.submitted_by): task.locked}
+                post(connection, "expiry", task.id, now, amounts)
+        return len(rows)
+
+    def locked_by(self, motebit_id: str) -> int:
+        """What the pending tasks of a submitter lock."""
+        pending = (relay_tasks.c.submitted_by == motebit_id, relay_tasks.c.state == RelayTaskState.PENDING)
+        return int(self._scalar(select(func.sum(relay_tasks.c.locked)).where(*pending)) or 0)
+
+
+def _end(connection: Connection, id_: str, state: RelayTaskState, *still: Any) -> bool:
+    pending = (relay_tasks.c.id == id_, relay_tasks.c.state == RelayTaskState.PENDING, *still)
+    return connection.execute(update(relay_tasks).where(*pending).values(state=state.value)).rowcount == 1
+
+
+def _lock(task: RelayTask) -> str:
+    return f"locked:{task.id}"
+
+
+def _as_of(submitted: SubmittedTask, now: int) -> RelayTask:
+    is_over = submitted.task.state is RelayTaskState.PENDING and submitted.expires_at <= now
+    return submitted.task._replace(state=RelayTaskState.EXPIRED) if is_over else submitted.task
+
+
+def _submitted(row: Row) -> SubmittedTask:
+    task = RelayTask(**{name: row[name] for name in RelayTask._fields} | {"state": RelayTaskState(row["state"])})
+    return SubmittedTask(
+        task=task,
+        idempotency_key=row["idempotency_key"],
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+    )
+
+
+def _row(submitted: SubmittedTask) -> dict[str, Any]:
+    times = {"created_at": submitted.created_at, "expires_at": submitted.expires_at}
+    task = submitted.task._asdict() | {"state": submitted.task.state.value}
+    return task | times | {"idempotency_key": submitted.idempotency_key}

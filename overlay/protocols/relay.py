@@ -1,0 +1,281 @@
+"""Motebit's relay as a market: agents register, tasks lock funds, receipts settle them (`overlay.relay`). Closed unless
+`A2B_RELAY` is on."""
+
+from __future__ import annotations
+
+from asyncio import to_thread
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import hdrs, web
+from pydantic import ConfigDict, Field
+
+from indexer.errors import SourceError
+from overlay.api import request_bodies
+from overlay.api.answers import SERVICES, body, json_answer
+from overlay.api.door_requests import find
+from overlay.api.parameters import parameter
+from overlay.api.problems import NotFoundError, ProblemError
+from overlay.api.request_bodies import RawTransaction
+from overlay.api.routes import Route
+from overlay.api.schemas import BOOL, COUNT, TEXT, array_of, maybe, record
+from overlay.listings.motebit import VERIFIED, id_fact
+from overlay.protocols import Door
+from overlay.relay import accounts, agent_registration, tasks
+from overlay.relay.agent_registration import MAX_NAME, MAX_NAMES, MAX_TEXT, AgentRegistration
+from overlay.relay.bank import MAX_RAW
+from overlay.relay.refusals import RelayRefusedError
+from overlay.relay.task_relay import Relay
+from overlay.relay.tasks import TaskRequest
+from parsers.cards.motebit_claim import MAX_ID
+from parsers.claims.canonical_json import MAX_BYTES
+from parsers.claims.motebit.settlement import MAX_PRICE
+from parsers.claims.motebit.succession import MAX_RECORDS
+
+MAX_BODY = 64 << 10
+MAX_SUBMITTED = 256 << 10
+MAX_KEY = 200
+"""Characters of an Idempotency-Key."""
+
+
+class _Open(request_bodies.Body):
+    """A body with members that this relay does not read."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+
+class AgentMetadata(_Open):
+    """What people read about an agent."""
+
+    name: str = Field(default="", max_length=MAX_NAME)
+    description: str = Field(default="", max_length=MAX_TEXT)
+
+
+class NewAgent(_Open):
+    """A registration: the address of an agent, what it does and for which price; succession records where the key is
+    another one than before."""
+
+    motebit_id: str | None = Field(default=None, max_length=MAX_ID)
+    public_key: str | None = Field(default=None, max_length=64)
+    endpoint_url: str = Field(max_length=MAX_TEXT, pattern="^https?://")
+    capabilities: list[str] = Field(max_length=MAX_NAMES)
+    pricing: list[dict[str, Any]] = Field(default=[], max_length=MAX_NAMES)
+    succession: dict[str, Any] | list[Any] = Field(default=[], max_length=MAX_RECORDS)
+    metadata: AgentMetadata = AgentMetadata()
+
+
+class NewTask(_Open):
+    """A task: what is asked, of which only the price concerns the relay."""
+
+    prompt: str
+    submitted_by: str | None = Field(default=None, max_length=MAX_ID)
+    required_capabilities: list[str] = Field(default=[], max_length=MAX_NAMES)
+    max_budget: int | None = Field(default=None, ge=0, le=MAX_PRICE)
+
+
+class NewWithdrawal(_Open):
+    """An amount in satoshis, and the address that it goes to."""
+
+    amount: int
+    destination: str = Field(max_length=MAX_NAME)
+
+
+class _RelayProblemError(ProblemError):
+    """A refusal with the relay's code and more members."""
+
+    def __init__(self, refused: RelayRefusedError) -> None:
+        headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
+        super().__init__(refused.status, refused.detail, headers=headers)
+        self.members = {"code": refused.code, **refused.members}
+
+
+Handler = Callable[[web.Request, Relay], Awaitable[web.Response]]
+
+
+def _answered(handler: Handler) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """The handler with this server's relay, whose refusals are problems."""
+
+    async def answer(request: web.Request) -> web.Response:
+        relay = request.app[SERVICES].relay
+        if relay is None:
+            raise NotFoundError("this server is no relay: its operator has not set A2B_RELAY")
+        try:
+            return await handler(request, relay)
+        except RelayRefusedError as refused:
+            raise _RelayProblemError(refused) from None
+        except SourceError as error:
+            raise ProblemError(503, str(error), headers={"Retry-After": "60"}) from None
+
+    answer.__doc__ = handler.__doc__
+    return answer
+
+
+@_answered
+async def register(request: web.Request, relay: Relay) -> web.Response:
+    """Register an agent with a token that its key signed, or renew its registration."""
+    wanted = request_bodies.read(NewAgent, await body(request, MAX_BODY))
+    succession = wanted.succession if isinstance(wanted.succession, list) else [wanted.succession]
+    stated = AgentRegistration(
+        motebit_id=wanted.motebit_id, public_key=wanted.public_key, endpoint_url=wanted.endpoint_url,
+        capabilities=_names(wanted.capabilities), pricing=wanted.pricing, succession=succession,
+        name=wanted.metadata.name, description=wanted.metadata.description,
+    )  # fmt: skip
+    authorization = _authorization(request)
+    mid = agent_registration.claimed_id(authorization)
+    agent = await to_thread(agent_registration.register, relay, authorization, stated, await _pinned(request, mid))
+    expires_at = agent.expires_at * 1_000
+    return json_answer({"registered": True, "motebit_id": agent.motebit_id, "expires_at": expires_at})
+
+
+async def _pinned(request: web.Request, mid: str) -> bytes | None:
+    """The key of the verified identity file of an agent that is listed here."""
+    pairs = [("type", "agent"), ("status", "live"), ("sort", "-created"), ("limit", "1")]
+    items = (await find(request, pairs, with_duplicates=True, facts=((VERIFIED,), (id_fact(mid),)))).items
+    return bytes.fromhex(items[0]["motebit"]["publicKey"]) if items else None
+
+
+@_answered
+async def heartbeat(request: web.Request, relay: Relay) -> web.Response:
+    """Tell the relay that an agent is there."""
+    await to_thread(agent_registration.heartbeat, relay, _authorization(request))
+    return json_answer({"ok": True})
+
+
+@_answered
+async def submit(request: web.Request, relay: Relay) -> web.Response:
+    """Submit a task for an agent: its price and a buffer are locked."""
+    wanted = request_bodies.read(NewTask, await body(request, MAX_SUBMITTED))
+    task_request = TaskRequest(
+        worker=request.match_info["agent"], submitted_by=wanted.submitted_by, max_budget=wanted.max_budget,
+        required_capabilities=_names(wanted.required_capabilities), idempotency_key=_idempotency_key(request),
+    )  # fmt: skip
+    submitted = await to_thread(tasks.submit, relay, _authorization(request), task_request)
+    headers = {"Location": f"/agent/{task_request.worker}/task/{submitted.task.id}", "Cache-Control": "no-store"}
+    return json_answer(tasks.task_json(submitted), status=201, headers=headers)
+
+
+@_answered
+async def task(request: web.Request, relay: Relay) -> web.Response:
+    """A task and its receipt, for its submitter or worker."""
+    worker, id_ = request.match_info["agent"], request.match_info["task"]
+    submitted, receipt = await to_thread(tasks.task_of, relay, _authorization(request), worker, id_)
+    return json_answer({"task": tasks.task_json(submitted), "receipt": receipt})
+
+
+@_answered
+async def result(request: web.Request, relay: Relay) -> web.Response:
+    """Settle a task by its worker's receipt, and the tasks of the receipts that this nests."""
+    worker, id_, document = request.match_info["agent"], request.match_info["task"], await body(request, MAX_BYTES)
+    return json_answer(await to_thread(tasks.result, relay, _authorization(request), worker, id_, document))
+
+
+@_answered
+async def balance(request: web.Request, relay: Relay) -> web.Response:
+    """What an agent's account has, for itself."""
+    return json_answer(await to_thread(accounts.balance, relay, _authorization(request), request.match_info["agent"]))
+
+
+@_answered
+async def deposit(request: web.Request, relay: Relay) -> web.Response:
+    """Announce a transaction that pays into an agent's account."""
+    raw = request_bodies.read(RawTransaction, await body(request, 2 * MAX_RAW + MAX_BODY)).rawTx
+    mid = request.match_info["agent"]
+    answer = await accounts.deposit(relay, _authorization(request), mid, bytes.fromhex(raw))
+    return json_answer(answer, status=202)
+
+
+@_answered
+async def withdraw(request: web.Request, relay: Relay) -> web.Response:
+    """Withdraw an amount: it is locked until the operator's transaction is mined."""
+    wanted = request_bodies.read(NewWithdrawal, await body(request, MAX_BODY))
+    answer = await accounts.withdraw(
+        relay, _authorization(request), request.match_info["agent"], wanted.amount, wanted.destination,
+        _idempotency_key(request),
+    )  # fmt: skip
+    return json_answer(answer, status=202)
+
+
+def _authorization(request: web.Request) -> str:
+    return request.headers.get(hdrs.AUTHORIZATION, "")
+
+
+def _idempotency_key(request: web.Request) -> str | None:
+    key = request.headers.get("Idempotency-Key")
+    if key is not None and len(key) > MAX_KEY:
+        raise RelayRefusedError(400, "bad-request", f"the Idempotency-Key has more than {MAX_KEY} characters")
+    return f"key:{key}" if key else None
+
+
+def _names(names: list[str]) -> tuple[str, ...]:
+    for name in names:
+        if not 0 < len(name) <= MAX_NAME:
+            raise RelayRefusedError(400, "bad-request", f"a capability has from 1 to {MAX_NAME} characters")
+    return tuple(dict.fromkeys(names))
+
+
+def error_response(_request: web.Request, problem: ProblemError, _request_id: str) -> web.Response:
+    """The relay's error: a text in `error`, and a `code` where the relay has one."""
+    members = problem.members if isinstance(problem, _RelayProblemError) else {}
+    headers = {"Cache-Control": "no-store", **problem.headers}
+    return json_answer({"error": problem.detail, "status": problem.status, **members}, status=problem.status,
+                       headers=headers)  # fmt: skip
+
+
+_TOKEN = parameter("Authorization", "`Bearer motebit:TOKEN`, signed by the registered key.")
+_KEY = parameter("Idempotency-Key", "A repeated request with the same key is done once.")
+
+
+def _route(method: str, path: str, handler: Any, answer: str, *errors: int, **options: Any) -> Route:
+    limit = {"limit": "ingest"} if method == "POST" else {}
+    return Route(
+        path=path, method=method, handler=handler, tag="Motebit relay", answer=answer,
+        error_response=error_response, errors=(401, 404, *errors),
+        **{"headers": (_TOKEN,)} | limit | options,
+    )  # fmt: skip
+
+
+_ACCOUNT = "/api/v1/agents/{agent}"
+_WITH_KEY = {"headers": (_TOKEN, _KEY)}
+DOOR = Door(
+    routes=(
+        _route("POST", "/api/v1/agents/register", register, "RelayRegistration", 403, 409, body="RelayNewAgent"),
+        _route("POST", "/api/v1/agents/heartbeat", heartbeat, "RelayHeartbeat"),
+        _route("POST", "/agent/{agent}/task", submit, "RelayTask", 402, 403, 409, 410, body="RelayNewTask", status=201,
+               **_WITH_KEY),
+        _route("POST", "/agent/{agent}/task/{task}/result", result, "RelaySettlement", 403, 410, body="RelayReceipt"),
+        _route("GET", "/agent/{agent}/task/{task}", task, "RelayTaskStatus", 403),
+        _route("GET", f"{_ACCOUNT}/balance", balance, "RelayBalance", 403),
+        _route("POST", f"{_ACCOUNT}/deposit", deposit, "RelayDeposit", 403, 422, body="RawTransaction", status=202),
+        _route("POST", f"{_ACCOUNT}/withdraw", withdraw, "RelayWithdrawal", 402, 403, 422, body="RelayNewWithdrawal",
+               status=202, **_WITH_KEY),
+    ),
+    schemas={
+        "RelayRegistration": record({"registered": BOOL, "motebit_id": TEXT, "expires_at": COUNT}),
+        "RelayHeartbeat": record({"ok": BOOL}),
+        "RelayTask": record(
+            {"task_id": TEXT, "status": TEXT, "price": COUNT, "locked": COUNT, "currency": TEXT, "expires_at": COUNT}
+        ),
+        "RelayTaskStatus": record({"task": {"type": "object"}, "receipt": maybe({"type": "object"})}),
+        "RelaySettlement": record(
+            {"task_id": TEXT, "status": TEXT, "settlement": {"type": "object"}, "hops": array_of({"type": "object"})}
+        ),
+        "RelayBalance": record(
+            {"motebit_id": TEXT, "balance": {"type": "integer"}, "currency": TEXT, "frozen": BOOL,
+             "pending_allocations": COUNT, "pending_withdrawals": COUNT, "available_for_withdrawal": COUNT,
+             "transactions": array_of({"type": "object"})}
+        ),
+        "RelayDeposit": record({"motebit_id": TEXT, "txid": TEXT, "amount": COUNT, "status": TEXT}),
+        "RelayWithdrawal": record({"motebit_id": TEXT, "withdrawal": {"type": "object"}}),
+        "RelayNewAgent": record(
+            {"endpoint_url": TEXT, "capabilities": array_of(TEXT)},
+            {"motebit_id": TEXT, "public_key": TEXT, "pricing": array_of({"type": "object"}),
+             "succession": array_of({"type": "object"}), "metadata": {"type": "object"}},
+        ),
+        "RelayNewTask": record(
+            {"prompt": TEXT},
+            {"submitted_by": TEXT, "required_capabilities": array_of(TEXT), "max_budget": COUNT},
+        ),
+        "RelayReceipt": {"type": "object", "description": "An ExecutionReceipt (v1)."},
+        "RelayNewWithdrawal": record({"amount": COUNT, "destination": TEXT}),
+    },
+)  # fmt: skip

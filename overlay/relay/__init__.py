@@ -1,0 +1,4 @@
+"""A relay of Motebit agents: registered agents, tasks with locked funds, and settlement by receipts, hop by hop.
+
+No key here can spend: deposits are seen on a chain, and withdrawals are signed elsewhere.
+"""

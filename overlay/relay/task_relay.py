@@ -1,0 +1,113 @@
+"""The relay: its tables, its identity, and who calls it by which bearer token."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from indexer.store.relay import RelayStore
+from indexer.store.relay_agents import RelayAgents
+from overlay.relay.refusals import RelayRefusedError
+from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, jcs
+from parsers.claims.motebit.bearer_token import payload_of
+from parsers.claims.motebit.identifiers import sovereign_id
+from parsers.claims.verdict import SKEW_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from overlay.relay.bank import Bank
+
+PREFIX = "Bearer motebit:"
+MAX_TOKEN_MS = 3_600_000
+"""How long a token may live: its nonce is kept as long. Motebit's live for 5 minutes."""
+
+_SCOPE = "motebit-token"
+
+
+class Relay:
+    """`sign` makes the Ed25519 signature of this server's identity key, `public_key` verifies it; `clock` gives seconds
+    since 1970; `bank` takes deposits and withdrawals, where the operator has an address for them."""
+
+    def __init__(
+        self,
+        store: RelayStore,
+        public_key: bytes,
+        sign: Callable[[bytes], bytes],
+        *,
+        bank: Bank | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.ledger, self.nonces = store.ledger, store.nonces
+        self.agents, self.tasks, self.cash = store.agents, store.tasks, store.cash
+        self.bank = bank
+        self.id = sovereign_id(public_key)
+        self._sign, self._clock = sign, clock
+
+    def now(self) -> int:
+        """Seconds since 1970."""
+        return int(self._clock())
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return int(self._clock() * 1_000)
+
+    def signed(self, body: dict[str, Any]) -> dict[str, Any]:
+        """A record with the relay's signature over its other members (RFC 8785), in base64url."""
+        return body | {"signature": base64url_text(self._sign(jcs(body)))}
+
+    def caller(self, authorization: str, audiences: Collection[str], *, once: bool) -> str:
+        """The `motebit_id` that a token of one of these audiences was signed for, by its registered key. With `once` no
+        other request may have it: reads may repeat, as clients keep a token for some minutes. Raises RelayRefusedError
+        (401)."""
+        mid: str = self.payload(authorization, audiences, None, once=once)["mid"]
+        return mid
+
+    def payload(
+        self, authorization: str, audiences: Collection[str], key: bytes | None, *, once: bool
+    ) -> dict[str, Any]:
+        """`caller` by this key, by default the registered one: the payload of the token."""
+        if not authorization.startswith(PREFIX):
+            raise _unauthorized("unauthorized", f"send the header Authorization: {PREFIX}TOKEN")
+        token = authorization.removeprefix(PREFIX)
+        try:
+            payload = payload_of(token, key, _RegisteredKeys(self.agents))[0]
+            self._check(payload, audiences)
+        except ClaimRefusedError as error:
+            raise _unauthorized(error.code, error.detail) from None
+        expires_at = int(payload["exp"] / 1_000) + 1
+        nonce = f"{payload['mid']}\0{payload['jti']}"
+        if once and not self.nonces.use(_SCOPE, nonce, self.now(), expires_at):
+            raise _unauthorized("replayed", "the token was used before: sign another one for each request")
+        return payload
+
+    def _check(self, payload: dict[str, Any], audiences: Collection[str]) -> None:
+        """Raises ClaimRefusedError for a token that is not for now and here."""
+        now = self.now_ms()
+        if payload["exp"] <= now:
+            raise ClaimRefusedError("expired", f"the token expired at {payload['exp']}")
+        if payload["iat"] > now + SKEW_MS:
+            raise ClaimRefusedError("future-dated", f"the token was issued at {payload['iat']}, in the future")
+        if payload["exp"] > now + MAX_TOKEN_MS + SKEW_MS:
+            raise ClaimRefusedError("malformed", "the token lives for more than an hour")
+        if payload["aud"] not in audiences:
+            raise ClaimRefusedError(
+                "audience-mismatch", f"the token is for {payload['aud'][:200]!a}, not {' or '.join(audiences)}"
+            )
+
+
+class _RegisteredKeys(dict[str, bytes]):
+    """The keys of registered agents, read when one is asked for."""
+
+    def __init__(self, agents: RelayAgents) -> None:
+        super().__init__()
+        self._agents = agents
+
+    def get(self, motebit_id: str, default: Any = None) -> Any:
+        """The key of an agent."""
+        return self._agents.keys([motebit_id]).get(motebit_id, default)
+
+
+def _unauthorized(code: str, detail: str) -> RelayRefusedError:
+    return RelayRefusedError(401, code, detail)

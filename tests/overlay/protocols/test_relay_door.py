@@ -1,0 +1,134 @@
+"""The relay over HTTP: what agents send and get, and that it is closed by itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from indexer.store import unchecked
+from indexer.store.ledger import CHAIN, agent_account, booking, post
+from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent
+from tests.running import Running
+
+PRICING = [{"capability": "web_search", "unit_cost": 1_000, "currency": "SAT", "per": "task"}]
+
+
+class Client:
+    """Agents that send requests to a running relay."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.count = url, 0
+
+    def send(self, agent: Agent, audience: str, method: str, path: str, **more: Any) -> httpx.Response:
+        self.count += 1
+        now = int(time.time() * 1_000)
+        token = agent.token(aud=audience, iat=now, exp=now + 300_000, jti=f"jti-{self.count}")
+        headers = {"Authorization": f"Bearer motebit:{token}", **more.pop("headers", {})}
+        return httpx.request(method, self.url + path, headers=headers, timeout=30, **more)
+
+    def register(self, agent: Agent, **more: Any) -> httpx.Response:
+        wanted = {
+            "motebit_id": agent.id, "public_key": agent.key.hex(), "endpoint_url": "https://a.example/mcp",
+            "capabilities": ["web_search"], "pricing": PRICING, "metadata": {"name": "A", "version": "ignored"},
+        }  # fmt: skip
+        return self.send(agent, "register-device", "POST", "/api/v1/agents/register", json=wanted | more)
+
+    def submit(self, submitter: Agent, worker: Agent, **more: Any) -> httpx.Response:
+        body = {"prompt": "?", "submitted_by": submitter.id, "required_capabilities": ["web_search"]}
+        return self.send(submitter, "task:submit", "POST", f"/agent/{worker.id}/task", json=body, **more)
+
+    def balance(self, agent: Agent) -> dict[str, Any]:
+        response = self.send(agent, "account:balance", "GET", f"/api/v1/agents/{agent.id}/balance")
+        assert response.status_code == 200, response.text
+        shown: dict[str, Any] = response.json()
+        return shown
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    folder = tmp_path_factory.mktemp("relay")
+    with Running("up", "--port", "0", "--limits", "off", "--relay", "on", cwd=folder) as running:
+        running.until_ready()
+        client = Client(running.url)
+        for agent in (ALICE, BOB, CAROL):
+            assert client.register(agent).status_code == 200
+        engine = unchecked(f"sqlite:///{folder}/a2b-data/a2b.db")
+        with booking(engine) as connection:
+            amounts = {CHAIN: -20_000, agent_account(ALICE.id): 10_000, agent_account(BOB.id): 10_000}
+            post(connection, "deposit", "test", 1, amounts)
+        engine.dispose()
+        yield client
+
+
+def receipt(agent: Agent, task: str, nested: list[dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
+    now = int(time.time() * 1_000)
+    times = {"submitted_at": now - 2_000, "completed_at": now - 1_000}
+    return agent.receipt(task, nested, relay_task_id=task, **times | more)
+
+
+def test_a_chain_of_delegations_over_http(client: Client) -> None:
+    top = client.submit(ALICE, BOB)
+    assert (top.status_code, top.json()["price"], top.json()["locked"]) == (201, 1_000, 1_200)
+    sub = client.submit(BOB, CAROL).json()["task_id"]
+    assert client.balance(ALICE)["pending_allocations"] == 1_200
+    task = top.json()["task_id"]
+    signed = receipt(BOB, task, [receipt(CAROL, sub)])
+    path = f"/agent/{BOB.id}/task/{task}"
+    first = client.send(ALICE, "task:result", "POST", f"{path}/result", json=signed)
+    assert first.status_code == 200, first.text
+    assert [hop["status"] for hop in first.json()["hops"]] == ["settled", "settled"]
+    again = client.send(ALICE, "task:result", "POST", f"{path}/result", json=signed)
+    assert again.json()["status"] == "already_settled"
+    assert [client.balance(agent)["balance"] for agent in (ALICE, BOB, CAROL)] == [9_000, 9_950, 950]
+    poll = client.send(ALICE, "task:query", "GET", path).json()
+    assert (poll["task"]["status"], poll["receipt"]) == ("settled", signed)
+
+
+def test_refusals_have_the_relays_form(client: Client) -> None:
+    poor = client.submit(CAROL, BOB)
+    assert poor.status_code == 402
+    assert poor.json()["code"] == "insufficient-funds"
+    assert (poor.json()["required"], poor.json()["status"]) == (1_200, 402)
+    nobody = httpx.post(f"{client.url}/agent/{BOB.id}/task", json={"prompt": "?"})
+    assert (nobody.status_code, nobody.json()["code"]) == (401, "unauthorized")
+    assert nobody.headers["WWW-Authenticate"] == "Bearer"
+    unknown = client.send(ALICE, "task:submit", "POST", "/agent/nobody/task", json={"prompt": "?"})
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "not-registered")
+    for body in (b"", b"[]", b"{", b'{"prompt": 1}', b'{"prompt": "?", "required_capabilities": [""]}'):
+        response = client.send(ALICE, "task:submit", "POST", f"/agent/{BOB.id}/task", content=body)
+        assert response.status_code == 400, response.text
+        assert response.json()["error"]
+    closed = client.send(ALICE, "account:deposit", "POST", f"/api/v1/agents/{ALICE.id}/deposit", json={"rawTx": "00"})
+    assert (closed.status_code, closed.json()["code"]) == (404, "no-deposits")
+    forged = client.register(ALICE, public_key=BOB.key.hex())
+    assert (forged.status_code, forged.json()["code"]) == (401, "bad-signature")
+    assert client.register(ALICE, endpoint_url="ftp://x").status_code == 400
+
+
+def test_a_key_makes_a_submission_repeatable(client: Client) -> None:
+    headers = {"Idempotency-Key": "once"}
+    first, again = (client.submit(BOB, ALICE, headers=headers).json() for _ in range(2))
+    assert first == again
+    assert client.submit(BOB, ALICE, headers={"Idempotency-Key": "x" * 201}).status_code == 400
+
+
+def test_heartbeats_and_metadata(client: Client) -> None:
+    beat = client.send(ALICE, "agent:heartbeat", "POST", "/api/v1/agents/heartbeat")
+    assert beat.json() == {"ok": True}
+    metadata = httpx.get(f"{client.url}/.well-known/motebit.json").json()
+    assert metadata["fee_rate"] == 0.05
+    assert metadata["capabilities"] == ["discovery", "task_routing", "settlement"]
+
+
+def test_no_relay_is_there_unless_it_is_switched_on(tmp_path: Any) -> None:
+    with Running("up", "--port", "0", "--limits", "off", cwd=tmp_path) as running:
+        running.until_ready()
+        client = Client(running.url)
+        assert client.register(ALICE).status_code == 404
+        assert client.submit(ALICE, BOB).status_code == 404
+        metadata = httpx.get(f"{running.url}/.well-known/motebit.json").json()
+        assert (metadata["fee_rate"], metadata["capabilities"]) == (0, ["discovery"])

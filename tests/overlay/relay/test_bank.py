@@ -1,0 +1,254 @@
+"""Deposits and withdrawals over a node that mines, reorganises and is double-spent, and over crashes at every step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexer.store import unchecked
+from indexer.store.ledger import CHAIN
+from overlay.relay import accounts
+from overlay.relay.bank import DEPTH, LAPSE_SECONDS, is_signed_form
+from parsers.bitcoin.sighash import sign_p2pkh
+from parsers.bitcoin.tx import Transaction, TxInput, read_exactly, serialise
+from tests.overlay.payments.crashing import Crash, Steps
+from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, payment, script_of
+from tests.overlay.relay.kit import AGENTS, World, data_output, raw_of
+from tests.overlay.relay.test_settlement import refusal
+from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent
+
+
+@pytest.fixture
+def world(database_url: str) -> Any:
+    engine = unchecked(database_url)
+    world = World(engine)
+    world.register(*AGENTS)
+    yield world
+    engine.dispose()
+
+
+def run(call: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
+    return asyncio.run(call(*arguments))
+
+
+def announce(world: World, agent: Agent, tx: Transaction) -> dict[str, Any]:
+    token = world.token(agent, "account:deposit")
+    answer: dict[str, Any] = run(accounts.deposit, world.relay, token, agent.id, raw_of(tx))
+    return answer
+
+
+def withdraw(world: World, agent: Agent, amount: int, key: str | None = None, to: bytes = PAYER) -> dict[str, Any]:
+    token = world.token(agent, "account:withdraw")
+    answer: dict[str, Any] = run(accounts.withdraw, world.relay, token, agent.id, amount, address_of(to), key)
+    return answer
+
+
+def watch(world: World) -> None:
+    run(world.bank.watch)
+
+
+def funded(world: World, agent: Agent, amount: int) -> Transaction:
+    tx = world.deposit(agent, amount)
+    announce(world, agent, tx)
+    world.mine()
+    watch(world)
+    return tx
+
+
+def signed(world: World, answer: dict[str, Any]) -> Transaction:
+    """The transaction of a withdrawal as the operator's wallet signs it."""
+    unsigned = read_exactly(bytes.fromhex(answer["withdrawal"]["unsigned_tx"]))
+    values = world.node.unspent()
+    inputs = tuple(
+        TxInput(one.prevout, sign_p2pkh(unsigned, vin, SERVER, values[one.prevout].satoshis), one.sequence)
+        for vin, one in enumerate(unsigned.inputs)
+    )
+    return read_exactly(serialise(inputs, unsigned.outputs))
+
+
+def sign(world: World, tx: Transaction) -> None:
+    (withdrawal,) = [one for one in world.store.cash.open_withdrawals() if is_signed_form(one, tx)]
+    assert world.store.cash.sign(withdrawal, raw_of(tx))
+
+
+def books_match_the_chain(world: World) -> None:
+    world.check()
+    assert world.store.cash.held() == -world.store.ledger.balance(CHAIN)
+
+
+def test_a_deposit_counts_after_six_confirmations(world: World) -> None:
+    tx = world.deposit(ALICE, 50_000)
+    assert announce(world, ALICE, tx)["status"] == "waiting"
+    for blocks in range(1, DEPTH + 1):
+        world.mine(1)
+        watch(world)
+        assert world.balance(ALICE) == (50_000 if blocks == DEPTH else 0)
+    assert announce(world, ALICE, tx)["status"] == "credited"
+    watch(world)
+    assert world.balance(ALICE) == 50_000
+    books_match_the_chain(world)
+
+
+def test_a_reorganisation_takes_a_deposit_back_and_its_account_is_frozen_until_covered(world: World) -> None:
+    tx = funded(world, ALICE, 10_000)
+    task = world.task(ALICE, BOB)
+    world.settle(BOB, BOB, task, BOB.receipt(relay_task_id=task))
+    world.node.reorganise(DEPTH)
+    watch(world)
+    assert world.balances(ALICE, BOB) == [-1_000, 950]
+    world.check(may_owe=[ALICE])
+    assert refusal(world.task, ALICE, BOB) == (402, "insufficient-funds")
+    shown = accounts.balance(world.relay, world.token(ALICE, "account:balance"), ALICE.id)
+    assert (shown["frozen"], shown["available_for_withdrawal"]) == (True, 0)
+    world.node.double_spend(tx.inputs[0].prevout)
+    funded(world, ALICE, 5_000)
+    assert world.balance(ALICE) == 4_000
+    world.task(ALICE, BOB)
+    world.check()
+
+
+def test_a_deposit_that_is_mined_again_is_credited_again(world: World) -> None:
+    funded(world, ALICE, 10_000)
+    world.node.reorganise(DEPTH)
+    watch(world)
+    assert world.balance(ALICE) == 0
+    world.mine()
+    watch(world)
+    watch(world)
+    assert world.balance(ALICE) == 10_000
+    books_match_the_chain(world)
+
+
+def test_a_deposit_that_is_never_mined_lapses_and_may_be_announced_again(world: World) -> None:
+    tx = world.deposit(ALICE, 10_000)
+    announce(world, ALICE, tx)
+    world.node.evict()
+    world.time += LAPSE_SECONDS + 1
+    watch(world)
+    assert world.store.cash.watched() == []
+    assert announce(world, ALICE, tx)["status"] == "waiting"
+
+
+def test_what_is_no_deposit_is_refused(world: World) -> None:
+    def tx_of(*outputs: tuple[int, bytes]) -> bytes:
+        return raw_of(payment([world.node.mint(90_000)], outputs, world.node))
+
+    ours, other = (1_000, script_of(SERVER)), (1_000, script_of(PAYER))
+    wrong = [
+        tx_of(ours), tx_of(other, (0, data_output(ALICE.id))), tx_of(ours, (0, data_output(BOB.id))),
+        tx_of((100, script_of(SERVER)), (0, data_output(ALICE.id))), b"", b"\0" * 100, b"\0" * 200_000,
+        tx_of(ours, (0, b"\x00\x6a\x02\xff\xff")), tx_of(ours, (0, data_output("x")), (0, data_output(ALICE.id))),
+    ]  # fmt: skip
+    for raw in wrong:
+        token = world.token(ALICE, "account:deposit")
+        status = refusal(run, accounts.deposit, world.relay, token, ALICE.id, raw)
+        assert status == (422, "not-a-deposit")
+
+
+def test_a_withdrawal_locks_and_is_booked_when_its_transaction_is_mined(world: World) -> None:
+    funded(world, ALICE, 50_000)
+    answer = withdraw(world, ALICE, 20_000, "key")
+    assert withdraw(world, ALICE, 20_000, "key")["withdrawal"] == answer["withdrawal"]
+    assert world.balance(ALICE) == 30_000
+    tx = signed(world, answer)
+    assert 19_000 < tx.outputs[0].satoshis < 20_000
+    assert tx.outputs[1].satoshis == 30_000
+    world.node.accept(tx)
+    sign(world, tx)
+    world.mine(DEPTH - 1)
+    watch(world)
+    assert world.store.cash.open_withdrawals()[0].state == "processing"
+    world.mine(1)
+    watch(world)
+    assert world.store.cash.open_withdrawals() == []
+    assert world.balance(ALICE) == 30_000
+    books_match_the_chain(world)
+    assert withdraw(world, ALICE, 30_000)["withdrawal"]["status"] == "pending", "the change is a coin again"
+
+
+def test_withdrawals_that_cannot_be_made_leave_the_account_alone(world: World) -> None:
+    funded(world, ALICE, 50_000)
+    world.fund(BOB, 90_000)
+    assert refusal(withdraw, world, CAROL, 10_000) == (402, "insufficient-funds")
+    assert refusal(withdraw, world, ALICE, 50_001) == (402, "insufficient-funds")
+    assert refusal(withdraw, world, ALICE, 100) == (503, "no-coins")
+    assert refusal(withdraw, world, BOB, 60_000) == (503, "no-coins")
+    assert refusal(withdraw, world, ALICE, 0) == (400, "bad-request")
+    assert refusal(withdraw, world, ALICE, 10_000, None, SERVER) == (422, "bad-destination")
+    assert world.balances(ALICE, BOB) == [50_000, 90_000]
+    assert withdraw(world, ALICE, 50_000)["withdrawal"]["amount"] == 50_000
+    assert refusal(withdraw, world, BOB, 10_000) == (503, "no-coins"), "the only coin is reserved"
+    world.check()
+
+
+def test_only_a_transaction_with_the_same_inputs_and_outputs_is_that_of_a_withdrawal(world: World) -> None:
+    funded(world, ALICE, 50_000)
+    tx = signed(world, withdraw(world, ALICE, 20_000))
+    (withdrawal,) = world.store.cash.open_withdrawals()
+    assert is_signed_form(withdrawal, tx)
+    assert not is_signed_form(withdrawal, tx._replace(outputs=tx.outputs[:1]))
+    assert not is_signed_form(withdrawal, tx._replace(outputs=tx.outputs[::-1]))
+    assert not is_signed_form(withdrawal, tx._replace(inputs=tx.inputs * 2))
+
+
+def story(world: World) -> None:
+    """A deposit that is taken back and mined again, and a withdrawal of it."""
+    tx = next(iter(world.node.mempool.values()), None) or world.deposit(ALICE, 50_000)
+    announce(world, ALICE, tx)
+    world.mine()
+    watch(world)
+    world.node.reorganise(DEPTH)
+    watch(world)
+    world.mine()
+    watch(world)
+    answer = withdraw(world, ALICE, 20_000, "key")
+    paid = signed(world, answer)
+    world.node.accept(paid)
+    sign(world, paid)
+    world.mine()
+    watch(world)
+
+
+def test_a_crash_at_any_step_counts_nothing_twice(tmp_path: Path) -> None:
+    steps, number = Steps(), 0
+    while number <= 2 * steps.count:
+        crash, after = divmod(number, 2)
+        engine = unchecked(f"sqlite:///{tmp_path}/{number}.db")
+        steps = Steps(crash, after=bool(after))
+        world = World(engine, steps=steps)
+        world.register(*AGENTS)
+        try:
+            story(world)
+        except Crash:
+            again = World(engine, node=world.node)
+            again.time = world.time
+            recover(again)
+            world = again
+        assert world.balance(ALICE) == 30_000
+        books_match_the_chain(world)
+        engine.dispose()
+        number += 1
+    assert number > 20
+
+
+def recover(world: World) -> None:
+    """What agent and operator do again after a crash: each step that is not done is repeated."""
+    stored = [tx for block in world.node.blocks for tx in block] + list(world.node.mempool.values())
+    tx = next((one for one in stored if len(one.outputs) == 2 and not one.outputs[1].satoshis), None)
+    announce(world, ALICE, tx or world.deposit(ALICE, 50_000))
+    world.mine()
+    watch(world)
+    answer = withdraw(world, ALICE, 20_000, "key")
+    if answer["withdrawal"]["status"] != "completed":
+        unsigned = read_exactly(bytes.fromhex(answer["withdrawal"]["unsigned_tx"]))
+        paid = next((one for one in stored if one.outputs == unsigned.outputs), None)
+        if paid is None:
+            paid = signed(world, answer)
+            world.node.accept(paid)
+        sign(world, paid)
+        world.mine()
+        watch(world)

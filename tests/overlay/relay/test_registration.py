@@ -1,0 +1,144 @@
+"""Who may register which identity, and what bearer tokens do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from overlay.relay import accounts, agent_registration
+from overlay.relay.agent_registration import KEPT_SECONDS, REGISTERED_SECONDS, AgentRegistration
+from tests.overlay.relay.kit import World, wanted_registration
+from tests.overlay.relay.test_settlement import refusal
+from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, NOW, Agent
+
+EVE, NEW, NEWER = Agent(9), Agent(10), Agent(11)
+
+
+def register(world: World, signer: Agent, mid: str | None = None, *, pinned: bytes | None = None, **more: Any) -> Any:
+    mid = mid or signer.id
+    wanted = wanted_registration(signer) | {"motebit_id": mid} | more
+    token = world.token(signer, "register-device", mid=mid)
+    return agent_registration.register(world.relay, token, AgentRegistration(**wanted), pinned)
+
+
+def test_a_new_agent_registers_and_renews_with_its_key(world: World) -> None:
+    first = register(world, EVE)
+    assert first.expires_at == int(world.time) + REGISTERED_SECONDS
+    world.time += 100
+    assert register(world, EVE, public_key=None, name="Eve").name == "Eve"
+    assert world.store.agents.agent(EVE.id).public_key == EVE.key  # type: ignore[union-attr]
+
+
+def test_another_key_takes_no_identity(world: World) -> None:
+    assert refusal(register, world, EVE, ALICE.id) == (409, "key-mismatch")
+    assert refusal(register, world, EVE, NEW.id) == (403, "not-bound"), "derived from another key"
+    assert refusal(register, world, EVE, f"did:key:z{'1' * 40}") == (403, "not-bound")
+    register(world, EVE, "0199c0de-0000-7000-8000-000000000001")
+    assert refusal(register, world, NEW, "0199c0de-0000-7000-8000-000000000001") == (409, "key-mismatch")
+    assert refusal(register, world, EVE, "listed", pinned=NEW.key) == (409, "key-mismatch")
+    assert register(world, NEW, "listed", pinned=NEW.key).motebit_id == "listed"
+
+
+def test_a_key_changes_by_a_succession_that_both_keys_signed(world: World) -> None:
+    record = ALICE.succeed(NEW)
+    forged = record | {"old_key_signature": record["new_key_signature"]}
+    assert refusal(register, world, NEW, ALICE.id, succession=[forged]) == (403, "broken-succession")
+    assert refusal(register, world, NEW, ALICE.id, succession=[BOB.succeed(NEW)]) == (409, "key-mismatch")
+    assert register(world, NEW, ALICE.id, succession=[record]).public_key == NEW.key
+    assert refusal(register, world, ALICE, ALICE.id, succession=[record]) == (409, "key-mismatch")
+    whole = [record, NEW.succeed(NEWER, NOW + 1)]
+    assert register(world, NEWER, ALICE.id, succession=whole).public_key == NEWER.key
+    assert world.balance(ALICE) == 10_000, "the account stays"
+
+
+def test_an_identity_whose_key_changed_before_registers_with_all_its_records(world: World) -> None:
+    assert refusal(register, world, NEW, EVE.id, succession=[BOB.succeed(NEW)]) == (403, "not-bound")
+    assert register(world, NEW, EVE.id, succession=[EVE.succeed(NEW)]).motebit_id == EVE.id
+
+
+@pytest.mark.parametrize(
+    ("pricing", "code"),
+    [
+        ([{"capability": "other", "unit_cost": 1, "currency": "SAT", "per": "task"}], "bad-request"),
+        ([{"capability": "web_search", "unit_cost": -1, "currency": "SAT", "per": "task"}], "bad-request"),
+        ([{"capability": "web_search", "unit_cost": 1.5, "currency": "SAT", "per": "task"}], "bad-request"),
+        ([{"capability": "web_search", "unit_cost": True, "currency": "SAT", "per": "task"}], "bad-request"),
+        ([{"capability": "web_search", "unit_cost": 10**20, "currency": "SAT", "per": "task"}], "bad-request"),
+        ([{"capability": "web_search", "unit_cost": 1, "currency": "USD", "per": "task"}], "bad-request"),
+        ([{"capability": "web_search", "unit_cost": 1, "currency": "SAT", "per": "token"}], "bad-request"),
+        ([{}], "bad-request"),
+    ],
+)
+def test_prices_that_are_none_are_refused(world: World, pricing: list[dict[str, Any]], code: str) -> None:
+    assert refusal(register, world, EVE, pricing=pricing) == (400, code)
+
+
+def test_weak_keys_are_refused(world: World) -> None:
+    weak = "01" + "00" * 31
+    assert refusal(register, world, EVE, public_key=weak) == (401, "weak-key")
+
+
+def test_tokens_count_once_for_their_audience_and_time(world: World) -> None:
+    def heartbeat(token: str) -> str:
+        return agent_registration.heartbeat(world.relay, token)
+
+    token = world.token(ALICE, "agent:heartbeat")
+    assert heartbeat(token) == ALICE.id
+    assert refusal(heartbeat, token) == (401, "replayed")
+    now = int(world.time * 1_000)
+    wrong = {
+        "audience-mismatch": {"aud": "market:query"},
+        "expired": {"exp": now},
+        "future-dated": {"iat": now + 301_000},
+        "malformed": {"exp": now + 2 * 3_600_000},
+        "unknown-suite": {"suite": "x"},
+        "unknown-key": {"mid": "nobody"},
+        "bad-signature": {"mid": BOB.id},
+    }
+    for code, members in wrong.items():
+        audience = members.pop("aud", "agent:heartbeat")
+        assert refusal(heartbeat, world.token(ALICE, audience, **members)) == (401, code)  # type: ignore[arg-type]
+    for text in ("", "Bearer x", "Bearer motebit:", "Bearer motebit:a.b", f"Bearer motebit:{'a' * 9_000}"):
+        assert refusal(heartbeat, text)[0] == 401
+
+
+def test_a_silent_worker_is_gone_after_a_week_and_back_with_a_heartbeat(world: World) -> None:
+    world.time += REGISTERED_SECONDS
+    assert refusal(world.task, ALICE, BOB) == (410, "expired")
+    agent_registration.heartbeat(world.relay, world.token(BOB, "agent:heartbeat"))
+    world.task(ALICE, BOB)
+    assert refusal(world.task, ALICE, EVE) == (404, "not-registered")
+
+
+def test_agents_without_an_account_are_forgotten(world: World) -> None:
+    world.time += REGISTERED_SECONDS + KEPT_SECONDS + 1
+    world.store.agents.trim(int(world.time) - KEPT_SECONDS)
+    assert world.store.agents.keys([ALICE.id, BOB.id, CAROL.id]).keys() == {ALICE.id, BOB.id}
+
+
+def test_a_task_is_for_its_token_its_capabilities_and_its_budget(world: World) -> None:
+    assert refusal(world.submit, ALICE, BOB, submitted_by=BOB.id) == (403, "forbidden")
+    assert refusal(world.submit, ALICE, BOB, required_capabilities=("fly",)) == (409, "capability-missing")
+    assert refusal(world.submit, ALICE, BOB, max_budget=999) == (409, "too-dear")
+    assert world.balance(ALICE) == 10_000
+    once, again = (world.submit(ALICE, BOB, "key") for _ in range(2))
+    assert once == again
+    assert world.balance(ALICE) == 8_800
+    assert refusal(world.submit, ALICE, CAROL, "key") == (409, "bad-request")
+
+
+def test_a_price_that_changes_later_is_not_that_of_the_task(world: World) -> None:
+    task = world.task(ALICE, BOB)
+    register(world, BOB, pricing=[{"capability": "web_search", "unit_cost": 5_000, "currency": "SAT", "per": "task"}])
+    world.settle(BOB, BOB, task, BOB.receipt(relay_task_id=task))
+    assert world.balances(ALICE, BOB) == [9_000, 10_950]
+
+
+def test_a_balance_is_shown_to_its_own_agent(world: World) -> None:
+    world.task(ALICE, BOB)
+    shown = accounts.balance(world.relay, world.token(ALICE, "account:balance"), ALICE.id)
+    assert (shown["balance"], shown["pending_allocations"]) == (8_800, 1_200)
+    assert [row["type"] for row in shown["transactions"]] == ["deposit", "lock"]
+    token = world.token(BOB, "account:balance")
+    assert refusal(accounts.balance, world.relay, token, ALICE.id) == (403, "forbidden")
