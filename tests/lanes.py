@@ -42,6 +42,7 @@ SLOW_FILES = frozenset(
         "indexer/fetcher/test_hostile_hosts.py",
         "indexer/fetcher/test_key_sets.py",
         "indexer/fetcher/test_logos.py",
+        "indexer/fetcher/test_mcp_handshake.py",
         "indexer/fetcher/test_motebit_identity.py",
         "indexer/rates/test_rates.py",
         "indexer/resolution/test_descendants.py",

@@ -64,11 +64,13 @@ class HttpAnswer:
 
 
 class PostAnswer(NamedTuple):
-    """What a URL answered to what was sent there; `retry_after` in seconds, None without one."""
+    """What a URL answered to what was sent there; `retry_after` in seconds, None without one; headers by lower-case
+    name."""
 
     status: int
     body: bytes
     retry_after: float | None
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 _Judged = TypeVar("_Judged")
@@ -199,9 +201,9 @@ class Visit:
             wait = _retry_after(headers.get("retry-after", ""), self._fetcher.clock())
             if most:
                 body = await read_body(response.aiter_stream(), headers, self._limits, most)
-                return PostAnswer(response.status, body, wait)
+                return PostAnswer(response.status, body, wait, headers)
             await _drain(response)
-            return PostAnswer(response.status, b"", wait)
+            return PostAnswer(response.status, b"", wait, headers)
 
         request = _build_request(target(url, self._fetcher.table), None, self._limits, content, headers)
         try:

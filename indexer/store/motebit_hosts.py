@@ -104,7 +104,7 @@ def record(connection: Connection, host: str, outcome: IdentityOutcome, now_ms: 
     values = _judged(dict(row), outcome, now_ms)
     values["tries"] = 0 if values["valid"] else row["tries"] + 1
     delay = CHECK_INTERVAL if values["valid"] else min(HOUR << min(values["tries"], 9), MAX_RETRY)
-    ids = sorted(set(_ids_of(connection, host)))
+    ids = sorted(set(ids_of(connection, host)))
     connection.execute(update(motebit_hosts).where(same).values(**values, next_at=now_ms + delay if ids else None))
     compared = (*_PINNED, "capabilities", "valid")
     return ids if any(values.get(name, row[name]) != row[name] for name in compared) else []
@@ -127,8 +127,8 @@ def _judged(row: Mapping[str, Any], outcome: IdentityOutcome, now_ms: int) -> di
     return {**pinned, "capabilities": listed, "reason": "", "valid": True, "verified_at": now_ms}
 
 
-def _ids_of(connection: Connection, host: str) -> Iterator[str]:
-    """The inscribed agents whose url is on a host, and the pointers whose card was fetched there."""
+def ids_of(connection: Connection, host: str) -> Iterator[str]:
+    """The listings at a host: inscribed agents whose url is there, and pointers whose card was fetched there."""
     yield from connection.execute(select(badges.c.registration).where(badges.c.host == host).limit(MAX_IDS)).scalars()
     below = (locators.c.locator > f"https://{host}/") & (locators.c.locator < f"https://{host}0")
     there = select(locators.c.locator).where((locators.c.locator == host) | below).limit(MAX_IDS)

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from indexer.store import motebit_endpoints
 from indexer.store.database import writing
 from indexer.store.pointer_queries import SAME_POINTER
 from indexer.store.queries import Queries, Row
-from indexer.store.schema import badges, card_signatures, events, locators, motebit_hosts, requests, sightings
+from indexer.store.schema import badges, card_signatures, cards, events, locators, motebit_hosts, requests, sightings
 
 OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
 """Transaction requests that may be open at once."""
@@ -204,8 +205,17 @@ def _recheck_domain(connection: Connection, row: Row, now_ms: int) -> Recheck:
     connection.execute(update(card_signatures).where(signed).values(next_at=next_at))
     of_host = motebit_hosts.c.host == row["host"]
     connection.execute(update(motebit_hosts).where(of_host).values(next_at=next_at))
+    _recheck_endpoints(connection, row, next_at)
     state = f"verified by {row['by']}" if row["by"] else "not verified"
     return Recheck("domain", row["host"], state, row["reason"], "", last, next_at)
+
+
+def _recheck_endpoints(connection: Connection, row: Row, next_at: int) -> None:
+    """Have the MCP endpoints of agents at a host asked, and that of this one."""
+    if not motebit_endpoints.enlist_published(connection, row["host"], next_at):
+        body = connection.execute(select(cards.c.body).where(cards.c.sha256 == row["card"])).scalar()
+        motebit_endpoints.enlist_claimed(connection, row["host"], body or b"", next_at)
+    motebit_endpoints.hasten(connection, row["host"], next_at)
 
 
 def _recheck_at(scheduled: int | None, last: int | None, now_ms: int) -> int:

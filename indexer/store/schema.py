@@ -455,6 +455,28 @@ motebit_hosts = Table(
 served and verified when the host was asked last, else `reason` is a code of why not. Times are milliseconds since 1970;
 `capabilities` is JSON; `next_at` is null where no listing names the host."""
 
+motebit_endpoints = Table(
+    "motebit_endpoints",
+    metadata,
+    Column("host", _TEXT, primary_key=True),
+    Column("endpoint", _TEXT, primary_key=True),
+    Column("public_key", String, primary_key=True),
+    Column("manifest_sha256", String, nullable=False),
+    Column("tools", Text, nullable=False),
+    Column("state", String, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("changes", Text, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("verified_at", BigInteger, nullable=False),
+    Column("checked_at", BigInteger, nullable=False),
+    Column("next_at", BigInteger),
+    Index("motebit_endpoints_due", "next_at", "endpoint"),
+)
+"""MCP endpoints of agents at a host, the key that each has to name, and the manifest of tools that is pinned ("" for
+none; `tools` is JSON, digests by name): `state` is unchecked, verified or refused, `reason` a code of why, `changes` is
+the difference to the pinned manifest as JSON. Times are milliseconds since 1970; `next_at` is null where no handshake
+is due."""
+
 logos = Table(
     "logos",
     metadata,

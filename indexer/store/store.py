@@ -18,6 +18,7 @@ from indexer.store.card_signatures import SignatureQueries
 from indexer.store.evidence import EvidenceQueries
 from indexer.store.fetches import FetchQueries
 from indexer.store.history import HistoryQueries
+from indexer.store.motebit_endpoints import EndpointQueries
 from indexer.store.motebit_hosts import MotebitQueries
 from indexer.store.outbox import Lag, OutboxQueries
 from indexer.store.pending import PendingQueries
@@ -51,6 +52,7 @@ class Store(Queries):
         self.proofs, self.content = ProofQueries(engine), ContentQueries(engine)
         self.fetches, self.badges = FetchQueries(engine), BadgeQueries(engine)
         self.signatures, self.motebit_hosts = SignatureQueries(engine), MotebitQueries(engine)
+        self.motebit_endpoints = EndpointQueries(engine)
         self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
         self.evidence = EvidenceQueries(engine)
         self.submissions, self.topic_outputs = Submissions(self.primary), TopicOutputs(engine)

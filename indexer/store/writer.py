@@ -22,6 +22,7 @@ from indexer.store import (
     card_signatures,
     evidence,
     fetches,
+    motebit_endpoints,
     motebit_hosts,
     outbox,
     pending,
@@ -35,6 +36,7 @@ from indexer.store.card_signatures import SignatureVerdict, SignedCard
 from indexer.store.database import WRITER_LOCK, StoreError, StoreUnavailableError
 from indexer.store.evidence import BlockPayment, StoredRating
 from indexer.store.fetches import FetchOutcome
+from indexer.store.motebit_endpoints import EndpointKey, HandshakeOutcome
 from indexer.store.motebit_hosts import IdentityOutcome
 from indexer.store.queries import batches, insert_new
 from indexer.store.registrations import RegistrationQueries
@@ -339,7 +341,15 @@ class Writer:
     def record_identity(self, host: str, outcome: IdentityOutcome, now_ms: int) -> int:
         """Store the Motebit identity that a host publishes; return how many listings may be shown otherwise for it."""
         with self._writing() as connection:
-            return _announce(connection, motebit_hosts.record(connection, host, outcome, now_ms), "motebit-checked")
+            changed = motebit_hosts.record(connection, host, outcome, now_ms)
+            motebit_endpoints.enlist_published(connection, host, now_ms)
+            return _announce(connection, changed, "motebit-checked")
+
+    def record_handshake(self, key: EndpointKey, outcome: HandshakeOutcome, now_ms: int) -> int:
+        """Store what a handshake with an MCP endpoint came to; return how many listings may be shown otherwise."""
+        with self._writing() as connection:
+            changed = motebit_endpoints.record(connection, key, outcome, now_ms)
+            return _announce(connection, changed, "motebit-checked")
 
     def enlist_signatures(self, signed: Sequence[SignedCard], now_ms: int) -> None:
         """Have the signatures of these cards checked."""

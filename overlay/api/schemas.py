@@ -109,13 +109,19 @@ _SHOWN: dict[str, Schema] = {
     "resources": array_of(TEXT),
 }
 _MOTEBIT: dict[str, Schema] = {"id": TEXT, "publicKey": TEXT, "did": maybe(TEXT), "verified": BOOL, "endpoint": TEXT}
+_HANDSHAKE: dict[str, Schema] = {
+    "state": {"enum": ["verified", "refused"]}, "reason": maybe(TEXT), "checkedAt": TIME,
+    "manifestSha256": maybe(TEXT),
+}  # fmt: skip
 _AGENT: dict[str, Schema] = {
     "protocol": TEXT,
     "documentationUrl": TEXT,
     "motebit": record(
         _MOTEBIT | {"capabilities": array_of(TEXT)},
+        {"handshake": record(_HANDSHAKE, dict.fromkeys(("added", "removed", "changed"), array_of(TEXT)))},
         description="The Motebit identity of an agent. `verified`: its host serves the identity file, signed by this "
-        "key; else only its card claims it (`x-motebit`).",
+        "key, and its MCP endpoint was not refused; else only its card claims it (`x-motebit`). `handshake`: what "
+        "asking its MCP endpoint came to.",
     ),
 }
 _MATCHES = ("exact", "joined", "corrected", "split", "completed")

@@ -37,6 +37,7 @@ def build_fetch_loop(settings: Settings, store: Store, writer: Writer, changed: 
     from indexer.fetcher.gateway import Gateway
     from indexer.fetcher.key_sets import KeySetVerifier
     from indexer.fetcher.logo_fetcher import LogoFetcher
+    from indexer.fetcher.mcp_handshake import McpHandshakes
     from indexer.fetcher.motebit_identity import MotebitVerifier
     from indexer.fetcher.mrp_manifests import MrpManifestChecks
     from indexer.store.logos import Logos
@@ -49,6 +50,7 @@ def build_fetch_loop(settings: Settings, store: Store, writer: Writer, changed: 
         LogoFetcher(fetcher, Logos(store.engine)),
         KeySetVerifier(fetcher, store, writer),
         MotebitVerifier(fetcher, txt, store.motebit_hosts, writer),
+        McpHandshakes(fetcher, store.motebit_endpoints, writer),
         MrpManifestChecks(fetcher, MrpProviders(store.engine)),
     )
     return FetchLoop(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from indexer.resolution.pointer_service import PointerListing
     from indexer.store.badges import DomainBadge
     from indexer.store.card_signatures import StoredSignature
+    from indexer.store.motebit_endpoints import EndpointCheck
     from indexer.store.motebit_hosts import HostIdentity
 
 Shown = AgentCard | McpServer
@@ -79,6 +80,7 @@ class Listing:
     headers_unproved: bool = False
     signature: StoredSignature | None = None
     published_identity: HostIdentity | None = None
+    endpoint_checks: tuple[EndpointCheck, ...] = ()
 
     @property
     def id(self) -> str:
@@ -175,6 +177,7 @@ def listings_of(registration: Registration, card: Card) -> tuple[Listing, ...]:
             headers_unproved=registration.headers_unproved,
             signature=registration.signature,
             published_identity=registration.published_identity,
+            endpoint_checks=registration.endpoint_checks,
         )
         for shown_card in shown
     )

@@ -7,6 +7,7 @@ claim of another identity or key counts for nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from parsers.cards import AgentCard, MotebitClaim
@@ -52,7 +53,8 @@ def motebit_json(listing: Listing) -> dict[str, Any] | None:
     """The member `motebit` of an item: the identity of an agent, None without one.
 
     Of a verified one the capabilities are those that the identity file names, and the skills of the card only where the
-    domain confirms the listing: anyone can inscribe a card with a url at this host.
+    domain confirms the listing: anyone can inscribe a card with a url at this host. It is not verified where its MCP
+    endpoint was asked and did not prove to be the pinned one.
     """
     claim, published = _claim(listing), _published(listing)
     if contradicts_host(listing):
@@ -67,14 +69,31 @@ def motebit_json(listing: Listing) -> dict[str, Any] | None:
         endpoint, capabilities = listing.card.url, skills
     else:
         return None
+    handshake = _handshake(listing, endpoint, key)
+    is_refused = handshake is not None and handshake["state"] == "refused"
     return {
         "id": identity,
         "publicKey": key,
         "did": (claim.did or None) if claim else None,
-        "verified": published is not None and published.valid,
+        "verified": published is not None and published.valid and not is_refused,
         "endpoint": endpoint,
         "capabilities": list(dict.fromkeys(capabilities)),
+        **({"handshake": handshake} if handshake else {}),
     }
+
+
+def _handshake(listing: Listing, endpoint: str, key: str) -> dict[str, Any] | None:
+    """What the newest handshake with an MCP endpoint came to, None before the first."""
+    for check in listing.endpoint_checks:
+        if (check.endpoint, check.public_key) == (endpoint, key):
+            return {
+                "state": check.state,
+                "reason": check.reason or None,
+                "checkedAt": datetime.fromtimestamp(check.checked_at // 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "manifestSha256": check.manifest_sha256 or None,
+                **{name: list(names) for name, names in check.changes._asdict().items() if names},
+            }
+    return None
 
 
 def motebit_facts(listing: Listing) -> Iterator[str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from indexer.resolution.pointer_service import PointerListing
     from indexer.store.badges import DomainBadge
     from indexer.store.card_signatures import StoredSignature
+    from indexer.store.motebit_endpoints import EndpointCheck
     from indexer.store.motebit_hosts import HostIdentity
 
 
@@ -48,7 +49,8 @@ class Registration:
     the host of an inscribed card's url declares about the registration (law 11), None where it was never checked.
     `undecided` is the reason why its outpoint, or the owner of its card, is unknown (law 3), else None.
     `previous` are the cards shown before, oldest first. `signature` is what checking the card's own signatures came to,
-    None for a card without; `published_identity` the Motebit identity of its host, None where it has published none.
+    None for a card without; `published_identity` the Motebit identity of its host, None where it has published none,
+    `endpoint_checks` the handshakes with MCP endpoints of agents there.
     `headers_unproved`: headers of its chain were taken without their proof of work.
     """
 
@@ -68,6 +70,7 @@ class Registration:
     headers_unproved: bool = False
     signature: StoredSignature | None = None
     published_identity: HostIdentity | None = None
+    endpoint_checks: tuple[EndpointCheck, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

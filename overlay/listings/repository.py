@@ -199,8 +199,10 @@ class ListingRepository:
 
     def _with_identity(self, registration: Registration, host: str) -> Registration:
         """A registration with the Motebit identity of its host."""
-        published = self._store.motebit_hosts.get([host]).get(host) if host else None
-        return replace(registration, published_identity=published)
+        if not host:
+            return registration
+        published, checks = self._store.motebit_hosts.get([host]), self._store.motebit_endpoints.of_hosts([host])
+        return replace(registration, published_identity=published.get(host), endpoint_checks=checks.get(host, ()))
 
     def with_signature(self, registration: Registration) -> Registration:
         """A registration with the result of checking the signatures of its card, where it has any."""

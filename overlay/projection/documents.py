@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from indexer import store
 from indexer.model import Event, Status
 from indexer.resolution.pointer_service import is_outpoint, pointer_listings
 from indexer.store.badges import DomainBadge
+from indexer.store.motebit_endpoints import EndpointCheck
 from indexer.store.motebit_hosts import HostIdentity
 from indexer.store.rows import place
 from overlay.duplicates.claims import ClaimHistory, unconfirmed
@@ -69,7 +71,8 @@ class DocumentReader:
                 elsewhere.add(pointing.id)
                 yield from self._pointed(self._listings.with_previous(shown))
         badges = self._store.badges.get(histories)
-        identities = self._store.motebit_hosts.get(badge.host for badge in badges.values())
+        hosts = {badge.host for badge in badges.values()}
+        identities, endpoints = self._store.motebit_hosts.get(hosts), self._store.motebit_endpoints.of_hosts(hosts)
         on_each = [parts for record in histories.values() for parts in by_chain(record)]
         events = (event for _, history, waiting in on_each for event in (*(past.event for past in history), *waiting))
         bodies = self._store.content.cards({event.state.card for event in events if event.state})
@@ -79,9 +82,10 @@ class DocumentReader:
             if history:
                 id_ = _id(history)
                 badge = badges.get(id_)
-                identity = identities.get(badge.host) if badge else None
+                host = badge.host if badge else ""
+                of_host = HostFacts(badge, identities.get(host), endpoints.get(host, ()))
                 yield from _stretches(
-                    history, pending_revision(waiting, bodies), chains, bodies, checked, badge, identity, times[chain],
+                    history, pending_revision(waiting, bodies), chains, bodies, checked, of_host, times[chain],
                     self._listings.with_signature, outdated=id_ in elsewhere,
                 )  # fmt: skip
             else:
@@ -116,6 +120,15 @@ class DocumentReader:
         )
 
 
+class HostFacts(NamedTuple):
+    """What the host of an inscribed agent declares about it: its badge, its Motebit identity, and the handshakes with
+    endpoints there."""
+
+    badge: DomainBadge | None
+    identity: HostIdentity | None
+    endpoint_checks: tuple[EndpointCheck, ...]
+
+
 def _id(history: Sequence[store.Revision]) -> str:
     state = history[-1].event.state
     return state.id if state else ""
@@ -127,8 +140,7 @@ def _stretches(
     chains: dict[str, str],
     bodies: dict[bytes, bytes],
     checked: Mapping[Outpoint, int],
-    badge: DomainBadge | None,
-    identity: HostIdentity | None,
+    of_host: HostFacts,
     times: Mapping[int, int],
     with_signature: Callable[[Registration], Registration],
     *,
@@ -148,9 +160,10 @@ def _stretches(
         registration = with_signature(registration_at(history[:end], chains, bodies[state.card], checked))
         registration = replace(
             registration,
-            badge=badge,
+            badge=of_host.badge,
             previous=previous_cards(history[:end], bodies),
-            published_identity=identity,
+            published_identity=of_host.identity,
+            endpoint_checks=of_host.endpoint_checks,
         )
         listings = listings_of(registration, _read(state.id, bodies[state.card], state.kind))
         since = _since(history[:end], times)

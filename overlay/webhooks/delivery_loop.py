@@ -134,8 +134,8 @@ class DeliveryLoop:
         status, wait = 0, None
         try:
             message_id = f"{id_}-{delivery.sequence}"
-            status, _, wait = await self._targets.post(subscription.url, message_id, delivery.body)
-            outcome = str(status)
+            answer = await self._targets.post(subscription.url, message_id, delivery.body)
+            status, wait, outcome = answer.status, answer.retry_after, str(answer.status)
         except FetchError as error:
             outcome = error.refusal.code
         except StoreError:

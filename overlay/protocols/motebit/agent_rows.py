@@ -14,7 +14,8 @@ SECONDS_FOUND, SECONDS_MISSING = 300, 60
 
 def agent(base: str, item: dict[str, Any], relay: str) -> dict[str, Any]:
     """A row of `agents`. `identity` says what is behind `motebit_id` and `public_key`: `verified` (the host of the
-    listing serves the identity file), `claimed` (its card has `x-motebit`) or `none` (both are null)."""
+    listing serves the identity file), `claimed` (its card has `x-motebit`), `refused` (its MCP endpoint failed the
+    handshake, which `handshake` explains) or `none` (both are null)."""
     identity = item.get("motebit")
     row: dict[str, Any] = {
         "motebit_id": identity["id"] if identity else None,
@@ -29,12 +30,16 @@ def agent(base: str, item: dict[str, Any], relay: str) -> dict[str, Any]:
         "listing": f"{base}/v1/listings/{quote(item['id'], safe='')}",
         "hop_distance": 0,
     }
+    if identity and "handshake" in identity:
+        row["handshake"] = identity["handshake"]
     return row | ({"source_relay": relay} if relay else {})
 
 
 def level(item: dict[str, Any]) -> str:
-    """verified, claimed or none."""
+    """verified, claimed, refused or none."""
     identity = item.get("motebit")
+    if identity and identity.get("handshake", {}).get("state") == "refused":
+        return "refused"
     return "none" if not identity else "verified" if identity["verified"] else "claimed"
 
 

@@ -1,0 +1,139 @@
+"""The handshake with the MCP endpoint of a Motebit agent: `initialize`, `tools/list`, and `tools/call` of
+`motebit_identity`, over streamable HTTP. Whatever fails means that the endpoint is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from indexer.fetcher.connections import Admit
+from indexer.fetcher.http_fetcher import HttpFetcher, Visit, open_admit
+from indexer.fetcher.limits import PRODUCT
+from indexer.fetcher.reasons import FetchError
+from indexer.fetcher.schedule import Priority
+from indexer.store import Writer
+from indexer.store.motebit_endpoints import EndpointKey, EndpointQueries, HandshakeOutcome
+from parsers.claims.canonical_json import MAX_BYTES, ClaimRefusedError, read
+from parsers.claims.motebit.tool_manifest import IDENTITY_TOOL, MAX_TOOLS, ToolManifest, named_key, tool_manifest
+
+PROTOCOL_VERSION = "2025-06-18"
+MAX_PAGES = 16
+MAX_HEADER = 512
+SECONDS = 60.0
+"""For a whole handshake."""
+
+
+class McpHandshakes:
+    """Asks endpoints, and stores what they say."""
+
+    prefix, priority = "mcp:", Priority.BADGE
+
+    def __init__(self, fetcher: HttpFetcher, endpoints: EndpointQueries, writer: Writer) -> None:
+        self._fetcher, self._endpoints, self._writer = fetcher, endpoints, writer
+
+    def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
+        """The endpoints to ask at `now`."""
+        return self._endpoints.due(now, limit, after)
+
+    async def check(self, name: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
+        """Ask an endpoint, which has to name the key of its listing."""
+        key, error = EndpointKey.parse(name), None
+        try:
+            outcome = await handshake(self._fetcher, key, admit)
+        except FetchError as refused:
+            if refused.refusal.code == "fetch-budget":
+                return 0, refused
+            outcome, error = HandshakeOutcome(None, refused.refusal.code), refused
+        return await self._store(key, outcome, now), error
+
+    async def fail(self, name: str, reason: str, now: int) -> int:
+        """Store that a handshake failed. Raises StoreError."""
+        return await self._store(EndpointKey.parse(name), HandshakeOutcome(None, reason), now)
+
+    async def _store(self, key: EndpointKey, outcome: HandshakeOutcome, now: int) -> int:
+        return await asyncio.to_thread(self._writer.record_handshake, key, outcome, now)
+
+
+async def handshake(fetcher: HttpFetcher, key: EndpointKey, admit: Admit = open_admit) -> HandshakeOutcome:
+    """What an endpoint says of itself: its manifest where it names the key, else the reason. Raises FetchError."""
+    try:
+        async with asyncio.timeout(SECONDS), fetcher.visit(admit) as visit:
+            session = McpSession(visit, key.endpoint)
+            manifest, result = await session.introduce()
+        if await asyncio.to_thread(named_key, result) != key.public_key:
+            return HandshakeOutcome(None, "key-mismatch")
+    except ClaimRefusedError as error:
+        return HandshakeOutcome(None, error.code)
+    except TimeoutError:
+        return HandshakeOutcome(None, "fetch-slow")
+    return HandshakeOutcome(manifest)
+
+
+class McpSession:
+    """The requests of one handshake, one after another."""
+
+    def __init__(self, visit: Visit, endpoint: str) -> None:
+        self._visit, self._endpoint, self._number = visit, endpoint, 0
+        self._headers = {"Accept": "application/json, text/event-stream", "User-Agent": f"{PRODUCT}/1 (handshake)"}
+
+    async def introduce(self) -> tuple[ToolManifest, Any]:
+        """The manifest of the server, and the result of its tool `motebit_identity`. Raises FetchError,
+        ClaimRefusedError."""
+        client = {"name": PRODUCT, "version": "1"}
+        parameters = {"protocolVersion": PROTOCOL_VERSION, "capabilities": {}, "clientInfo": client}
+        version = (await self._request("initialize", parameters)).get("protocolVersion")
+        if not isinstance(version, str) or not _is_header(version):
+            raise ClaimRefusedError("mcp-error", "initialize names no protocolVersion")
+        self._headers["MCP-Protocol-Version"] = version
+        await self._send({"method": "notifications/initialized"})
+        manifest = await asyncio.to_thread(tool_manifest, await self._tools())
+        return manifest, await self._request("tools/call", {"name": IDENTITY_TOOL, "arguments": {}})
+
+    async def _tools(self) -> list[Any]:
+        tools: list[Any] = []
+        parameters: dict[str, Any] = {}
+        for _ in range(MAX_PAGES):
+            page = await self._request("tools/list", parameters)
+            listed, cursor = page.get("tools"), page.get("nextCursor")
+            if not isinstance(listed, list) or len(tools) + len(listed) > MAX_TOOLS:
+                raise ClaimRefusedError("bad-manifest", f"tools/list gives no list of at most {MAX_TOOLS} tools")
+            tools += listed
+            if cursor is None:
+                return tools
+            parameters = {"cursor": cursor}
+        raise ClaimRefusedError("bad-manifest", f"tools/list has more than {MAX_PAGES} pages")
+
+    async def _request(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        """The result of a request."""
+        self._number += 1
+        content_type, body = await self._send({"id": self._number, "method": method, "params": parameters})
+        documents = _events(body) if content_type.startswith("text/event-stream") else [body]
+        for document in documents:
+            message = await asyncio.to_thread(read, document)
+            answered = message if isinstance(message, dict) and message.get("id") == self._number else {}
+            if isinstance(result := answered.get("result"), dict):
+                return result
+        raise ClaimRefusedError("mcp-error", f"{method} is not answered with a result")
+
+    async def _send(self, message: dict[str, Any]) -> tuple[str, bytes]:
+        """The content type and the body that answer a message; the session that the server names is kept."""
+        content = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        answer = await self._visit.post(self._endpoint, content, self._headers, MAX_BYTES)
+        if not 200 <= answer.status < 300:
+            raise ClaimRefusedError("mcp-error", f"status {answer.status}")
+        session = answer.headers.get("mcp-session-id", "")
+        if session and _is_header(session):
+            self._headers["Mcp-Session-Id"] = session
+        return answer.headers.get("content-type", "").lower(), answer.body
+
+
+def _is_header(text: str) -> bool:
+    return 0 < len(text) <= MAX_HEADER and text.isascii() and text.isprintable()
+
+
+def _events(body: bytes) -> list[bytes]:
+    """The data of the events in a stream (WHATWG HTML §9.2), those without data left out."""
+    events = body.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n\n")
+    lines = [[line[5:].removeprefix(b" ") for line in one.split(b"\n") if line.startswith(b"data:")] for one in events]
+    return [b"\n".join(data) for data in lines if any(data)]

@@ -1,0 +1,169 @@
+"""MCP endpoints of agents with a Motebit identity, and what the handshake with each came to. Times are milliseconds
+since 1970.
+
+The manifest of the first handshake is pinned. Another one is refused until the pinned one was not served for
+`PIN_DURATION`, and so is every failure. The functions that write work inside a transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, func, select, tuple_, update
+
+from indexer.store.badges import CHECK_INTERVAL, HOUR, MAX_RETRY
+from indexer.store.motebit_hosts import PIN_DURATION, ids_of
+from indexer.store.queries import Queries, batches, insert_new
+from indexer.store.schema import motebit_endpoints, motebit_hosts
+from parsers.cards import AgentCard, Kind, examine
+from parsers.claims.motebit.tool_manifest import ManifestChanges, ToolManifest, manifest_changes
+from parsers.pointers.locator import url_host
+
+PER_HOST = 64
+"""Endpoints of a host that its agents' cards name; those that its identity file names may be as many more."""
+
+UNCHECKED, VERIFIED, REFUSED = "unchecked", "verified", "refused"
+
+
+class EndpointKey(NamedTuple):
+    """The host of a listing, the URL of its MCP endpoint, and the public key (hex) that it has to name."""
+
+    host: str
+    endpoint: str
+    public_key: str
+
+    def __str__(self) -> str:
+        return f"{self.endpoint}#{self.public_key}@{self.host}"
+
+    @classmethod
+    def parse(cls, name: str) -> EndpointKey:
+        """The inverse of `str`."""
+        endpoint, _, rest = name.rpartition("#")
+        key, _, host = rest.partition("@")
+        return cls(host, endpoint, key)
+
+
+class HandshakeOutcome(NamedTuple):
+    """The manifest of an endpoint that named its key, or the code of why there is none."""
+
+    manifest: ToolManifest | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointCheck:
+    """What the newest handshake came to; `changes` is the difference to the pinned manifest where that was refused."""
+
+    host: str
+    endpoint: str
+    public_key: str
+    manifest_sha256: str
+    state: str
+    reason: str
+    changes: ManifestChanges
+    checked_at: int
+
+
+_SHOWN = tuple(name for name in EndpointCheck.__dataclass_fields__)
+_DUE_NAME = motebit_endpoints.c.endpoint + "#" + motebit_endpoints.c.public_key + "@" + motebit_endpoints.c.host
+
+
+class EndpointQueries(Queries):
+    """Reads of handshakes, and of the endpoints to ask."""
+
+    def of_hosts(self, hosts: Iterable[str]) -> dict[str, tuple[EndpointCheck, ...]]:
+        """The handshakes with endpoints of agents at these hosts, by host."""
+        columns = [motebit_endpoints.c[name] for name in _SHOWN]
+        checks: dict[str, tuple[EndpointCheck, ...]] = defaultdict(tuple)
+        for batch in batches(sorted(set(hosts))):
+            of_batch = motebit_endpoints.c.host.in_(batch) & (motebit_endpoints.c.state != UNCHECKED)
+            for row in self._rows(select(*columns).where(of_batch).order_by(motebit_endpoints.c.endpoint)):
+                changes = ManifestChanges(*map(tuple, json.loads(row["changes"])))
+                checks[row["host"]] += (EndpointCheck(**{**row, "changes": changes}),)
+        return checks
+
+    def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
+        """At most `limit` endpoints to ask, as (due since, name), those due longest first, after such a pair."""
+        next_at = motebit_endpoints.c.next_at
+        due = select(next_at, _DUE_NAME).where(next_at <= now, tuple_(next_at, _DUE_NAME) > after)
+        with self._engine.connect() as connection:
+            rows = connection.execute(due.order_by(next_at, _DUE_NAME).limit(limit))
+            return [(since, name) for since, name in rows]
+
+
+def enlist_published(connection: Connection, host: str, now: int) -> bool:
+    """Have the endpoint asked that the verified identity of a host names, if any: whether there is such an identity."""
+    columns = (motebit_hosts.c.endpoint, motebit_hosts.c.public_key)
+    verified = select(*columns).where(motebit_hosts.c.host == host, motebit_hosts.c.valid)
+    row = connection.execute(verified).first()
+    if row is not None and row.endpoint:
+        _enlist(connection, EndpointKey(host, row.endpoint, row.public_key), now, 2 * PER_HOST)
+    return row is not None and bool(row.endpoint)
+
+
+def enlist_claimed(connection: Connection, host: str, body: bytes, now: int) -> None:
+    """Have the url of an agent card (its bytes) at a host asked, for the key that the host publishes or, where it
+    publishes none, that the card claims."""
+    card = examine(body, Kind.AGENT).card
+    if not isinstance(card, AgentCard) or url_host(card.url) != host:
+        return
+    verified = select(motebit_hosts.c.public_key).where(motebit_hosts.c.host == host, motebit_hosts.c.valid)
+    key = connection.execute(verified).scalar() or (card.motebit.public_key if card.motebit else "")
+    if key:
+        _enlist(connection, EndpointKey(host, card.url, key), now, PER_HOST)
+
+
+def _enlist(connection: Connection, key: EndpointKey, now: int, most: int) -> None:
+    """Have an endpoint asked, unless it is already, or the host has `most`: strangers' cards claim any number."""
+    of_host = motebit_endpoints.c.host == key.host
+    number = connection.execute(select(func.count()).select_from(motebit_endpoints).where(of_host)).scalar_one()
+    if number >= most or "#" in key.endpoint or not key.endpoint.startswith("https://"):
+        return
+    empty = {"manifest_sha256": "", "tools": "{}", "state": UNCHECKED, "reason": "", "changes": "[[],[],[]]"}
+    times = {"tries": 0, "verified_at": 0, "checked_at": 0, "next_at": now}
+    insert_new(connection, motebit_endpoints, [{**key._asdict(), **empty, **times}])
+
+
+def hasten(connection: Connection, host: str, earliest: int) -> None:
+    """Have the endpoints of a host asked at `earliest`, if they would be later."""
+    table = motebit_endpoints
+    later = (table.c.host == host, table.c.next_at.is_(None) | (table.c.next_at > earliest))
+    connection.execute(update(table).where(*later).values(next_at=earliest))
+
+
+def record(connection: Connection, key: EndpointKey, outcome: HandshakeOutcome, now: int) -> list[str]:
+    """Store what a handshake came to. Returns the listings that may be shown otherwise, sorted."""
+    table = motebit_endpoints
+    same = (table.c.host == key.host, table.c.endpoint == key.endpoint, table.c.public_key == key.public_key)
+    row = connection.execute(select(table).where(*same)).mappings().first()
+    if row is None:
+        return []
+    values = _judged(dict(row), outcome, now)
+    is_verified = values["state"] == VERIFIED
+    values["tries"] = 0 if is_verified else row["tries"] + 1
+    ids = sorted(set(ids_of(connection, key.host)))
+    delay = CHECK_INTERVAL if is_verified else min(HOUR << min(values["tries"], 9), MAX_RETRY)
+    connection.execute(
+        update(table).where(*same).values(**values, checked_at=now, next_at=now + delay if ids else None)
+    )
+    compared = ("state", "reason", "manifest_sha256", "changes")
+    return ids if any(values.get(name, row[name]) != row[name] for name in compared) else []
+
+
+def _judged(row: dict[str, Any], outcome: HandshakeOutcome, now: int) -> dict[str, Any]:
+    """The new values of a row, by the rule of pinning."""
+    manifest, none = outcome.manifest, "[[],[],[]]"
+    if manifest is None:
+        return {"state": REFUSED, "reason": outcome.reason, "changes": none}
+    is_other = row["manifest_sha256"] not in ("", manifest.sha256)
+    if is_other and row["verified_at"] > now - PIN_DURATION:
+        changes = manifest_changes(json.loads(row["tools"]), manifest.tools)
+        return {"state": REFUSED, "reason": "manifest-changed", "changes": json.dumps(changes)}
+    return {
+        "state": VERIFIED, "reason": "", "changes": none, "manifest_sha256": manifest.sha256,
+        "tools": json.dumps(dict(manifest.tools)), "verified_at": now,
+    }  # fmt: skip

@@ -1,0 +1,234 @@
+"""Handshakes with the MCP endpoints of Motebit agents: servers of the official package over TLS, pinned manifests, and
+what listings say of a change."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import pytest
+import trustme
+import uvicorn
+from mcp.server import MCPServer
+
+from indexer.fetcher.card_fetcher import CardFetcher
+from indexer.fetcher.dns import SystemResolver, TxtRecords
+from indexer.fetcher.domain_badges import DomainVerifier
+from indexer.fetcher.fetch_loop import FetchLoop
+from indexer.fetcher.http_fetcher import HttpFetcher
+from indexer.fetcher.mcp_handshake import McpHandshakes, handshake
+from indexer.fetcher.motebit_identity import MotebitVerifier
+from indexer.store.badges import CHECK_INTERVAL
+from indexer.store.motebit_endpoints import EndpointKey
+from indexer.store.motebit_hosts import PIN_DURATION
+from indexer.store.requests import Rechecks
+from parsers.claims.canonical_json import jcs
+from tests.chainkit import ChainKit
+from tests.fakes import MemoryChain
+from tests.hostile import QUICK, Hostile, Net, answer, authority, net, ok, raw, redirect, server
+from tests.indexer.fetcher.test_motebit_identity import FILE, HOST, IDENTITY, KEYS, Village, identity_file
+from tests.indexing import Indexing
+from tests.names import NameServer, names
+from tests.pointing import Clock, clock
+
+ENDPOINT = f"https://{HOST}/mcp"
+KEY = EndpointKey(HOST, ENDPOINT, KEYS[0].hex())
+
+__all__ = ["authority", "clock", "names", "net", "server"]
+
+
+def named(key: int = 0) -> str:
+    return json.dumps({"motebit_id": IDENTITY, "public_key": KEYS[key].hex()})
+
+
+def mcp_server(identity: str, **more: Callable[..., Any]) -> MCPServer:
+    """A server of the official package, with these further tools."""
+    made = MCPServer("agent")
+    made.add_tool(lambda: identity, name="motebit_identity", description="who this is")
+    for name, function in more.items():
+        made.add_tool(function, name=name, description=name)
+    return made
+
+
+@asynccontextmanager
+async def running(authority: trustme.CA, made: MCPServer, **options: Any) -> AsyncIterator[HttpFetcher]:
+    """A fetcher that reaches a server at `ENDPOINT`, over TLS."""
+    config = uvicorn.Config(made.streamable_http_app(host=HOST, **options), port=0, log_level="error", lifespan="on")
+    config.load()
+    config.ssl = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(HOST).configure_cert(config.ssl)
+    listening = uvicorn.Server(config)
+    task = asyncio.create_task(listening.serve())
+    while not listening.started:  # noqa: ASYNC110 - uvicorn has no event for it
+        await asyncio.sleep(0.01)
+    port = listening.servers[0].sockets[0].getsockname()[1]
+    tls = ssl.create_default_context()
+    authority.configure_trust(tls)
+    yield HttpFetcher(SystemResolver(), tls, {(HOST, 443): ("127.0.0.1", port)})
+    listening.should_exit = True
+    await task
+
+
+@pytest.mark.parametrize("options", [{}, {"json_response": True}, {"stateless_http": True}], ids=str)
+async def test_a_server_of_the_official_package_is_verified(authority: trustme.CA, options: dict[str, Any]) -> None:
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    made = mcp_server(named(), add=add)
+    async with running(authority, made, **options) as fetcher:
+        outcome = await handshake(fetcher, KEY)
+        assert (outcome.reason, outcome.manifest is not None) == ("", True)
+        assert outcome.manifest is not None
+        tools = sorted(await made.list_tools(), key=lambda tool: tool.name)
+        rows = [[tool.name, tool.description, tool.input_schema] for tool in tools]
+        assert outcome.manifest.sha256 == sha256(jcs(rows)).hexdigest()
+        assert list(outcome.manifest.tools) == ["add", "motebit_identity"]
+        assert (await handshake(fetcher, KEY._replace(public_key=KEYS[1].hex()))).reason == "key-mismatch"
+
+
+@pytest.mark.parametrize(
+    ("identity", "reason"),
+    [
+        (identity_file().decode(), ""), (identity_file(1).decode(), "key-mismatch"),
+        (identity_file().decode().replace("web_search", "other"), "bad-signature"),
+        ("{}", "no-identity"), ('{"public_key": "00"}', "no-identity"), ("{", "truncated"), ("hello", "malformed"),
+    ],
+)  # fmt: skip
+async def test_the_identity_has_to_be_readable_and_signed(authority: trustme.CA, identity: str, reason: str) -> None:
+    async with running(authority, mcp_server(identity)) as fetcher:
+        assert (await handshake(fetcher, KEY)).reason == reason
+
+
+# -- what fails
+
+
+def say(message: Any) -> Any:
+    return ok(json.dumps(message).encode(), "Content-Type: application/json")
+
+
+@pytest.mark.parametrize(
+    ("behave", "reason"),
+    [
+        (raw(answer("404 Not Found")), "mcp-error"), (redirect("https://other.example/mcp"), "mcp-error"),
+        (ok(b"hello"), "not-json"), (say([]), "mcp-error"), (say({"id": 1}), "mcp-error"),
+        (say({"id": 2, "result": {}}), "mcp-error"),
+        (say({"id": 1, "result": {"protocolVersion": "a\r\nb"}}), "mcp-error"),
+        (say({"id": 1, "error": {"code": 1, "message": "no"}}), "mcp-error"),
+        (ok(b"data: {\r\n\r\n", "Content-Type: text/event-stream"), "truncated"),
+        (ok(b"[" * 9_000), "too-deep"),
+    ],
+)  # fmt: skip
+async def test_other_answers_are_refused(server: Hostile, net: Net, behave: Any, reason: str) -> None:
+    server.say("/mcp", behave)
+    assert (await handshake(net.fetcher(), KEY)).reason == reason
+
+
+# -- pins
+
+
+class Agency(Village):
+    """A village whose host has an MCP endpoint, answered from a table by method."""
+
+    def __init__(self, indexing: Indexing, chain: MemoryChain, kit: ChainKit, net: Net, dns: NameServer, clock: Clock):
+        super().__init__(indexing, chain, kit, net, dns, clock)
+        fetcher = net.fetcher(replace(QUICK, first_byte=4.0, total=20.0), clock=clock)
+        txt = TxtRecords([dns.place])
+        self.loop = FetchLoop(
+            self.store, indexing.writer, CardFetcher(fetcher, clock=clock), DomainVerifier(fetcher, txt),
+            checks=[
+                MotebitVerifier(fetcher, txt, self.store.motebit_hosts, indexing.writer),
+                McpHandshakes(fetcher, self.store.motebit_endpoints, indexing.writer),
+            ],
+            clock=clock, ticking=clock,
+        )  # fmt: skip
+
+    def handshake(self, id_: str) -> Any:
+        shown = self.motebit(id_)
+        return (shown["verified"], shown["handshake"]["state"], shown["handshake"]["reason"])
+
+
+def mcp(server: Hostile, *names: str, key: int = 0, path: str = "/mcp") -> None:
+    """The server answers as an MCP server with these tools."""
+
+    async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        length = int(server.requests[-1].headers["content-length"])
+        message = json.loads(await reader.readexactly(length))
+        tools = [{"name": name, "inputSchema": {}} for name in ("motebit_identity", *names)]
+        results = {
+            "initialize": {"protocolVersion": "2025-06-18"},
+            "tools/list": {"tools": tools},
+            "tools/call": {"content": [{"type": "text", "text": named(key)}]},
+        }
+        result = results.get(message["method"])
+        body = json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": result}).encode() if result else b""
+        writer.write(answer("200 OK" if result else "202 Accepted", body, "Content-Type: application/json"))
+        await writer.drain()
+
+    server.say(path, behave)
+
+
+@pytest.fixture
+def agency(database_url: str, net: Net, names: NameServer, clock: Clock) -> Iterator[Agency]:
+    kit = ChainKit()
+    chain = MemoryChain(*kit.blocks)
+    with Indexing(database_url, chain) as indexing:
+        yield Agency(indexing, chain, kit, net, names, clock)
+
+
+async def test_the_endpoint_of_an_identity_file_is_asked_and_its_manifest_pinned(
+    server: Hostile, agency: Agency
+) -> None:
+    server.say(FILE, ok(identity_file(service_url=ENDPOINT)))
+    mcp(server, "search", "read")
+    id_ = await agency.inscribe()
+    await agency.after()
+    await agency.after()
+    assert agency.handshake(id_) == (True, "verified", None)
+    pinned = agency.motebit(id_)["handshake"]["manifestSha256"]
+    mcp(server, "search", "pay")
+    await agency.after(CHECK_INTERVAL)
+    shown = agency.motebit(id_)
+    assert agency.handshake(id_) == (False, "refused", "manifest-changed")
+    assert (shown["handshake"]["added"], shown["handshake"]["removed"]) == (["pay"], ["read"])
+    assert shown["handshake"]["manifestSha256"] == pinned
+    mcp(server, "search", "read")
+    await agency.after(CHECK_INTERVAL)
+    assert agency.handshake(id_) == (True, "verified", None)
+    mcp(server, "search", "pay")
+    await agency.after(PIN_DURATION + CHECK_INTERVAL)
+    await agency.after(CHECK_INTERVAL)
+    assert agency.handshake(id_) == (True, "verified", None)
+    assert agency.motebit(id_)["handshake"]["manifestSha256"] != pinned
+
+
+async def test_another_key_or_no_answer_is_refused(server: Hostile, agency: Agency) -> None:
+    server.say(FILE, ok(identity_file(service_url=ENDPOINT)))
+    mcp(server, key=1)
+    id_ = await agency.inscribe()
+    await agency.after()
+    await agency.after()
+    assert agency.handshake(id_) == (False, "refused", "key-mismatch")
+    server.say("/mcp", raw(answer("500 Internal Server Error")))
+    await agency.after(CHECK_INTERVAL)
+    assert agency.handshake(id_) == (False, "refused", "mcp-error")
+
+
+async def test_the_url_of_a_claiming_card_is_asked_on_request_only(server: Hostile, agency: Agency) -> None:
+    claim = {"motebit_id": IDENTITY, "public_key": KEYS[0].hex()}
+    id_ = await agency.inscribe(**{"x-motebit": claim})
+    mcp(server, path="/a2a")
+    await agency.after()
+    assert "handshake" not in agency.motebit(id_)
+    assert Rechecks(agency.store.engine).request(id_, int(agency.clock() * 1000))
+    await agency.after()
+    assert agency.handshake(id_) == (False, "verified", None)
+
+
+def test_names_of_jobs_are_read_back() -> None:
+    assert EndpointKey.parse(str(KEY)) == KEY
