@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -175,7 +175,7 @@ class Chain(ABC):
         """The best chain's block at `height`, None above the tip. Raises SourceError."""
 
     @abstractmethod
-    def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, BlockData]]:
+    def blocks(self, first: int, last: int) -> AsyncGenerator[tuple[BlockRef, BlockData], None]:
         """The best chain's blocks from height `first` to `last`, in order. Raises SourceError.
 
         A view is valid until the next block is requested. Ends early when the best chain changes meanwhile.

@@ -36,7 +36,7 @@ class ReadResult:
 
 def read_block(
     ref: BlockRef,
-    data: memoryview | bytes | PartialBlock,
+    data: memoryview | bytes,
     rules: CoinRules,
     network: str,
     watched: block.WatchedOutpoints,
@@ -44,12 +44,10 @@ def read_block(
     values: Values,
     origins: Origins | None = None,
 ) -> ReadResult:
-    """Read a block, or a partial block, of which every transaction is read.
+    """Read the bytes of a block.
 
     Raises BlockError when it is not what its header says, or cannot be a block at all.
     """
-    if isinstance(data, PartialBlock):
-        return _read_excerpt(ref, data, rules, network, registry, values, origins)
     flagged = _Flagged(data, _flag(data, rules, watched), rules)
     session = Session(ref.height, rules, network, {}, values, OutputValues(flagged), origins)
     taken = block.WatchedOutpoints()
@@ -91,17 +89,17 @@ class _Flagged:
             ]
 
 
-def _read_excerpt(
-    ref: BlockRef, excerpt: PartialBlock, rules: CoinRules, network: str, registry: RegistrationLookup, values: Values,
-    origins: Origins | None,
+def read_partial_block(
+    ref: BlockRef, partial: PartialBlock, rules: CoinRules, network: str, registry: RegistrationLookup, values: Values,
+    origins: Origins | None = None,
 ) -> ReadResult:  # fmt: skip
-    """Read transactions that were proved to be in a block; the proofs of those with events are part of the facts.
+    """Read all transactions of a partial block. The proofs of those with events are part of the facts.
 
     Raises BlockError where witnesses carry envelopes and are not proved: the merkle path of a txid does not do that.
     """
-    if rules.envelope == "witness" and not excerpt.witnessed:
+    if rules.envelope == "witness" and not partial.witnessed:
         raise BlockError(f"block {ref.height:,}: only a whole block of {rules.coin} proves the witnesses in it")
-    by_index = {proven.tx_index: tx.read(proven.raw, segwit=rules.segwit) for proven in excerpt.transactions}
+    by_index = {proven.tx_index: tx.read(proven.raw, segwit=rules.segwit) for proven in partial.transactions}
     numbers = sorted(by_index)
     transactions = [by_index[number] for number in numbers]
     registrations_by_outpoint = _registrations_at(registry, _prevouts(transactions))
@@ -113,7 +111,7 @@ def _read_excerpt(
     proved = set(_proved(session, by_index.items()))
     proofs_by_txid = {
         by_index[proven.tx_index].txid: Proof(proven.raw, proven.bump)
-        for proven in excerpt.transactions
+        for proven in partial.transactions
         if proven.tx_index in proved
     }
     return ReadResult(session.reading(ref, proofs_by_txid), frozenset(session.missing_values), session.untraced)

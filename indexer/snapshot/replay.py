@@ -14,12 +14,11 @@ from indexer.headers.networks import Network, checkpoints, is_complete_from
 from indexer.headers.proof_of_work import is_merge_mined
 from indexer.headers.raw_tree import SIZE
 from indexer.model import BlockFacts, BlockRef, Event, EventKind, Proof
-from indexer.resolution.block_reader import ReadResult, read_block
+from indexer.resolution.block_reader import ReadResult, read_partial_block
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.snapshot.codec import ChainHead, Headers, SnapshotError
 from indexer.store import Store
 from parsers.bitcoin import bump, tx, witness_commitment
-from parsers.bitcoin.block import WatchedOutpoints
 from parsers.bitcoin.bump import MerklePath
 from parsers.bitcoin.tx import Outpoint
 from parsers.bitcoin.witness_commitment import CoinbaseProof
@@ -250,24 +249,23 @@ class ReplayedBlock:
     def _replay(self) -> ReadResult:
         """Read the transactions, as a block without any others."""
         if self._read is None:
-            excerpt = PartialBlock(tuple(sorted(self._transactions)), witnessed=self.coinbase is not None)
+            partial = PartialBlock(tuple(sorted(self._transactions)), witnessed=self.coinbase is not None)
             try:
-                self._read = self._with_values(excerpt)
+                self._read = self._with_values(partial)
             except ParseError as error:
                 raise SnapshotError(str(error)) from None
             for event in self._read.reading.events:
                 self._left.setdefault(event.txid, deque()).append(event)
         return self._read
 
-    def _with_values(self, excerpt: PartialBlock) -> ReadResult:
-        """Read an excerpt, with the values of outputs that it needs from their transactions."""
+    def _with_values(self, partial: PartialBlock) -> ReadResult:
+        """Read a partial block, with the values of outputs that it needs from their transactions."""
         network, values, count_before = self._network, dict[Outpoint, int](), -1
         while len(values) > count_before:
             count_before = len(values)
-            read = read_block(
-                self._ref, excerpt, network.rules, network.kind, WatchedOutpoints(), self._registry, values,
-                {} if self._is_late else None,
-            )  # fmt: skip
+            read = read_partial_block(
+                self._ref, partial, network.rules, network.kind, self._registry, values, {} if self._is_late else None
+            )
             values |= self._values(read.missing_values)
         return read
 

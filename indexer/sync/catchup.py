@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ParamSpec, TypeVar
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 from indexer.chains import BlockData, BlockEvents, Chain, DeferredEvents, PartialBlock
 from indexer.errors import SourceUnavailableError
 from indexer.model import BlockFacts, BlockRef, Event
 from indexer.resolution.block_proofs import MAX_RAW
-from indexer.resolution.block_reader import ReadResult, contradicted, is_silent, read_block
+from indexer.resolution.block_reader import ReadResult, contradicted, is_silent, read_block, read_partial_block
 from indexer.resolution.origins import HOPS, OriginTracer
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.resolution.session import Origin
@@ -37,6 +38,9 @@ takes; 10 ms where every transaction is a candidate."""
 
 MOST_UNWRITTEN = 50_000
 """Events of a block up to which the next block is read while this one is written: 1.1 kB of memory each."""
+
+Reader = Callable[[dict[Outpoint, int], dict[Outpoint, Origin] | None], ReadResult]
+"""Reads a block with the output values and origins known so far."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -99,7 +103,7 @@ class Catchup:
             # what was not written is read again: registrations are still where the store has them
             self.watched.add(batch.spent())
             self.watched.add(self._sealed.spent())
-            await _close(stream)
+            await stream.aclose()  # the source fetches ahead no more
             await self._drop()
 
     async def _drop_contradicted(self, data: memoryview) -> None:
@@ -122,24 +126,44 @@ class Catchup:
 
     async def _read_one(self, ref: BlockRef, data: BlockData) -> ReadResult | None:
         """Read a block, looking up the output values and origins that it needs; None when the block is refused."""
-        if isinstance(data, DeferredEvents):
-            stored = await asyncio.to_thread(self._store.registrations.newest_events, self._chain.name, data.ids)
-            data = await asyncio.to_thread(self._chain.resolve, data, self._registry.newest(stored))
-            self._registry.note(data.events)
-        if isinstance(data, BlockEvents):
-            return ReadResult(BlockFacts(ref, data.events, dict(data.cards)), frozenset())
-        if isinstance(data, PartialBlock) and not data.transactions:
-            # a filtering source sends thousands of blocks without a transaction for each with one: no thread for those
-            return ReadResult(BlockFacts(ref, (), {}), frozenset())
-        try:
-            if isinstance(data, memoryview):
-                await self._drop_contradicted(data)
-            if await self._is_silent(data):
+        match data:
+            case DeferredEvents():
+                stored = await asyncio.to_thread(self._store.registrations.newest_events, self._chain.name, data.ids)
+                resolved = await asyncio.to_thread(self._chain.resolve, data, self._registry.newest(stored))
+                self._registry.note(resolved.events)
+                return ReadResult(BlockFacts(ref, resolved.events, dict(resolved.cards)), frozenset())
+            case BlockEvents():
+                return ReadResult(BlockFacts(ref, data.events, dict(data.cards)), frozenset())
+            case PartialBlock(transactions=()):
+                # a filtering source sends thousands of blocks without a transaction for each with one: no thread for
+                # those
                 return ReadResult(BlockFacts(ref, (), {}), frozenset())
+            case PartialBlock():
+                return await self._read_transactions(ref, partial(self._read_partial, ref, data))
+            case _:
+                return await self._read_whole(ref, data)
+
+    async def _read_whole(self, ref: BlockRef, data: memoryview) -> ReadResult | None:
+        """Read the bytes of a block; None when it is refused."""
+        try:
+            await self._drop_contradicted(data)
+            is_silent_block = await self._is_silent(data)
+        except ParseError as error:
+            await self._refuse(ref, error)
+            return None
+        if is_silent_block:
+            return ReadResult(BlockFacts(ref, (), {}), frozenset())
+        read = await self._read_transactions(ref, partial(self._read_with, ref, data))
+        self._is_compiled = self._is_compiled or read is not None
+        return read
+
+    async def _read_transactions(self, ref: BlockRef, read_with: Reader) -> ReadResult | None:
+        """Read a block again and again, until the output values and origins that it needs are there; None when it is
+        refused."""
+        try:
             values: dict[Outpoint, int] = {}
             origins: dict[Outpoint, Origin] | None = {} if self._is_late else None
-            read = await _to_its_end(self._read_with, ref, data, values, origins)
-            self._is_compiled = True
+            read = await _to_its_end(read_with, values, origins)
             requested: set[Outpoint] = set()
             while (wanted := read.missing_values - requested) or read.untraced:
                 requested |= wanted
@@ -150,27 +174,34 @@ class Catchup:
                     values |= {
                         outpoint: value for origin in traced.values() for outpoint, value in origin.values.items()
                     }
-                read = await _to_its_end(self._read_with, ref, data, values, origins)
+                read = await _to_its_end(read_with, values, origins)
             used = {outpoint.txid for outpoint in requested if outpoint in values}
             read = replace(read, reading=replace(read.reading, parents=await self._parents(used, ref)))
         except ParseError as error:
-            self._progress.refused += 1
-            log.error("%s: block %d is refused: %s", self._chain.name, ref.height, error)
-            await self._chain.refuse(ref, str(error))
+            await self._refuse(ref, error)
             return None
         return read
 
-    async def _is_silent(self, data: memoryview | PartialBlock) -> bool:
+    async def _refuse(self, ref: BlockRef, error: ParseError) -> None:
+        self._progress.refused += 1
+        log.error("%s: block %d is refused: %s", self._chain.name, ref.height, error)
+        await self._chain.refuse(ref, str(error))
+
+    async def _is_silent(self, data: memoryview) -> bool:
         """Whether a small block has no transaction of the registry. Raises BlockError."""
-        if isinstance(data, PartialBlock) or len(data) > SMALL or not self._is_compiled:
+        if len(data) > SMALL or not self._is_compiled:
             return False
         await asyncio.sleep(0)
         return is_silent(data, self._chain.rules, self.watched)
 
+    def _read_partial(
+        self, ref: BlockRef, data: PartialBlock, values: dict[Outpoint, int], origins: dict[Outpoint, Origin] | None
+    ) -> ReadResult:
+        return read_partial_block(ref, data, self._chain.rules, self._chain.network, self._registry, values, origins)
+
     def _read_with(
-        self, ref: BlockRef, data: memoryview | PartialBlock, values: dict[Outpoint, int],
-        origins: dict[Outpoint, Origin] | None,
-    ) -> ReadResult:  # fmt: skip
+        self, ref: BlockRef, data: memoryview, values: dict[Outpoint, int], origins: dict[Outpoint, Origin] | None
+    ) -> ReadResult:
         chain = self._chain
         try:
             return read_block(ref, data, chain.rules, chain.network, self.watched, self._registry, values, origins)
@@ -263,12 +294,6 @@ class Catchup:
             self._chain.name, newest.height, progress.tip or newest.height, len(batch.readings), batch.event_count,
         )  # fmt: skip
         self._changed()
-
-
-async def _close(stream: AsyncIterator[Any]) -> None:
-    """Stop a source from fetching ahead."""
-    if isinstance(stream, AsyncGenerator):
-        await stream.aclose()
 
 
 async def _to_its_end(work: Callable[_P, _R], *arguments: _P.args, **named: _P.kwargs) -> _R:

@@ -36,11 +36,12 @@ async def search(request: web.Request) -> web.Response:
     services = request.app[SERVICES]
     query_string = request.rel_url.raw_query_string
     index, heights = await cursor(services), services.heights()
-    etag = weak_etag("json", index and tuple(index), heights, query_string, priced(services, query_string))
+    search_request = from_pairs(pairs(query_string), services.chains(), services.exchange, heights)
+    stamp = services.exchange.stamp() if search_request.is_converted else ()
+    etag = weak_etag("json", index and tuple(index), heights, query_string, stamp)
     headers: dict[str, str] = {hdrs.ETAG: etag, hdrs.CACHE_CONTROL: REVALIDATE}
     if unchanged(request, etag):
         return not_modified(headers)
-    search_request = from_pairs(pairs(query_string), services.chains(), services.exchange, heights)
     hits = await find_hits(request, search_request)
     more: Mapping[str, Any] = {}
     if search_answer.needs_extras(search_request, hits):
@@ -57,12 +58,6 @@ async def with_extras(
     if request.app[SEARCH_EXECUTOR].are_low(search_request.query) and search_answer.is_quick(search_request):
         return search_answer.extras(engine, search_request, hits)
     return await to_thread(search_answer.extras, engine, search_request, hits)
-
-
-def priced(services: AppServices, query_string: str) -> tuple[object, ...]:
-    """The stamp of the exchange rates, where a parameter may concern prices (its name may be percent-encoded); else
-    empty, so that the answer stays valid when rates change."""
-    return services.exchange.stamp() if "rice" in query_string or "%" in query_string else ()
 
 
 async def cursor(services: AppServices) -> Cursor | None:

@@ -49,6 +49,11 @@ class SearchRequest(NamedTuple):
     after: Cursor | None = None
 
     @property
+    def is_converted(self) -> bool:
+        """Whether the answer depends on exchange rates."""
+        return self.query.price_currency is not None or self.query.quotes is not None
+
+    @property
     def unapplied(self) -> list[str]:
         """The parameters that could not be applied."""
         return [note.parameter for note in self.notes if note.parameter]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Protocol
 
@@ -170,7 +170,9 @@ class EvmChain(Chain):
 
     # -- blocks
 
-    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, BlockEvents | DeferredEvents]]:
+    async def blocks(
+        self, first: int, last: int
+    ) -> AsyncGenerator[tuple[BlockRef, BlockEvents | DeferredEvents], None]:
         """The blocks with events, and the last block of each range searched, with their events.
 
         Stops early after an error of the endpoint or a reorganisation; the blocks returned until then are valid.

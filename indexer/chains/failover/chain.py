@@ -125,7 +125,7 @@ class FailoverChain(Chain):
         """Send a transaction through the current source. Raises RefusedTransactionError, SourceError."""
         await self._group.request(lambda chain: chain.send(raw))
 
-    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, BlockData]]:
+    async def blocks(self, first: int, last: int) -> AsyncGenerator[tuple[BlockRef, BlockData], None]:
         """The current source's blocks; when it fails, another continues if its next block links to the last one. Blocks
         of a sparse chain do not link: the follower checks them."""
         height, prev, failed = first, b"", set[Source]()
@@ -145,8 +145,7 @@ class FailoverChain(Chain):
                     yield pair
                     height, prev = pair[0].height + 1, pair[0].hash
             finally:
-                if isinstance(stream, AsyncGenerator):
-                    await stream.aclose()
+                await stream.aclose()
             if source.state is SourceState.READY:
                 return
             failed.add(source)

@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
@@ -106,7 +106,7 @@ class FilesChain(Chain):
         """The best chain's block at `height` as of the last refresh; None above the tip."""
         return await asyncio.to_thread(self._blocks.ref, height)
 
-    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
+    async def blocks(self, first: int, last: int) -> AsyncGenerator[tuple[BlockRef, memoryview], None]:
         """The best chain's blocks from `first` to `last`, read ahead of the consumer. Views are valid until the next
         batch overwrites them."""
         buffers = [bytearray(BATCH_BYTES), bytearray(BATCH_BYTES)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, suppress
 
 from indexer.chains import AncestorVisitor, Chain, ChainStore, PartialBlock
@@ -120,7 +120,7 @@ class JungleBusChain(Chain):
 
     # -- blocks
 
-    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, PartialBlock]]:
+    async def blocks(self, first: int, last: int) -> AsyncGenerator[tuple[BlockRef, PartialBlock], None]:
         """Partial blocks of the best chain; ends early, after the last complete block, when the server fails."""
         height = first
         proven_by_height: dict[int, dict[bytes, Proven]] = {}

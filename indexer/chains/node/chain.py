@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from typing import Any
 
 from indexer.chains import AncestorVisitor, Chain, HeaderStore
@@ -202,7 +202,7 @@ class NodeChain(Chain):
 
     # -- blocks
 
-    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, memoryview]]:
+    async def blocks(self, first: int, last: int) -> AsyncGenerator[tuple[BlockRef, memoryview], None]:
         """Blocks of the branch that ended in the node's tip when `tip` was last called, downloaded ahead.
 
         Raises SourceError; for pruned blocks, one that names the first height that the node still has.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 
 from indexer.chains import AncestorVisitor, Chain, ChainStore, PartialBlock, ProvenTransaction
 from indexer.chains.concurrency import fetch_ancestors, gather
@@ -139,7 +139,7 @@ class OverlayChain(Chain):
 
     # -- blocks
 
-    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, PartialBlock]]:
+    async def blocks(self, first: int, last: int) -> AsyncGenerator[tuple[BlockRef, PartialBlock], None]:
         """Partial blocks of the best chain. Ends early where the overlay is on another branch, or has no more yet."""
         height, before = first, None
         while height < self._genesis and height <= last and (ref := self._headers.ref(height)) is not None:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from indexer.chains import BlockEvents, Chain, ChainStore
 from indexer.chains.jsonrpc import JsonRpc
@@ -150,7 +150,7 @@ class SolanaChain(Chain):
         candidates = (self._pending[0] if self._pending else None, self._head)
         return next((ref for ref in candidates if ref is not None and ref.height == height), None)
 
-    async def blocks(self, first: int, last: int) -> AsyncIterator[tuple[BlockRef, BlockEvents]]:
+    async def blocks(self, first: int, last: int) -> AsyncGenerator[tuple[BlockRef, BlockEvents], None]:
         """The pending block, if its slot is among these."""
         pending = self._pending
         if pending is not None and first <= pending[0].height <= last:

@@ -13,12 +13,11 @@ from sqlalchemy import select
 
 from indexer.chains import Chain, PartialBlock, files, node
 from indexer.model import BlockRef, Proof
-from indexer.resolution.block_reader import read_block
+from indexer.resolution.block_reader import read_partial_block
 from indexer.resolution.registration_lookup import RegistrationLookup
 from indexer.store import Store, Writer
 from indexer.store.schema import coinbases, witness_paths
 from parsers.bitcoin import block
-from parsers.bitcoin.block import WatchedOutpoints
 from parsers.bitcoin.merkle_tree import MerkleTree
 from parsers.bitcoin.tx import Outpoint
 from parsers.bitcoin.witness_commitment import CoinbaseProof
@@ -225,16 +224,10 @@ async def test_a_database_of_before_keeps_its_listings_without_that_proof(tmp_pa
         assert after.coinbase is not None
 
 
-def test_an_excerpt_of_a_chain_with_witness_envelopes_is_refused(store: Store) -> None:
+def test_a_partial_block_of_a_chain_with_witness_envelopes_is_refused(store: Store) -> None:
     """A merkle path proves a txid; only all of a block's bytes prove what stands in a witness."""
     ref = BlockRef("demo", 5, bytes(32), bytes(32), 0, bytes(80))
     with pytest.raises(BlockError, match="only a whole block of btc proves the witnesses in it"):
-        read_block(
-            ref,
-            PartialBlock(()),
-            RULES["btc"],
-            "regtest",
-            WatchedOutpoints(),
-            RegistrationLookup(store.registrations, "demo"),
-            {},
+        read_partial_block(
+            ref, PartialBlock(()), RULES["btc"], "regtest", RegistrationLookup(store.registrations, "demo"), {}
         )
