@@ -20,15 +20,15 @@ PREFIX = "A2B_"
 KEYS = {
     "data": "folder of the database and the index, unless they are elsewhere",
     "database": "where facts are kept: sqlite:///PATH or postgresql+psycopg://user@host/name",
-    "database_read": "a replica of the database (PostgreSQL) that whoever only serves reads from",
+    "database_read": "a replica of the database (PostgreSQL) that processes which only serve read from",
     "search": "the search index: tantivy:PATH, whoosh:PATH or opensearch:https://USER:PASSWORD@HOST:9200/NAME",
     "chains": "what to follow: name=URL, several separated by spaces; a name repeated has several sources",
     "from_height": "where reading starts in a new database: a height, or NAME=HEIGHT...; later: no state hash",
     "host": "the address to serve on",
     "port": "the port to serve on; 0 takes any that is free",
-    "metrics": "where `a2b index` tells its metrics and health: ADDRESS:PORT, or :PORT for 127.0.0.1; off by itself",
-    "limits": "how often one client may ask: KIND=REQUESTS/SECONDS, several separated by spaces, or off",
-    "log": "log lines: text or json, and requests for a line each; by itself, json where nobody watches a terminal",
+    "metrics": "where `a2b index` serves its metrics and health: ADDRESS:PORT, or :PORT for 127.0.0.1; off by itself",
+    "limits": "how many requests one client may send: KIND=REQUESTS/SECONDS, several separated by spaces, or off",
+    "log": "log lines: text or json, and requests for a line each; by itself, json where the output is no terminal",
     "junglebus_token": "the access token that a JungleBus server's dashboard gives",
     "trusted_proxies": "addresses or networks of proxies whose X-Forwarded-For is believed, separated by spaces",
     "fetch_resolve": "hosts that are fetched from elsewhere: host:port=ip:port, several separated by spaces",
@@ -477,7 +477,7 @@ def _ca_file(text: str) -> str:
 def _gateway(text: str) -> str:
     if text and not _GATEWAY.fullmatch(text):
         raise SettingsError(
-            f"ipfs_gateway is {masked(text)[:200]!a}: write the URL that stands before /ipfs/, such as "
+            f"ipfs_gateway is {masked(text)[:200]!a}: write the part of the URL before /ipfs/, such as "
             "http://127.0.0.1:8080 or https://trustless-gateway.link"
         )
     return text

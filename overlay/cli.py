@@ -62,7 +62,7 @@ EXIT_CODES = {
 
 
 class _Version(Action):
-    """`--version`, looked up only when it is asked for."""
+    """`--version`, looked up only when it is requested."""
 
     def __call__(self, parser: ArgumentParser, *_: object) -> NoReturn:
         from overlay.app.version import version
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code: int = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:
-        # whoever read has seen enough; what Python would still flush goes nowhere
+        # the reader has closed its end; what Python would still flush goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except KeyboardInterrupt:

@@ -21,7 +21,7 @@ SENTENCES: dict[str, str] = {
     "body-truncated": "the body push runs past the script",
     "envelope-open": "the envelope is not closed",
     "envelope-no-body": "the envelope has no body",
-    "envelope-opcode": "an opcode stands where the envelope needs a push",
+    "envelope-opcode": "an opcode is where the envelope needs a push",
     "content-type": "content type is not JSON",
     "outpoint-taken": "another registration of this transaction has the same outpoint",
     # what a re-inscription got wrong (law 4)
@@ -31,7 +31,7 @@ SENTENCES: dict[str, str] = {
     "burned-fee": "to the fee",
     "burned-displaced": "into the change: another satoshi took output {}",
     "burned-unspendable": "into an output that cannot be spent",
-    "values-unknown": "the value of an earlier input is not known yet, so where the satoshi went cannot be told: {}",
+    "values-unknown": "the value of an earlier input is not known yet, so where the satoshi went is undecided: {}",
     "origin-unknown": "whether its satoshi was registered before the first block that was read is not known: {}",
     "origin-untraced": "whether its satoshi was registered before the first block that was read is not traced: {}",
     "spent-elsewhere": "another transaction spent the registration's satoshi: {}",

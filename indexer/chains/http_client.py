@@ -151,7 +151,7 @@ class HttpClient:
                 "name the file of its authority in SSL_CERT_FILE"
             ) from error
         except aiohttp.ClientConnectorSSLError as error:
-            raise SourceError(f"{self.name}: {self.label} speaks no known version of TLS: {error}") from error
+            raise SourceError(f"{self.name}: {self.label} supports no known version of TLS: {error}") from error
         except aiohttp.InvalidURL:
             raise SourceError(f"{self.name}: {self.label} has no valid URL; correct it") from None
         except aiohttp.ClientConnectorError as error:

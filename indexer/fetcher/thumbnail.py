@@ -2,7 +2,7 @@
 
 Picture decoders are a common target of attacks. They run here, in a process with a few seconds, little memory, no
 environment, no network and no files (by seccomp, see `sandbox`; without it, none that it may write). The output is
-encoded again from pixels: no metadata, no second format behind the first, no script.
+encoded again from pixels: no metadata, no second format after the first, no script.
 `indexer.fetcher.logo_fetcher` runs it as `python -I thumbnail.py BYTES`, with the bytes that the result may have; every
 exit code but 0 means no picture.
 """

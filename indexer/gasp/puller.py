@@ -29,7 +29,7 @@ TRIES = 20
 """Rounds in which an output is tried that the peer does not deliver, or whose proof is of a block that is not here."""
 
 RELIST_SECONDS = 86_400.0
-"""After this, the outputs are listed from the start again: the peer may have begun anew, with lower scores."""
+"""After this, the outputs are listed from the start again: the peer may have been reset, with lower scores."""
 
 GRAPHS_AT_ONCE = 4
 """Graphs in memory, at most."""

@@ -1,6 +1,6 @@
 """One answer of a feed of exchange rates: fetched within bounds, its signature checked, read into a table.
 
-A feed is the operator's, but what it says may be anything: a body is at most 1 MiB of strict JSON, asked for without
+A feed is the operator's, but what it says may be anything: a body is at most 1 MiB of strict JSON, requested without
 redirects and without content coding, so that the bytes that are signed are the bytes that came.
 """
 
@@ -107,7 +107,7 @@ def check_signature(body: bytes, signature: str, key: str) -> None:
 def read(body: bytes, base: str) -> FeedTable:
     """The table in a feed's body, `{"rates": {"USD": 52.1, …}}`, for one unit of `base`.
 
-    A rate that is no number above 0 is left out, and so is a currency that is told twice and differently. When it says
+    A rate that is no number above 0 is left out, and so is a currency with two different rates. When it says
     of what time it is (`timestamp`, `at`, `time` or `date`: seconds, milliseconds or ISO 8601), that is kept. Raises
     RatesRefusedError for what is no such table, is for another base, or holds no usable rate.
     """

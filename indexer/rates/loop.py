@@ -127,7 +127,7 @@ class RatesLoop:
     ) -> Quote:
         """A quote in place of refused rates: the last accepted rates of these currencies beside the accepted ones, used
         after every feed until the oldest expires. Where there are none: the refused rates, already expired, so that
-        whoever converts prices sees the refusal."""
+        users of converted prices see the refusal."""
         feed, past = self._feeds[number], self._past[self._feeds[number].name]
         good = {currency: past[currency] for currency in left_out if currency in past}
         until = min((until for _, until in good.values()), default=0)

@@ -14,7 +14,7 @@ APART = Decimal("1.5")
 def accepted_rates(tables: Sequence[RateTable | None], past: Sequence[RateTable]) -> list[dict[str, Decimal]]:
     """The accepted rates of each of `tables`, one a feed (None: no answer now), the preferred feed first.
 
-    `past` holds each feed's accepted rates that are not too old; it stands in for a feed without an answer. A rate is
+    `past` holds each feed's accepted rates that are not too old; it replaces a feed without an answer. A rate is
     accepted when more feeds agree with it, its own included, than contradict it; its own past, where that contradicts
     it, counts as one more. A tie is won by a feed whose own past agrees, or without a past by the preferred one: a
     single feed that leaps is refused until its past is too old to be used. The past never outvotes another feed, since

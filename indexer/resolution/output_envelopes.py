@@ -44,7 +44,7 @@ class OutputEnvelopeReader(TransactionReader):
                 self.mark_undecided(state, spent, position.missing)
                 lost.append(position)
                 continue
-            location = self.line.locate(position)
+            location = self.output_ranges.locate(position)
             if location.burned:
                 self.burn(state, spent, location, self._burn_reason(location, occupied))
             else:
@@ -121,7 +121,7 @@ class OutputEnvelopeReader(TransactionReader):
             self.defer(SatLocation(vout, 0, burned=False), verdict, reason)
         elif verdict.event is EventKind.REJECTED:
             self.reject(vout, verdict)
-        elif lost and self.line.may_hold(vout, lost[0].at_least):
+        elif lost and self.output_ranges.may_hold(vout, lost[0].at_least):
             # an update or a first record: a registration may be here; the last unknown position lacks most values
             reasons = (values_unknown(lost[-1].missing),)
             self.add_event(EventKind.UNDECIDED, vout, card=verdict.card, reasons=reasons, owner=self.owner(vout))

@@ -188,7 +188,7 @@ def _drift(won: _AnchorClaim, facts: FetchFacts) -> Drift | None:
 
 def resolve_entry(anchors: Iterable[Anchor], facts: FetchFacts, readable: Readable) -> PointerResolution | None:
     """The listing of a registry's entry, which only the registry's contract can change: the newest of its pointers that
-    leads to a card, whoever owns it since; None while there is nothing to list."""
+    leads to a card, even under another owner since; None while there is nothing to list."""
     ordered = in_order(anchors)
     winner: tuple[Anchor, FetchFact] | None = None
     for anchor in ordered:

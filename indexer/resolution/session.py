@@ -112,7 +112,7 @@ class TransactionReader:
 
     def __init__(self, session: Session, index: int, transaction: Transaction) -> None:
         self.session, self.index, self.tx = session, index, transaction
-        self.line = OutputRanges(transaction.outputs, one_sat_rule=session.rules.envelope != "witness")
+        self.output_ranges = OutputRanges(transaction.outputs, one_sat_rule=session.rules.envelope != "witness")
         self.records: dict[int, OutputRecord] = {}
 
     def record(self, vout: int) -> OutputRecord:

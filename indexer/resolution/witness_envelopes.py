@@ -49,7 +49,7 @@ class WitnessEnvelopeReader(TransactionReader):
         if isinstance(position, UnknownPosition):
             self._defer(state, spent, position)
             return
-        location = self.line.locate(position)
+        location = self.output_ranges.locate(position)
         if state is not None and spent is not None:
             if location.burned:
                 code = "burned-fee" if location.vout is None else "burned-unspendable"

@@ -1,4 +1,4 @@
-"""Domain badges (law 11): registrations whose host is to be asked, and what it answered. Times are milliseconds since
+"""Domain badges (law 11): registrations whose host is to be fetched from, and its answers. Times are milliseconds since
 1970.
 
 The functions that write work inside a transaction of the writer. The answer of a host is stored for all registrations
@@ -41,10 +41,10 @@ MAX_RETRY = 7 * 24 * HOUR
 """Between two checks where there is no badge: an hour at first, then doubled up to this."""
 
 GRACE = 7 * 24 * HOUR
-"""A badge is lost when its host could not be asked for so long."""
+"""A badge is lost when its host could not be reached for so long."""
 
 MAX_ANNOUNCED = 32
-"""Registrations of a host without a badge up to which each is announced when the host was asked. Of more, which
+"""Registrations of a host without a badge up to which each is announced when the host was checked. Of more, which
 strangers may make, only those that have a badge are."""
 
 
@@ -71,7 +71,7 @@ class HostVerdict(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainBadge:
     """The badge of a registration: `by` is name, dns, hash or "" for none; `card` the SHA-256 of the card that was
-    checked, `checked_at` 0 when the host was not asked yet; `reason` a reason code of fetching."""
+    checked, `checked_at` 0 when the host was not checked yet; `reason` a reason code of fetching."""
 
     registration: str
     host: str

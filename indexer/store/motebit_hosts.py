@@ -88,7 +88,7 @@ class MotebitQueries(Queries):
 
 
 def enlist(connection: Connection, host: str, now_ms: int) -> None:
-    """Have a host of a listed agent asked, unless it is already."""
+    """Queue a host of a listed agent, unless it is already."""
     new = dict.fromkeys((*_PINNED, "reason"), "")
     row = {**new, "host": host, "capabilities": "[]", "valid": False, "tries": 0, "verified_at": 0, "next_at": now_ms}
     insert_new(connection, motebit_hosts, [row])
@@ -98,7 +98,7 @@ def enlist(connection: Connection, host: str, now_ms: int) -> None:
 
 def record(connection: Connection, host: str, outcome: IdentityOutcome, now_ms: int) -> list[str]:
     """Store what a host publishes. Returns the listings that may be shown otherwise, sorted. A host that no listing
-    names any more is not asked again."""
+    names any more is not fetched again."""
     same = motebit_hosts.c.host == host
     row = connection.execute(select(motebit_hosts).where(same)).mappings().one()
     values = _judged(dict(row), outcome, now_ms)

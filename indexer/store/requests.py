@@ -44,7 +44,7 @@ class RequestState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRequest:
     """A request to fetch a transaction. `txid` is in internal byte order, times in seconds since 1970; `next_at` is
-    when sources are asked again, 0 when they no longer are. `detail` says what came of it."""
+    when sources are queried again, 0 when they no longer are. `detail` is the outcome."""
 
     txid: bytes
     client: str
@@ -56,7 +56,7 @@ class TransactionRequest:
 
     @property
     def ended(self) -> bool:
-        """Whether no source will be asked any more."""
+        """Whether no source will be queried any more."""
         return self.next_at == 0
 
 
@@ -141,7 +141,7 @@ def _request_for(connection: Connection, txid: bytes) -> TransactionRequest | No
 def _check_room(connection: Connection, client: str) -> None:
     waiting = select(func.count()).where(requests.c.state == RequestState.WAITING)
     if connection.execute(waiting.where(requests.c.client == client)).scalar_one() >= OPEN_PER_CLIENT:
-        raise TooManyRequestsError(f"{OPEN_PER_CLIENT} transactions that you asked for are still being looked for")
+        raise TooManyRequestsError(f"{OPEN_PER_CLIENT} transactions that you requested are still being looked for")
     if connection.execute(waiting).scalar_one() >= OPEN_IN_ALL:
         raise TooManyRequestsError(f"{OPEN_IN_ALL:,} transactions are still being looked for")
 

@@ -408,7 +408,7 @@ badges = Table(
     Index("badges_due", "next_at"),
     Index("badges_by_host", "host", "card"),
 )
-"""Domain badges of inscribed agents (law 11): what the host of the card with this SHA-256 answered when it was asked
+"""Domain badges of inscribed agents (law 11): what the host of the card with this SHA-256 answered when it was checked
 last (milliseconds since 1970; 0 for never). `by` is name, dns, hash or "" for no badge, `reason` a reason code
 of fetching where it gave no answer; `tries` counts the checks that gave no badge."""
 
@@ -452,7 +452,7 @@ motebit_hosts = Table(
     Index("motebit_hosts_due", "next_at", "host"),
 )
 """Hosts of listed agents, and the Motebit identity that is pinned for each ("" for none): `valid` while its file was
-served and verified when the host was asked last, else `reason` is a code of why not. Times are milliseconds since 1970;
+served and verified at the last fetch, else `reason` is a code of why not. Times are milliseconds since 1970;
 `capabilities` is JSON; `next_at` is null where no listing names the host."""
 
 motebit_endpoints = Table(

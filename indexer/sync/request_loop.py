@@ -154,7 +154,7 @@ def _after(request: TransactionRequest, reached: Sequence[str], finder: str | No
 
 def _unreached(request: TransactionRequest, now: int) -> TransactionRequest:
     """A request after a lookup without a reachable source, which does not count as a try."""
-    waiting_on = replace(request, next_at=now + UNREACHED_DELAY, detail="no source could be asked")
+    waiting_on = replace(request, next_at=now + UNREACHED_DELAY, detail="no source could be reached")
     if now < request.asked_at + UNREACHED:
         return waiting_on
     waiting = request.state is RequestState.WAITING

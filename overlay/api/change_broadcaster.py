@@ -23,7 +23,7 @@ from overlay.text.compact_json import encode
 log = logging.getLogger(__name__)
 
 WINDOW = 4_000
-"""Changes in memory, some 1 MB. A stream that is further behind reads the store."""
+"""Changes in memory, some 1 MB. A stream that lags further reads the store."""
 
 BATCH = 500
 

@@ -50,7 +50,7 @@ async def find(
     with_duplicates: bool = False,
     facts: tuple[tuple[str, ...], ...] = (),
 ) -> FoundPage:
-    """Search with the parameters of `GET /v1/search`. `with_duplicates`: also the listings that a search hides behind
+    """Search with the parameters of `GET /v1/search`. `with_duplicates`: also the listings that a search groups under
     others with the same text. Raises ProblemError as the house does: BadRequestError with its faults by parameter, 429,
     503. `facts`: filters that have no parameter; of each group a listing has one."""
     services = request.app[SERVICES]

@@ -158,7 +158,7 @@ SEARCH = table(
     _amount("minPrice", "The least an offer may cost, in `priceCurrency`."),
     _text(
         "priceCurrency",
-        "The currency of `maxPrice`, `minPrice` and of sorting by price. Default: the one `acceptedCurrency` asked for "
+        "The currency of `maxPrice`, `minPrice` and of sorting by price. Default: the one of `acceptedCurrency` "
         "(with several it must be given), else each offer's own. Offers in other currencies are converted by the "
         "newest exchange rates, which the answer tells in `rates`; an offer without a quote does not meet a price "
         "filter, and where nothing can be converted the answer names `priceCurrency` in `unappliedFilters`.",
@@ -176,7 +176,7 @@ SEARCH = table(
         schema={"type": "boolean"},
         read=values.truth,
     ),
-    _words("status", "Where a listing stands; default live and pending.", (*STATUSES, "all"), many=True),
+    _words("status", "The status of a listing; default live and pending.", (*STATUSES, "all"), many=True),
     _clamped("fromBlock", "The lowest updatedHeight, on `chain` (default: the first configured).", 0, values.LARGEST),
     _clamped("toBlock", "The highest updatedHeight, on `chain` (default: the first configured).", 0, values.LARGEST),
     Parameter(
@@ -195,7 +195,7 @@ SEARCH = table(
     Parameter(
         name="sort",
         description="relevance, updated and created put the best or newest first, price, price_per_day and name the "
-        "lowest; `-` reverses. price compares amounts, and where an `interval` with a length is asked for prices per "
+        "lowest; `-` reverses. price compares amounts, and with an `interval` that has a length it compares prices per "
         "day, as price_per_day does; what has no such price comes last either way. The answer says in "
         "`priceComparison` which it was. Default: relevance, without words the latest.",
         schema={"type": "string", "enum": list(SORT_WORDS), "default": "relevance"},
@@ -233,7 +233,7 @@ SEARCH = table(
     ),
     Parameter(
         name="highlight",
-        description="`true`: each item says in `highlights` where its texts hold what was asked for.",
+        description="`true`: each item says in `highlights` where its texts contain what was searched for.",
         schema={"type": "boolean"},
         read=values.truth,
     ),
@@ -292,7 +292,7 @@ QUOTE = table(
 
 NONE = table()
 
-CHECK = table(_words("type", "What the body is; default: told by its shape.", ("agent", "tool", "prices")))
+CHECK = table(_words("type", "What the body is; default: by its shape.", ("agent", "tool", "prices")))
 
 
 def pairs(query_string: str) -> list[tuple[str, str]]:

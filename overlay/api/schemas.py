@@ -138,7 +138,7 @@ _ON_DEMAND: dict[str, Schema] = {
         )
     )
     | {
-        "description": "With `highlight`: where texts say what was asked for, from until before, in UTF-16 code units, "
+        "description": "With `highlight`: where texts contain words of the query, half-open, in UTF-16 code units, "
         "as JavaScript counts. The first 100 in the first 16,384 characters."
     },
     "explain": record(
@@ -547,7 +547,7 @@ SCHEMAS: dict[str, Schema] = {
                 {
                     "renewal": record(
                         {"done": COUNT, "of": COUNT},
-                        description="While some process makes the index anew: registrations carried, of about how "
+                        description="While some process rebuilds the index: registrations carried, of about how "
                         "many. Until it is done the one before answers.",
                     )
                 },

@@ -36,7 +36,7 @@ def page(
     rates: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> bytes:
-    """CONTRACT's Page as UTF-8 JSON. `index` is the generation the hits were read from, `rates` what is told of the
+    """CONTRACT's Page as UTF-8 JSON. `index` is the generation the hits were read from, `rates` the description of the
     table that converted prices, `more` are further members (`extras`)."""
     shown = () if search_request.beyond else hits.hits
     tail: dict[str, Any] = {
@@ -187,10 +187,10 @@ def alternatives(engine: SearchIndex, search_request: SearchRequest) -> dict[str
     def count(other: Query) -> int:
         return engine.search(other).total
 
-    respelt = zero_results.respelt(query.text, engine.terms())
+    respellings = zero_results.respellings(query.text, engine.terms())
     emptied = [
         {"parameters": list(proposal.parameters), "total": proposal.total}
         for proposal in zero_results.emptied_by(query, count)
     ]
-    meant = [proposal._asdict() for proposal in zero_results.proposals(query, words, respelt, count)]
+    meant = [proposal._asdict() for proposal in zero_results.proposals(query, words, respellings, count)]
     return {name: members for name, members in (("emptiedBy", emptied), ("didYouMean", meant)) if members}

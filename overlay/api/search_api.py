@@ -61,7 +61,7 @@ async def with_extras(
 
 
 async def cursor(services: AppServices) -> Cursor | None:
-    """The change that the index has read up to; a slow engine is asked in a thread."""
+    """The change that the index has read up to; a slow engine reads it in a thread."""
     engine = services.engine
     return await to_thread(engine.cursor) if engine.slow else engine.cursor()
 
@@ -69,12 +69,12 @@ async def cursor(services: AppServices) -> Cursor | None:
 async def find_hits(request: web.Request, search_request: SearchRequest) -> Hits:
     """What the engine finds. Raises ProblemError (429, 503) where that would take too long, BadRequestError where a
     cursor cannot lead on."""
-    services, costs, query = request.app[SERVICES], request.app[SEARCH_EXECUTOR], search_request.query
+    services, executor, query = request.app[SERVICES], request.app[SEARCH_EXECUTOR], search_request.query
     try:
         hits = (
-            costs.search(query)
-            if costs.are_low(query)
-            else await costs.wait(query, request.app[CONTEXT].clients.of(request))
+            executor.search(query)
+            if executor.are_low(query)
+            else await executor.wait(query, request.app[CONTEXT].clients.of(request))
         )
     except StaleCursorError:
         raise BadRequestError((Fault("cursor-expired", _STALE, "cursor"),)) from None

@@ -46,7 +46,7 @@ class LogoSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessInfo:
-    """What is told of a process to who watches it.
+    """What metrics and health checks say of a process.
 
     `status` answers CONTRACT's Status; it may take its time and is called in a thread. `ready` is None when all is
     caught up with, else a sentence saying what is missing. `version` is the program's. `requests` is what publishers

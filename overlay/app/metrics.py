@@ -51,7 +51,7 @@ class _Everything(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """All metrics, as they are now. While the database is away, those that need it are left out: how many errors
-        there are, and what is answered nevertheless, is told then above all."""
+        there are, and what is answered nevertheless, matters most then."""
         services = self._services
         yield _by_label("a2b_info", "1 for the version that runs.", "version", {services.version: 1})
         try:

@@ -54,7 +54,7 @@ def _sending(
 class AsyncOverlayClient:
     """An overlay at a base URL (with or without `/v1`). Use it with `async with`, or close it with `aclose`.
 
-    Every method raises RemoteError where the overlay cannot be asked or answers otherwise than one, and a
+    Every method raises RemoteError where the overlay cannot be reached or answers otherwise than one, and a
     RemoteProblemError where it answers with a problem: NotThereError for 404, RefusedError for other 4xx.
     `transport` replaces the network, for tests. Raises RemoteError for what is no URL.
     """
@@ -241,10 +241,10 @@ class AsyncOverlayClient:
 
     @asynccontextmanager
     async def _open(
-        self, call: Call[Any], headers: dict[str, str] | None = None, silence: float | None = None
+        self, call: Call[Any], headers: dict[str, str] | None = None, read_seconds: float | None = None
     ) -> AsyncIterator[httpx.Response]:
         """An open response. Redirects are followed here: httpx would read, and decode, their bodies without a bound."""
-        timeout = httpx.Timeout(self.limits.silence_seconds, read=silence or self.limits.silence_seconds)
+        timeout = httpx.Timeout(self.limits.silence_seconds, read=read_seconds or self.limits.silence_seconds)
         own = dict(call.headers) | ({} if call.content is None else {"Content-Type": "application/json"})
         request = self._http.build_request(
             call.method, self._url(call), headers=own | (headers or {}), params=list(call.parameters) or None,

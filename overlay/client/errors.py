@@ -1,4 +1,4 @@
-"""Errors of the client: the overlay cannot be asked, answers otherwise than an overlay, or answers with a problem."""
+"""Errors of the client: the overlay cannot be reached, answers otherwise than an overlay, or answers with a problem."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ClientError(Exception):
 
 
 class RemoteError(ClientError):
-    """The overlay could not be asked, or did not answer as one: the message says which."""
+    """The overlay could not be reached, or did not answer as one: the message says which."""
 
 
 class RemoteProblemError(ClientError):

@@ -59,7 +59,7 @@ def base_url(url: str) -> str:
 def check_redirect(url: str, target: str) -> None:
     """Raise RemoteError where a redirect leads to another origin (scheme, host and port)."""
     if _origin(urlsplit(url)) != _origin(urlsplit(target)):
-        raise RemoteError(f"{url} redirects to another origin, which is not asked: {target[:200]!a}")
+        raise RemoteError(f"{url} redirects to another origin, which is not followed: {target[:200]!a}")
 
 
 def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:

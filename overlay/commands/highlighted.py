@@ -1,4 +1,4 @@
-"""Listings in a terminal with what was asked for in bold, and what to say when there are none."""
+"""Listings in a terminal with the query's words in bold, and what to say when there are none."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
         commands, "motebit", motebit,
         "Show the Motebit identity that a host publishes, verified. Exit code 1 when there is none.",
         "fetch_resolve", "fetch_ca_file",
-        more="Asked are DNS (TXT _motebit.HOST), then the host's well-known file, then a relay, which proves nothing.",
+        more="Queried are DNS (TXT _motebit.HOST), then the host's well-known file, then a relay (no proof).",
     )  # fmt: skip
     parser.add_argument("host", metavar="HOST", help="a domain name")
     parser.add_argument(
@@ -45,7 +45,7 @@ def motebit(args: Namespace) -> int:
     verifier = MotebitVerifier(build_fetcher(settings_of(args)), TxtRecords())
     outcome = asyncio.run(verifier.lookup(host, args.relay_url))
     if outcome.is_unknown:
-        raise SourceUnavailableError(f"{host} could not be asked: {outcome.reason}")
+        raise SourceUnavailableError(f"{host} could not be reached: {outcome.reason}")
     answer = _answer(outcome)
     if args.json:
         say_json(answer)

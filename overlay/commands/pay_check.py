@@ -36,7 +36,7 @@ def add(commands: Commands) -> None:
     priced = parser.add_mutually_exclusive_group(required=True)
     priced.add_argument("--config", metavar="ID", dest="id", help="the listing with the price that the claim names")
     priced.add_argument("--card", metavar="FILE", type=Path, help="a card or price list with that price")
-    parser.add_argument("--skill", metavar="ID", help="the skill that is asked for [any]")
+    parser.add_argument("--skill", metavar="ID", help="the skill that is paid for [any]")
     parser.add_argument("--state", choices=("pending", "needsFinal"), help="of the task that is paid [any]")
     parser.set_defaults(config=None)
     add_url(parser)

@@ -200,7 +200,7 @@ def _finish(
     first: Coin | None,
     checked: Mapping[str, Any],
 ) -> int:
-    """Build and sign, and then show, save and send what was asked for. What is sent is saved before."""
+    """Build and sign, and then show, save and send the transaction. What is sent is saved before."""
     from overlay.publish.transactions import DEFAULT_FEE_RATE, fund
     from parsers.bitcoin.tx import TxOutput
 
@@ -289,7 +289,7 @@ def _show(args: Namespace, draft: Draft, checked: Mapping[str, Any], sent: str |
 
 
 def _about(args: Namespace, satoshis: int) -> About | None:
-    """A cost on Bitcoin SV in the currency that is asked for, None without a usable exchange rate."""
+    """A cost on Bitcoin SV in the requested currency, None without a usable exchange rate."""
     from decimal import Decimal
 
     from overlay.commands.search import exchange_of

@@ -145,7 +145,7 @@ def _heights(settings: Settings) -> dict[str, int]:
 
 
 def _chains(engine: SearchIndex, settings: Settings) -> dict[str, str]:
-    """The chains that the index itself knows, by name: asked of it, so that no database is needed."""
+    """The chains that the index itself knows, by name: read from it, so that no database is needed."""
     from overlay.api.parameters import STATUSES
     from overlay.app.storage import in_configured_order
     from overlay.search.query import Query
@@ -185,7 +185,7 @@ def card_lines(item: Mapping[str, Any]) -> list[str]:
 
 
 def _marked_card(item: Mapping[str, Any]) -> list[str]:
-    """The same with what was asked for in bold, and other texts that say it."""
+    """The same with the query's words in bold, and other texts that say it."""
     marked = marks(item)
     lines = [f"{inked(pieces(item['name'], marked.get('/name', ()), LONGEST_NAME))}{visible(_type_and_status(item))}"]
     if item.get("summary"):

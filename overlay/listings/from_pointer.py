@@ -20,18 +20,18 @@ MOST_ANCHORS = 32
 """Anchors shown for a listing, at most."""
 
 
-def registration_of(pointing: PointerListing, chains: Mapping[str, str]) -> Registration | None:
+def registration_of(pointers: PointerListing, chains: Mapping[str, str]) -> Registration | None:
     """The registration that pointers define; None while no fetched card meets one. `chains` are CAIP-2 ids by name."""
-    resolution = pointing.resolution
-    if resolution is None or pointing.body is None:
+    resolution = pointers.resolution
+    if resolution is None or pointers.body is None:
         return None
     anchor, first = resolution.anchor, _first(resolution)
     place = anchor.outpoint or Outpoint(anchor.txid, 0)
     state = RegistrationState(
-        id=pointing.id,
-        kind=cards.read_of(pointing.id, pointing.body, anchor.kind).kind,
-        status=Status.BURNED if pointing.ended else Status.LIVE,
-        outpoint=None if pointing.ended else place,
+        id=pointers.id,
+        kind=cards.read_of(pointers.id, pointers.body, anchor.kind).kind,
+        status=Status.BURNED if pointers.ended else Status.LIVE,
+        outpoint=None if pointers.ended else place,
         offset=0,
         satoshis=0,
         owner=resolution.newest.owner,
@@ -45,10 +45,10 @@ def registration_of(pointing: PointerListing, chains: Mapping[str, str]) -> Regi
         state=state,
         chain=anchor.chain,
         caip2=chains.get(anchor.chain, anchor.chain),
-        card_body=pointing.body,
+        card_body=pointers.body,
         updated_time=anchor.time,
         created_time=first.time,
-        pointing=pointing,
+        pointers=pointers,
     )
 
 
@@ -91,11 +91,11 @@ def served_before(resolution: PointerResolution, served: Iterable[FetchFact]) ->
     return list(zip((fact.sha256 for fact in others), until, strict=True))[-MAX_PERIODS:]
 
 
-def card_periods(pointing: PointerListing) -> list[tuple[bytes, Since]]:
+def card_periods(pointers: PointerListing) -> list[tuple[bytes, Since]]:
     """The consecutive cards of a listing (SHA-256) and the start of each period; the last is the current one, and b""
     replaces omitted cards. A card with a hash on chain counts from the block of the hash; a card without one from its
     first fetch, or from when it was served again after another card. Empty while nothing is listed."""
-    resolution = pointing.resolution
+    resolution = pointers.resolution
     if resolution is None:
         return []
     anchors: list[Anchor] = []
@@ -116,7 +116,7 @@ def card_periods(pointing: PointerListing) -> list[tuple[bytes, Since]]:
         own = resolution.anchor
         time = own.time if resolution.fact.by_cid else max(own.time, resolution.fact.first_at // 1000)
         periods.append((resolution.card, since(own, time)))
-        served_again = _served_again_since(resolution, pointing.fetching)
+        served_again = _served_again_since(resolution, pointers.fetching)
         if served_again is not None and served_again > time:
             periods += [(digest, since(own, served_again)) for digest in (b"", resolution.card)]
     return periods
@@ -155,12 +155,12 @@ def shown_anchors(resolution: PointerResolution) -> list[tuple[Anchor, bool]]:
     return [pairs[number] for number in sorted(sorted(range(len(pairs)), key=urgency)[:MOST_ANCHORS])]
 
 
-def why_not(pointing: PointerListing) -> str:
+def why_not(pointers: PointerListing) -> str:
     """Why pointers to an id list nothing, in a sentence."""
     from indexer.fetcher.reasons import Refusal
 
-    count = f"{pointing.total:,} pointer{'' if pointing.total == 1 else 's'} to it"
-    fetching = pointing.fetching
+    count = f"{pointers.total:,} pointer{'' if pointers.total == 1 else 's'} to it"
+    fetching = pointers.fetching
     if fetching is None:
         return f"{count}, and none that can be fetched"
     if fetching.reason:

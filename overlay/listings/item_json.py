@@ -57,7 +57,7 @@ class Listing:
     `chain` is the configured name, `caip2` its CAIP-2 id; times are block times in seconds since 1970. `confirmed` is
     false for a registration in the mempool, whose heights mean nothing. `count` is the number of servers that the card
     holds: several are listed each under `<id>#<key>` (law 6). `warnings` are those of the config around a server.
-    `pointing` are the pointers to a fetched card, `badge` is what the host of an inscribed card declares about it.
+    `pointers` are the pointers to a fetched card, `badge` is what the host of an inscribed card declares about it.
     `changes` are the differences of prices and addresses to earlier cards, oldest first.
     """
 
@@ -74,7 +74,7 @@ class Listing:
     signer: str | None = None
     pending: PendingRevision | None = None
     owner_checked: int | None = None
-    pointing: PointerListing | None = None
+    pointers: PointerListing | None = None
     badge: DomainBadge | None = None
     changes: tuple[CardChange, ...] = ()
     headers_unproved: bool = False
@@ -106,13 +106,13 @@ class Listing:
     @property
     def host(self) -> str:
         """Its domain: that of the pointer's locator, else that of the card's url."""
-        resolution = self.pointing.resolution if self.pointing else None
+        resolution = self.pointers.resolution if self.pointers else None
         return (from_pointer.host(resolution.anchor.locator or "") if resolution else "") or url_host(self.card.url)
 
     @property
     def integrity(self) -> Integrity:
         """How the card is bound to the chain (law 10)."""
-        resolution = self.pointing.resolution if self.pointing else None
+        resolution = self.pointers.resolution if self.pointers else None
         return resolution.integrity if resolution else Integrity.INSCRIBED
 
     @property
@@ -123,7 +123,7 @@ class Listing:
     @property
     def is_confirmed_by_domain(self) -> bool:
         """Whether the domain of the listing confirms it (laws 10 and 11)."""
-        resolution = self.pointing.resolution if self.pointing else None
+        resolution = self.pointers.resolution if self.pointers else None
         if resolution is None:
             return bool(self.host) and self.verified
         return (
@@ -134,7 +134,7 @@ class Listing:
     def all_warnings(self) -> tuple[Reason, ...]:
         """Warnings of the config, the reason why it is undecided, and warnings about the chain's headers, a drifted
         card and its signature."""
-        resolution = self.pointing.resolution if self.pointing else None
+        resolution = self.pointers.resolution if self.pointers else None
         reasons = [*self.warnings]
         if self.undecided and self.status == "undecided":
             reasons.append(self.undecided)
@@ -171,7 +171,7 @@ def listings_of(registration: Registration, card: Card) -> tuple[Listing, ...]:
             signer=registration.signer,
             pending=_pending(registration.pending, shown_card) if registration.pending else None,
             owner_checked=registration.owner_checked,
-            pointing=registration.pointing,
+            pointers=registration.pointers,
             badge=registration.badge,
             changes=_changes(registration, shown_card),
             headers_unproved=registration.headers_unproved,
@@ -233,7 +233,7 @@ def chain_fields(listing: Listing) -> dict[str, Any]:
         "chain": listing.chain,
         "caip2": listing.caip2,
         "outpoint": str(state.outpoint) if state.outpoint else None,
-        "origin": state.id if listing.pointing is None else None,
+        "origin": state.id if listing.pointers is None else None,
         "owner": state.owner,
         "txid": state.winner.txid[::-1].hex(),
         "app": state.map.get("app", ""),
@@ -267,11 +267,11 @@ def chain_fields(listing: Listing) -> dict[str, Any]:
 
 def domain_json(listing: Listing) -> dict[str, Any] | None:
     """The domain of a listing, whether it confirms the listing (laws 10 and 11), and when that was last checked."""
-    host, resolution = listing.host, listing.pointing.resolution if listing.pointing else None
+    host, resolution = listing.host, listing.pointers.resolution if listing.pointers else None
     if not host:
         return None
     if resolution is not None:
-        fetching = listing.pointing.fetching if listing.pointing else None
+        fetching = listing.pointers.fetching if listing.pointers else None
         checked_at = fetching.last_at if fetching else None
         return {
             "host": host,
@@ -289,7 +289,7 @@ def domain_json(listing: Listing) -> dict[str, Any] | None:
 
 def anchors_json(listing: Listing) -> list[dict[str, Any]]:
     """The pointers to a listing, oldest first, with whether each is met (laws 9 and 10)."""
-    resolution = listing.pointing.resolution if listing.pointing else None
+    resolution = listing.pointers.resolution if listing.pointers else None
     return [
         {
             "chain": anchor.chain,
@@ -306,11 +306,11 @@ def anchors_json(listing: Listing) -> list[dict[str, Any]]:
 
 def _fetched(listing: Listing) -> dict[str, Any]:
     """The members of listings with fetched cards: number of pointers, URL, and a card that has drifted."""
-    pointing = listing.pointing
-    if pointing is None or pointing.resolution is None:
+    pointers = listing.pointers
+    if pointers is None or pointers.resolution is None:
         return {}
-    members: dict[str, Any] = {"anchorCount": pointing.total, "fetchedFrom": pointing.resolution.fact.url or None}
-    if (drift := pointing.resolution.drift) is not None:
+    members: dict[str, Any] = {"anchorCount": pointers.total, "fetchedFrom": pointers.resolution.fact.url or None}
+    if (drift := pointers.resolution.drift) is not None:
         members["drift"] = {"cardSha256": drift.sha256.hex(), "since": timestamp_of_milliseconds(drift.since)}
     return members
 

@@ -44,8 +44,8 @@ def registration(repository: ListingRepository, registration_id: str, text: str)
     """
     well_formed = _is_well_formed(registration_id)
     record = repository.listing(registration_id) if well_formed else None
-    if record is None and well_formed and (pointing := repository.pointing(registration_id)) is not None:
-        raise ListingNotFoundError(f"{_quoted(text)} is not listed: {why_not(pointing)}")
+    if record is None and well_formed and (pointers := repository.pointers(registration_id)) is not None:
+        raise ListingNotFoundError(f"{_quoted(text)} is not listed: {why_not(pointers)}")
     if record is None:
         raise ListingNotFoundError(f"no listing has the id {_quoted(text)}; diagnose its transaction to see why")
     return record

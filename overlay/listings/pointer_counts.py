@@ -51,6 +51,6 @@ class ListedPointers:
         for id_ in wanted:
             self._statuses.pop(id_, None)
         registered = self._store.history.with_pending(wanted) if wanted else {}
-        for pointing in pointer_listings(self._store, wanted - registered.keys()):
-            if pointing.resolution is not None and pointing.body is not None:
-                self._statuses[pointing.id] = "burned" if pointing.ended else "live"
+        for pointers in pointer_listings(self._store, wanted - registered.keys()):
+            if pointers.resolution is not None and pointers.body is not None:
+                self._statuses[pointers.id] = "burned" if pointers.ended else "live"

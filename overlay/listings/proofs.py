@@ -72,8 +72,8 @@ def evidence(store: Store, registration: str) -> Evidence:
 
 def _of_pointer(store: Store, id_: str) -> Evidence:
     """The proof of the pointer that lists a card; the card itself is in no block."""
-    pointing = None if is_outpoint(id_) else pointer_listing(store, id_)
-    anchor = pointing.resolution.anchor if pointing is not None and pointing.resolution is not None else None
+    pointers = None if is_outpoint(id_) else pointer_listing(store, id_)
+    anchor = pointers.resolution.anchor if pointers is not None and pointers.resolution is not None else None
     if anchor is None:
         raise NoProofError("no block holds it yet")
     if anchor.outpoint is None:

@@ -45,7 +45,7 @@ class Registration:
     Times are of the blocks that `state` calls updated and created, in seconds since 1970; `created_time` is None while
     the registration is unconfirmed, and then its heights mean nothing. `signer` is the address of the winner's verified
     SIGMA signature. `owner_checked` is when the chain's source last reported the outpoint as unspent, in seconds since
-    1970, where moves are found by queries. `pointing` is what points at the card where it was fetched, and `badge` what
+    1970, where moves are found by queries. `pointers` is what points at the card where it was fetched, and `badge` what
     the host of an inscribed card's url declares about the registration (law 11), None where it was never checked.
     `undecided` is the reason why its outpoint, or the owner of its card, is unknown (law 3), else None.
     `previous` are the cards shown before, oldest first. `signature` is what checking the card's own signatures came to,
@@ -64,7 +64,7 @@ class Registration:
     undecided: Reason | None = None
     pending: PendingRevision | None = None
     owner_checked: int | None = None
-    pointing: PointerListing | None = None
+    pointers: PointerListing | None = None
     badge: DomainBadge | None = None
     previous: tuple[PreviousCard, ...] = ()
     headers_unproved: bool = False

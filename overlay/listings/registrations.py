@@ -31,12 +31,12 @@ def by_chain(record: store.RegistrationHistory) -> Iterator[tuple[str, list[stor
         yield chain, history, [revision.event for revision in record.pending if revision.chain == chain]
 
 
-def leads_elsewhere(record: store.RegistrationHistory, pointing: PointerListing) -> bool:
+def leads_elsewhere(record: store.RegistrationHistory, pointers: PointerListing) -> bool:
     """Whether the newest event of a registration, a registry entry, is a pointer whose card is fetched."""
-    if not record.confirmed or record.confirmed[-1].event.pointer is None or pointing.resolution is None:
+    if not record.confirmed or record.confirmed[-1].event.pointer is None or pointers.resolution is None:
         return False
     winner = winner_of(record.confirmed) or record.confirmed[0]
-    return pointing.resolution.anchor.place > place(winner.height, winner.event.position)
+    return pointers.resolution.anchor.place > place(winner.height, winner.event.position)
 
 
 def winner_of(history: Sequence[store.Revision]) -> store.Revision | None:

@@ -49,9 +49,9 @@ class ListingRepository:
     def listing(self, id: str, /) -> Registration | None:  # noqa: A002
         """The newest state of a registration or pointer, None for an unknown id."""
         record = self._store.history.with_pending([id]).get(id)
-        pointing = None if is_outpoint(id) else pointer_listing(self._store, id)
-        if pointing is not None and (record is None or leads_elsewhere(record, pointing)):
-            elsewhere = self.registration_of(pointing)
+        pointers = None if is_outpoint(id) else pointer_listing(self._store, id)
+        if pointers is not None and (record is None or leads_elsewhere(record, pointers)):
+            elsewhere = self.registration_of(pointers)
             if elsewhere is not None:
                 return self.with_previous(elsewhere)
         if record is None:
@@ -69,7 +69,7 @@ class ListingRepository:
         badge = self._store.badges.get([id]).get(id)
         return self._with_identity(self.with_signature(replace(registration, badge=badge)), badge.host if badge else "")
 
-    def pointing(self, id: str, /) -> PointerListing | None:  # noqa: A002
+    def pointers(self, id: str, /) -> PointerListing | None:  # noqa: A002
         """The pointers to an id, None without any."""
         return None if is_outpoint(id) else pointer_listing(self._store, id)
 
@@ -187,14 +187,14 @@ class ListingRepository:
             raise store.StoreUnavailableError("only a replica answers, which may lag behind an earlier answer")
         return page
 
-    def registration_of(self, pointing: PointerListing) -> Registration | None:
+    def registration_of(self, pointers: PointerListing) -> Registration | None:
         """The registration from pointers; None while nothing is listed."""
-        shown = from_pointer.registration_of(pointing, self._store.chains())
+        shown = from_pointer.registration_of(pointers, self._store.chains())
         if shown is None:
             return None
         unproved = self._store.is_unproved(shown.chain)
         shown = self.with_signature(replace(shown, headers_unproved=True) if unproved else shown)
-        resolution = pointing.resolution
+        resolution = pointers.resolution
         return self._with_identity(shown, from_pointer.host(resolution.anchor.locator or "") if resolution else "")
 
     def _with_identity(self, registration: Registration, host: str) -> Registration:
@@ -213,7 +213,7 @@ class ListingRepository:
 
     def with_previous(self, registration: Registration) -> Registration:
         """A registration from pointers with its earlier cards."""
-        resolution = registration.pointing.resolution if registration.pointing else None
+        resolution = registration.pointers.resolution if registration.pointers else None
         if resolution is None or resolution.anchor.locator is None:
             return registration
         if resolution.anchor.digest is None:

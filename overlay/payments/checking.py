@@ -96,7 +96,7 @@ async def check_claim(
 
 
 async def _unchecked(payment: Payment, node: Broadcaster | None, run: Run) -> list[dict[str, str]]:
-    """Check the inputs where a node can be asked, else say that they are not checked."""
+    """Check the inputs where there is a node, else say that they are not checked."""
     reserved = {"code": "not-reserved", "detail": "whether the transaction was claimed elsewhere before is not known"}
     if node is None:
         detail = f"no node of {payment.chain.coin} is configured: its inputs may be spent or wrongly signed"

@@ -60,15 +60,15 @@ class DocumentReader:
         chains = self._store.chains()
         histories = self._store.history.with_pending(wanted)
         elsewhere: set[str] = set()
-        for pointing in pointer_listings(self._store, (id_ for id_ in wanted if not is_outpoint(id_))):
-            record = histories.get(pointing.id)
+        for pointers in pointer_listings(self._store, (id_ for id_ in wanted if not is_outpoint(id_))):
+            record = histories.get(pointers.id)
             shown = (
-                self._listings.registration_of(pointing)
-                if record is None or leads_elsewhere(record, pointing)
+                self._listings.registration_of(pointers)
+                if record is None or leads_elsewhere(record, pointers)
                 else None
             )
             if shown is not None:
-                elsewhere.add(pointing.id)
+                elsewhere.add(pointers.id)
                 yield from self._pointed(self._listings.with_previous(shown))
         badges = self._store.badges.get(histories)
         hosts = {badge.host for badge in badges.values()}
@@ -103,7 +103,7 @@ class DocumentReader:
 
     def _pointed(self, registration: Registration) -> Iterator[Document]:
         """The documents of a listing from pointers, with the claims of its earlier cards."""
-        periods = from_pointer.card_periods(registration.pointing) if registration.pointing else []
+        periods = from_pointer.card_periods(registration.pointers) if registration.pointers else []
         bodies = self._store.content.cards({digest for digest, _ in periods[:-1] if digest})
         claims = ClaimHistory()
         for digest, since in periods[:-1]:
@@ -214,7 +214,7 @@ def document(listing: Listing, until_height: int | None = None) -> Document:
     state, card = listing.state, listing.card
     confirmed = listing.confirmed
     # a query for a past height does not cover fetched cards (law 18)
-    has_heights = confirmed and listing.pointing is None
+    has_heights = confirmed and listing.pointers is None
     return Document(
         id=listing.id,
         registration=state.id,
@@ -247,7 +247,7 @@ def document(listing: Listing, until_height: int | None = None) -> Document:
 
 def _other_chains(listing: Listing) -> Iterable[str]:
     """The other chains with an anchor that is met."""
-    resolution = listing.pointing.resolution if listing.pointing else None
+    resolution = listing.pointers.resolution if listing.pointers else None
     if resolution is not None:
         on = {anchor.chain for anchor, met in zip(resolution.anchors, resolution.met, strict=True) if met}
         yield from sorted(on - {listing.chain})

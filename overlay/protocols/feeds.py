@@ -60,7 +60,7 @@ _INSTEAD = {
     ),
     "status": replace(
         SEARCH.names["status"],
-        description="Where a listing stands; default live. Unconfirmed listings are in no feed.",
+        description="The status of a listing; default live. Unconfirmed listings are in no feed.",
         schema={"type": "string", "enum": list(_STATUSES)},
         read=partial(values.one_of, allowed=_STATUSES),
     ),

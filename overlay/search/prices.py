@@ -105,7 +105,7 @@ def meets(packed: bytes, query: Query) -> bool:
 
 
 def _unpack(packed: bytes, *, with_skills: bool) -> list[PriceEntry[PackedOffer]]:
-    """The price entries of a packed listing, in card order; their skills only if asked for, as few queries have any."""
+    """The price entries of a packed listing, in card order; their skills only on request, as few queries have any."""
     offers, _, skills = packed.partition(b"\n")
     rows = [
         PackedOffer(id_, currency, Decimal(amount), interval, accepted)

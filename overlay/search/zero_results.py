@@ -87,12 +87,12 @@ class Proposal(NamedTuple):
     total: int
 
 
-def proposals(query: Query, words: ParsedText, respelt: list[str], count: Count) -> list[Proposal]:
-    """Alternative texts: the words without their phrase and exclusion operators, or respelt (`respelt`), with the
+def proposals(query: Query, words: ParsedText, respellings: list[str], count: Count) -> list[Proposal]:
+    """Alternative texts: the words without their phrase and exclusion operators, or one of `respellings`, with the
     filters among the words. Only texts that have results and parse back to what was counted."""
     bare = _counting(query)._replace(operators=None)
     by_text: dict[str, Proposal] = {}
-    tries = [*([words.text] if query.operators is not None else []), *respelt]
+    tries = [*([words.text] if query.operators is not None else []), *respellings]
     for text in tries[:_MOST_TRIED]:
         typed = " ".join([*text.split(), *_filters(words)])
         if text.strip() and len(by_text) < MOST_PROPOSALS and typed not in by_text and _means(typed, text, words):
@@ -118,7 +118,7 @@ def _means(typed: str, text: str, words: ParsedText) -> bool:
     return understood == wanted and understood.text.split() == text.split()
 
 
-def respelt(text: str, terms: TermDictionary) -> list[str]:
+def respellings(text: str, terms: TermDictionary) -> list[str]:
     """Respellings of a text in words that are in use, the most likely first: words with one error more than a search
     corrects, split in two, or joined with their neighbour. Empty without any."""
     compounds = query_words(text)

@@ -45,7 +45,7 @@ def inscribed(
         raise NotProvedError(f"transaction {tx.hex_id} does not make {outpoint}")
     if claim.network.rules.envelope != "witness":
         return output_record.read(tx, outpoint.vout), 0
-    line, value = OutputRanges(tx.outputs, one_sat_rule=False), _values(claim, trusted)
+    ranges, value = OutputRanges(tx.outputs, one_sat_rule=False), _values(claim, trusted)
     prevouts = [spent.prevout for spent in tx.inputs]
     for number, spent in enumerate(tx.inputs):
         if not envelope.read_witness(spent.witness):
@@ -55,7 +55,7 @@ def inscribed(
             raise NotProvedError(
                 f"where input {number} of {tx.hex_id} goes depends on the values of the inputs before it"
             )
-        location = line.locate(position)
+        location = ranges.locate(position)
         if location.vout == outpoint.vout:
             return output_record.read(tx, outpoint.vout, witness=spent.witness), location.offset
     return output_record.read(tx, outpoint.vout, witness=()), 0

@@ -70,7 +70,7 @@ class HeaderFile:
             return None
         with Path(self.name).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             digits = header.hex().encode()
-            return True if _stands(data, header, _between_headers) or _stands(data, digits, _on_a_line) else None
+            return True if _contains(data, header, _between_headers) or _contains(data, digits, _on_a_line) else None
 
     def height(self) -> int | None:
         """A file does not say heights."""
@@ -89,7 +89,7 @@ class HeaderFile:
         return None
 
 
-def _stands(data: mmap.mmap, wanted: bytes, good: Callable[[mmap.mmap, int, int], bool]) -> bool:
+def _contains(data: mmap.mmap, wanted: bytes, good: Callable[[mmap.mmap, int, int], bool]) -> bool:
     position = data.find(wanted)
     while position >= 0 and not good(data, position, position + len(wanted)):
         position = data.find(wanted, position + 1)

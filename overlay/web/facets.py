@@ -104,7 +104,7 @@ class Choice(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A facet: the choices shown, and those behind "more"."""
+    """A facet: the choices shown, and those under "more"."""
 
     name: str
     title: str

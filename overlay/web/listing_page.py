@@ -73,7 +73,7 @@ def provable(item: Mapping[str, Any], *, proved: bool) -> Provable | None:
 def why_not(item: Mapping[str, Any]) -> str:
     """Why there is no proof of a listing, as a sentence."""
     if not mined(item["caip2"]):
-        return "Its chain is told by an endpoint, without proof of work: what it says is believed."
+        return "Its chain is read from an endpoint, without proof of work: what it answers is trusted."
     if item["updatedHeight"] is None:
         return "It is in no block yet. There is a proof once it is mined."
     return "No proof of its transaction is kept here."

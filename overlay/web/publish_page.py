@@ -34,7 +34,7 @@ _RAW = re.compile(r"(?:[0-9a-fA-F]{2}){60,}")
 _FIELDS = 8
 
 STEPS = {
-    "requested": "Asked for", "seen": "Seen", "mined": "Mined", "envelope": "Envelope", "map": "MAP", "json": "JSON",
+    "requested": "Requested", "seen": "Seen", "mined": "Mined", "envelope": "Envelope", "map": "MAP", "json": "JSON",
     "card": "Card", "satoshi": "Satoshi", "pointer": "Pointer", "fetched": "Fetched", "hash": "Hash",
     "newest": "Newest", "listed": "Listed", "more": "More",
 }  # fmt: skip

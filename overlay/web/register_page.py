@@ -1,5 +1,5 @@
 """The page Register: from a pasted card to an unsigned transaction, a file for a wallet, and the listing. No private
-key is asked for: a wallet signs, and the page follows what becomes of it."""
+key is requested: a wallet signs, and the page follows what becomes of it."""
 
 from __future__ import annotations
 

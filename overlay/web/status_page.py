@@ -11,7 +11,7 @@ from overlay.api.answers import SERVICES
 from overlay.web.rendering import html_answer, render, wants_json
 
 POINTERS = {
-    "new": "not asked for yet", "met": "that meet their hash", "unhashed": "without a hash", "mismatch": "that do not",
+    "new": "not fetched yet", "met": "that meet their hash", "unhashed": "without a hash", "mismatch": "that do not",
     "failed": "tried again later", "given-up": "given up",
 }  # fmt: skip
 """What became of the cards that pointers name, in words."""

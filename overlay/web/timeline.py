@@ -133,7 +133,7 @@ READ_BYTES = 2 << 20
 
 WORDS = {
     "inscribed": "registered", "reinscribed": "new revision", "moved": "moved to another output",
-    "map_only": "told by MAP alone", "invalid": "refused revision", "foreign_content": "something else inscribed",
+    "map_only": "described by MAP alone", "invalid": "refused revision", "foreign_content": "something else inscribed",
     "burned": "burned", "pointed": "pointed at", "rejected": "rejected", "undecided": "undecided",
 }  # fmt: skip
 

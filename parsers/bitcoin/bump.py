@@ -90,7 +90,7 @@ def read(data: bytes) -> MerklePath:
 
 
 def read_from(reader: ByteReader) -> MerklePath:
-    """Parse a merkle path from the reader, which ends up behind it. Raises ParseError."""
+    """Parse a merkle path from the reader, which is after it then. Raises ParseError."""
     height = reader.varint("a block height")
     count = reader.byte("the number of levels")
     levels = tuple(

@@ -27,7 +27,7 @@ _REPEATED = "the block repeats transactions so that its merkle root stays the sa
 
 
 class RootAndBranches(NamedTuple):
-    """A merkle root (32 bytes), and the branches of the leaves asked for, in their order."""
+    """A merkle root (32 bytes), and the branches of the requested leaves, in their order."""
 
     root: bytes
     branches: list[Branch]

@@ -23,7 +23,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One skill of an agent. In its texts U+0000 is replaced by U+FFFD; "" stands for null or absent."""
+    """One skill of an agent. In its texts U+0000 is replaced by U+FFFD; "" means null or absent."""
 
     id: str
     name: str = ""

@@ -48,7 +48,7 @@ def _ends(text: str, match: re.Match[str]) -> bool:
 
 
 def _shorten(text: str) -> str:
-    """Cut at the last space behind two thirds of the limit, else between characters that do not combine."""
+    """Cut at the last space after two thirds of the limit, else between characters that do not combine."""
     room = LIMIT - len(ELLIPSIS)
     space = text.rfind(" ", 2 * LIMIT // 3, room + 1)
     if space < 0:

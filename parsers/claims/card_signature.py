@@ -1,6 +1,6 @@
 """Signatures of A2A cards: detached JWS (RFC 7515) over a canonical form of the card (A2A §8.4).
 
-Whoever signs chooses the header, and in it the key set (`jku`): which key sets to trust is the caller's decision.
+The signer chooses the header, and in it the key set (`jku`): which key sets to trust is the caller's decision.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class PaymentTerms:
     """What claims are verified against.
 
     `rate(currency, into)` is units of `into` for one of `currency`, None where there is none. `chains` maps tickers to
-    the chains on which they are paid. `skill` is the one that is asked for, None for any. `state` is that of the task,
+    the chains on which they are paid. `skill` is the requested one, None for any. `state` is that of the task,
     None for any stage.
     `is_used` says of a txid (hex, display order) whether it was claimed before. `height` is the height of the next
     block of a chain, for lock times; None where it is unknown.

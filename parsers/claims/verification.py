@@ -133,7 +133,7 @@ def _token(request: ClaimRequest) -> ClaimVerdict:
 
 
 def _dct(request: ClaimRequest) -> ClaimVerdict:
-    """Without an operation no capability is asked for; an operation needs its namespace. Clients send the root and the
+    """Without an operation no capability is required; an operation needs its namespace. Clients send the root and the
     time of their own context, too: those of the body win."""
     operation, namespace = request.text("operation"), request.text("namespace")
     if operation is not None and namespace is None:

@@ -50,7 +50,7 @@ async def test_a_transaction_is_followed_until_it_is_listed(world: World, tab: O
 async def test_a_publisher_asks_for_a_transaction_to_be_looked_for(world: World, tab: Open) -> None:
     page = await (await tab()).go(f"/publish?tx={'cd' * 32}")
     await page.get_by_role("button", name="Fetch it").click()
-    await page.locator(".steps li", has_text="Asked for").wait_for()
+    await page.locator(".steps li", has_text="Requested").wait_for()
     assert page.url.endswith(f"?tx={'cd' * 32}")
 
 

@@ -14,7 +14,7 @@ BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 OPEN = "the envelope is not closed"
 TRUNCATED = "the body push runs past the script"
 BODILESS = "the envelope has no body"
-NO_PUSH = "an opcode stands where the envelope needs a push"
+NO_PUSH = "an opcode is where the envelope needs a push"
 PUBLIC_KEY_HASH = {"mainnet": 0, "regtest": 0x6F}
 
 

@@ -118,7 +118,7 @@ class FakeStore:
     def listing(self, id: str, /) -> Registration | None:  # noqa: A002
         return self.listings.get(id)
 
-    def pointing(self, _: str, /) -> PointerListing | None:
+    def pointers(self, _: str, /) -> PointerListing | None:
         return None
 
     def history(self, registration_id: str, /) -> list[HistoryEntry]:

@@ -29,7 +29,7 @@ FINAL_SECONDS = 60.0
 """Seconds between two requests of the newest final block."""
 
 NEAR = 32
-"""Blocks below the tip whose headers are all fetched. Behind many endpoints are several nodes, and one without the
+"""Blocks below the tip whose headers are all fetched. Many endpoints are served by several nodes, and one without the
 newest blocks answers that they have no logs; all of them have deeper blocks."""
 
 HEADER_CACHE = 4_096

@@ -87,7 +87,7 @@ class Endpoint:
         """The contract's logs in one block of any branch. Raises RpcError where the node does not have it."""
         logs = await self._logs({"blockHash": f"0x{block.hash[::-1].hex()}"}, block.number, block.number)
         if any(log.block_hash != block.hash for log in logs):
-            raise self._invalid("eth_getLogs", "logs of another block than was asked for")
+            raise self._invalid("eth_getLogs", "logs of another block than was requested")
         return logs
 
     async def _logs(self, where: dict[str, str], first: int, last: int) -> list[Log]:

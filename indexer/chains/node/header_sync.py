@@ -176,7 +176,7 @@ class HeaderSync:
 
 
 def _end(joined: bytes, start: int) -> int:
-    """The offset behind the header at byte `at` and its merge-mined work, which some sources leave out: then the next
+    """The offset after the header at byte `at` and its merge-mined work, which some sources leave out: then the next
     header, which has this one's hash, follows directly, or nothing. Raises ParseError."""
     bare = start + HEADER
     if bare == len(joined) or joined[bare + 4 : bare + 36] == sha256d(joined[start:bare]):

@@ -150,7 +150,7 @@ class Endpoint:
     def incomplete(self, account: bytes) -> SourceUnavailableError:
         """The error for an account that exists and is missing among those of the program."""
         return self._invalid(
-            f"it leaves out the account {accounts.base58_address(account)}, which is there when asked for"
+            f"it leaves out the account {accounts.base58_address(account)}, which it returns when requested alone"
         )
 
     def _invalid(self, reason: str) -> SourceUnavailableError:

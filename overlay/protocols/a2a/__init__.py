@@ -117,7 +117,7 @@ def _call(request: web.Request, call: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _method(request: web.Request, name: str) -> Method:
-    """The method, where the version that the client speaks has it: that of `A2A-Version` (a header or parameter, patch
+    """The method, where the client's version has it: that of `A2A-Version` (a header or parameter, patch
     numbers do not count), without one that of the method. Raises A2aError."""
     spoken = request.headers.get("A2A-Version") or request.query.get("A2A-Version", "")
     version = ".".join(spoken.strip().split(".")[:2])
@@ -149,7 +149,7 @@ DOOR = Door(
         Route(path=KEYS_PATH, handler=own_keys, tag="a2a", answer="JwkSet", conditional=True),
         Route(
             path="/a2a", method="POST", handler=json_rpc, tag="a2a", answer="A2aResponse", body="A2aRequest",
-            headers=(parameter("A2A-Version", "The version that the client speaks, 1.0 or 0.3."),),
+            headers=(parameter("A2A-Version", "The client's version, 1.0 or 0.3."),),
             error_response=error_response,
         ),
     ),

@@ -22,7 +22,7 @@ from parsers.bitcoin.tx import Outpoint, read_exactly
 VERSION = 1
 MAX_OUTPUTS = 1_000
 """Outputs of an answer, at most, and without a limit. Clients ask for the graphs of all of them at once, and not again
-for one that was refused; one that asked for more outputs than this goes on with the next synchronisation."""
+for one that was refused; one that requested more outputs than this goes on with the next synchronisation."""
 
 NODES = web.AppKey("graph nodes", BoundedExecutor)
 _NODE_SECONDS = 60.0

@@ -36,7 +36,7 @@ _CODES = {400: -32600, 408: -32600, 413: -32600, 415: -32600, 429: -32000}
 
 
 class HttpSource:
-    """The registry, as asked by one HTTP request."""
+    """The registry, as one HTTP request queries it."""
 
     def __init__(self, request: web.Request) -> None:
         self._request = request
@@ -165,7 +165,7 @@ def error_response(_request: web.Request, problem: ProblemError, request_id: str
     return json_answer({"jsonrpc": "2.0", "id": None, "error": error}, status=problem.status)
 
 
-_HEADERS = (parameter("MCP-Protocol-Version", "The version of the protocol that the client speaks."),)
+_HEADERS = (parameter("MCP-Protocol-Version", "The client's version of the protocol."),)
 DOOR = Door(
     routes=(
         Route(

@@ -1,4 +1,4 @@
-"""The tools as a server of the official `mcp` package, which speaks every version of the protocol."""
+"""The tools as a server of the official `mcp` package, which supports every version of the protocol."""
 
 from __future__ import annotations
 

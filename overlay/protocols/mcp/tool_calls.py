@@ -1,4 +1,4 @@
-"""Calls of the tools: arguments are checked, the registry is asked, and a refusal says what would be right."""
+"""Calls of the tools: arguments are checked, the registry is queried, and a refusal says what would be right."""
 
 from __future__ import annotations
 

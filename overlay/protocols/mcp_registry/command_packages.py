@@ -46,7 +46,7 @@ _RUNNERS = {
     "dnx": PackageRunner("nuget", ((),), "--source --configfile", _NUGET),
 }  # fmt: skip
 _IMPLIED = frozenset(("-y", "--yes", "-i", "--interactive", "-t", "--tty", "-it", "-ti", "--rm"))
-"""Flags that clients add by themselves, some of them behind the package's name, where they would be its arguments."""
+"""Flags that clients add by themselves, some of them after the package's name, where they would be its arguments."""
 
 _OTHER_PACKAGE = frozenset(("-p", "--package", "--from", "--spec", "-c", "--call"))
 """Flags by which the first word is no package but a program of another one."""

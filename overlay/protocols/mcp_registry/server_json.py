@@ -81,7 +81,7 @@ def _inscription(base: str, version: ServerVersion) -> dict[str, Any]:
         "id": listing.id,
         "url": f"{base}/v1/listings/{quote(listing.id, safe='')}",
         "chain": listing.caip2,
-        "origin": listing.state.id if listing.pointing is None else None,
+        "origin": listing.state.id if listing.pointers is None else None,
         "txid": version.txid,
         "height": version.height,
         "cardSha256": version.sha256,

@@ -45,7 +45,7 @@ def _label(registration: str) -> str:
 
 
 def slug(listing: Listing) -> str:
-    """The part of a name after the slash. The servers of one config are told apart by a hash of what is lost."""
+    """The part of a name after the slash. The servers of one config differ by a hash of what is lost."""
     key = listing.card.key if isinstance(listing.card, McpServer) else ""
     text = re.sub(r"[^a-zA-Z0-9._-]+", "-", key).strip("-")[:MAX_SLUG] or "server"
     if text != key and listing.count > 1:

@@ -76,9 +76,9 @@ def _revisions(
     repository: ListingRepository, listing: Listing, server: McpServer
 ) -> tuple[Sequence[_CardRevision], int | None]:
     """The revisions of a server, oldest first, and when its registration was burned."""
-    if listing.pointing is not None:
+    if listing.pointers is not None:
         time = listing.updated_time or listing.created_time
-        number = sum(1 for digest, _ in card_periods(listing.pointing) if digest) or 1
+        number = sum(1 for digest, _ in card_periods(listing.pointers) if digest) or 1
         return [_CardRevision(number, server, listing.state.card, time)] if time is not None else [], None
     past = [entry for entry in reversed(repository.history(listing.state.id)) if entry.time is not None]
     burned_at = next((entry.time for entry in past if entry.event.kind.value == "burned"), None)

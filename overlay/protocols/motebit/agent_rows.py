@@ -13,7 +13,7 @@ SECONDS_FOUND, SECONDS_MISSING = 300, 60
 
 
 def agent(base: str, item: dict[str, Any], relay: str) -> dict[str, Any]:
-    """A row of `agents`. `identity` says what is behind `motebit_id` and `public_key`: `verified` (the host of the
+    """A row of `agents`. `identity` says what supports `motebit_id` and `public_key`: `verified` (the host of the
     listing serves the identity file), `claimed` (its card has `x-motebit`), `refused` (its MCP endpoint failed the
     handshake, which `handshake` explains) or `none` (both are null)."""
     identity = item.get("motebit")

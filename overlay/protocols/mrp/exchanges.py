@@ -26,7 +26,7 @@ _SERVICES = ("service:", "registry:")
 
 
 async def hello(request: web.Request, envelope: Envelope) -> tuple[str, dict[str, Any]]:
-    """What this server speaks. Raises MrpError where the sender speaks other versions only."""
+    """What this server supports. Raises MrpError where the sender supports other versions only."""
     wanted = checked(Hello, envelope.payload).schemas
     if wanted and not any(version.startswith("0.") for version in wanted):
         detail = f"none of the versions {', '.join(wanted[:8])[:200]} is spoken here: {VERSION} is"

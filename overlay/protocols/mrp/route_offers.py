@@ -82,7 +82,7 @@ def offer(base: str, item: dict[str, Any], capability: str) -> dict[str, Any]:
 
 
 def entry(base: str, item: dict[str, Any], capability: str | None = None) -> dict[str, Any]:
-    """A registry entry, with the manifest of `capability` where one was asked for. A listing that its domain confirms
+    """A registry entry, with the manifest of `capability` where one was requested. A listing that its domain confirms
     is attested by this registry, others assert themselves."""
     shown = proofs(item)
     is_confirmed = bool(item["domain"] and item["domain"]["verified"])

@@ -159,11 +159,11 @@
   };
 
   /* The satoshi's way: every transaction is in a block and spends the one before, the last made the outpoint shown. */
-  const way = async (proof, told) => {
-    const segwit = "segwit" in told;
+  const way = async (proof, claim) => {
+    const segwit = "segwit" in claim;
     const hops = [...proof.before, proof, ...proof.after];
     for (const [number, hop] of hops.entries()) {
-      const problem = hop === proof ? "" : await wrong(hop, segwit, told.work);
+      const problem = hop === proof ? "" : await wrong(hop, segwit, claim.work);
       if (problem) return `transaction ${String(hop.txid).slice(0, 16)}…: ${problem}.`;
       if (number && !spends(bytes(hop.rawTx), segwit, bytes(hops[number - 1].txid).toReversed())) {
         return `transaction ${hop.txid.slice(0, 16)}… does not spend the one before it.`;
@@ -171,7 +171,7 @@
     }
     const last = proof.after.length ? proof.current : proof;
     if (last?.txid !== hops.at(-1).txid) return "where the satoshi is now is not the last transaction of its way.";
-    return (last.outpoint ?? "") === told.outpoint ? "" : "it ends elsewhere than this page says.";
+    return (last.outpoint ?? "") === claim.outpoint ? "" : "it ends elsewhere than this page says.";
   };
 
   /* One step: what was looked at, and how that went; null for what was not checked. */
@@ -180,9 +180,9 @@
     item.className = went === null ? "open" : went ? "good" : "bad";
     const strong = document.createElement("strong");
     strong.textContent = `${word} ${went === null ? "was not checked" : went ? "holds" : "does not hold"}:`;
-    const told = document.createElement("span");
-    told.textContent = detail;
-    item.append(strong, " ", told);
+    const text = document.createElement("span");
+    text.textContent = detail;
+    item.append(strong, " ", text);
     steps.append(item);
     return went;
   };
@@ -194,7 +194,7 @@
   };
 
   const check = async () => {
-    const told = place.dataset;
+    const claim = place.dataset;
     const proof = await (await get("/proof")).json();
     const card = new Uint8Array(await (await get("/card")).arrayBuffer());
     const raw = bytes(proof.rawTx);
@@ -202,16 +202,16 @@
     const results = [];
 
     const digest = await sha256(card);
-    results.push(say(hex(digest) === told.card, "The card", `its ${card.length.toLocaleString("en")} bytes have the SHA-256 ${hex(digest).slice(0, 16)}…, ${hex(digest) === told.card ? "the one" : "not the one"} that this page names.`));
+    results.push(say(hex(digest) === claim.card, "The card", `its ${card.length.toLocaleString("en")} bytes have the SHA-256 ${hex(digest).slice(0, 16)}…, ${hex(digest) === claim.card ? "the one" : "not the one"} that this page names.`));
 
-    const txid = await sha256d(named(raw, "segwit" in told));
-    results.push(say(shown(txid) === told.txid, "The transaction", `the double SHA-256 of its ${raw.length.toLocaleString("en")} bytes is ${shown(txid).slice(0, 16)}…, ${shown(txid) === told.txid ? "its id" : "not the id that this page names"}.`));
+    const txid = await sha256d(named(raw, "segwit" in claim));
+    results.push(say(shown(txid) === claim.txid, "The transaction", `the double SHA-256 of its ${raw.length.toLocaleString("en")} bytes is ${shown(txid).slice(0, 16)}…, ${shown(txid) === claim.txid ? "its id" : "not the id that this page names"}.`));
 
-    if (told.holds === "card") {
+    if (claim.holds === "card") {
       const inside = holds(raw, card) || holds(raw, pushes(card));
       results.push(say(inside, "The place of the card", inside ? "all its bytes stand in the transaction." : "its bytes do not stand in the transaction."));
-    } else if (told.holds === "hash") {
-      const inside = holds(raw, digest) || holds(raw, new TextEncoder().encode(told.card));
+    } else if (claim.holds === "hash") {
+      const inside = holds(raw, digest) || holds(raw, new TextEncoder().encode(claim.card));
       results.push(say(inside, "The hash on chain", inside ? "the transaction names the SHA-256 of the card." : "the transaction does not name the SHA-256 of the card."));
     } else {
       say(null, "The card", "the transaction names a place and no hash, so that nothing ties these bytes to it.");
@@ -220,22 +220,22 @@
     const leads = await root(bytes(proof.bump), txid);
     results.push(say(same(leads, header.subarray(36, 68)), "The merkle path", `from the transaction it leads to ${shown(leads).slice(0, 16)}…, ${same(leads, header.subarray(36, 68)) ? "the root in" : "not the root in"} the header of block ${proof.height.toLocaleString("en")}.`));
 
-    if ("segwit" in told && told.holds === "card") {
+    if ("segwit" in claim && claim.holds === "card") {
       const problem = await unwitnessed(proof);
       results.push(say(!problem, "The witness", `${problem || "it is the one that the coinbase of its block commits to"}.`));
     }
 
     const block = await sha256d(header);
     results.push(say(shown(block) === proof.blockHash, "The header", `its hash is ${shown(block).slice(0, 24)}…${shown(block) === proof.blockHash ? "" : ", not the one that the server says"}.`));
-    if (told.work === "header") {
+    if (claim.work === "header") {
       const tries = (1n << 256n) / (target(header) + 1n);
-      results.push(say(worked(header, block), "The proof of work", `such a hash takes about ${tries.toLocaleString("en")} tries${"regtest" in told ? ": on a test chain that anybody can mine, this says nothing" : ""}.`));
+      results.push(say(worked(header, block), "The proof of work", `such a hash takes about ${tries.toLocaleString("en")} tries${"regtest" in claim ? ": on a test chain that anybody can mine, this says nothing" : ""}.`));
     } else {
       say(null, "The proof of work", "this chain's is over scrypt, which browsers do not offer; a2b verify computes it.");
     }
-    if (told.holds !== "card") return results.every(Boolean); // a pointer moves nowhere
+    if (claim.holds !== "card") return results.every(Boolean); // a pointer moves nowhere
     if (proof.before && proof.after) {
-      const problem = await way(proof, told);
+      const problem = await way(proof, claim);
       const count = proof.before.length + proof.after.length + 1;
       results.push(say(!problem, "The way of the satoshi", problem || `${count.toLocaleString("en")} transaction${count === 1 ? "" : "s"} from the registration to where it is now, each in a block and spending the one before.`));
     } else {

@@ -17,25 +17,25 @@ a2b.load = (url, { body, signal } = {}) => new Promise((done, fail) => {
   request.send(body ?? null);
 });
 
-/* Replace what stands in the parts marked data-swap by what the same parts of another page hold. */
+/* Replace the content of the parts marked data-swap by that of the same parts of another page. */
 a2b.swap = (page) => {
   for (const part of document.querySelectorAll("[data-swap]")) {
     const fresh = page.getElementById(part.id);
     if (!fresh || fresh.innerHTML === part.innerHTML) continue;
     part.replaceChildren(...Array.from(fresh.childNodes, (node) => document.importNode(node, true)));
   }
-  for (const told of document.querySelectorAll("[role=status][id]")) {
-    const fresh = page.getElementById(told.id);
-    if (fresh && fresh.textContent !== told.textContent) told.textContent = fresh.textContent;
+  for (const part of document.querySelectorAll("[role=status][id]")) {
+    const fresh = page.getElementById(part.id);
+    if (fresh && fresh.textContent !== part.textContent) part.textContent = fresh.textContent;
   }
 };
 
-/* Call `work` once nothing has been asked for so many milliseconds. */
+/* Call `work` once it has not been requested again for so many milliseconds. */
 a2b.calm = (work, pause) => {
   let timer;
-  return (...given) => {
+  return (...args) => {
     clearTimeout(timer);
-    timer = setTimeout(() => work(...given), pause);
+    timer = setTimeout(() => work(...args), pause);
   };
 };
 

@@ -10,8 +10,8 @@
 
   const address = () => {
     const fields = [...new FormData(form)].filter(([, value]) => value.trim());
-    const asked = new URLSearchParams(fields.filter(([name, value]) => name !== "sort" || value !== "relevance"));
-    return asked.size ? `/?${asked}` : "/";
+    const parameters = new URLSearchParams(fields.filter(([name, value]) => name !== "sort" || value !== "relevance"));
+    return parameters.size ? `/?${parameters}` : "/";
   };
 
   const show = async (url, { push = false } = {}) => {

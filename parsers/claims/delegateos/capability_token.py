@@ -4,7 +4,7 @@ The root's signature is checked by the key of the issuer, who must be trusted, a
 names. Denials: malformed_token, revoked, invalid_signature, attenuation_violation, chain_depth_exceeded, expired,
 budget_exceeded, capability_not_granted; also weak-key, replayed and patterns-too-costly.
 
-Whoever holds an attenuated token holds those that it was made from: that the presenter is its delegatee has to be
+The holder of an attenuated token holds those that it was made from: that the presenter is its delegatee has to be
 proved besides.
 """
 
@@ -82,7 +82,7 @@ class TokenDeniedError(ClaimRefusedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenContext:
-    """What a token is asked for, at a time (nanoseconds since 1970). `roots` are the trusted issuers. Without an
+    """What a token is checked for, at a time (nanoseconds since 1970). `roots` are the trusted issuers. Without an
     `operation` no capability is checked; without a namespace one of any namespace is enough. `revoked` are ids that are
     revoked for certain, `revocations` entries that have to be signed by who may revoke; `seen` are delegation ids that
     were used before."""

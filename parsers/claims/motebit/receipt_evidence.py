@@ -11,7 +11,7 @@ from parsers.claims.rating import EvidenceRecord
 
 def evidence_in(receipt: Any, rules: ReceiptRules) -> list[EvidenceRecord]:
     """A record, without payment, for every receipt of a tree that verifies; others, as of the legacy profile, are left
-    out. Whoever nests a receipt signs it, too: its key is the second one if its own receipt verifies. Raises
+    out. The agent that nests a receipt signs it, too: its key is the second one if its own receipt verifies. Raises
     ClaimRefusedError for a tree that is too deep, too large or has no RFC 8785 form."""
     return [_record(node) for node in receipt_tree(receipt, rules) if not node.error]
 

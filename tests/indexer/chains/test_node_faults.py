@@ -212,7 +212,7 @@ async def test_tls_is_checked_and_its_authority_can_be_named(
         await chain.close()
     async with Node(MemoryChain(*kit.blocks)) as plain:
         error = await refusal(f"https://127.0.0.1:{plain.port}")
-        assert "speaks no known version of TLS" in str(error)
+        assert "supports no known version of TLS" in str(error)
 
 
 # --- which chain it follows

@@ -299,7 +299,7 @@ async def test_an_endpoint_that_leaves_accounts_out_burns_nothing(followed: Foll
     server.lie(
         ACCOUNTS, lambda told: {**told, "value": [row for row in told["value"] if row["pubkey"] != str(named("b"))]}
     )
-    assert f"leaves out the account {named('b')}, which is there when asked for" in await refused(followed)
+    assert f"leaves out the account {named('b')}, which it returns when requested alone" in await refused(followed)
     server.honest()
     for number in range(250):
         server.shut(f"many {number}")

@@ -43,12 +43,12 @@ def test_every_satoshi_lands_where_the_list_says(
 ) -> None:
     sats = [(number, sat) for number, amount in enumerate(amounts) for sat in range(amount)]
     wanted = sorted(data.draw(st.lists(st.sampled_from(sats)))) if sats else []
-    line = OutputRanges(made, one_sat_rule=alone)
+    ranges = OutputRanges(made, one_sat_rule=alone)
     found = list(positions(PREVOUTS[: len(amounts)], wanted, told(amounts)))
     assert len(found) == len(wanted)
     for (number, offset), at in zip(wanted, found, strict=True):
         assert isinstance(at, int)
-        assert line.locate(at) == where(amounts, number, offset, made, alone=alone)
+        assert ranges.locate(at) == where(amounts, number, offset, made, alone=alone)
 
 
 @given(values, outputs, st.data())
@@ -58,18 +58,18 @@ def test_an_unknown_value_hides_what_stands_behind_it_and_bounds_where_it_may_be
     hidden = data.draw(st.sets(st.integers(0, len(amounts) - 1)))
     known = [None if number in hidden else amount for number, amount in enumerate(amounts)]
     sats = [(number, sat) for number, amount in enumerate(amounts) for sat in range(amount)]
-    line = OutputRanges(made, one_sat_rule=True)
+    ranges = OutputRanges(made, one_sat_rule=True)
     for (number, offset), at in zip(sats, positions(PREVOUTS[: len(amounts)], sats, told(known)), strict=True):
         before = [each for each in sorted(hidden) if each < number]
         truth = where(amounts, number, offset, made, alone=True)
         if not before:
             assert isinstance(at, int)
-            assert line.locate(at) == truth
+            assert ranges.locate(at) == truth
             continue
         assert isinstance(at, UnknownPosition)
         assert at.missing == tuple(PREVOUTS[each] for each in before)
         assert at.at_least <= sum(amounts[:number]) + offset
-        assert truth.vout is None or line.may_hold(truth.vout, at.at_least)
+        assert truth.vout is None or ranges.may_hold(truth.vout, at.at_least)
 
 
 def test_only_values_of_inputs_before_a_wanted_satoshi_are_asked_for() -> None:
@@ -87,10 +87,10 @@ def test_only_values_of_inputs_before_a_wanted_satoshi_are_asked_for() -> None:
 
 
 def test_the_satoshi_at_a_border_belongs_to_the_output_that_begins_there() -> None:
-    line = OutputRanges(
+    ranges = OutputRanges(
         [TxOutput(1, P2PKH), TxOutput(0, P2PKH), TxOutput(1, P2PKH), TxOutput(5, P2PKH)], one_sat_rule=True
     )
-    assert [line.locate(at) for at in (0, 1, 2, 6, 7)] == [
+    assert [ranges.locate(at) for at in (0, 1, 2, 6, 7)] == [
         SatLocation(0, 0, burned=False),
         SatLocation(2, 0, burned=False),
         SatLocation(3, 0, burned=True),
@@ -100,8 +100,8 @@ def test_the_satoshi_at_a_border_belongs_to_the_output_that_begins_there() -> No
 
 
 def test_ordinal_theory_keeps_the_offset_and_burns_only_what_can_never_be_spent() -> None:
-    line = OutputRanges([TxOutput(546, P2PKH), TxOutput(3, DATA), TxOutput(3, FALSE_DATA)], one_sat_rule=False)
-    assert [line.locate(at) for at in (545, 546, 549, 552)] == [
+    ranges = OutputRanges([TxOutput(546, P2PKH), TxOutput(3, DATA), TxOutput(3, FALSE_DATA)], one_sat_rule=False)
+    assert [ranges.locate(at) for at in (545, 546, 549, 552)] == [
         SatLocation(0, 545, burned=False),
         SatLocation(1, 0, burned=True),
         SatLocation(2, 0, burned=True),
@@ -111,9 +111,9 @@ def test_ordinal_theory_keeps_the_offset_and_burns_only_what_can_never_be_spent(
 
 def test_outputs_of_no_or_negative_value_hold_nothing() -> None:
     assert OutputRanges([], one_sat_rule=True).locate(0) == SatLocation(None, 0, burned=True)
-    line = OutputRanges([TxOutput(-5, P2PKH), TxOutput(0, P2PKH), TxOutput(1, P2PKH)], one_sat_rule=True)
-    assert line.locate(0) == SatLocation(2, 0, burned=False)
-    assert [line.may_hold(vout, 0) for vout in range(3)] == [False, False, True]
+    ranges = OutputRanges([TxOutput(-5, P2PKH), TxOutput(0, P2PKH), TxOutput(1, P2PKH)], one_sat_rule=True)
+    assert ranges.locate(0) == SatLocation(2, 0, burned=False)
+    assert [ranges.may_hold(vout, 0) for vout in range(3)] == [False, False, True]
 
 
 @pytest.mark.parametrize(

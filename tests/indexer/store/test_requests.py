@@ -101,7 +101,7 @@ def test_a_client_may_wait_for_twenty_and_no_more_but_others_still_may_ask(worke
     asked = list(names(OPEN_PER_CLIENT))
     for txid in asked:
         worked.ask(txid)
-    with pytest.raises(TooManyRequestsError, match="20 transactions that you asked for"):
+    with pytest.raises(TooManyRequestsError, match="20 transactions that you requested"):
         worked.ask(b"\2" * 32)
     assert worked.requests.get(b"\2" * 32) is None
     worked.ask(asked[0])
@@ -179,7 +179,7 @@ async def test_a_source_that_cannot_be_asked_is_no_try(worked: Worked) -> None:
     worked.ask(txid)
     await worked.until_nothing_is_due(TRIED_FOR + 50)
     waiting = worked.got(txid)
-    assert (waiting.state, waiting.tries, waiting.detail) == (RequestState.WAITING, 0, "no source could be asked")
+    assert (waiting.state, waiting.tries, waiting.detail) == (RequestState.WAITING, 0, "no source could be reached")
     worked.chain.down = ""
     worked.chain.unconfirmed[txid] = raw
     worked.clock.now += 10

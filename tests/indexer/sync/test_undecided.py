@@ -51,7 +51,7 @@ async def test_an_update_behind_an_unknown_value_is_undecided_and_leaves_no_stat
         assert told["owner"] == kit.address("alice")
         kinds = [(each["kind"], each["valid"], each["outpoint"]) for each in told["revisions"]]
         assert kinds == [("inscribed", True, str(first)), ("undecided", False, None)]
-        assert told["revisions"][1]["reason"].endswith(f"cannot be told: {fund}")
+        assert told["revisions"][1]["reason"].endswith(f"is undecided: {fund}")
         # the card in the same transaction is an update or a first record: that is not known either
         assert [past.event.outpoint for past in indexing.store.history.undecided("demo")] == [None, update]
         assert indexing.hashes([2, 3])[3] is None

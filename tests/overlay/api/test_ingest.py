@@ -75,7 +75,7 @@ async def test_a_body_that_is_too_large_is_refused_unread(client: ClientSession)
 async def test_one_too_many_is_refused_with_429_and_when_to_come_back(serve: Serve, services: AppServices) -> None:
     class Full(FakeRequests):
         def add(self, *_: Any) -> Any:
-            raise TooManyRequestsError("20 transactions that you asked for are still being looked for")
+            raise TooManyRequestsError("20 transactions that you requested are still being looked for")
 
     client = await serve(replace(services, requests=Full()))
     async with client.post("/v1/ingest", json={"txid": TXID}) as response:

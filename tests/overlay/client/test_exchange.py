@@ -123,7 +123,7 @@ def test_other_answers_are_final(status: int) -> None:
 async def test_the_client_is_not_led_to_another_origin(target: str) -> None:
     script = Script(answer({}, 302, Location=target), answer(CHANGES))
     async with client(script) as overlay:
-        with pytest.raises(RemoteError, match="redirects to another origin, which is not asked"):
+        with pytest.raises(RemoteError, match="redirects to another origin, which is not followed"):
             await overlay.changes()
     assert len(script.requests) == 1
 
