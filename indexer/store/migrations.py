@@ -102,5 +102,27 @@ def _anchors(connection: Connection) -> None:
         topic_anchors.extend(connection, name.removeprefix(CHAIN))
 
 
-STEPS: dict[str, Callable[[Connection], None]] = {"1": _living_chains, "2": _pointers, "3": _anchors}
+RENAMED = (
+    ("requests", "asked_at", "requested_at"),
+    ("checks", "asked_at", "tried_at"),
+    ("checks", "told_at", "announced_at"),
+    ("quotes", "at", "quoted_at"),
+)
+"""Columns that were renamed: table, old name, new name."""
+
+
+def _rename_columns(connection: Connection) -> None:
+    """From "4", in which columns of times had other names. Tables that an earlier step created have the new ones."""
+    create_missing(connection)
+    for table, old, new in RENAMED:
+        if old in {column["name"] for column in inspect(connection).get_columns(table)}:
+            connection.exec_driver_sql(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}")
+
+
+STEPS: dict[str, Callable[[Connection], None]] = {
+    "1": _living_chains,
+    "2": _pointers,
+    "3": _anchors,
+    "4": _rename_columns,
+}
 """By the schema of a database: the step to the next one."""

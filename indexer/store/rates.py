@@ -97,12 +97,13 @@ def _row(quote: Quote) -> dict[str, Any]:
     table = quote.table
     rates = {currency: str(rate) for currency, rate in sorted(table.rates.items())}
     return {
-        "feed": quote.feed, "since": quote.since, "at": table.quoted_at, "until": table.until, "rank": quote.rank,
-        "base": table.base, "source": table.source, "rates": json.dumps(rates, separators=(",", ":")),
+        "feed": quote.feed, "since": quote.since, "quoted_at": table.quoted_at, "until": table.until,
+        "rank": quote.rank, "base": table.base, "source": table.source, "rates": json.dumps(rates, separators=(",", ":")),
     }  # fmt: skip
 
 
 def _quote(row: Row) -> Quote:
     rates = {currency: Decimal(rate) for currency, rate in json.loads(row["rates"]).items()}
-    table = RateTable(base=row["base"], rates=rates, source=row["source"], quoted_at=row["at"], until=row["until"])
+    members = {name: row[name] for name in ("base", "source", "quoted_at", "until")}
+    table = RateTable(rates=rates, **members)
     return Quote(feed=row["feed"], rank=row["rank"], since=row["since"], table=table)

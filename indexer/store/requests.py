@@ -48,7 +48,7 @@ class TransactionRequest:
 
     txid: bytes
     client: str
-    asked_at: int
+    requested_at: int
     tries: int = 0
     next_at: int
     state: RequestState = RequestState.WAITING
@@ -73,7 +73,7 @@ class Requests(Queries):
     def add(self, txid: bytes, client: str, now: int) -> TransactionRequest:
         """The request for `txid`: the open or answered one, or else a new one in the name of `client`, stored when this
         returns. Raises TooManyRequestsError."""
-        new = TransactionRequest(txid=txid, client=client, asked_at=now, next_at=now)
+        new = TransactionRequest(txid=txid, client=client, requested_at=now, next_at=now)
         with writing(self._engine, _REQUEST_LOCK) as connection:
             stored = _request_for(connection, txid)
             if stored is not None and stored.state is not RequestState.GIVEN_UP:
@@ -121,11 +121,11 @@ class Requests(Queries):
     def trim(self, now: int, keep: int = MAX_ENDED) -> int:
         """Delete requests that ended and were made a day ago, and the oldest of more than `keep`; return how many."""
         ended = requests.c.next_at == 0
-        newest = select(requests.c.asked_at).where(ended).order_by(requests.c.asked_at.desc())
+        newest = select(requests.c.requested_at).where(ended).order_by(requests.c.requested_at.desc())
         with writing(self._engine, _REQUEST_LOCK) as connection:
             first_over = connection.execute(newest.offset(keep).limit(1)).scalar()
             before = max(now - ENDED_SECONDS, -1 if first_over is None else first_over + 1)
-            return connection.execute(delete(requests).where(ended, requests.c.asked_at < before)).rowcount
+            return connection.execute(delete(requests).where(ended, requests.c.requested_at < before)).rowcount
 
     def counts(self) -> dict[str, int]:
         """How many requests are in each state."""
@@ -148,7 +148,7 @@ def _check_room(connection: Connection, client: str) -> None:
 
 def _row(request: TransactionRequest) -> dict[str, Any]:
     return {
-        "txid": request.txid, "client": request.client, "asked_at": request.asked_at, "tries": request.tries,
+        "txid": request.txid, "client": request.client, "requested_at": request.requested_at, "tries": request.tries,
         "next_at": request.next_at, "state": request.state.value, "detail": request.detail,
     }  # fmt: skip
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA = "4"
+SCHEMA = "5"
 
 POSITION_BITS = 26
 """A block holds at most 2**26 events: a 4 GB block has room for fewer than 2**25 registrations of the smallest size."""
@@ -270,7 +270,7 @@ requests = Table(
     metadata,
     Column("txid", LargeBinary, primary_key=True),
     Column("client", _TEXT, nullable=False),
-    Column("asked_at", BigInteger, nullable=False),
+    Column("requested_at", BigInteger, nullable=False),
     Column("tries", Integer, nullable=False),
     Column("next_at", BigInteger, nullable=False),
     Column("state", String, nullable=False),
@@ -325,9 +325,9 @@ checks = Table(
     Column("chain", _TEXT, primary_key=True),
     Column("txid", LargeBinary, primary_key=True),
     Column("vout", BigInteger, primary_key=True, autoincrement=False),
-    Column("asked_at", BigInteger, nullable=False),
+    Column("tried_at", BigInteger, nullable=False),
     Column("checked_at", BigInteger),
-    Column("told_at", BigInteger),
+    Column("announced_at", BigInteger),
 )
 """When an outpoint was last checked at a source of selected transactions, when it was last unspent there, and which of
 these times the outbox has announced; all in seconds since 1970."""
@@ -503,15 +503,15 @@ quotes = Table(
     metadata,
     Column("feed", _TEXT, primary_key=True),
     Column("since", BigInteger, primary_key=True, autoincrement=False),
-    Column("at", BigInteger, nullable=False),
+    Column("quoted_at", BigInteger, nullable=False),
     Column("until", BigInteger, nullable=False),
     Column("rank", Integer, nullable=False),
     Column("base", _TEXT, nullable=False),
     Column("source", Text, nullable=False),
     Column("rates", Text, nullable=False),
 )
-"""Exchange rates that were accepted: what a feed quoted, unchanged from `since` until `at`, and until when it may be
-used (seconds since 1970). `rates` is JSON: units of each currency for one `base`, as decimal strings. `rank` is the
+"""Exchange rates that were accepted: what a feed quoted, unchanged from `since` until `quoted_at`, and until when it may
+be used (seconds since 1970). `rates` is JSON: units of each currency for one `base`, as decimal strings. `rank` is the
 feed's position in the operator's order, 0 for the preferred one; `source` what may be shown of its URL."""
 
 subscriptions = Table(

@@ -37,8 +37,8 @@ class SpendCheckQueries(Queries):
             select(events.c.at_txid, events.c.at_vout)
             .outerjoin(checks, outpoint & (checks.c.chain == chain))
             .where(events.c.chain == chain, events.c.at_txid.is_not(None), is_newest(chain))
-            .where(checks.c.asked_at.is_(None) | (checks.c.asked_at < before))
-            .order_by(checks.c.asked_at.is_not(None), checks.c.asked_at, events.c.place.desc())
+            .where(checks.c.tried_at.is_(None) | (checks.c.tried_at < before))
+            .order_by(checks.c.tried_at.is_not(None), checks.c.tried_at, events.c.place.desc())
             .limit(limit)
         )
         return [Outpoint(row["at_txid"], row["at_vout"]) for row in self._rows(statement)]
@@ -76,7 +76,7 @@ def record(connection: Connection, chain: str, now: int, spent: Mapping[Outpoint
     new, to_announce = [], []
     for outpoint, answer in spent.items():
         same = (checks.c.chain == chain, checks.c.txid == outpoint.txid, checks.c.vout == outpoint.vout)
-        before = connection.execute(select(checks.c.checked_at, checks.c.told_at).where(*same)).first()
+        before = connection.execute(select(checks.c.checked_at, checks.c.announced_at).where(*same)).first()
         checked_at, announced_at = before or (None, None)
         connection.execute(delete(checks).where(*same))
         if answer is False:
@@ -86,7 +86,7 @@ def record(connection: Connection, chain: str, now: int, spent: Mapping[Outpoint
                 to_announce += _registrations(connection, chain, outpoint)
         if not answer:
             key = {"chain": chain, "txid": outpoint.txid, "vout": outpoint.vout}
-            new.append(key | {"asked_at": now, "checked_at": checked_at, "told_at": announced_at})
+            new.append(key | {"tried_at": now, "checked_at": checked_at, "announced_at": announced_at})
     if new:
         connection.execute(insert(checks), new)
     return to_announce

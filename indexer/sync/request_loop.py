@@ -141,7 +141,7 @@ def _after(request: TransactionRequest, reached: Sequence[str], finder: str | No
     """A request after a lookup at the sources `reached`, of which `finder` has the transaction."""
     if not reached:
         return _unreached(request, now)
-    over = now >= request.asked_at + TRIED_FOR
+    over = now >= request.requested_at + TRIED_FOR
     tries = request.tries + 1
     tried = replace(request, tries=tries, next_at=0 if over else _next(request, tries, now))
     if finder is not None:
@@ -155,7 +155,7 @@ def _after(request: TransactionRequest, reached: Sequence[str], finder: str | No
 def _unreached(request: TransactionRequest, now: int) -> TransactionRequest:
     """A request after a lookup without a reachable source, which does not count as a try."""
     waiting_on = replace(request, next_at=now + UNREACHED_DELAY, detail="no source could be reached")
-    if now < request.asked_at + UNREACHED:
+    if now < request.requested_at + UNREACHED:
         return waiting_on
     waiting = request.state is RequestState.WAITING
     return replace(waiting_on, state=RequestState.GIVEN_UP if waiting else request.state, next_at=0)
@@ -163,4 +163,4 @@ def _unreached(request: TransactionRequest, now: int) -> TransactionRequest:
 
 def _next(request: TransactionRequest, tries: int, now: int) -> int:
     """When the next try is due: the delay doubles, and the last try is at the end of the hour."""
-    return min(now + (FIRST_DELAY << min(tries - 1, 12)), request.asked_at + TRIED_FOR)
+    return min(now + (FIRST_DELAY << min(tries - 1, 12)), request.requested_at + TRIED_FOR)

@@ -143,7 +143,7 @@ def _request_json(transaction_request: TransactionRequest) -> dict[str, Any]:
     return {
         "txid": transaction_request.txid[::-1].hex(),
         "state": transaction_request.state.value,
-        "askedAt": timestamp(transaction_request.asked_at),
+        "askedAt": timestamp(transaction_request.requested_at),
         "tries": transaction_request.tries,
         "nextTryAt": timestamp(transaction_request.next_at or None),
         "detail": transaction_request.detail or "about to be looked for",

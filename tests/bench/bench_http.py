@@ -149,7 +149,7 @@ class Unasked:
     """Requests of nobody."""
 
     def add(self, txid: bytes, client: str, now: int, /) -> TransactionRequest:
-        return TransactionRequest(txid=txid, client=client, asked_at=now, next_at=now)
+        return TransactionRequest(txid=txid, client=client, requested_at=now, next_at=now)
 
     def counts(self) -> dict[str, int]:
         return {}

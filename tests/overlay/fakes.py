@@ -172,7 +172,7 @@ class FakeRequests:
         self.asked: dict[bytes, TransactionRequest] = {}
 
     def add(self, txid: bytes, client: str, now: int, /) -> TransactionRequest:
-        return self.asked.setdefault(txid, TransactionRequest(txid=txid, client=client, asked_at=now, next_at=now))
+        return self.asked.setdefault(txid, TransactionRequest(txid=txid, client=client, requested_at=now, next_at=now))
 
     def counts(self) -> dict[str, int]:
         return {"waiting": len(self.asked), "found": 0, "indexed": 0, "given-up": 0}

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, inspect, select
+from sqlalchemy import Connection, Engine, create_engine, inspect, select
 
 from indexer.state_hash import state_hash
-from indexer.store import Store, StoreError, Writer, connect, migrations, topic_anchors
+from indexer.store import Store, StoreError, Writer, connect, migrations
 from indexer.store.database import WRITER_LOCK
 from indexer.store.schema import SCHEMA, metadata
 from tests.databases import Cluster
@@ -52,7 +52,12 @@ def written(value: Any) -> Any:
     return bytes.fromhex(value[2:]) if isinstance(value, str) and value.startswith("0x") else value
 
 
-LATER: dict[str, tuple[str, ...]] = {"1": (), "2": ("proofs",), "3": ("proofs", "events", "sightings", "locators")}
+LATER: dict[str, tuple[str, ...]] = {
+    "1": (),
+    "2": ("proofs",),
+    "3": ("proofs", "events", "sightings", "locators"),
+    "4": ("proofs", "events", "sightings", "locators", "topic_anchors"),
+}
 """Tables that a version filled as this one does."""
 
 
@@ -70,13 +75,13 @@ def make(url: str, version: str, today: Rows) -> None:
                 connection.exec_driver_sql(statement)
         for name in dict.fromkeys(("meta", "blocks", "cards", "outputs", "changes", "events", *LATER[version])):
             table = metadata.tables[name]
-            columns = [column for column in table.columns if version == "3" or column.name != "anchor_digest"]
+            columns = [column for column in table.columns if version >= "3" or column.name != "anchor_digest"]
             values = [{column.name: row.get(column.name) for column in columns} for row in rows[name]]
             connection.execute(table.insert(), values)
     engine.dispose()
 
 
-@pytest.fixture(params=["1", "2", "3"])
+@pytest.fixture(params=["1", "2", "3", "4"])
 def old(request: pytest.FixtureRequest, database_url: str, today: Rows) -> str:
     """The URL of a database of an earlier version, which holds the sample chain."""
     make(database_url, request.param, today)
@@ -129,21 +134,54 @@ def test_its_outbox_goes_on_and_more_can_be_written(old: str) -> None:
     connect(old).dispose()
 
 
+def layout(engine: Engine) -> dict[str, list[str]]:
+    """The columns of every table, and the schema that the database says it has."""
+    seen = inspect(engine)
+    tables = {table: [column["name"] for column in seen.get_columns(table)] for table in seen.get_table_names()}
+    with engine.connect() as connection:
+        version = connection.exec_driver_sql("SELECT value FROM meta WHERE key = 'schema'").scalar()
+    return tables | {"schema": [str(version)]}
+
+
 def test_a_step_that_fails_leaves_the_old_database(old: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    last = str(int(SCHEMA) - 1)
+
+    def broken(connection: Connection) -> None:
+        rename(connection)
         raise ZeroDivisionError
 
-    monkeypatch.setattr(topic_anchors, "extend", broken)
+    rename = migrations.STEPS[last]
+    engine = create_engine(old)
+    before = layout(engine)
+    assert before["schema"][0] in migrations.STEPS
+    monkeypatch.setitem(migrations.STEPS, last, broken)
     with pytest.raises(ZeroDivisionError):
         connect(old)
     monkeypatch.undo()
-    engine = create_engine(old)
-    assert "topic_anchors" not in inspect(engine).get_table_names()
-    with engine.connect() as connection:
-        schema = connection.exec_driver_sql("SELECT value FROM meta WHERE key = 'schema'").scalar()
-    assert schema in migrations.STEPS
-    engine.dispose()
+    assert layout(engine) == before
     connect(old).dispose()
+    assert layout(engine)["schema"] == [SCHEMA]
+    engine.dispose()
+
+
+@pytest.mark.parametrize("version", ["3", "4"])
+def test_renamed_columns_keep_their_values(version: str, database_url: str, today: Rows) -> None:
+    make(database_url, version, today)
+    engine = create_engine(database_url)
+    with engine.begin() as connection:
+        for row in (
+            "requests (txid, client, asked_at, tries, next_at, state, detail) VALUES ('1', '', 11, 0, 0, '', '')",
+            "checks (chain, txid, vout, asked_at, checked_at, told_at) VALUES ('demo', '1', 0, 21, 22, 23)",
+            "quotes (feed, since, at, until, rank, base, source, rates) VALUES ('f', 31, 32, 33, 0, '', '', '')",
+        ):
+            connection.exec_driver_sql(f"INSERT INTO {row}")
+    engine.dispose()
+    engine = connect(database_url)
+    rows = rows_of(engine)
+    assert [row["requested_at"] for row in rows["requests"]] == [11]
+    assert [(row["tried_at"], row["checked_at"], row["announced_at"]) for row in rows["checks"]] == [(21, 22, 23)]
+    assert [(row["since"], row["quoted_at"]) for row in rows["quotes"]] == [(31, 32)]
+    engine.dispose()
 
 
 def test_nothing_is_changed_under_an_indexer_that_writes(old: str, postgresql: Cluster) -> None:

@@ -130,7 +130,7 @@ async def test_what_was_given_up_may_be_asked_for_anew(worked: Worked) -> None:
     worked.ask(b"\1" * 32)
     await worked.until_nothing_is_due(TRIED_FOR)
     again = worked.ask(b"\1" * 32)
-    assert (again.state, again.tries, again.asked_at) == (RequestState.WAITING, 0, START + TRIED_FOR)
+    assert (again.state, again.tries, again.requested_at) == (RequestState.WAITING, 0, START + TRIED_FOR)
 
 
 async def test_what_appears_late_is_found_and_offered(worked: Worked) -> None:

@@ -81,7 +81,7 @@ async def test_one_too_many_is_refused_with_429_and_when_to_come_back(serve: Ser
     async with client.post("/v1/ingest", json={"txid": TXID}) as response:
         assert int(response.headers["Retry-After"]) > 0
         found = await problem(response, 429)
-    assert "20 transactions that you asked for" in found["detail"]
+    assert "20 transactions that you requested" in found["detail"]
 
 
 async def test_the_client_is_the_address_that_asks(serve: Serve, services: AppServices) -> None:
