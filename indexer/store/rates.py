@@ -98,7 +98,8 @@ def _row(quote: Quote) -> dict[str, Any]:
     rates = {currency: str(rate) for currency, rate in sorted(table.rates.items())}
     return {
         "feed": quote.feed, "since": quote.since, "quoted_at": table.quoted_at, "until": table.until,
-        "rank": quote.rank, "base": table.base, "source": table.source, "rates": json.dumps(rates, separators=(",", ":")),
+        "rank": quote.rank, "base": table.base, "source": table.source,
+        "rates": json.dumps(rates, separators=(",", ":")),
     }  # fmt: skip
 
 

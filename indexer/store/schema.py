@@ -510,9 +510,10 @@ quotes = Table(
     Column("source", Text, nullable=False),
     Column("rates", Text, nullable=False),
 )
-"""Exchange rates that were accepted: what a feed quoted, unchanged from `since` until `quoted_at`, and until when it may
-be used (seconds since 1970). `rates` is JSON: units of each currency for one `base`, as decimal strings. `rank` is the
-feed's position in the operator's order, 0 for the preferred one; `source` what may be shown of its URL."""
+"""Exchange rates that were accepted: what a feed quoted, unchanged from `since` until `quoted_at`, and used until
+`until` at most (seconds since 1970). `rates` is JSON: units of each currency for one `base`, as decimal strings.
+`rank` is the feed's position in the operator's order, 0 for the preferred one; `source` what may be shown of its
+URL."""
 
 subscriptions = Table(
     "subscriptions",

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from indexer import chains
 from indexer.chains.node import coin_parameters, parse
 from indexer.chains.node.broadcast import send
-from indexer.chains.node.client import Client, RpcError
+from indexer.chains.node.client import NodeClient, RpcError
 from indexer.errors import SourceError, SourceUnavailableError
 from parsers.bitcoin.tx import Outpoint, Transaction, TxOutput
 from parsers.claims.payment import UtxoChain
@@ -58,7 +58,7 @@ class PaymentNode:
     def __init__(self, name: str, url: str) -> None:
         address, options = parse(name, url)
         self.coin = coin_parameters.coin(name, options)
-        self._client, self._network, self._chain = Client(address), options.get("network"), None
+        self._client, self._network, self._chain = NodeClient(address), options.get("network"), None
 
     _chain: UtxoChain | None
 

@@ -8,7 +8,7 @@ import os
 from indexer.chains.http_client import CutError, HttpClient
 from indexer.chains.node import address as node_address
 from indexer.chains.node.broadcast import send
-from indexer.chains.node.client import Client
+from indexer.chains.node.client import NodeClient
 from indexer.errors import RefusedTransactionError, SourceError
 from parsers.bitcoin.tx import sha256d
 
@@ -25,7 +25,7 @@ async def to_node(url: str, raw: bytes) -> str:
 
     Raises RefusedTransactionError, SourceError.
     """
-    client = Client(node_address.read("node", url))
+    client = NodeClient(node_address.read("node", url))
     try:
         await send(client, raw)
     finally:

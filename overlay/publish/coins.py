@@ -84,9 +84,9 @@ async def from_node(url: str, address: str) -> list[Coin]:
     Raises SourceError, and RpcError where the node has no wallet.
     """
     from indexer.chains.node import address as node_address
-    from indexer.chains.node.client import Client
+    from indexer.chains.node.client import NodeClient
 
-    client = Client(node_address.read("node", url))
+    client = NodeClient(node_address.read("node", url))
     try:
         unspent = await client.call("listunspent", 0, 9_999_999, [address])
     finally:

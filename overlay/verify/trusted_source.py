@@ -13,7 +13,7 @@ from overlay.verify.server_claim import HEADER
 from parsers.bitcoin.tx import Outpoint, read, sha256d
 
 if TYPE_CHECKING:
-    from indexer.chains.node.client import Client
+    from indexer.chains.node.client import NodeClient
 
 UNKNOWN, OUT_OF_RANGE = -5, -8
 _HASH = re.compile("[0-9a-f]{64}")
@@ -123,7 +123,7 @@ class Node:
 
         digest = sha256d(header)[::-1].hex()
 
-        async def ask(client: Client) -> bool | None:
+        async def ask(client: NodeClient) -> bool | None:
             try:
                 answer: Any = await client.call("getblockheader", digest, True)
             except RpcError as error:
@@ -140,7 +140,7 @@ class Node:
     def height(self) -> int | None:
         """The height of its best chain."""
 
-        async def ask(client: Client) -> int | None:
+        async def ask(client: NodeClient) -> int | None:
             answer: Any = await client.call("getblockcount")
             return answer if isinstance(answer, int) else None
 
@@ -150,7 +150,7 @@ class Node:
         """The hash of its best chain's block at a height; None above its tip."""
         from indexer.chains.node.client import RpcError
 
-        async def ask(client: Client) -> bytes | None:
+        async def ask(client: NodeClient) -> bytes | None:
             try:
                 answer: Any = await client.call("getblockhash", height)
             except RpcError as error:
@@ -164,7 +164,7 @@ class Node:
     def unspent(self, outpoint: Outpoint) -> bool | None:
         """Whether it is unspent in blocks, whatever is unconfirmed."""
 
-        async def ask(client: Client) -> bool:
+        async def ask(client: NodeClient) -> bool:
             output: Any = await client.call("gettxout", outpoint.txid[::-1].hex(), outpoint.vout, False)
             return output is not None
 
@@ -174,7 +174,7 @@ class Node:
         """From the transaction, which a node with a transaction index has; the bytes must hash to the txid."""
         from indexer.chains.node.client import RpcError
 
-        async def ask(client: Client) -> Any:
+        async def ask(client: NodeClient) -> Any:
             try:
                 return await client.call("getrawtransaction", outpoint.txid[::-1].hex(), False)
             except RpcError as error:
@@ -184,11 +184,11 @@ class Node:
 
         return _value(self._run(ask), outpoint)
 
-    def _run(self, ask: Callable[[Client], Awaitable[_T]]) -> _T:
-        from indexer.chains.node.client import Client
+    def _run(self, ask: Callable[[NodeClient], Awaitable[_T]]) -> _T:
+        from indexer.chains.node.client import NodeClient
 
         async def once() -> _T:
-            client = Client(self._address)
+            client = NodeClient(self._address)
             try:
                 return await ask(client)
             finally:

@@ -339,4 +339,4 @@ def test_state_of_a_damaged_kind_is_refused(index: SearchIndex, opensearch: Node
     request(opensearch, "PUT", f"/{name_of(opensearch_url)}/_doc/state", body)
     with pytest.raises(EngineError, match="of another program"):
         index.cursor()
-    assert states.CommitState().cursor is None
+    assert states.OpenSearchCommitState().cursor is None

@@ -12,7 +12,7 @@ import re
 from indexer.chains import EVM_CHAINS, HeaderStore, options
 from indexer.chains.evm.chain import EvmChain, LogReader
 from indexer.chains.evm.chain_ids import allowed_networks
-from indexer.chains.evm.endpoint import Endpoint
+from indexer.chains.evm.endpoint import EvmEndpoint
 from indexer.chains.evm.pointers import Pointers
 from indexer.chains.jsonrpc import JsonRpc
 from indexer.errors import SourceError
@@ -38,5 +38,5 @@ def read_logs(name: str, url: str, reader: LogReader, chains: tuple[str, ...], c
         raise SourceError(
             f"{name}: contract={(address or '')[:60]!a} is no contract; write ?contract=0x and its 40 hex digits"
         )
-    endpoint = Endpoint(JsonRpc(name, base), bytes.fromhex(address[2:]), reader.topics)
+    endpoint = EvmEndpoint(JsonRpc(name, base), bytes.fromhex(address[2:]), reader.topics)
     return EvmChain(name, endpoint, reader, allowed_networks(name, parsed_options), parsed_options)

@@ -12,7 +12,7 @@ from typing import Protocol
 from indexer.chains import BlockEvents, Chain, DeferredEvents, NewestEvents
 from indexer.chains.concurrency import gather
 from indexer.chains.evm.chain_ids import AllowedNetworks
-from indexer.chains.evm.endpoint import Endpoint, RangeWidth
+from indexer.chains.evm.endpoint import EvmEndpoint, RangeWidth
 from indexer.chains.evm.responses import BloomFilter, EvmHeader, Log
 from indexer.chains.http_client import SlowError, TooLargeError
 from indexer.chains.jsonrpc import RpcError
@@ -70,7 +70,7 @@ class EvmChain(Chain):
     rules = CoinRules("evm", segwit=False, envelope=None)
 
     def __init__(
-        self, name: str, endpoint: Endpoint, reader: LogReader, wanted: AllowedNetworks, options: Mapping[str, str]
+        self, name: str, endpoint: EvmEndpoint, reader: LogReader, wanted: AllowedNetworks, options: Mapping[str, str]
     ) -> None:
         self.name, self.caip2, self.network = name, "", ""
         self._endpoint, self._reader, self._wanted = endpoint, reader, wanted

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from indexer.chains.evm import responses
-from indexer.chains.evm.responses import AnswerError, EvmHeader, Log
+from indexer.chains.evm.responses import EvmAnswerError, EvmHeader, Log
 from indexer.chains.http_client import SMALL_BYTES
 from indexer.chains.jsonrpc import METHOD_NOT_FOUND, JsonRpc, RpcError
 from indexer.errors import SourceError, SourceUnavailableError
@@ -25,7 +25,7 @@ THREAD_LOGS = 500
 _T = TypeVar("_T")
 
 
-class Endpoint:
+class EvmEndpoint:
     """One endpoint, for the logs of one contract. `violations` counts invalid responses."""
 
     def __init__(self, rpc: JsonRpc, address: bytes, topics: Sequence[bytes]) -> None:
@@ -59,7 +59,7 @@ class Endpoint:
             try:
                 answer = await self.rpc.call("eth_getCode", f"0x{self.address.hex()}", hex(middle), limit=SMALL_BYTES)
                 has_code = bool(responses.data(answer))
-            except (RpcError, SourceUnavailableError, AnswerError) as error:
+            except (RpcError, SourceUnavailableError, EvmAnswerError) as error:
                 log.debug("%s: no code of block %d: %s", self.name, middle, error)
                 return None
             without, with_code = (without, middle) if has_code else (middle, with_code)
@@ -112,7 +112,7 @@ class Endpoint:
     def _validated(self, method: str, read: Callable[[], _T]) -> _T:
         try:
             return read()
-        except AnswerError as error:
+        except EvmAnswerError as error:
             raise self._invalid(method, str(error)) from None
 
     def _invalid(self, method: str, what: str) -> SourceUnavailableError:

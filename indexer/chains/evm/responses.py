@@ -13,7 +13,7 @@ TOPICS = 4
 LATEST_TIME = 1 << 40
 
 
-class AnswerError(Exception):
+class EvmAnswerError(Exception):
     """A response that no correct node sends: the message says what is wrong with it."""
 
 
@@ -42,7 +42,7 @@ class Log(NamedTuple):
 
 
 def number(value: Any, most: int = UNCONFIRMED - 1) -> int:
-    """A quantity such as `0x1b4`, at most `most`. Raises AnswerError."""
+    """A quantity such as `0x1b4`, at most `most`. Raises EvmAnswerError."""
     if isinstance(value, str) and value[:2] == "0x" and len(value) < 67 and "_" not in value:
         try:
             quantity = int(value, 0)
@@ -50,11 +50,11 @@ def number(value: Any, most: int = UNCONFIRMED - 1) -> int:
             quantity = most + 1
         if 0 <= quantity <= most:
             return quantity
-    raise AnswerError(f"{str(value)[:80]!a} is no number from 0 to {most:,}")
+    raise EvmAnswerError(f"{str(value)[:80]!a} is no number from 0 to {most:,}")
 
 
 def data(value: Any, size: int | None = None) -> bytes:
-    """Bytes such as `0x1234`, exactly `size` of them if it is not None. Raises AnswerError."""
+    """Bytes such as `0x1234`, exactly `size` of them if it is not None. Raises EvmAnswerError."""
     if isinstance(value, str) and value[:2] == "0x":
         try:
             raw = bytes.fromhex(value[2:])
@@ -64,18 +64,18 @@ def data(value: Any, size: int | None = None) -> bytes:
         if len(raw) * 2 == len(value) - 2 and size in (None, len(raw)):
             return raw
     what = "no bytes" if size is None else f"not {size} bytes"
-    raise AnswerError(f"{str(value)[:80]!a} is {what}")
+    raise EvmAnswerError(f"{str(value)[:80]!a} is {what}")
 
 
 def internal(value: Any) -> bytes:
-    """A hash in display order, as bytes in internal byte order. Raises AnswerError."""
+    """A hash in display order, as bytes in internal byte order. Raises EvmAnswerError."""
     return data(value, 32)[::-1]
 
 
 def header(row: Any) -> EvmHeader:
-    """A block header from `eth_getBlockByNumber`. Raises AnswerError."""
+    """A block header from `eth_getBlockByNumber`. Raises EvmAnswerError."""
     if not isinstance(row, dict):
-        raise AnswerError(f"{str(row)[:80]!a} is no block")
+        raise EvmAnswerError(f"{str(row)[:80]!a} is no block")
     return EvmHeader(
         number(row.get("number")),
         internal(row.get("hash")),
@@ -87,30 +87,31 @@ def header(row: Any) -> EvmHeader:
 
 def logs(rows: Any, address: bytes, topics: Sequence[bytes], first: int, last: int) -> list[Log]:
     """Logs from `eth_getLogs`: of one contract, with one of these first topics, in blocks `first` to `last`, in their
-    order on chain, without duplicates. Raises AnswerError for any other log, and for one removed by a reorganisation.
+    order on chain, without duplicates. Raises EvmAnswerError for any other log, and for one that a reorganisation
+    removed.
     """
     if not isinstance(rows, list):
-        raise AnswerError(f"{str(rows)[:80]!a} is no list of logs")
+        raise EvmAnswerError(f"{str(rows)[:80]!a} is no list of logs")
     by_position: dict[tuple[int, int], Log] = {}
     for log in map(_log, rows):
         if log.address != address or not log.topics or log.topics[0] not in topics:
-            raise AnswerError(f"a log of 0x{log.address.hex()} was not requested")
+            raise EvmAnswerError(f"a log of 0x{log.address.hex()} was not requested")
         if not first <= log.block <= last:
-            raise AnswerError(f"a log of block {log.block:,} was not requested, which was {first:,} to {last:,}")
+            raise EvmAnswerError(f"a log of block {log.block:,} was not requested, which was {first:,} to {last:,}")
         if by_position.setdefault((log.block, log.log_index), log) != log:
-            raise AnswerError(f"log {log.log_index} of block {log.block:,} is sent twice, and differs")
+            raise EvmAnswerError(f"log {log.log_index} of block {log.block:,} is sent twice, and differs")
     _check_blocks(by_position.values())
     return [by_position[position] for position in sorted(by_position)]
 
 
 def _log(row: Any) -> Log:
     if not isinstance(row, dict):
-        raise AnswerError(f"{str(row)[:80]!a} is no log")
+        raise EvmAnswerError(f"{str(row)[:80]!a} is no log")
     if row.get("removed"):
-        raise AnswerError("a log is no longer on the chain")
+        raise EvmAnswerError("a log is no longer on the chain")
     topics = row.get("topics")
     if not isinstance(topics, list) or len(topics) > TOPICS:
-        raise AnswerError(f"{str(topics)[:80]!a} are no topics")
+        raise EvmAnswerError(f"{str(topics)[:80]!a} are no topics")
     return Log(
         data(row.get("address"), 20),
         tuple(data(topic, 32) for topic in topics),
@@ -124,11 +125,11 @@ def _log(row: Any) -> Log:
 
 
 def _check_blocks(logs: Iterable[Log]) -> None:
-    """Raise AnswerError when logs of one height name several blocks."""
+    """Raise EvmAnswerError when logs of one height name several blocks."""
     hashes: dict[int, bytes] = {}
     for log in logs:
         if hashes.setdefault(log.block, log.block_hash) != log.block_hash:
-            raise AnswerError(f"logs of block {log.block:,} are of two branches")
+            raise EvmAnswerError(f"logs of block {log.block:,} are of two branches")
 
 
 _MASK = (1 << 64) - 1

@@ -10,8 +10,8 @@ from contextlib import aclosing, suppress
 
 from indexer.chains import AncestorVisitor, Chain, ChainStore, PartialBlock
 from indexer.chains.concurrency import fetch_ancestors, gather
-from indexer.chains.junglebus.client import Client
-from indexer.chains.junglebus.header_sync import HeaderSync
+from indexer.chains.junglebus.client import JungleBusClient
+from indexer.chains.junglebus.header_sync import JungleBusHeaderSync
 from indexer.chains.junglebus.proving import ExtraTransactions, Proven, Prover
 from indexer.chains.junglebus.retry_queue import RetryQueue
 from indexer.chains.junglebus.subscription import Subscription
@@ -62,13 +62,13 @@ class JungleBusChain(Chain):
         self.violations = Violations(name)
         self.retries = RetryQueue(name)
         self.poll_seconds = POLL_SECONDS
-        self._client = Client(name, server, self.violations, token)
+        self._client = JungleBusClient(name, server, self.violations, token)
         self._headers = HeaderChain(name, network, store)
         self._prover = Prover(self._client, self._headers, self.violations)
         self._subscription = Subscription(self._client, name, subscription, self.violations)
         self._extra = ExtraTransactions(name, self._prover, store)
         self._tracer = Tracer(self._prover, self._extra, self.retries)
-        self._sync: HeaderSync | None = None
+        self._sync: JungleBusHeaderSync | None = None
         self._delivered: dict[int, frozenset[bytes]] = {}
         self._unread: dict[bytes, int] = {}
         self._reread: set[tuple[bytes, int]] = set()
@@ -95,7 +95,7 @@ class JungleBusChain(Chain):
 
     async def open(self) -> None:
         """Load the stored headers, update them to the server's tip, and verify the stored transactions again."""
-        self._sync = HeaderSync(self._client, self._headers, self.violations, self.first)
+        self._sync = JungleBusHeaderSync(self._client, self._headers, self.violations, self.first)
         if self._headers.tip() is None:
             await asyncio.to_thread(self._headers.load)
         await self._refresh()

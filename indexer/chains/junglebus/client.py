@@ -10,7 +10,7 @@ from indexer.chains.junglebus.violations import Violations
 from indexer.errors import SourceError, SourceUnavailableError
 from parsers.errors import ParseError
 
-__all__ = ["HEADERS_BYTES", "SMALL_BYTES", "Client"]
+__all__ = ["HEADERS_BYTES", "SMALL_BYTES", "JungleBusClient"]
 
 HEADERS_BYTES = 8 << 20
 """The limit of a list of headers: 10,000 of them take 4 MB."""
@@ -18,7 +18,7 @@ HEADERS_BYTES = 8 << 20
 WHOLE_SECONDS, SILENCE_SECONDS = 120.0, 20.0
 
 
-class Client(HttpClient):
+class JungleBusClient(HttpClient):
     """The server at `base`. `token` is sent as the header of that name and is a secret; `page_bytes` is the limit of a
     page of transactions. Malformed responses are counted in `violations`."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from indexer.chains.junglebus import responses
-from indexer.chains.junglebus.client import HEADERS_BYTES, SMALL_BYTES, Client
-from indexer.chains.junglebus.responses import AnswerError, JsonHeader
+from indexer.chains.junglebus.client import HEADERS_BYTES, SMALL_BYTES, JungleBusClient
+from indexer.chains.junglebus.responses import JsonHeader, JungleBusAnswerError
 from indexer.chains.junglebus.violations import Violations
 from indexer.errors import SourceUnavailableError
 from indexer.headers.header_chain import HeaderChain, HeaderError
@@ -15,10 +15,10 @@ LIMIT = 10_000
 """Headers in one response, as many as servers allow."""
 
 
-class HeaderSync:
+class JungleBusHeaderSync:
     """Fetches headers from height `first` on, or from the checkpoint below it."""
 
-    def __init__(self, client: Client, headers: HeaderChain, violations: Violations, first: int) -> None:
+    def __init__(self, client: JungleBusClient, headers: HeaderChain, violations: Violations, first: int) -> None:
         self._client, self._headers, self._violations, self._first = client, headers, violations, first
         self.limit = LIMIT
 
@@ -40,7 +40,7 @@ class HeaderSync:
         answer = await self._client.json(path, SMALL_BYTES)
         try:
             return None if answer is None else responses.header(answer)
-        except AnswerError as error:
+        except JungleBusAnswerError as error:
             raise self._violations.record("header", f"{path}: {error}") from None
 
     async def _fetch_list(self, first: int, count: int) -> list[JsonHeader]:
@@ -48,7 +48,7 @@ class HeaderSync:
         answer = await self._client.json(f"/block_header/list/{first}", HEADERS_BYTES, limit=count)
         try:
             headers = responses.headers(answer, first, count)
-        except AnswerError as error:
+        except JungleBusAnswerError as error:
             raise self._violations.record("header", str(error)) from None
         if not headers:
             raise SourceUnavailableError(f"the server sends no header from {first:,} on, though its tip is above that")
@@ -57,7 +57,7 @@ class HeaderSync:
     def _link(self, headers: list[JsonHeader], prev: bytes) -> list[bytes] | None:
         try:
             return responses.linked(headers, prev)
-        except AnswerError as error:
+        except JungleBusAnswerError as error:
             raise self._violations.record("header", str(error)) from None
 
     async def _begin(self, tip: int) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from indexer.chains import ChainStore, ProvenTransaction
 from indexer.chains.concurrency import gather
-from indexer.chains.junglebus.client import SMALL_BYTES, Client
+from indexer.chains.junglebus.client import SMALL_BYTES, JungleBusClient
 from indexer.chains.junglebus.responses import DeliveredTransaction
 from indexer.chains.junglebus.violations import ViolationError, Violations
 from indexer.headers.header_chain import HeaderChain
@@ -39,7 +39,7 @@ class Proven(NamedTuple):
 class Prover:
     """Fetches transactions and their proofs from one server, and verifies both."""
 
-    def __init__(self, client: Client, headers: HeaderChain, violations: Violations) -> None:
+    def __init__(self, client: JungleBusClient, headers: HeaderChain, violations: Violations) -> None:
         self._client, self._headers, self._violations = client, headers, violations
         self._cache: OrderedDict[bytes, Proven] = OrderedDict()
         self._cached_bytes = 0

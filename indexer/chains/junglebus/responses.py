@@ -17,7 +17,7 @@ WAITING, ERROR, PAGE_DONE, BLOCK_DONE, REORG, FATAL = 100, 101, 199, 200, 300, 9
 _CODES = ("statusCode", "status_code", "code")
 
 
-class AnswerError(Exception):
+class JungleBusAnswerError(Exception):
     """A response of the wrong shape: the message names the member."""
 
 
@@ -59,7 +59,7 @@ class Control(NamedTuple):
 
 
 def header(value: Any) -> JsonHeader:
-    """One header. Raises AnswerError."""
+    """One header. Raises JungleBusAnswerError."""
     bits = _member(value, "bits")
     return JsonHeader(
         _number(value, "height", (1 << 31) - 1), _hash(value, "hash"), _version(value), _hash(value, "merkleroot"),
@@ -69,22 +69,24 @@ def header(value: Any) -> JsonHeader:
 
 
 def headers(value: Any, first: int, count: int) -> list[JsonHeader]:
-    """At most `count` headers from height `first` on, without a gap. Raises AnswerError."""
+    """At most `count` headers from height `first` on, without a gap. Raises JungleBusAnswerError."""
     if value is None:
         return []
     if not isinstance(value, list):
-        raise AnswerError("a list of headers is no list")
+        raise JungleBusAnswerError("a list of headers is no list")
     parsed = [header(row) for row in value[:count]]
     for expected, row in enumerate(parsed, first):
         if row.height != expected:
-            raise AnswerError(f"a list of headers from {first:,} on has {row.height:,} in the place of {expected:,}")
+            raise JungleBusAnswerError(
+                f"a list of headers from {first:,} on has {row.height:,} in the place of {expected:,}"
+            )
     return parsed
 
 
 def linked(headers: Sequence[JsonHeader], prev: bytes) -> list[bytes] | None:
     """The raw bytes of headers that link to each other and to block `prev`; None where the first does not link to it.
 
-    Raises AnswerError where a later one does not link to the one before.
+    Raises JungleBusAnswerError where a later one does not link to the one before.
     """
     raws: list[bytes] = []
     for row in headers:
@@ -92,19 +94,22 @@ def linked(headers: Sequence[JsonHeader], prev: bytes) -> list[bytes] | None:
         if raw is None:
             if not raws:
                 return None
-            raise AnswerError(f"header {row.height:,} does not hash to {row.hash[::-1].hex()} on the one before it")
+            raise JungleBusAnswerError(
+                f"header {row.height:,} does not hash to {row.hash[::-1].hex()} on the one before it"
+            )
         raws.append(raw)
         prev = row.hash
     return raws
 
 
 def page(value: Any) -> tuple[list[DeliveredTransaction], list[Control]]:
-    """A page of a subscription: its matches, in the order delivered, and its control messages. Raises AnswerError."""
+    """A page of a subscription: its matches, in the order delivered, and its control messages. Raises
+    JungleBusAnswerError."""
     if value is None:
         return [], []
     rows = [value] if isinstance(value, dict) else value
     if not isinstance(rows, list):
-        raise AnswerError("a page of transactions is no list")
+        raise JungleBusAnswerError("a page of transactions is no list")
     matches: list[DeliveredTransaction] = []
     controls: list[Control] = []
     for row in rows:
@@ -139,14 +144,14 @@ def _match(row: Any) -> DeliveredTransaction:
 
 def _member(row: Any, name: str) -> Any:
     if not isinstance(row, dict) or name not in row:
-        raise AnswerError(f"there is no {name} in it")
+        raise JungleBusAnswerError(f"there is no {name} in it")
     return row[name]
 
 
 def _number(row: Any, name: str, largest: int = U32) -> int:
     value = _member(row, name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
-        raise AnswerError(f"{name} is {str(value)[:60]!a}, which is no number up to {largest:,}")
+        raise JungleBusAnswerError(f"{name} is {str(value)[:60]!a}, which is no number up to {largest:,}")
     return value
 
 
@@ -154,7 +159,7 @@ def _version(row: Any) -> int:
     """A version, which some servers write as a signed number."""
     value = _member(row, "version")
     if isinstance(value, bool) or not isinstance(value, int) or not -(1 << 31) <= value <= U32:
-        raise AnswerError(f"version is {str(value)[:60]!a}, which is no number of 32 bits")
+        raise JungleBusAnswerError(f"version is {str(value)[:60]!a}, which is no number of 32 bits")
     return value & U32
 
 
@@ -164,7 +169,7 @@ def _hex_number(text: str) -> int:
     except ValueError:
         raw = b""
     if len(raw) != 4:
-        raise AnswerError(f"bits is {text[:60]!a}, which is no number of eight hex digits")
+        raise JungleBusAnswerError(f"bits is {text[:60]!a}, which is no number of eight hex digits")
     return int.from_bytes(raw, "big")
 
 
@@ -176,7 +181,7 @@ def _hash(row: Any, name: str) -> bytes:
     except ValueError:
         raw = b""
     if len(raw) != 32:
-        raise AnswerError(f"{name} is {str(value)[:80]!a}, which is no hash of 64 hex digits")
+        raise JungleBusAnswerError(f"{name} is {str(value)[:80]!a}, which is no hash of 64 hex digits")
     return raw[::-1]
 
 
@@ -184,4 +189,4 @@ def _base64(text: Any) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError, TypeError):
-        raise AnswerError("transaction is not base64") from None
+        raise JungleBusAnswerError("transaction is not base64") from None

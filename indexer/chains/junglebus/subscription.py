@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 from typing import NamedTuple
 
 from indexer.chains.junglebus import responses
-from indexer.chains.junglebus.client import Client
-from indexer.chains.junglebus.responses import AnswerError, Control, DeliveredTransaction
+from indexer.chains.junglebus.client import JungleBusClient
+from indexer.chains.junglebus.responses import Control, DeliveredTransaction, JungleBusAnswerError
 from indexer.chains.junglebus.violations import Violations
 from indexer.errors import SourceError, SourceUnavailableError
 
@@ -30,7 +30,7 @@ class Page(NamedTuple):
 class Subscription:
     """One subscription, read page by page."""
 
-    def __init__(self, client: Client, name: str, subscription: str, violations: Violations) -> None:
+    def __init__(self, client: JungleBusClient, name: str, subscription: str, violations: Violations) -> None:
         self._client, self._name, self._subscription, self._violations = client, name, subscription, violations
         self.matches_per_block = MATCHES_PER_BLOCK
 
@@ -68,7 +68,7 @@ class Subscription:
         answer = await self._client.json(path, height=height, last_idx=index)
         try:
             return await asyncio.to_thread(responses.page, answer)
-        except AnswerError as error:
+        except JungleBusAnswerError as error:
             raise self._violations.record("answer", f"{path}: {error}") from None
 
     def _in_order(

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 import aiohttp
 
 from indexer.chains.http_client import SMALL_BYTES
-from indexer.chains.node.client import Client, RpcError
+from indexer.chains.node.client import NodeClient, RpcError
 from indexer.chains.node.coin_parameters import CoinParameters
 from indexer.chains.node.hex_stream import HexDecoder, HexError, Spool
 from indexer.chains.node.rest import NoBlockError, Rest, RestOffError
@@ -39,7 +39,7 @@ Room = Callable[[int], Awaitable[None]]
 class BlockDownload:
     """Fetches blocks of one node."""
 
-    def __init__(self, client: Client, rest: Rest, parameters: CoinParameters) -> None:
+    def __init__(self, client: NodeClient, rest: Rest, parameters: CoinParameters) -> None:
         self._client, self._rest, self._parameters = client, rest, parameters
         self.name = client.name
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from indexer.chains.jsonrpc import RpcError
-from indexer.chains.node.client import Client
+from indexer.chains.node.client import NodeClient
 from indexer.errors import RefusedTransactionError
 
 _SENT_BEFORE = ("already known", "already in", "txn-already-", "transaction already in block chain")
 
 
-async def send(client: Client, raw: bytes) -> None:
+async def send(client: NodeClient, raw: bytes) -> None:
     """Send a serialised transaction. Raises RefusedTransactionError, SourceError."""
     try:
         await client.call("sendrawtransaction", raw.hex())

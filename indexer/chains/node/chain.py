@@ -15,9 +15,9 @@ from indexer.chains.node.address import Address
 from indexer.chains.node.block_download import BlockDownload
 from indexer.chains.node.block_download import blocks as blocks_ahead
 from indexer.chains.node.broadcast import send
-from indexer.chains.node.client import Client
+from indexer.chains.node.client import NodeClient
 from indexer.chains.node.coin_parameters import COIN_PARAMETERS
-from indexer.chains.node.header_sync import HeaderSync
+from indexer.chains.node.header_sync import NodeHeaderSync
 from indexer.chains.node.rest import NoBlockError, Rest
 from indexer.chains.node.transactions import Transactions
 from indexer.chains.node.zmq_subscriber import ZmqSubscriber
@@ -63,7 +63,7 @@ class NodeChain(Chain):
         self._headers_unproved = "auxpow" in options
         if self._headers_unproved and not parameters.auxpow:
             raise SourceError(f"{name}: auxpow is an option of doge only, whose blocks are merge-mined")
-        self._client = Client(address)
+        self._client = NodeClient(address)
         self._rest = Rest(self._client)
         self._bodies = BlockDownload(self._client, self._rest, parameters)
         self._transactions = Transactions(self._client, parameters)
@@ -92,7 +92,7 @@ class NodeChain(Chain):
             self._split_blocks = coin_parameters.SplitBlocks(self._client, network)
             headers = HeaderChain(self.name, network, self._store, auxpow_unchecked=self._headers_unproved)
             await asyncio.to_thread(headers.load)
-            self._upkeep = HeaderSync(self._client, self._rest, headers, self._parameters)
+            self._upkeep = NodeHeaderSync(self._client, self._rest, headers, self._parameters)
             self._headers = headers
             log.info("%s: the node at %s follows %s", self.name, self._client.address.base, network)
         await self._check_tx_index()

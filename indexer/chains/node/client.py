@@ -26,7 +26,7 @@ from indexer.chains.node.address import Address
 from indexer.errors import SourceError, SourceUnavailableError
 from parsers.errors import ParseError
 
-__all__ = ["Client", "RpcError", "TooLargeError"]
+__all__ = ["NodeClient", "RpcError", "TooLargeError"]
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ PAUSES = (0.05, 0.5, 2.0)
 WARMING_UP, SAFE_MODE = -28, -2
 
 
-class Client(HttpClient):
+class NodeClient(HttpClient):
     """The node at an address."""
 
     def __init__(self, address: Address) -> None:

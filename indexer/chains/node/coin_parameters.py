@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from indexer.chains.node.client import Client, RpcError
+from indexer.chains.node.client import NodeClient, RpcError
 from indexer.errors import SourceError
 from indexer.headers.networks import COINS, NETWORKS, Network
 from parsers.bitcoin import block
@@ -47,7 +47,7 @@ def coin(name: str, options: Mapping[str, str]) -> str:
     return selected
 
 
-async def network(client: Client, coin: str, wanted: str | None) -> Network:
+async def network(client: NodeClient, coin: str, wanted: str | None) -> Network:
     """The network whose genesis block the node has. Raises SourceError when it is unknown or not the one `wanted`."""
     genesis = str(await client.call("getblockhash", 0))
     matching = [candidate for candidate in NETWORKS if (candidate.coin, candidate.genesis) == (coin, genesis)]
@@ -65,7 +65,7 @@ async def network(client: Client, coin: str, wanted: str | None) -> Network:
     return matching[0]
 
 
-async def node_info(client: Client) -> NodeInfo:
+async def node_info(client: NodeClient) -> NodeInfo:
     """The node's `getblockchaininfo`. Raises SourceError."""
     answer: Any = await client.call("getblockchaininfo")
     try:
@@ -78,7 +78,7 @@ async def node_info(client: Client) -> NodeInfo:
 class SplitBlocks:
     """Checks the blocks at which coins split, each once, when the node has reached it."""
 
-    def __init__(self, client: Client, network: Network) -> None:
+    def __init__(self, client: NodeClient, network: Network) -> None:
         self._client, self._network = client, network
         self._pending = list(network.split_blocks)
 
@@ -98,7 +98,7 @@ class SplitBlocks:
             self._pending.remove((split_height, expected))
 
 
-async def has_tx_index(client: Client, parameters: CoinParameters) -> bool | None:
+async def has_tx_index(client: NodeClient, parameters: CoinParameters) -> bool | None:
     """Whether the node finds confirmed transactions by txid (`txindex`), None while it has no block 1, whose coinbase
     is requested. Raises SourceError."""
     try:

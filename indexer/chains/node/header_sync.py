@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 
-from indexer.chains.node.client import Client, RpcError
+from indexer.chains.node.client import NodeClient, RpcError
 from indexer.chains.node.coin_parameters import CoinParameters
 from indexer.chains.node.rest import HEADERS, NoBlockError, Rest, RestOffError
 from indexer.errors import SourceError, SourceUnavailableError
@@ -26,10 +26,10 @@ MAX_HEIGHT = 1 << 31
 """Above the height of any chain."""
 
 
-class HeaderSync:
+class NodeHeaderSync:
     """The headers of one node's best chain. For one task at a time."""
 
-    def __init__(self, client: Client, rest: Rest, headers: HeaderChain, parameters: CoinParameters) -> None:
+    def __init__(self, client: NodeClient, rest: Rest, headers: HeaderChain, parameters: CoinParameters) -> None:
         self._client, self._rest, self._headers, self._parameters = client, rest, headers, parameters
         self.name = client.name
         self._unsaved = 0

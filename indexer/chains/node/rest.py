@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 
 from indexer.chains.http_client import SMALL_BYTES
-from indexer.chains.node.client import Client
+from indexer.chains.node.client import NodeClient
 from indexer.errors import SourceUnavailableError
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class NoBlockError(Exception):
 class Rest:
     """REST is tried first, and tried again OFF_SECONDS after it was found disabled."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: NodeClient) -> None:
         self._client = client
         self._off_until = 0.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from indexer.chains.node.client import Client, RpcError, TooLargeError
+from indexer.chains.node.client import NodeClient, RpcError, TooLargeError
 from indexer.chains.node.coin_parameters import CoinParameters
 from parsers.bitcoin import tx
 from parsers.bitcoin.tx import Outpoint, Transaction, sha256d
@@ -27,7 +27,7 @@ ALONE_BYTES = 1 << 30
 class Transactions:
     """The transactions of one node."""
 
-    def __init__(self, client: Client, parameters: CoinParameters) -> None:
+    def __init__(self, client: NodeClient, parameters: CoinParameters) -> None:
         self._client, self._segwit = client, parameters.segwit
         self._cache: OrderedDict[bytes, bytes] = OrderedDict()
         self._cached_bytes = 0

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 
 from indexer.chains import AncestorVisitor, Chain, ChainStore, PartialBlock, ProvenTransaction
 from indexer.chains.concurrency import fetch_ancestors, gather
-from indexer.chains.overlay.client import Client
+from indexer.chains.overlay.client import OverlaySourceClient
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.headers.header_chain import HeaderChain, HeaderError
 from indexer.headers.networks import Network, topic_genesis
@@ -44,7 +44,7 @@ class OverlayChain(Chain):
         self.poll_seconds = POLL_SECONDS
         self._network_first, self._topic_genesis = network.first, topic_genesis(network.caip2) or 0
         self._genesis = self._topic_genesis
-        self._client = Client(name, base)
+        self._client = OverlaySourceClient(name, base)
         self._headers = HeaderChain(name, network, store)
         self._refreshed = -POLL_SECONDS
         self._is_whole = True

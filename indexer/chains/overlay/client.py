@@ -24,7 +24,7 @@ WHOLE_SECONDS = 120.0
 _T = TypeVar("_T")
 
 
-class Client(HttpClient):
+class OverlaySourceClient(HttpClient):
     """The overlay at `base`. Answers that cannot be true raise SourceUnavailableError: another may come later."""
 
     def __init__(self, name: str, base: str) -> None:

@@ -16,7 +16,7 @@ from indexer.chains import ChainStore, options
 from indexer.chains.jsonrpc import JsonRpc
 from indexer.chains.solana.accounts import address_bytes
 from indexer.chains.solana.chain import POLL_SECONDS, SolanaChain
-from indexer.chains.solana.endpoint import Endpoint
+from indexer.chains.solana.endpoint import SolanaEndpoint
 from indexer.errors import SourceError
 
 _OURS = ("program", "poll", "from")
@@ -36,7 +36,7 @@ def join(name: str, urls: Sequence[str], store: ChainStore | None = None) -> Sol
     options_read = sources[0][1]
     if any(other.get(word) != options_read.get(word) for word in _OURS for _, other in sources):
         raise SourceError(f"{name}: its sources differ in program, poll or from; give all of them the same")
-    endpoint = Endpoint([rpc for rpc, _ in sources], _program(name, options_read))
+    endpoint = SolanaEndpoint([rpc for rpc, _ in sources], _program(name, options_read))
     chain = SolanaChain(name, endpoint, store)
     chain.poll_seconds = _poll(name, options_read.get("poll"))
     chain.first = int(options_read.get("from", 0))

@@ -12,7 +12,7 @@ from indexer.chains import BlockEvents, Chain, ChainStore
 from indexer.chains.jsonrpc import JsonRpc
 from indexer.chains.solana.account_state import AccountState
 from indexer.chains.solana.accounts import Snapshot
-from indexer.chains.solana.endpoint import Endpoint
+from indexer.chains.solana.endpoint import SolanaEndpoint
 from indexer.errors import SourceError, SourceUnavailableError
 from indexer.headers.networks import CoinRules
 from indexer.model import BlockRef
@@ -47,7 +47,7 @@ class SolanaChain(Chain):
     sparse = True
     checked = "the genesis hash, and that slots do not go back; the endpoint is trusted for the accounts of a slot"
 
-    def __init__(self, name: str, endpoint: Endpoint, store: ChainStore | None) -> None:
+    def __init__(self, name: str, endpoint: SolanaEndpoint, store: ChainStore | None) -> None:
         self.name, self._endpoint, self._store = name, endpoint, store
         self.caip2 = self.network = ""
         self.first = 0

@@ -16,7 +16,7 @@ import base58
 from indexer.chains.http_client import TooLargeError
 from indexer.chains.jsonrpc import METHOD_NOT_FOUND, JsonRpc, RpcError
 from indexer.chains.solana import accounts
-from indexer.chains.solana.accounts import AnswerError, Snapshot
+from indexer.chains.solana.accounts import Snapshot, SolanaAnswerError
 from indexer.errors import SourceError, SourceUnavailableError
 from parsers.pointers.pointer import SOLANA_MARK
 
@@ -47,7 +47,7 @@ class Slot(NamedTuple):
     time: int | None
 
 
-class Endpoint:
+class SolanaEndpoint:
     """One or several endpoints of one cluster, for the accounts of one program (base58)."""
 
     def __init__(self, rpcs: Sequence[JsonRpc], program: str) -> None:
@@ -107,7 +107,7 @@ class Endpoint:
             answer = await self._ask("getMultipleAccounts", names, config, limit=SMALL_BYTES)
             try:
                 has_mark = accounts.marked_accounts(answer, len(some), self.program)
-            except AnswerError as error:
+            except SolanaAnswerError as error:
                 raise self._invalid(str(error)) from error
             if any(has_mark):
                 return some[has_mark.index(True)]
@@ -144,7 +144,7 @@ class Endpoint:
     async def _read(self, read: Callable[[Any, str], _T], answer: Any, program: str) -> _T:
         try:
             return await asyncio.to_thread(read, answer, program)
-        except AnswerError as error:
+        except SolanaAnswerError as error:
             raise self._invalid(str(error)) from error
 
     def incomplete(self, account: bytes) -> SourceUnavailableError:

@@ -20,7 +20,7 @@ from overlay.engines import Cursor, EngineError, UnavailableError
 from overlay.engines.opensearch import state as states
 from overlay.engines.opensearch.mapping import LAYOUT, record_of, source
 from overlay.engines.opensearch.searching import Searcher
-from overlay.engines.opensearch.state import CommitState, StoredState
+from overlay.engines.opensearch.state import OpenSearchCommitState, StoredState
 from overlay.engines.opensearch.term_counts import StoredTermCounts
 from overlay.engines.opensearch.versions import ClusterVersion, ClusterVersions, make_index
 from overlay.search.planner import QueryPlan
@@ -53,7 +53,7 @@ class OpenSearchEngine:
         self._swept = monotonic()
         self._sweepable = 0  # the commit as of then
 
-    def _state(self) -> CommitState:
+    def _state(self) -> OpenSearchCommitState:
         return states.recent(self._cluster, self._index)
 
     def _missing(self) -> UnavailableError:
@@ -125,11 +125,11 @@ class OpenSearchEngine:
 
     def _written(
         self,
-        state: CommitState,
+        state: OpenSearchCommitState,
         registrations: Sequence[str] | None,
         documents: Iterable[Document],
         cursor: Cursor | None,
-    ) -> CommitState:
+    ) -> OpenSearchCommitState:
         """Write the documents of a commit; returns the state that makes it visible."""
         changes = TermChanges()
         if registrations is None:
@@ -146,7 +146,7 @@ class OpenSearchEngine:
         return _indexed(commit, "listing", (source(document, commit, changes) for document in documents))
 
     def _removals(
-        self, state: CommitState, registrations: Sequence[str], changes: TermChanges
+        self, state: OpenSearchCommitState, registrations: Sequence[str], changes: TermChanges
     ) -> Iterator[Sequence[Json]]:
         """Mark the documents of registrations as removed, by conditional writes."""
         for start in range(0, len(registrations), _REGISTRATIONS):
@@ -171,7 +171,7 @@ class OpenSearchEngine:
             yield from hits
             body["search_after"] = hits[-1]["sort"]
 
-    def _sweep(self, state: CommitState) -> None:
+    def _sweep(self, state: OpenSearchCommitState) -> None:
         """Delete a batch of invisible documents, and void marks of removal."""
         if monotonic() - self._swept < _GRACE:
             return

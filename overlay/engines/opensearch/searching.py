@@ -19,7 +19,7 @@ from overlay.search.sorting import compares_per_day, is_reversed, order
 
 if TYPE_CHECKING:
     from overlay.engines.opensearch.cluster import Cluster
-    from overlay.engines.opensearch.state import CommitState
+    from overlay.engines.opensearch.state import OpenSearchCommitState
     from overlay.search.record_file import IndexRecord
 
 Key = tuple[Any, ...]
@@ -37,7 +37,7 @@ class Searcher:
 
     cluster: Cluster
     index: str
-    state: CommitState
+    state: OpenSearchCommitState
 
     def search(self, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
         """Run a query; the results from position `start` to `stop` are read."""

@@ -24,7 +24,7 @@ _MOST_VOID = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitState:
+class OpenSearchCommitState:
     """`commit` is the newest commit; what commits up to `floor` added is deleted. `base` is the commit that wrote the
     counts of all `words`, and `changed` the number of rows of changes since. `taken` is the newest number taken, by
     `writer`, whose lease ends at `until` (seconds since 1970). `void` are numbers taken and not committed."""
@@ -57,14 +57,14 @@ class CommitState:
     def _void(self, field: str) -> list[dict[str, Any]]:
         return [{"terms": {field: list(self.void)}}] if self.void else []
 
-    def taking(self, writer: str, lease: float) -> CommitState:
+    def taking(self, writer: str, lease: float) -> OpenSearchCommitState:
         """The state with the next number taken by a writer. Raises BusyError while another writer holds the lease."""
         if self.writer not in ("", writer) and self.until > time():
             raise BusyError("another process writes to the index")
         void = self.released().void
         return replace(self, taken=self.taken + 1, writer=writer, until=time() + lease, void=void)
 
-    def released(self) -> CommitState:
+    def released(self) -> OpenSearchCommitState:
         """The state after a writer gave up: without a lease, its number void."""
         void = (*self.void, self.taken)[-_MOST_VOID:] if self.taken > self.commit else self.void
         return replace(self, writer="", until=0.0, void=tuple(dict.fromkeys(void)))
@@ -73,7 +73,7 @@ class CommitState:
 class StoredState(NamedTuple):
     """A state as it was read, and the version that a conditional write names."""
 
-    state: CommitState
+    state: OpenSearchCommitState
     name: str
     number: int
     term: int
@@ -88,31 +88,31 @@ def read(cluster: Cluster, index: str) -> StoredState | None:
         return None
     try:
         members = document["_source"]["state"]
-        state = CommitState(**members | {"void": tuple(members["void"])})
+        state = OpenSearchCommitState(**members | {"void": tuple(members["void"])})
     except (KeyError, TypeError) as error:
         raise EngineError(f"{cluster.shown} holds an index {index} of another program: choose another name") from error
     _remember(cluster, document["_index"], state)
     return StoredState(state, document["_index"], document["_seq_no"], document["_primary_term"])
 
 
-def recent(cluster: Cluster, index: str) -> CommitState:
+def recent(cluster: Cluster, index: str) -> OpenSearchCommitState:
     """The state of an index, as it was read `RECENT_SECONDS` ago at most; an empty one of a missing index. The requests
     of one search thus read it once."""
-    read_at, state = cluster.recent.get(index, (-inf, CommitState()))
+    read_at, state = cluster.recent.get(index, (-inf, OpenSearchCommitState()))
     if monotonic() - read_at > RECENT_SECONDS:
         stored = read(cluster, index)
-        return stored.state if stored else CommitState()
-    newest: CommitState = state
+        return stored.state if stored else OpenSearchCommitState()
+    newest: OpenSearchCommitState = state
     return newest
 
 
-def _remember(cluster: Cluster, index: str, state: CommitState) -> None:
+def _remember(cluster: Cluster, index: str, state: OpenSearchCommitState) -> None:
     if len(cluster.recent) > _MOST_RECENT:
         cluster.recent.clear()
     cluster.recent[index] = monotonic(), state
 
 
-def write(cluster: Cluster, state: CommitState, before: StoredState) -> StoredState:
+def write(cluster: Cluster, state: OpenSearchCommitState, before: StoredState) -> StoredState:
     """Replace the state. Raises ConflictError when it has changed since it was read."""
     answer = cluster.request(
         "PUT", f"/{before.name}/_doc/state", {"state": asdict(state)}, if_seq_no=before.number,
@@ -125,6 +125,6 @@ def write(cluster: Cluster, state: CommitState, before: StoredState) -> StoredSt
 def create(cluster: Cluster, index: str) -> None:
     """Write the state of a new index, unless it has one."""
     try:
-        cluster.request("PUT", f"/{index}/_create/state", {"state": asdict(CommitState())})
+        cluster.request("PUT", f"/{index}/_create/state", {"state": asdict(OpenSearchCommitState())})
     except BusyError:
         return

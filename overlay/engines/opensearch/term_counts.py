@@ -15,7 +15,7 @@ from overlay.search.term_dictionary import CountChange, TermChanges, TermDiction
 
 if TYPE_CHECKING:
     from overlay.engines.opensearch.cluster import Cluster
-    from overlay.engines.opensearch.state import CommitState
+    from overlay.engines.opensearch.state import OpenSearchCommitState
 
 PART = 20_000
 """Rows of one document."""
@@ -33,7 +33,7 @@ class StoredTermCounts:
         self._lock = threading.Lock()
         self._terms, self._base, self._commit = TermDictionary(), 0, 0
 
-    def as_of(self, state: CommitState) -> TermDictionary:
+    def as_of(self, state: OpenSearchCommitState) -> TermDictionary:
         """The term dictionary at a state, or at a newer one that another thread has read."""
         with self._lock:
             if state.commit > self._commit:
@@ -43,12 +43,12 @@ class StoredTermCounts:
                 self._base, self._commit = state.base, state.commit
             return self._terms
 
-    def _load(self, state: CommitState) -> TermDictionary:
+    def _load(self, state: OpenSearchCommitState) -> TermDictionary:
         bodies = [hit["_source"]["body"] for hit in self._read({"term": {"batch": state.base}}, is_base=True)]
         rows = [tuple(row) for body in bodies for row in body["rows"]]
         return TermDictionary.counted(sum(body["listings"] for body in bodies), rows)
 
-    def _apply(self, terms: TermDictionary, after: int, state: CommitState) -> None:
+    def _apply(self, terms: TermDictionary, after: int, state: OpenSearchCommitState) -> None:
         changes = {"range": {"batch": {"gt": after, "lte": state.commit}}}
         for hit in list(self._read(changes, is_base=False)):  # all of them, or none when the cluster is unavailable
             if hit["_source"]["batch"] not in state.void:
@@ -65,7 +65,7 @@ class StoredTermCounts:
             yield from hits
             body["search_after"] = hits[-1]["sort"]
 
-    def changed(self, state: CommitState, changes: TermChanges) -> tuple[list[Json], CommitState]:
+    def changed(self, state: OpenSearchCommitState, changes: TermChanges) -> tuple[list[Json], OpenSearchCommitState]:
         """The documents that the commit `state.taken` adds for its changes, and the state with them. A `state` whose
         base is this commit starts without words."""
         rows, listings = changes.rows(), changes.listings
@@ -82,7 +82,9 @@ class StoredTermCounts:
         return _base(state, terms.listings + listings, [(word, *pair) for word, pair in counts.items() if any(pair)])
 
 
-def _base(state: CommitState, listings: int, rows: list[CountChange]) -> tuple[list[Json], CommitState]:
+def _base(
+    state: OpenSearchCommitState, listings: int, rows: list[CountChange]
+) -> tuple[list[Json], OpenSearchCommitState]:
     documents = list(_documents(state.taken, listings, sorted(rows), is_base=True))
     return documents, replace(state, base=state.taken, changed=0, words=len(rows))
 

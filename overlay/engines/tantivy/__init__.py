@@ -17,8 +17,15 @@ from overlay.engines import BusyError, Cursor, EngineError
 from overlay.engines.index_versions import IndexVersions
 from overlay.engines.tantivy.schema import schema, to_fields
 from overlay.engines.tantivy.searching import search
-from overlay.engines.tantivy.state import CommitState, read_changes, read_state, read_words, write_change, write_state
-from overlay.engines.tantivy.view import View
+from overlay.engines.tantivy.state import (
+    TantivyCommitState,
+    read_changes,
+    read_state,
+    read_words,
+    write_change,
+    write_state,
+)
+from overlay.engines.tantivy.view import TantivyView
 from overlay.search.forward import Analysed
 from overlay.search.planner import QueryPlan
 from overlay.search.query import Matches, Query
@@ -58,10 +65,10 @@ class TantivyEngine:
         with self._committing:
             self._refresh()
 
-    def _empty(self) -> View:
-        return View(self._index.schema, self._index.searcher(), None, TermDictionary(), None)
+    def _empty(self) -> TantivyView:
+        return TantivyView(self._index.schema, self._index.searcher(), None, TermDictionary(), None)
 
-    def _current(self) -> View:
+    def _current(self) -> TantivyView:
         """The newest view; commits of other processes are detected by the replaced file."""
         if self._seen() != self._stamp and self._committing.acquire(blocking=False):
             try:
@@ -90,21 +97,21 @@ class TantivyEngine:
                 return
         self._view, self._stamp = self._empty(), stamp
 
-    def _read_commit(self, before: View) -> View:
+    def _read_commit(self, before: TantivyView) -> TantivyView:
         self._index.reload()
         searcher, fields = self._index.searcher(), self._index.schema
         state = read_state(fields, searcher)
         if state is None:
-            return View(fields, searcher, None, TermDictionary(), None)
+            return TantivyView(fields, searcher, None, TermDictionary(), None)
         if before.state and before.state.records == state.records:
             records = before.records
         else:
             records = RecordFile(self._folder / state.records, write=False)
             if records.size() < state.size:
                 raise ValueError(f"{state.records} holds {records.size():,} of {state.size:,} bytes")
-        return View(fields, searcher, state, self._terms(before, state, searcher), records)
+        return TantivyView(fields, searcher, state, self._terms(before, state, searcher), records)
 
-    def _terms(self, before: View, state: CommitState, searcher: tantivy.Searcher) -> TermDictionary:
+    def _terms(self, before: TantivyView, state: TantivyCommitState, searcher: tantivy.Searcher) -> TermDictionary:
         """The term dictionary of a commit: the former one with the changes since, unless its file was replaced."""
         if before.state and before.state.words == state.words and before.state.records == state.records:
             terms = before.terms
@@ -184,11 +191,13 @@ class TantivyEngine:
         self._unsaved += unsaved
         self._show(state, view.terms, records)
 
-    def _next(self, view: View, cursor: Cursor) -> tuple[CommitState, RecordFile]:
+    def _next(self, view: TantivyView, cursor: Cursor) -> tuple[TantivyCommitState, RecordFile]:
         """The state to commit, and the file for its records."""
         before = view.state
         if before is None:
-            state = CommitState(epoch=cursor.epoch, seq=cursor.seq, generation=1, records=f"records-{uuid4().hex[:12]}")
+            state = TantivyCommitState(
+                epoch=cursor.epoch, seq=cursor.seq, generation=1, records=f"records-{uuid4().hex[:12]}"
+            )
         else:
             state = replace(before, epoch=cursor.epoch, seq=cursor.seq, generation=before.generation + 1)
         if self._appending is None or self._appending[0] != state.records:
@@ -233,11 +242,11 @@ class TantivyEngine:
         self._unsaved = 0
         self._sweep({name, before.words, state.records})
 
-    def _show(self, state: CommitState, terms: TermDictionary, records: RecordFile | None) -> None:
+    def _show(self, state: TantivyCommitState, terms: TermDictionary, records: RecordFile | None) -> None:
         """Make the commit visible to searches."""
         self._index.reload()
         self._stamp = self._seen()
-        self._view = View(self._index.schema, self._index.searcher(), state, terms, records)
+        self._view = TantivyView(self._index.schema, self._index.searcher(), state, terms, records)
 
     def _sweep(self, used: set[str]) -> None:
         """Remove unreferenced term and record files; open ones stay readable."""
@@ -280,7 +289,9 @@ def _prepared(index: tantivy.Index) -> tantivy.Index:
     return index
 
 
-def _forget(view: View, writer: tantivy.IndexWriter, registration: str, changes: TermChanges) -> dict[bytes, int]:
+def _forget(
+    view: TantivyView, writer: tantivy.IndexWriter, registration: str, changes: TermChanges
+) -> dict[bytes, int]:
     """Delete all documents of a registration; the addresses of their records, most of which are written unchanged."""
     addresses: dict[bytes, int] = {}
     for address, record in view.of_registration(registration):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from overlay.engines.tantivy.offers import PER_DAY, OfferTerms, under
 from overlay.engines.tantivy.translation import Part, every
-from overlay.engines.tantivy.view import View
+from overlay.engines.tantivy.view import TantivyView
 from overlay.search.prices import cheapest, price_key
 from overlay.search.query import Query
 from overlay.search.record_file import IndexRecord
@@ -35,7 +35,7 @@ class _Amount(NamedTuple):
     listings: int
 
 
-def by_price(view: View, query: Query, part: Part, total: int) -> Iterator[Keyed]:
+def by_price(view: TantivyView, query: Query, part: Part, total: int) -> Iterator[Keyed]:
     """All results by currency, amount and id; those without a compared price last, by id, in both directions."""
     reverse = is_reversed(query)
     seen: set[str] = set()
@@ -47,7 +47,7 @@ def by_price(view: View, query: Query, part: Part, total: int) -> Iterator[Keyed
         yield from sorted(rest, key=lambda row: row[0], reverse=reverse)
 
 
-def _priced(view: View, query: Query, part: Part, total: int, *, reverse: bool) -> Iterator[Keyed]:
+def _priced(view: TantivyView, query: Query, part: Part, total: int, *, reverse: bool) -> Iterator[Keyed]:
     waiting: list[_Queued] = []
     read: set[int] = set()
     for step in _steps(_amounts(view.offers, query), reverse=reverse):

@@ -10,7 +10,7 @@ import tantivy
 from overlay.engines.tantivy.by_price import by_price
 from overlay.engines.tantivy.schema import ORDERS
 from overlay.engines.tantivy.translation import Part, every, unscored, without
-from overlay.engines.tantivy.view import View, counted
+from overlay.engines.tantivy.view import TantivyView, counted
 from overlay.search.facts import FACET_FIELDS, MAX_TRIED, is_plain
 from overlay.search.planner import QueryPlan
 from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
@@ -20,7 +20,7 @@ _MORE = 16  # extra results, in case of ties
 _SEGMENT_VALUES = 65_000
 
 
-def search(view: View, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
+def search(view: TantivyView, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
     """Run a query; the results from position `start` to `stop` are read."""
     if view.state is None or plan.finds_nothing:
         return NO_MATCHES
@@ -38,7 +38,7 @@ def search(view: View, query: Query, plan: QueryPlan, start: int, stop: int) -> 
     return _sorted(view, query, parts, start, stop)
 
 
-def _by_score(view: View, query: Query, parts: Sequence[Part], start: int, stop: int) -> Matches:
+def _by_score(view: TantivyView, query: Query, parts: Sequence[Part], start: int, stop: int) -> Matches:
     """Results by score; those that contain all words are counted."""
     part = parts[-1]
     result = view.searcher.search(part, max(1, stop))
@@ -53,7 +53,7 @@ def _by_score(view: View, query: Query, parts: Sequence[Part], start: int, stop:
     return Matches(rows, total, matched, facets(view, query, part))
 
 
-def _sorted(view: View, query: Query, parts: Sequence[Part], start: int, stop: int) -> Matches:
+def _sorted(view: TantivyView, query: Query, parts: Sequence[Part], start: int, stop: int) -> Matches:
     """Results in another order: those that contain all words, then the others."""
     part = parts[-1]
     total = view.count(part)
@@ -67,7 +67,9 @@ def _sorted(view: View, query: Query, parts: Sequence[Part], start: int, stop: i
     return Matches(rows, total, matched, facets(view, query, part))
 
 
-def _ordered(view: View, query: Query, part: Part, total: int, tier: int, start: int, stop: int) -> list[EngineHit]:
+def _ordered(
+    view: TantivyView, query: Query, part: Part, total: int, tier: int, start: int, stop: int
+) -> list[EngineHit]:
     """The results of one part from position `start` to `stop`; `tier` is the first element of their keys."""
     if stop <= start:
         return []
@@ -100,7 +102,7 @@ def _key(value: int | str, id_: str) -> tuple[int | str, ...]:
     return (value,) if isinstance(value, str) else (-value, id_)
 
 
-def facets(view: View, query: Query, part: Part) -> dict[str, dict[str, int]]:
+def facets(view: TantivyView, query: Query, part: Part) -> dict[str, dict[str, int]]:
     """The most frequent values of facets, one aggregation each, since Tantivy limits the values of one."""
     counts = {}
     for name in query.facets:

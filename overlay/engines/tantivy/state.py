@@ -21,7 +21,7 @@ _GENERATION = "made"  # a numeric field of listings, used for the generation her
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitState:
+class TantivyCommitState:
     """`generation` counts commits. The file `records` has at least `size` bytes. The file `words` has the counts as of
     generation `counted`; "" without a file."""
 
@@ -39,13 +39,15 @@ class CommitState:
         return Cursor(self.epoch, self.seq)
 
 
-def read_state(schema: tantivy.Schema, searcher: tantivy.Searcher) -> CommitState | None:
+def read_state(schema: tantivy.Schema, searcher: tantivy.Searcher) -> TantivyCommitState | None:
     """The committed state; None for an index that is new, cleared or of another layout."""
     bodies = _bodies(schema, searcher, "state", 1)
-    return CommitState(**bodies[0]) if bodies else None
+    return TantivyCommitState(**bodies[0]) if bodies else None
 
 
-def read_words(schema: tantivy.Schema, searcher: tantivy.Searcher, folder: Path, state: CommitState) -> TermDictionary:
+def read_words(
+    schema: tantivy.Schema, searcher: tantivy.Searcher, folder: Path, state: TantivyCommitState
+) -> TermDictionary:
     """The term dictionary of a commit. Raises OSError or ValueError when its file is missing or damaged."""
     terms = TermDictionary.load(folder / state.words) if state.words else TermDictionary()
     for listings, rows in read_changes(schema, searcher, state.counted):
@@ -69,7 +71,7 @@ def _bodies(
     return [json.loads(bytes(searcher.doc(address).get_first("body") or b"null")) for _, address in hits]
 
 
-def write_state(writer: tantivy.IndexWriter, state: CommitState) -> None:
+def write_state(writer: tantivy.IndexWriter, state: TantivyCommitState) -> None:
     """Replace the state at the next commit."""
     writer.delete_documents_by_term("meta", "state")
     _add(writer, "state", asdict(state))

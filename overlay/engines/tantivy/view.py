@@ -9,7 +9,7 @@ from typing import cast
 import tantivy
 
 from overlay.engines.tantivy.offers import OfferTerms
-from overlay.engines.tantivy.state import CommitState
+from overlay.engines.tantivy.state import TantivyCommitState
 from overlay.engines.tantivy.translation import Part, Translator, every
 from overlay.search.record_file import IndexRecord, RecordFile
 from overlay.search.term_dictionary import TermDictionary
@@ -21,12 +21,12 @@ BATCH = 500
 
 
 @dataclass(slots=True)
-class View:
+class TantivyView:
     """`state` and `records` are None for an index that is new, cleared or damaged; searches then have no results."""
 
     schema: tantivy.Schema
     searcher: tantivy.Searcher
-    state: CommitState | None
+    state: TantivyCommitState | None
     terms: TermDictionary
     records: RecordFile | None
     offers: OfferTerms = field(init=False)

@@ -30,7 +30,7 @@ from overlay.engines.whoosh.library import (
     few_segments,
 )
 from overlay.engines.whoosh.searching import search
-from overlay.engines.whoosh.view import CommitState, View, state_name
+from overlay.engines.whoosh.view import WhooshCommitState, WhooshView, state_name
 from overlay.search.forward import FIELDS, Analysed
 from overlay.search.planner import QueryPlan
 from overlay.search.query import Matches, Query
@@ -62,22 +62,22 @@ class WhooshEngine:
         self._reading = threading.RLock()  # Whoosh's readers are not thread-safe
         self._folder, self._storage = folder, DurableStorage(folder)
         self._index = _opened(self._storage)
-        self._view = View([], -1, None, TermDictionary())
+        self._view = WhooshView([], -1, None, TermDictionary())
         self._refresh()
 
-    def _read(self, before: View | None) -> View:
+    def _read(self, before: WhooshView | None) -> WhooshView:
         """The newest commit; a damaged one has no state, and needs a rebuild."""
         for _ in range(_ATTEMPTS):
             try:
-                view = View.read(self._folder, before)
+                view = WhooshView.read(self._folder, before)
                 if view.generation == self._index.latest_generation():
                     return view
                 view.close()  # its files may have been removed during the read
             except Exception:  # damage raises any error: Whoosh unpickles and unpacks unchecked
                 log.warning("the index in %s is damaged or was just replaced", self._folder, exc_info=True)
-        return View([], self._index.latest_generation(), None, TermDictionary())
+        return WhooshView([], self._index.latest_generation(), None, TermDictionary())
 
-    def _current(self) -> View:
+    def _current(self) -> WhooshView:
         """The newest view, of this or another process; only while `_reading`."""
         try:
             if self._index.latest_generation() != self._view.generation:
@@ -145,7 +145,7 @@ class WhooshEngine:
             for document in documents:
                 _add(writer, document, changes)
             words = self._count(writer.generation, before, changes)
-            state = CommitState(epoch=cursor.epoch, seq=cursor.seq, words=words)
+            state = WhooshCommitState(epoch=cursor.epoch, seq=cursor.seq, words=words)
             state.save(self._folder / state_name(writer.generation))
             self._storage.flush(state_name(writer.generation))
             writer.commit(mergetype=few_segments)
@@ -165,7 +165,7 @@ class WhooshEngine:
             if not writer.is_closed:
                 writer.cancel()
 
-    def _before(self, writer: Any) -> CommitState | None:
+    def _before(self, writer: Any) -> WhooshCommitState | None:
         """The state before a commit. Raises EngineError when it is missing although there are documents."""
         with self._reading:
             state = self._current().state
@@ -183,7 +183,7 @@ class WhooshEngine:
                         changes.remove(record.words)
                     writer.delete_document(document)
 
-    def _count(self, generation: int, before: CommitState | None, changes: TermChanges) -> str:
+    def _count(self, generation: int, before: WhooshCommitState | None, changes: TermChanges) -> str:
         """Write the term dictionary with changes applied to a new file; the name of the file, the former one if
         unchanged."""
         rows = changes.rows()

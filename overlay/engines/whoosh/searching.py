@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from overlay.engines.whoosh.fields import ListingFields
-from overlay.engines.whoosh.view import View
+from overlay.engines.whoosh.view import WhooshView
 from overlay.search.facts import FACET_FIELDS, selection, unwanted, wanted
 from overlay.search.planner import QueryPlan, TermGroup
 from overlay.search.prices import asks_offer, cheapest, meets, price_key
@@ -20,7 +20,7 @@ Scores = dict[int, float]
 """Documents and their scores."""
 
 
-def search(view: View, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
+def search(view: WhooshView, query: Query, plan: QueryPlan, start: int, stop: int) -> Matches:
     """Run a query; the results from position `start` to `stop` are read."""
     if plan.finds_nothing:
         return NO_MATCHES
@@ -41,7 +41,7 @@ def search(view: View, query: Query, plan: QueryPlan, start: int, stop: int) -> 
     return Matches(rows, len(admitted), len(matched), {name: dict(counter) for name, counter in counts.items()})
 
 
-def _group(view: View, group: TermGroup) -> Scores:
+def _group(view: WhooshView, group: TermGroup) -> Scores:
     """The documents that contain an alternative of a word, scored by the best one."""
     best: Scores = {}
     for alternative in group.alternatives:
@@ -53,7 +53,7 @@ def _group(view: View, group: TermGroup) -> Scores:
     return best
 
 
-def _admitted(view: View, query: Query, scores: Scores) -> Iterator[tuple[int, ListingFields]]:
+def _admitted(view: WhooshView, query: Query, scores: Scores) -> Iterator[tuple[int, ListingFields]]:
     """The documents that meet all filters, and their fields."""
     groups = [frozenset(group) for group in (*selection(query), *wanted(query))]
     banned = unwanted(query)
@@ -66,7 +66,7 @@ def _admitted(view: View, query: Query, scores: Scores) -> Iterator[tuple[int, L
             yield document, row
 
 
-def _with_phrases(view: View, query: Query, scores: Scores) -> list[int]:
+def _with_phrases(view: WhooshView, query: Query, scores: Scores) -> list[int]:
     """The documents with the phrases of a query and without those that it excludes."""
     left = list(scores)
     if query.operators is not None:
@@ -77,7 +77,7 @@ def _with_phrases(view: View, query: Query, scores: Scores) -> list[int]:
     return left
 
 
-def _holds(view: View, document: int, phrase: str) -> bool:
+def _holds(view: WhooshView, document: int, phrase: str) -> bool:
     """Whether a document contains a sequence of terms. Texts are read only if it contains all of them."""
     return all(document in view.frequencies(term) for term in phrase.split(" ")) and f" {phrase} " in view.text(
         document

@@ -22,7 +22,7 @@ _FIELDS = tuple(zip(FIELDS, WEIGHTS.tolist(), NORMALISATION.tolist(), MEAN_LENGT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitState:
+class WhooshCommitState:
     """The cursor of an index, and its term file. Stored beside the table of contents of the same generation, and synced
     before it."""
 
@@ -40,7 +40,7 @@ class CommitState:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
     @classmethod
-    def load(cls, path: Path) -> CommitState | None:
+    def load(cls, path: Path) -> WhooshCommitState | None:
         """Read from a file; None when it is missing: the index is new or cleared."""
         return cls(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
@@ -58,21 +58,23 @@ class Leaf(NamedTuple):
     rows: dict[int, ListingFields]
 
 
-class View:
+class WhooshView:
     """Documents are numbered from 0; numbers are valid in this view only. Not thread-safe."""
 
-    def __init__(self, leaves: list[Leaf], generation: int, state: CommitState | None, terms: TermDictionary) -> None:
+    def __init__(
+        self, leaves: list[Leaf], generation: int, state: WhooshCommitState | None, terms: TermDictionary
+    ) -> None:
         self.leaves, self.generation, self.state, self.terms = leaves, generation, state, terms
         self._bases = [leaf.base for leaf in leaves]
         self._frequencies: dict[str, dict[int, float]] = {}
 
     @classmethod
-    def read(cls, folder: Path, before: View | None) -> View:
+    def read(cls, folder: Path, before: WhooshView | None) -> WhooshView:
         """The newest commit. Raises OSError, ValueError or any error of unpickling when its files are damaged."""
         storage = ReadStorage(folder)
         try:
             toc = TOC.read(storage, INDEX, schema=SCHEMA)
-            state = CommitState.load(folder / state_name(toc.generation))
+            state = WhooshCommitState.load(folder / state_name(toc.generation))
             terms = _terms(folder, state, before)
             return cls(list(_open(storage, toc.segments, before)), toc.generation, state, terms)
         except BaseException:
@@ -146,7 +148,7 @@ class View:
         return None
 
 
-def _terms(folder: Path, state: CommitState | None, before: View | None) -> TermDictionary:
+def _terms(folder: Path, state: WhooshCommitState | None, before: WhooshView | None) -> TermDictionary:
     if state is None:
         return TermDictionary()
     if before and before.state and before.state.words == state.words:
@@ -154,7 +156,7 @@ def _terms(folder: Path, state: CommitState | None, before: View | None) -> Term
     return TermDictionary.load(folder / state.words)
 
 
-def _open(storage: ReadStorage, segments: list[Any], before: View | None) -> Iterator[Leaf]:
+def _open(storage: ReadStorage, segments: list[Any], before: WhooshView | None) -> Iterator[Leaf]:
     """Segments are immutable but for deletions, so decoded fields stay valid."""
     decoded = {leaf.reader.segment().segment_id(): leaf.rows for leaf in before.leaves} if before else {}
     base = 0

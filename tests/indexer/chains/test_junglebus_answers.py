@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.chains.junglebus import responses
-from indexer.chains.junglebus.responses import AnswerError
+from indexer.chains.junglebus.responses import JungleBusAnswerError
 from indexer.chains.junglebus.retry_queue import CAPACITY, LONGEST_PAUSE, RetryQueue
 from parsers.bitcoin.tx import sha256d
 from tests.chainkit import ChainKit
@@ -34,7 +34,7 @@ def complaint(read: Callable[[Any], object], said: Any) -> str | None:
     """Why an answer is not read; None when it is."""
     try:
         read(said)
-    except AnswerError as error:
+    except JungleBusAnswerError as error:
         return str(error)
     return None
 
@@ -86,7 +86,7 @@ def test_headers_are_linked_to_each_other() -> None:
     told = responses.headers([header_json(block) for block in kit.blocks[2:]], 2, 100)
     assert responses.linked(told, kit.blocks[1].hash) == [block.header for block in kit.blocks[2:]]
     assert responses.linked(told, kit.blocks[0].hash) is None
-    with pytest.raises(AnswerError, match="does not hash to"):
+    with pytest.raises(JungleBusAnswerError, match="does not hash to"):
         responses.linked([told[0], told[2]], kit.blocks[1].hash)
 
 

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from indexer.chains.node import NodeChain, create
 from indexer.chains.node.address import read as read_address
-from indexer.chains.node.client import Client, RpcError, TooLargeError
+from indexer.chains.node.client import NodeClient, RpcError, TooLargeError
 from indexer.chains.node.hex_stream import Spool
 from indexer.errors import SourceError, SourceUnavailableError
 from parsers.bitcoin.tx import sha256d
@@ -173,7 +173,7 @@ async def test_a_silent_node_is_given_up(node: Node, opened: Open, monkeypatch: 
 
 
 async def test_answers_are_bounded(node: Node) -> None:
-    client = Client(read_address("bsv", node.url))
+    client = NodeClient(read_address("bsv", node.url))
     node.instead["getblock"] = lambda _: web.Response(body=bytes(1_001))
     with pytest.raises(TooLargeError, match="more than 1,000 bytes"):
         await client.call("getblock", limit=1_000)

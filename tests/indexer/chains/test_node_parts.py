@@ -19,7 +19,7 @@ from indexer import spill
 from indexer.chains.node import block_download
 from indexer.chains.node.address import read as read_address
 from indexer.chains.node.block_download import blocks
-from indexer.chains.node.client import Client
+from indexer.chains.node.client import NodeClient
 from indexer.chains.node.coin_parameters import COIN_PARAMETERS
 from indexer.chains.node.hex_stream import HexDecoder, HexError, Spool
 from indexer.chains.node.transactions import Transactions
@@ -291,7 +291,7 @@ async def test_what_is_announced_is_kept_as_far_as_there_is_room(monkeypatch: py
     raws = [kit.raw(kit.pay(f"owner {number}")) for number in range(6)]
     monkeypatch.setattr("indexer.chains.node.transactions.CACHE_BYTES", 3 * len(raws[0]))
     monkeypatch.setattr("indexer.chains.node.transactions.LARGEST", 10 * len(raws[0]))
-    kept = Transactions(Client(read_address("bsv", "http://127.0.0.1:1")), COIN_PARAMETERS["bsv"])
+    kept = Transactions(NodeClient(read_address("bsv", "http://127.0.0.1:1")), COIN_PARAMETERS["bsv"])
     for raw in raws[:3]:
         kept.announce(raw)
         kept.announce(raw)
@@ -299,7 +299,7 @@ async def test_what_is_announced_is_kept_as_far_as_there_is_room(monkeypatch: py
     kept.announce(raws[3])  # the second was used longest ago
     kept.announce(bytes(11 * len(raws[0])))
     assert list(kept._cache.values()) == [raws[2], raws[0], raws[3]]
-    witness = Transactions(Client(read_address("ltc", "http://127.0.0.1:1")), COIN_PARAMETERS["ltc"])
+    witness = Transactions(NodeClient(read_address("ltc", "http://127.0.0.1:1")), COIN_PARAMETERS["ltc"])
     witness.announce(b"no transaction")
     witness.announce(raws[0])
     assert list(witness._cache) == [sha256d(raws[0])]

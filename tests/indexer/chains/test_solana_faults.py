@@ -274,7 +274,7 @@ def value(rows: Any) -> Callable[[Any], Any]:
 def test_answers_that_no_endpoint_gives_are_refused_whole(lie: Callable[[Any], Any], words: str) -> None:
     good = {"context": {"slot": 9, "apiVersion": "3.1.8"}, "value": [row()]}
     assert accounts.parse_snapshot(good, str(PROGRAM)) == accounts.Snapshot(9, {bytes(named("z")): b""})
-    with pytest.raises(accounts.AnswerError) as error:
+    with pytest.raises(accounts.SolanaAnswerError) as error:
         accounts.parse_snapshot(lie(good), str(PROGRAM))
     assert words in str(error.value)
 
@@ -337,7 +337,7 @@ def test_only_so_many_missing_accounts_are_asked_for(monkeypatch: pytest.MonkeyP
         asked.append(len(names))
         return {"value": [None] * len(names)}
 
-    made = endpoint.Endpoint([JsonRpc("sol", "https://endpoint.example")], str(PROGRAM))
+    made = endpoint.SolanaEndpoint([JsonRpc("sol", "https://endpoint.example")], str(PROGRAM))
     monkeypatch.setattr(made, "_ask", told)
     for count in (0, 1, 10, 11, 95, 101):
         asked.clear()
@@ -347,7 +347,7 @@ def test_only_so_many_missing_accounts_are_asked_for(monkeypatch: pytest.MonkeyP
 
 def test_more_accounts_than_can_be_held_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounts, "MOST_ACCOUNTS", 2)
-    with pytest.raises(accounts.AnswerError, match="3 accounts, where at most 2 are read"):
+    with pytest.raises(accounts.SolanaAnswerError, match="3 accounts, where at most 2 are read"):
         accounts.parse_snapshot({"context": {"slot": 1}, "value": [row()] * 3}, str(PROGRAM))
 
 
