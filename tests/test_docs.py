@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -134,6 +136,20 @@ def test_the_change_log_is_a_page_of_short_lines() -> None:
     lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
     assert len(lines) <= 120
     assert not [line for line in lines if len(line) > 120]
+
+
+def test_the_way_from_a_block_to_an_answer_is_short_and_exists() -> None:
+    rows = re.findall(
+        r"^\| (\d+) \| `([\w.]+)` \| `([\w./]+)` \|", (DOCS / "architecture.md").read_text(), re.MULTILINE
+    )
+    assert [int(number) for number, _, _ in rows] == list(range(1, 15))
+    for _, name, file in rows:
+        body: Sequence[ast.stmt] = ast.parse((ROOT / file).read_text()).body
+        for part in name.split("."):
+            kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+            match = [node for node in body if isinstance(node, kinds) and node.name == part]
+            assert match, f"{file} has no {name}"
+            body = match[0].body
 
 
 def test_the_index_of_decisions_lists_every_page() -> None:

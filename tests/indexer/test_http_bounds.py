@@ -15,10 +15,10 @@ import pytest
 
 from indexer import http_body
 from indexer.chains.jsonrpc import JsonRpc
-from indexer.chains.junglebus.client import Client as JungleBus
+from indexer.chains.junglebus.client import JungleBusClient as JungleBus
 from indexer.chains.junglebus.violations import Violations
 from indexer.chains.node.address import read as read_address
-from indexer.chains.node.client import Client as Node
+from indexer.chains.node.client import NodeClient as Node
 from indexer.errors import SourceUnavailableError
 from indexer.fetcher.dns import SystemResolver
 from indexer.fetcher.gateway import Gateway
