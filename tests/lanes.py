@@ -118,6 +118,7 @@ SLOW_FILES = frozenset(
         "overlay/payments/test_litecoind_story.py",
         "overlay/payments/test_money_lost.py",
         "overlay/payments/test_unpaid_work.py",
+        "overlay/rating/test_rating_story.py",
         "overlay/search/test_prices.py",
         "overlay/test_cli.py",
         "overlay/test_dct_command.py",

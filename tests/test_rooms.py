@@ -67,8 +67,8 @@ ORDER = {
     "parsers": "reasons errors byte_reader bitcoin cards pointers inscriptions claims",
     "indexer": "spill errors model masking http_body headers chains store state_hash resolution admission sync fetcher"
     " rates settings diagnosis gasp snapshot sqlite_heights",
-    "overlay": "text search engines listings duplicates projection pricing publish payments relay webhooks api web"
-    " verify client protocols app commands cli __main__",
+    "overlay": "text search engines listings rating duplicates projection pricing publish payments relay webhooks api"
+    " web verify client protocols app commands cli __main__",
 }
 """The parts of each room, from those that import no other to those that nothing imports."""
 

@@ -26,6 +26,7 @@ _PATH_PARAMETERS = {
     "tag": "The name of a group of routes.",
     "digest": "The SHA-256 of a small picture, as 64 hex digits.",
     "kind": "The kind of claim, such as `receipt`, `delegation-chain` or `identity`.",
+    "sha256": "The SHA-256 of a document, as 64 hex digits.",
     "what": "A txid (64 hex digits) or an outpoint (`<txid>_<output number>`).",
 }
 _PATH_SCHEMAS = {"what": {"type": "string", "pattern": "^[0-9a-fA-F]{64}([_.:i][0-9]{1,10})?$"}}

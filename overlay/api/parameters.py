@@ -90,8 +90,6 @@ def _facet_words(value: str) -> tuple[str, ...]:
 
 
 def _sort(value: str) -> str:
-    if value.removeprefix("-") == "rating":
-        raise ValueRefusedError("not-served", "sorting by rating is not served: there is no evidence to rate by yet")
     return values.one_of(value, SORT_WORDS)
 
 
@@ -194,10 +192,10 @@ SEARCH = table(
     ),
     Parameter(
         name="sort",
-        description="relevance, updated and created put the best or newest first, price, price_per_day and name the "
-        "lowest; `-` reverses. price compares amounts, and with an `interval` that has a length it compares prices per "
-        "day, as price_per_day does; what has no such price comes last either way. The answer says in "
-        "`priceComparison` which it was. Default: relevance, without words the latest.",
+        description="relevance, updated, created and rating put the best or newest first, price, price_per_day and "
+        "name the lowest; `-` reverses. price compares amounts, and with an `interval` that has a length prices per "
+        "day, as price_per_day does; what has no such price, or no rating, comes last either way. The answer says "
+        "in `priceComparison` which it was. Default: relevance, without words the latest.",
         schema={"type": "string", "enum": list(SORT_WORDS), "default": "relevance"},
         read=_sort,
     ),
@@ -270,6 +268,15 @@ PROOF = table(
         "that who needs more asks again from where they end.",
         schema=WHOLE,
         read=values.whole,
+    )
+)
+
+EVIDENCE = table(
+    Parameter(
+        name="after",
+        description="The `next` of the page before.",
+        schema={"type": "string", "pattern": "^[0-9a-f]{64}-([0-9a-f]{64})?$"},
+        read=values.evidence_position,
     )
 )
 

@@ -58,6 +58,30 @@ class WantedTransaction(Body):
         return text.lower()
 
 
+class PaymentBody(Body):
+    """The proof of a payment as hex: a BEEF, and the transaction that its first input spends if that is not in it."""
+
+    beef: str
+    parent: str | None = None
+
+    @field_validator("beef", "parent")
+    @classmethod
+    def _is_hex(cls, text: str | None) -> str | None:
+        if text is not None and (not text or _bytes(text) * 2 != len(text)):
+            raise ValueError("not pairs of hex digits")
+        return text
+
+
+class EvidenceBody(Body):
+    """Evidence of work: a document of a kind, its payment, and the consent of its key to work for a listing."""
+
+    kind: str | None = None
+    document: Any = None
+    listing: str | None = None
+    bind: str | None = None
+    payment: PaymentBody | None = None
+
+
 class LookupQuestion(Body):
     """A question to a lookup service of a BSV overlay (BRC-24). What the query may be depends on the service."""
 

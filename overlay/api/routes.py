@@ -11,6 +11,7 @@ from aiohttp import web
 from overlay.api import (
     changes_api,
     delegation_api,
+    evidence_api,
     listing_api,
     payment_api,
     proof_api,
@@ -20,7 +21,7 @@ from overlay.api import (
     status_api,
     verify_api,
 )
-from overlay.api.parameters import CHANGES, CHECK, HEADERS, PROOF, QUOTE, SEARCH, SUGGEST, Parameter
+from overlay.api.parameters import CHANGES, CHECK, EVIDENCE, HEADERS, PROOF, QUOTE, SEARCH, SUGGEST, Parameter
 from overlay.api.parameters import STREAM as STREAM_PARAMETERS
 from overlay.api.problems import ProblemError
 
@@ -124,6 +125,10 @@ ROUTES = (
         answer="Recheck", errors=(404, 409), status=202, limit="ingest", action="submit",
     ),
     Route(
+        path="/v1/listings/{id}/evidence", handler=evidence_api.evidence, tag="listings", answer="Evidence",
+        parameters=EVIDENCE.parameters, errors=(404,), conditional=True,
+    ),
+    Route(
         path="/v1/listings/{id}", handler=listing_api.listing, tag="listings", answer="Listing",
         errors=(404,), conditional=True, action="search",
     ),
@@ -146,6 +151,14 @@ ROUTES = (
     Route(
         path="/v1/delegations/revocations", method="POST", handler=delegation_api.revoke, tag="claims",
         answer="Revoked", body="Revocation", errors=(401,), limit="ingest",
+    ),
+    Route(
+        path="/v1/evidence", method="POST", handler=evidence_api.submit, tag="claims", answer="AcceptedEvidence",
+        body="EvidenceOfWork", errors=(400, 404, 408, 413, 415, 503), limit="costly", action="rate",
+    ),
+    Route(
+        path="/v1/evidence/{sha256}", handler=evidence_api.document, tag="claims", answer="ClaimDocument",
+        errors=(404,),
     ),
     Route(
         path="/v1/diagnose/{what}", handler=publisher_api.diagnose, tag="publishers", answer="Diagnosis",

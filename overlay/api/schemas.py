@@ -53,7 +53,9 @@ _CHAIN_FIELDS: dict[str, Schema] = {
     "domain": maybe(
         record({"host": TEXT, "verified": BOOL, "checkedAt": maybe(TIME)}, {"by": {"enum": ["name", "dns", "hash"]}})
     ),
-    "rating": maybe(record({"score": {"type": "number"}, "evidence": COUNT})),
+    "rating": maybe(
+        record({"score": {"type": "number"}, "evidence": COUNT}, {"rung": {"enum": ["E1", "E2", "E3"]}, "asOf": TIME})
+    ),
     "chain": {"type": "string", "description": "The configured name."},
     "caip2": {"type": "string", "description": "The chain's CAIP-2 id."},
     "outpoint": maybe(OUTPOINT) | {"description": "Where the satoshi is now; null once burned to the fee."},
@@ -313,6 +315,58 @@ SCHEMAS: dict[str, Schema] = {
         },
         additionalProperties=False,
     ),
+    "EvidenceOfWork": record(
+        {},
+        {
+            "kind": maybe({"enum": ["receipt", "attestation", "mrp-evidence"]}),
+            "document": {"description": "A receipt of Motebit, `{attestation, contract}` of DelegateOS, or "
+            "`{envelope, keys, request}` of MRP; without one only the key is bound."},
+            "listing": maybe(TEXT) | {"description": "The agent whose card names the key that signed as the worker."},
+            "bind": maybe(TEXT) | {"description": "That key's consent: a bearer token of Motebit for the audience "
+            "`custom:a2b-bind` whose member `origin` is the id of the listing."},
+            "payment": maybe(record(
+                {"beef": HEX | {"description": "The payment with its merkle path."}},
+                {"parent": maybe(HEX) | {"description": "What its first input spends, if that is not in the BEEF."}},
+                additionalProperties=False,
+            )) | {"description": "Of the task that is named `bsv:tx:<txid>`."},
+        },
+        additionalProperties=False,
+    ),
+    "AcceptedEvidence": record(
+        {
+            "document": maybe(TXID), "new": COUNT | {"description": "Records that are new, or have a new payment."},
+            "listings": array_of(TEXT), "records": array_of({"type": "object"}),
+            "bind": maybe(record({"key": TEXT, "listing": TEXT})),
+        }
+    ),
+    "Evidence": record(
+        {
+            "id": TEXT, "rating": _CHAIN_FIELDS["rating"], "asOf": maybe(COUNT), "basisSha256": maybe(TXID),
+            "completed": COUNT, "failed": COUNT,
+            "facts": record(
+                {
+                    "keys": array_of(TEXT), "owner": TEXT, "ownerOf": {"type": "object"},
+                    "ratedPayers": array_of(TEXT), "transfer": maybe({"type": "object"}),
+                },
+                description="What records are rated by besides: keys and addresses of the listing, owners of other "
+                "keys, payers that are rated, and since when the owner has it.",
+            ),
+            "binds": array_of(record({"key": TEXT, "token": maybe(TXID), "receivedAt": COUNT})),
+            "records": array_of(
+                record(
+                    {
+                        "digest": TXID, "document": TXID, "worker": TEXT, "counterSigner": maybe(TEXT), "task": TEXT,
+                        "outcome": {"enum": ["completed", "failed", "denied"]}, "completedAt": COUNT,
+                        "receivedAt": COUNT, "beforeTransfer": BOOL, "payment": maybe({"type": "object"}),
+                        "rung": {"enum": ["E0", "E1", "E2", "E3"]}, "weight": COUNT, "reason": maybe(TEXT),
+                        "counterparty": maybe(TEXT),
+                    }
+                )
+            ),
+            "next": maybe(TEXT),
+        }
+    ),
+    "ClaimDocument": {"description": "The bytes of the document, as they were hashed."},
     "Verdict": record(
         {
             "verified": BOOL,

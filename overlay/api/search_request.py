@@ -19,7 +19,7 @@ from overlay.search.query_syntax import ParsedText
 from overlay.search.sorting import is_key
 from parsers.cards.rate_table import RateTable
 
-NEWEST_OR_BEST_FIRST = frozenset({"relevance", "updated", "created"})
+NEWEST_OR_BEST_FIRST = frozenset({"relevance", "updated", "created", "rating"})
 _BOUNDS = frozenset({"minPrice", "maxPrice"})
 _HEIGHTS = {"fromBlock": "from_height", "toBlock": "to_height", "asOfHeight": "as_of"}
 _QUERY_FIELDS = {

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from overlay.listings.repository import ListingRepository
     from overlay.payments.gate import PaymentGate
     from overlay.payments.node import Broadcaster
+    from overlay.rating.evidence_intake import EvidenceIntake
     from overlay.relay.task_relay import Relay
     from overlay.webhooks import Webhooks
 
@@ -88,7 +89,7 @@ class AppServices(ProcessInfo):
     of the own agent card (JSON), for which `gate` takes payments, `webhooks` is what
     subscriptions need (None where nothing is delivered), `delegated_access` checks capability tokens, `mrp` is what
     providers and signed messages of MRP need (None where no requests are sent to hosts), `relay` is what tasks of
-    Motebit agents need (None where this server is no relay).
+    Motebit agents need (None where this server is no relay), `evidence` takes evidence of work in, and reads it.
     """
 
     engine: SearchIndex
@@ -117,3 +118,4 @@ class AppServices(ProcessInfo):
     delegated_access: DelegatedAccess | None = None
     mrp: MrpRegistry | None = None
     relay: Relay | None = None
+    evidence: EvidenceIntake | None = None

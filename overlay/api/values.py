@@ -108,6 +108,14 @@ def height(value: str) -> int:
     return clamped(value, 0, LARGEST)
 
 
+def evidence_position(value: str) -> tuple[bytes, str]:
+    """The digest of a record and its second key, with a hyphen between them."""
+    if not re.fullmatch(r"[0-9a-f]{64}-([0-9a-f]{64})?", value):
+        raise ValueRefusedError("not-a-position", f"{shown(value)} is no `next` of an earlier answer")
+    digest, _, key = value.partition("-")
+    return bytes.fromhex(digest), key
+
+
 def whole(value: str) -> int:
     """A whole number from 0 to 999,999,999,999,999."""
     value = value.strip()

@@ -56,6 +56,7 @@ class BackgroundLoops:
                 loops.append(self._pull_peers)
             if settings.submit_broadcast:
                 loops.append(self._send_submissions)
+        loops.append(partial(self._rate_listings, self._writer))
         if settings.rates:
             loops.append(self._fetch_rates)
         return loops
@@ -74,6 +75,12 @@ class BackgroundLoops:
         self._status.fetch_outcomes = loop.came_to
         with self._notifier.listen() as changed:
             await loop.run(changed)
+
+    async def _rate_listings(self, writer: Writer) -> None:
+        """Rate listings by their evidence."""
+        from overlay.rating.rating_loop import RatingLoop
+
+        await RatingLoop(self._store, writer, self._notifier.notify).run()
 
     async def _pull_peers(self) -> None:
         """Pull the outputs that other overlays admit."""

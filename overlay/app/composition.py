@@ -131,6 +131,7 @@ class AppContext:
         from indexer.admission.admission import Admissions
         from indexer.diagnosis.source_lookup import SourceLookup
         from overlay import protocols as doors
+        from overlay.rating.evidence_intake import EvidenceIntake
 
         if self.engine is None or self.payments is None:
             raise ValueError("a context without an index cannot serve")
@@ -150,6 +151,7 @@ class AppContext:
             payment_nodes=self.payments.nodes, prices=self.payments.prices, gate=self.payments.gate,
             webhooks=self.webhooks, delegated_access=self.delegated_access,
             mrp=build_mrp(settings, self.store, self.visits), relay=self.own_relay.relay,
+            evidence=EvidenceIntake(self.store),
         )  # fmt: skip
 
     def web_app(self) -> web.Application:

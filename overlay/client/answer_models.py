@@ -14,9 +14,14 @@ import msgspec
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class ItemRating(TypedDict):
+class _Rated(TypedDict):
     score: float
     evidence: Count
+
+
+class ItemRating(_Rated, total=False):
+    rung: str
+    asOf: str
 
 
 class PendingUpdate(TypedDict):

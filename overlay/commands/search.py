@@ -34,7 +34,7 @@ _FILTERS = (
         "--sort",
         "sort",
         "ORDER",
-        "relevance, price, price_per_day, updated, created or name; --sort=-name reverses",
+        "relevance, price, price_per_day, updated, created, rating or name; --sort=-name reverses",
         False,
     ),
     ("--limit", "limit", "NUMBER", "listings to show, at most 100 [20]", False),

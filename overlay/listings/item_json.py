@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from indexer.resolution.pointer_service import PointerListing
     from indexer.store.badges import DomainBadge
     from indexer.store.card_signatures import StoredSignature
+    from indexer.store.evidence import StoredRating
     from indexer.store.motebit_endpoints import EndpointCheck
     from indexer.store.motebit_hosts import HostIdentity
 
@@ -81,6 +82,7 @@ class Listing:
     signature: StoredSignature | None = None
     published_identity: HostIdentity | None = None
     endpoint_checks: tuple[EndpointCheck, ...] = ()
+    rating: StoredRating | None = None
 
     @property
     def id(self) -> str:
@@ -178,6 +180,7 @@ def listings_of(registration: Registration, card: Card) -> tuple[Listing, ...]:
             signature=registration.signature,
             published_identity=registration.published_identity,
             endpoint_checks=registration.endpoint_checks,
+            rating=registration.rating,
         )
         for shown_card in shown
     )
@@ -194,6 +197,15 @@ def _changes(registration: Registration, shown: Shown) -> tuple[CardChange, ...]
             changes.pop()
         changes.append(CardChange(card.replaced_at, reasons))
     return tuple(changes) if any(change.reasons for change in changes) else ()
+
+
+def rating_json(rating: StoredRating | None) -> dict[str, Any] | None:
+    """CONTRACT's rating: the score from 0 to 1, how many tasks count, and the highest rung of evidence that does; None
+    where nothing counts."""
+    if rating is None or rating.score is None:
+        return None
+    members = {"score": rating.score / 1_000, "evidence": rating.completed + rating.failed, "rung": f"E{rating.rung}"}
+    return members | {"asOf": timestamp_of_milliseconds(rating.as_of)}
 
 
 def _pending(pending: PendingRevision, shown: Shown) -> PendingRevision:
@@ -229,7 +241,7 @@ def chain_fields(listing: Listing) -> dict[str, Any]:
         "type": state.kind.value,
         "status": listing.status,
         "domain": domain_json(listing),
-        "rating": None,
+        "rating": rating_json(listing.rating),
         "chain": listing.chain,
         "caip2": listing.caip2,
         "outpoint": str(state.outpoint) if state.outpoint else None,

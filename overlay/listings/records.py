@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from indexer.resolution.pointer_service import PointerListing
     from indexer.store.badges import DomainBadge
     from indexer.store.card_signatures import StoredSignature
+    from indexer.store.evidence import StoredRating
     from indexer.store.motebit_endpoints import EndpointCheck
     from indexer.store.motebit_hosts import HostIdentity
 
@@ -50,7 +51,8 @@ class Registration:
     `undecided` is the reason why its outpoint, or the owner of its card, is unknown (law 3), else None.
     `previous` are the cards shown before, oldest first. `signature` is what checking the card's own signatures came to,
     None for a card without; `published_identity` the Motebit identity of its host, None where it has published none,
-    `endpoint_checks` the handshakes with MCP endpoints of agents there.
+    `endpoint_checks` the handshakes with MCP endpoints of agents there; `rating` what its evidence comes to, None where
+    it was never rated.
     `headers_unproved`: headers of its chain were taken without their proof of work.
     """
 
@@ -71,6 +73,7 @@ class Registration:
     signature: StoredSignature | None = None
     published_identity: HostIdentity | None = None
     endpoint_checks: tuple[EndpointCheck, ...] = ()
+    rating: StoredRating | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,7 +198,9 @@ class ListingRepository:
         return self._with_identity(shown, from_pointer.host(resolution.anchor.locator or "") if resolution else "")
 
     def _with_identity(self, registration: Registration, host: str) -> Registration:
-        """A registration with the Motebit identity of its host."""
+        """A registration with its rating, and the Motebit identity of its host."""
+        rating = self._store.evidence.ratings([registration.state.id]).get(registration.state.id)
+        registration = replace(registration, rating=rating)
         if not host:
             return registration
         published, checks = self._store.motebit_hosts.get([host]), self._store.motebit_endpoints.of_hosts([host])

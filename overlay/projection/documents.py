@@ -11,6 +11,7 @@ from indexer import store
 from indexer.model import Event, Status
 from indexer.resolution.pointer_service import is_outpoint, pointer_listings
 from indexer.store.badges import DomainBadge
+from indexer.store.evidence import StoredRating
 from indexer.store.motebit_endpoints import EndpointCheck
 from indexer.store.motebit_hosts import HostIdentity
 from indexer.store.rows import place
@@ -71,6 +72,7 @@ class DocumentReader:
                 elsewhere.add(pointers.id)
                 yield from self._pointed(self._listings.with_previous(shown))
         badges = self._store.badges.get(histories)
+        ratings = self._store.evidence.ratings(histories)
         hosts = {badge.host for badge in badges.values()}
         identities, endpoints = self._store.motebit_hosts.get(hosts), self._store.motebit_endpoints.of_hosts(hosts)
         on_each = [parts for record in histories.values() for parts in by_chain(record)]
@@ -85,8 +87,8 @@ class DocumentReader:
                 host = badge.host if badge else ""
                 of_host = HostFacts(badge, identities.get(host), endpoints.get(host, ()))
                 yield from _stretches(
-                    history, pending_revision(waiting, bodies), chains, bodies, checked, of_host, times[chain],
-                    self._listings.with_signature, outdated=id_ in elsewhere,
+                    history, pending_revision(waiting, bodies), chains, bodies, checked, of_host, ratings.get(id_),
+                    times[chain], self._listings.with_signature, outdated=id_ in elsewhere,
                 )  # fmt: skip
             else:
                 registration = self._listings.with_signature(
@@ -141,6 +143,7 @@ def _stretches(
     bodies: dict[bytes, bytes],
     checked: Mapping[Outpoint, int],
     of_host: HostFacts,
+    rating: StoredRating | None,
     times: Mapping[int, int],
     with_signature: Callable[[Registration], Registration],
     *,
@@ -164,6 +167,7 @@ def _stretches(
             previous=previous_cards(history[:end], bodies),
             published_identity=of_host.identity,
             endpoint_checks=of_host.endpoint_checks,
+            rating=rating,
         )
         listings = listings_of(registration, _read(state.id, bodies[state.card], state.kind))
         since = _since(history[:end], times)
@@ -239,6 +243,7 @@ def document(listing: Listing, until_height: int | None = None) -> Document:
         words=tuple(more(card)),
         offers=card.offers,
         signed=listing.signer is not None,
+        rating=listing.rating.score if listing.rating else None,
         more_facts=tuple(motebit_facts(listing)),
         item=encode(listing_json(listing)),
         analysed=listing.analysed,

@@ -69,8 +69,8 @@ class Document:
     bounded (law 12). `fingerprint` holds the features by which a current listing is compared with others; `hidden_in`
     are the views in which another listing represents it: "" for all listings, the name of a chain, `facts.HERE` for
     those of its domain on its chains; `group` is the id of the representative. `signed`: the winning revision has a
-    verified signature. `more_facts` are filter terms of other protocols. `analysed` are its texts if they are already
-    analysed.
+    verified signature. `rating` is in thousandths, None without one. `more_facts` are filter terms of other protocols.
+    `analysed` are its texts if they are already analysed.
     """
 
     id: str
@@ -99,6 +99,7 @@ class Document:
     hidden_in: tuple[str, ...] = ()
     group: str = ""
     signed: bool = False
+    rating: int | None = None
     more_facts: tuple[str, ...] = ()
     item: bytes
     analysed: Analysed | None = field(default=None, compare=False, repr=False)

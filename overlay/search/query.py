@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from overlay.search.record_file import IndexRecord
 
 PRICE_SORTS = ("price", "price_per_day")
-SORTS = ("relevance", *PRICE_SORTS, "updated", "created", "name")
+SORTS = ("relevance", *PRICE_SORTS, "updated", "created", "rating", "name")
 FACETS = ("type", "skillId", "acceptedCurrency", "interval", "tag", "chain", "status")
 
 

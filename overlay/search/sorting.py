@@ -30,6 +30,24 @@ def created_key(document: Document) -> int:
     return _moment(document.created_time, document.created_height, document.id)
 
 
+_UNRATED, _TIME_BITS, _LOW_BITS = 1_001, 33, 19
+
+
+def rating_key(document: Document) -> int:
+    """Larger for better ratings, zero and some for none; of equal ones larger for later updates. Below 2^63."""
+    return _rating(document, 0 if document.rating is None else document.rating + 1)
+
+
+def rising_rating_key(document: Document) -> int:
+    """The same for the worst rating first, in which listings without one come last, too."""
+    return _rating(document, _UNRATED if document.rating is None else document.rating)
+
+
+def _rating(document: Document, rank: int) -> int:
+    time = _TIME_MOST if document.updated_time is None else min(max(document.updated_time, 0), _TIME_MOST)
+    return (rank << _TIME_BITS | time) << _LOW_BITS | _by_id(document.id) >> (_HEIGHT_BITS - _LOW_BITS)
+
+
 def _moment(time: int | None, height: int | None, id_: str) -> int:
     """Less than 2^63. Without a time the id decides, so that equal keys are rare."""
     if time is None:
@@ -58,7 +76,7 @@ def is_reversed(query: Query) -> bool:
 
 
 def is_descending(query: Query) -> bool:
-    """The requested direction. The natural one is descending for relevance, updated and created, else ascending."""
+    """The requested direction. The natural one is ascending for names and prices, else descending."""
     return is_reversed(query) != (query.sort in _DOWNWARD)
 
 
@@ -81,11 +99,12 @@ def price_comparison(query: Query) -> str | None:
 
 
 LATEST = "latest"
-_DOWNWARD = frozenset({"relevance", "updated", "created"})
+_DOWNWARD = frozenset({"relevance", "updated", "created", "rating"})
 _SHAPES: dict[str, tuple[tuple[type, ...], ...]] = {
     "relevance": ((int, float, str), (int, int, str)),
     "updated": ((int, int, str),),
     "created": ((int, int, str),),
+    "rating": ((int, int, str),),
     "name": ((int, str),),
     **dict.fromkeys(PRICE_SORTS, ((int, int, str, str, str), (int, int, str))),
 }

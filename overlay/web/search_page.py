@@ -70,6 +70,7 @@ _LABELS = {
     "-price": "highest price",
     "price_per_day": "lowest price per day", "-price_per_day": "highest price per day", "name": "name",
     "-name": "name, Z to A", "-updated": "oldest update", "-created": "oldest", "-relevance": "worst match",
+    "rating": "best rating", "-rating": "worst rating",
 }  # fmt: skip
 
 

@@ -113,6 +113,7 @@ def _documents(
         owner=draw(st.sampled_from(["alice", "bob"])),
         domain=draw(st.sampled_from(["", "a.example"])),
         verified=draw(st.booleans()),
+        rating=draw(st.sampled_from([None, None, 0, 400, 1_000])),
         description=draw(texts(words)),
         tags=tuple(draw(st.lists(st.sampled_from(TAGS), max_size=2, unique=True))),
         words=tuple(draw(st.lists(st.sampled_from(words), max_size=1))),

@@ -299,6 +299,14 @@ def test_who_has_said_so_longest_stands_first_of_equals_and_without_words_the_la
     assert ids(ask(engine, sort="name", descending=True)) == ["z", "y", "c", "b", "a", "0"]
 
 
+def test_ratings_are_ordered_and_the_unrated_come_last_either_way(engine: SearchIndex) -> None:
+    scores = {"1": 0, "2": None, "3": 999, "4": 400, "5": 400, "6": None}
+    put(engine, *(listing(id_, "echo", rating=score) for id_, score in scores.items()))
+    for text in ("", "echo"):
+        assert ids(ask(engine, text, sort="rating")) == ["3", "5", "4", "1", "6", "2"]
+        assert ids(ask(engine, text, sort="rating", descending=False)) == ["1", "4", "5", "3", "2", "6"]
+
+
 def test_names_are_ordered_without_regard_to_case_accents_and_width(engine: SearchIndex) -> None:
     put(engine, *(listing(id_, name) for id_, name in (("1", "émile"), ("2", "Zoe"), ("3", "ＡＤＡ"), ("4", "Emil"))))
     assert ids(ask(engine, sort="name")) == ["3", "4", "1", "2"]

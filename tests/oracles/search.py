@@ -190,8 +190,14 @@ def _ordered(documents: Sequence[Document], query: Query) -> list[str]:
         "created": lambda document: (*_latest(document.created_time, document.created_height), document.id),
         "name": lambda document: (document.name.lower()[:100], document.id),
     }
-    down = query.sort in {"relevance", "updated", "created"}
+    down = query.sort in {"relevance", "updated", "created", "rating"}
     reverse = query.descending is not None and query.descending != down
+    worst = 1_001 if reverse else -1  # without a rating: last either way
+    keys["rating"] = lambda document: (
+        -(worst if document.rating is None else document.rating),
+        *_latest(document.updated_time, None),
+        document.id,
+    )
     return [document.id for document in sorted(documents, key=keys[sort], reverse=reverse)]
 
 

@@ -18,7 +18,7 @@ from indexer.store.delegations import DelegationLedger
 from overlay.api.delegated_access import DelegatedAccess
 from overlay.api.delegation_api import REVOCATIONS
 from overlay.api.openapi import document
-from overlay.api.parameters import CHANGES, CHECK, HEADERS, PROOF, QUOTE, SEARCH, STREAM, SUGGEST
+from overlay.api.parameters import CHANGES, CHECK, EVIDENCE, HEADERS, PROOF, QUOTE, SEARCH, STREAM, SUGGEST
 from overlay.api.schemas import SCHEMAS
 from overlay.api.services import AppServices
 from overlay.app.http_app import ROUTES, create_app
@@ -29,7 +29,7 @@ from tests.overlay.fakes import FakeEngine, FakeStore
 TABLES = {
     "/v1/search": SEARCH, "/v1/search/enhanced": SEARCH, "/": SEARCH, "/v1/suggest": SUGGEST, "/v1/changes": CHANGES,
     "/v1/check": CHECK, "/v1/headers": HEADERS, "/v1/listings/{id}/proof": PROOF, "/v1/stream": STREAM,
-    "/v1/quote": QUOTE, "/v1/delegations/revocations": REVOCATIONS,
+    "/v1/quote": QUOTE, "/v1/delegations/revocations": REVOCATIONS, "/v1/listings/{id}/evidence": EVIDENCE,
 }  # fmt: skip
 
 
@@ -107,6 +107,8 @@ def calls(services: AppServices) -> dict[str, list[str]]:
         "/v1/listings/{id}/history": [f"/v1/listings/{id_}/history" for id_ in store.listings],
         "/v1/listings/{id}/card": [f"/v1/listings/{id_}/card" for id_ in store.listings],
         "/v1/listings/{id}/proof": [f"/v1/listings/{TOWER}/proof", f"/v1/listings/{TOWER}/proof?from=29999"],
+        "/v1/listings/{id}/evidence": [],  # real ones are in overlay/rating/test_rating_story.py
+        "/v1/evidence/{sha256}": [],
         "/v1/quote": [f"/v1/quote?id={TOWER}", f"/v1/quote?id={TOWER}&currency=USD"],
         "/v1/diagnose/{what}": ["/v1/diagnose/" + "ab" * 32],
         "/v1/changes": ["/v1/changes?limit=3", "/v1/changes?since=12345"],

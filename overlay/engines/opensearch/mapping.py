@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from overlay.search.facts import facets, facts
 from overlay.search.forward import FIELDS, Analysed
 from overlay.search.record_file import IndexRecord, pack_document
-from overlay.search.sorting import created_key, name_key, updated_key
+from overlay.search.sorting import created_key, name_key, rating_key, rising_rating_key, updated_key
 from overlay.search.term_dictionary import TermChanges
 from parsers.cards.intervals import per_day
 from parsers.cards.money import decimal_key
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from overlay.engines.opensearch.cluster import Cluster
     from overlay.search.document import Document
 
-LAYOUT = "a2b4"
+LAYOUT = "a2b5"
 
 Json = dict[str, Any]
 
@@ -53,7 +53,7 @@ MAPPINGS: Json = {
         **dict.fromkeys(("fact", "registration"), _TERM),
         **dict.fromkeys(("id", "name_order"), _VALUE),
         **dict.fromkeys(("kind", "chain", "status", "skill", "currency", "interval", "tag"), _VALUE),
-        **dict.fromkeys(("newest", "made", "height", "time", "since", "until"), _LONG),
+        **dict.fromkeys(("newest", "made", "rated", "rated_up", "height", "time", "since", "until"), _LONG),
         "offers": _OFFERS,
         "record": {"type": "binary", "store": True},
         # the commits that a document was added and removed by
@@ -95,6 +95,8 @@ def source(document: Document, commit: int, changes: TermChanges) -> Json:
         **facets(document),
         "newest": updated_key(document),
         "made": created_key(document),
+        "rated": rating_key(document),
+        "rated_up": rising_rating_key(document),
         "name_order": name_key(document),
         **{name: value for name, value in numbers.items() if value is not None},
         "offers": _offers(document),

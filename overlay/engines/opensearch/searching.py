@@ -28,7 +28,7 @@ WINDOW = 10_000
 """Results that one request may skip and return, the default of `index.max_result_window`."""
 _SHARD_VALUES = 20_000
 _FIRST_STEP, _MOST_STEP = 64, 1_000
-_FIELDS = {"updated": "newest", "latest": "newest", "created": "made", "name": "name_order"}
+_FIELDS = {"updated": "newest", "latest": "newest", "created": "made", "rating": "rated", "name": "name_order"}
 
 
 @dataclass(slots=True)
@@ -185,7 +185,8 @@ def _sort(sort: str, query: Query) -> list[Json]:
     one, other = ("asc", "desc") if is_reversed(query) else ("desc", "asc")
     if sort == "name":
         return [score, {"name_order": other}]
-    return [score, {_FIELDS[sort]: one}, {"id": other}]
+    field = "rated_up" if sort == "rating" and is_reversed(query) else _FIELDS[sort]
+    return [score, {field: one}, {"id": other}]
 
 
 def _row(hit: Json, sort: str) -> EngineHit:

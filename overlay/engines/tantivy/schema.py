@@ -9,7 +9,7 @@ import tantivy
 from overlay.engines.tantivy.offers import ANCHOR, COMPLEX, OWN_SKILL, offer_terms
 from overlay.search.facts import FACET_FIELDS, facets, facts, is_listed
 from overlay.search.forward import FIELDS, Analysed
-from overlay.search.sorting import created_key, name_key, updated_key
+from overlay.search.sorting import created_key, name_key, rating_key, rising_rating_key, updated_key
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
@@ -20,8 +20,10 @@ UNLISTED = "old_"
 """Prefix of the text fields of documents that a plain search does not find."""
 _BREAK = " | "
 """Separator of texts: it is no term, so that no phrase spans two texts."""
-ORDERS = {"updated": "newest", "created": "made", "name": "name_order"}
+ORDERS = {"updated": "newest", "created": "made", "rating": "rated", "name": "name_order"}
 """The fields of the sort orders."""
+RISING = {"rated": "rated_up"}
+"""Other fields for the opposite direction."""
 
 
 def schema() -> tantivy.Schema:
@@ -39,7 +41,7 @@ def schema() -> tantivy.Schema:
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
     for name in (*(f"{field}_facet" for field in FACET_FIELDS.values()), "name_order"):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic", fast=True)
-    for name in ("place", "newest", "made", "height", "time", "since", "until"):
+    for name in ("place", "newest", "made", "rated", "rated_up", "height", "time", "since", "until"):
         builder.add_unsigned_field(name, fast=True)
     builder.add_bytes_field("body", stored=True)
     return builder.build()
@@ -74,6 +76,8 @@ def _add_numbers(fields: tantivy.Document, document: Document, record_address: i
     fields.add_unsigned("place", record_address)
     fields.add_unsigned("newest", updated_key(document))
     fields.add_unsigned("made", created_key(document))
+    fields.add_unsigned("rated", rating_key(document))
+    fields.add_unsigned("rated_up", rising_rating_key(document))
     if document.updated_height is not None:
         fields.add_unsigned("height", document.updated_height)
     if document.updated_time is not None:

@@ -8,7 +8,7 @@ from itertools import islice
 import tantivy
 
 from overlay.engines.tantivy.by_price import by_price
-from overlay.engines.tantivy.schema import ORDERS
+from overlay.engines.tantivy.schema import ORDERS, RISING
 from overlay.engines.tantivy.translation import Part, every, unscored, without
 from overlay.engines.tantivy.view import TantivyView, counted
 from overlay.search.facts import FACET_FIELDS, MAX_TRIED, is_plain
@@ -78,6 +78,7 @@ def _ordered(
         return [EngineHit((tier, *key), 0.0, record) for key, record in islice(keyed, start, stop)]
     field = ORDERS["updated" if query.sort == "relevance" else query.sort]
     descending = is_descending(query)
+    field = field if descending else RISING.get(field, field)
     direction = tantivy.Order.Desc if descending else tantivy.Order.Asc
     wanted = stop + _MORE
     while True:

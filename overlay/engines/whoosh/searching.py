@@ -127,6 +127,7 @@ _KEYS: dict[str, Callable[[ListingFields, Query], Key]] = {
     LATEST: lambda row, _: (-row.updated, row.id),
     "updated": lambda row, _: (-row.updated, row.id),
     "created": lambda row, _: (-row.created, row.id),
+    "rating": lambda row, query: (-(row.rising_rating if is_reversed(query) else row.rating), row.id),
     "name": lambda row, _: (row.name,),
     **dict.fromkeys(PRICE_SORTS, lambda row, query: price_key(cheapest(row.offers, query), row.id, query)),
 }

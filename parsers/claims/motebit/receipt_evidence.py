@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 from parsers.claims.canonical_json import SAFE_INTEGER
@@ -13,7 +15,12 @@ def evidence_in(receipt: Any, rules: ReceiptRules) -> list[EvidenceRecord]:
     """A record, without payment, for every receipt of a tree that verifies; others, as of the legacy profile, are left
     out. The agent that nests a receipt signs it, too: its key is the second one if its own receipt verifies. Raises
     ClaimRefusedError for a tree that is too deep, too large or has no RFC 8785 form."""
-    return [_record(node) for node in receipt_tree(receipt, rules) if not node.error]
+    return [record for record, _ in bound_receipts(receipt, rules)]
+
+
+def bound_receipts(receipt: Any, rules: ReceiptRules) -> list[tuple[EvidenceRecord, Mapping[str, Any]]]:
+    """The same records, each with its receipt."""
+    return [(_record(node), node.receipt) for node in receipt_tree(receipt, rules) if not node.error]
 
 
 def _record(node: ReceiptNode) -> EvidenceRecord:
@@ -23,7 +30,7 @@ def _record(node: ReceiptNode) -> EvidenceRecord:
         node.digest,
         _key(node),
         counter_signer=_key(node.parent),
-        task=f"{_key(node)}:{node.receipt['task_id']}",
+        task=f"{_key(node)}:{sha256(node.receipt['task_id'].encode()).hexdigest()}",
         outcome=node.receipt["status"],
         completed_at=int(completed_at),
     )

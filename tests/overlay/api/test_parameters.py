@@ -171,10 +171,6 @@ def test_all_faults_are_named_at_once() -> None:
     ]
 
 
-def test_sorting_by_rating_is_refused_with_the_reason() -> None:
-    assert faults("sort=rating") == faults("sort=-rating") == [("sort", "not-served")]
-
-
 def test_a_repeated_key_means_any_of() -> None:
     assert query("type=agent&type=tool").kind is None
     assert query("type=agent&type=agent").kind == "agent"

@@ -1,0 +1,85 @@
+"""Routes of evidence: hand it in, and see what a rating rests on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from overlay.api import request_bodies
+from overlay.api.answers import SERVICES, Answer, body, conditional, json_answer
+from overlay.api.executors import RECORDS, RECORDS_SECONDS
+from overlay.api.parameters import EVIDENCE, read_query_string
+from overlay.api.problems import BadRequestError, Fault, NotFoundError
+from overlay.api.publisher_api import run
+from overlay.api.request_context import CONTEXT
+from overlay.rating.evidence_intake import EvidenceIntake, PaymentProof
+from overlay.text.compact_json import encode
+from parsers.claims.canonical_json import ClaimRefusedError, read
+
+MAX_BODY = 2 << 20
+"""Bytes of a body: a document, and the proof of a payment in hex."""
+
+_POINTERS = {
+    **dict.fromkeys(("bad-payment", "not-proved", "payment-mismatch"), "/payment"),
+    **dict.fromkeys(("unknown-listing", "key-bound"), "/listing"),
+    "unknown-kind": "/kind",
+}
+
+
+async def submit(request: web.Request) -> web.Response:
+    """Hand in a signed document that is evidence of work, with the proof of its payment: verified, and stored once."""
+    return json_answer(await run(request, _submit, _intake(request), await body(request, MAX_BODY)))
+
+
+async def evidence(request: web.Request) -> web.Response:
+    """What the rating of an agent rests on: its records with rung and reason, and all that rates them again."""
+    after = read_query_string(request.rel_url.raw_query_string, EVIDENCE).get("after")
+    client = request.app[CONTEXT].clients.of(request)
+    work = _intake(request).reader.evidence_json
+    answer = await request.app[RECORDS].run(client, RECORDS_SECONDS, work, request.match_info["id"], after)
+    return conditional(request, encode(answer))
+
+
+async def document(request: web.Request) -> web.Response:
+    """A document that evidence names, by the SHA-256 of its bytes."""
+    name = request.match_info["sha256"]
+    client = request.app[CONTEXT].clients.of(request)
+    digest = bytes.fromhex(name) if len(name) == 64 and not set(name) - set("0123456789abcdef") else b""
+    work = _intake(request).reader.document
+    stored = await request.app[RECORDS].run(client, RECORDS_SECONDS, work, digest)
+    if stored is None:
+        raise NotFoundError(f"no document has the SHA-256 {name[:100]!a}")
+    headers = {"Content-Security-Policy": "sandbox; default-src 'none'", "Cache-Control": "public, max-age=31536000"}
+    return Answer(body=stored, headers={"Content-Type": "application/json", **headers})
+
+
+def _intake(request: web.Request) -> EvidenceIntake:
+    intake = request.app[SERVICES].evidence
+    if intake is None:
+        raise NotFoundError("this server has no evidence")
+    return intake
+
+
+def _submit(intake: EvidenceIntake, data: bytes) -> dict[str, Any]:
+    try:
+        value = read(data, max_bytes=MAX_BODY)
+    except ClaimRefusedError as error:
+        raise _refused(error, "") from None
+    wanted = request_bodies.checked(request_bodies.EvidenceBody, value)
+    proof = None
+    if wanted.payment is not None:
+        parent = wanted.payment.parent
+        beef = bytes.fromhex(wanted.payment.beef)
+        proof = PaymentProof(beef=beef, parent=bytes.fromhex(parent) if parent else None)
+    try:
+        accepted = intake.submit(
+            wanted.kind or "", wanted.document, listing=wanted.listing, bind=wanted.bind, payment=proof
+        )
+    except ClaimRefusedError as error:
+        raise _refused(error, _POINTERS.get(error.code, "/document")) from None
+    return accepted.as_json()
+
+
+def _refused(error: ClaimRefusedError, pointer: str) -> BadRequestError:
+    return BadRequestError((Fault(error.code, error.detail, pointer=pointer),))

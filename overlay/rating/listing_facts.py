@@ -1,0 +1,194 @@
+"""What a listing is rated by besides its evidence: which keys work for it, who owns them and the payers, when it last
+changed hands, and which payers are rated themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from indexer.store import Store
+from indexer.store.evidence import KeyBind, StoredEvidence
+from overlay.listings.item_json import Listing, listings_of
+from overlay.listings.records import HistoryEntry
+from overlay.listings.repository import ListingRepository
+from parsers import cards
+from parsers.cards import AgentCard
+from parsers.claims.rating import RATED_AT, EvidenceRecord, RatedListing
+
+
+class ListingTransfer(NamedTuple):
+    """The block in which a listing got its present owner: its chain, height and time (seconds since 1970)."""
+
+    chain: str
+    height: int
+    time: int
+
+
+class ListingFacts(NamedTuple):
+    """What records of a listing are judged by."""
+
+    rated: RatedListing
+    transfer: ListingTransfer | None
+
+    def record(self, row: StoredEvidence) -> EvidenceRecord:
+        """A stored row as the record that is rated. Whose it is follows from the block of the payment, else from when
+        it was first received, and never from a time that the worker names."""
+        return EvidenceRecord(
+            row.digest.hex(),
+            row.worker,
+            counter_signer=row.counter_signer,
+            payer=row.payer,
+            payment=row.payment if row.is_proved else "",
+            paid=row.paid,
+            price=row.price,
+            outcome=row.outcome,
+            completed_at=row.completed_at,
+            before_transfer=self._is_before_transfer(row),
+            task=row.task,
+        )
+
+    def without_rated(self) -> RatedListing:
+        """The listing with no payer that is rated itself."""
+        return replace(self.rated, rated=frozenset())
+
+    def _is_before_transfer(self, row: StoredEvidence) -> bool:
+        if self.transfer is None:
+            return False
+        if row.is_proved and row.pay_height is not None and row.chain == self.transfer.chain:
+            return row.pay_height < self.transfer.height
+        return row.received_at < self.transfer.time * 1_000
+
+    def as_json(self) -> dict[str, Any]:
+        """The facts as they are published."""
+        transfer = self.transfer
+        return {
+            "keys": sorted(self.rated.keys),
+            "owner": self.rated.owner,
+            "ownerOf": dict(sorted(self.rated.owner_of.items())),
+            "ratedPayers": sorted(self.rated.rated),
+            "transfer": {"chain": transfer.chain, "height": transfer.height} if transfer else None,
+        }
+
+
+def agent_listing(repository: ListingRepository, listing_id: str) -> Listing | None:
+    """The agent with this id; None for tools, and where no card is listed."""
+    registration = repository.listing(listing_id)
+    if registration is None or registration.card_body is None:
+        return None
+    card = cards.read_of(registration.state.id, registration.card_body, registration.state.kind)
+    listing = listings_of(registration, card)[0]
+    return listing if isinstance(listing.card, AgentCard) else None
+
+
+def host_key(listing: Listing) -> str:
+    """The key of an agent to which its host consents: the one that its card claims, where the domain confirms the
+    listing and serves a verified identity with this key; else ""."""
+    published = listing.published_identity
+    if published is None or not published.valid or not listing.is_confirmed_by_domain:
+        return ""
+    return published.public_key if published.public_key == claimed_key(listing) else ""
+
+
+def claimed_key(listing: Listing) -> str:
+    """The key that an agent's card claims; "" without one."""
+    claim = listing.card.motebit if isinstance(listing.card, AgentCard) else None
+    return claim.public_key if claim else ""
+
+
+def last_transfer(history: Sequence[HistoryEntry]) -> ListingTransfer | None:
+    """The newest change of the owner in a history (newest first); None where there was none."""
+    states = [(entry, entry.event.state) for entry in history if entry.event.state and entry.time is not None]
+    for (entry, state), (_, before) in pairwise(states):
+        if state and before and state.owner != before.owner and entry.height is not None and entry.time is not None:
+            return ListingTransfer("", entry.height, entry.time)
+    return None
+
+
+class FactsReader:
+    """Reads the facts of listings from a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._repository = store, ListingRepository(store)
+
+    def facts(self, listing: Listing, rows: Sequence[StoredEvidence]) -> ListingFacts:
+        """The facts by which these records of an agent are judged."""
+        id_, owner = listing.state.id, listing.state.owner or ""
+        transfer = last_transfer(self._repository.history(id_))
+        transfer = transfer and transfer._replace(chain=listing.chain)
+        keys = {bind.key for bind in self._store.evidence.keys_of(id_) if _holds(bind, listing, transfer)}
+        addresses = {offer.address.strip() for offer in listing.card.offers if offer.address.strip()}
+        binds = self._store.evidence.bound({row.counter_signer for row in rows} - {""})
+        owners = self._owners(bind.listing for bind in binds.values())
+        owner_of = {key: owners[bind.listing] for key, bind in binds.items()} | _funders(rows)
+        rated = self._rated_payers(rows, binds)
+        owner_of |= {payer: listing_owner for payer, listing_owner in rated.items() if listing_owner}
+        return ListingFacts(RatedListing(frozenset(keys | addresses), owner, owner_of, frozenset(rated)), transfer)
+
+    def _owners(self, ids: Iterable[str]) -> dict[str, str]:
+        """The owner of each listing, else a name for it alone."""
+        wanted = sorted(set(ids))
+        owners = {id_: f"listing:{id_}" for id_ in wanted}
+        for chain in self._store.chains():
+            for id_, event in self._store.registrations.newest_events(chain, wanted).items():
+                if event.state is not None and event.state.owner:
+                    owners[id_] = event.state.owner
+        return owners
+
+    def _rated_payers(self, rows: Sequence[StoredEvidence], binds: dict[str, KeyBind]) -> dict[str, str]:
+        """The payers that are an address of a rated listing whose key counter-signed what they paid for, each with the
+        owner of that listing."""
+        ratings = self._store.evidence.ratings(bind.listing for bind in binds.values())
+        is_rated = {id_ for id_, rating in ratings.items() if (rating.base_score or 0) >= RATED_AT}
+        addresses: dict[str, tuple[str, set[str]]] = {}
+        payers: dict[str, str] = {}
+        for row in rows:
+            bind = binds.get(row.counter_signer)
+            if not row.payer or bind is None or bind.listing not in is_rated:
+                continue
+            if bind.listing not in addresses:
+                addresses[bind.listing] = self._addresses(bind.listing)
+            owner, own = addresses[bind.listing]
+            if row.payer in own:
+                payers[row.payer] = owner
+        return payers
+
+    def _addresses(self, listing_id: str) -> tuple[str, set[str]]:
+        """The owner of a listing, and the addresses that are its own."""
+        listing = agent_listing(self._repository, listing_id)
+        if listing is None:
+            return "", set()
+        owner = listing.state.owner or ""
+        return owner, {owner, *(offer.address.strip() for offer in listing.card.offers)} - {""}
+
+
+def _holds(bind: KeyBind, listing: Listing, transfer: ListingTransfer | None) -> bool:
+    """Whether a key works for a listing now: its card claims it, and the key consents. A token of before a transfer was
+    meant for another owner."""
+    if bind.key != claimed_key(listing):
+        return False
+    if bind.document is None:
+        return bind.key == host_key(listing)
+    return transfer is None or bind.received_at >= transfer.time * 1_000
+
+
+def _funders(rows: Sequence[StoredEvidence]) -> dict[str, str]:
+    """One name for all payers that the same transactions funded: the first of them, sorted."""
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while parent.setdefault(name, name) != name:
+            parent[name] = parent[parent[name]]
+            name = parent[name]
+        return name
+
+    payers = {row.payer for row in rows if row.payer}
+    for row in rows:
+        if row.payer and row.funding:
+            one, other = sorted((root(row.payer), root(f"tx:{row.funding}")))
+            parent[other] = one
+    groups: dict[str, list[str]] = {}
+    for payer in sorted(payers):
+        groups.setdefault(root(payer), []).append(payer)
+    return {payer: group[0] for group in groups.values() if len(group) > 1 for payer in group}

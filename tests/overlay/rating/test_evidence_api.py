@@ -1,0 +1,92 @@
+"""The routes of evidence, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from jsonschema import Draft202012Validator
+
+from overlay.api.openapi import document
+from overlay.api.services import AppServices
+from overlay.app.http_app import ROUTES
+from tests.overlay.conftest import Serve
+from tests.overlay.rating.registry import Payer, Registry
+from tests.parsers.claims.motebit.signers import ALICE, BOB
+
+
+@pytest.fixture
+async def registry(tmp_path: Path) -> AsyncIterator[Registry]:
+    registry = Registry(f"sqlite:///{tmp_path}/a2b.db")
+    with registry.indexing:
+        yield registry
+
+
+@pytest.fixture
+async def client(registry: Registry, serve: Serve, services: AppServices) -> ClientSession:
+    return await serve(replace(services, evidence=registry.intake))
+
+
+def validate(value: Any, name: str) -> None:
+    schemas = document(ROUTES, "0.1.0")["components"]
+    Draft202012Validator({"$ref": f"#/components/schemas/{name}", "components": schemas}).validate(value)
+
+
+async def test_evidence_is_handed_in_and_read_with_its_documents(registry: Registry, client: ClientSession) -> None:
+    alice = await registry.inscribe(ALICE)
+    task, proof = await registry.paid(Payer(1))
+    tree = registry.work(ALICE, BOB, task)
+    wanted = {
+        "kind": "receipt", "document": tree, "listing": alice, "bind": registry.token(ALICE, alice),
+        "payment": {"beef": proof.beef.hex(), "parent": proof.parent.hex() if proof.parent else None},
+    }  # fmt: skip
+    validate(wanted, "EvidenceOfWork")
+    async with client.post("/v1/evidence", json=wanted) as response:
+        accepted = await response.json()
+        assert (response.status, accepted["new"], accepted["listings"]) == (200, 1, [alice])
+        validate(accepted, "AcceptedEvidence")
+    registry.rate()
+    async with client.get(f"/v1/listings/{alice}/evidence") as response:
+        published = await response.json()
+    validate(published, "Evidence")
+    (record,) = published["records"]
+    assert (record["rung"], record["payment"]["paid"], published["rating"]["rung"]) == ("E2", 5_000, "E2")
+    for name in (record["document"], record["payment"]["proof"], published["binds"][0]["token"]):
+        async with client.get(f"/v1/evidence/{name}") as response:
+            assert sha256(await response.read()).hexdigest() == name
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "pointer"),
+    [
+        (b"{", "truncated", ""),
+        (b"[]", "not-an-object", ""),
+        (b'{"kind": "receipt", "kind": "receipt"}', "duplicate-key", ""),
+        (b'{"kind": "receipt", "more": 1}', "unknown-member", "/more"),
+        (b'{"kind": "receipt", "document": {}}', "not-bound", "/document"),
+        (b'{"kind": "song", "document": {}}', "unknown-kind", "/kind"),
+        (b'{"kind": "receipt", "listing": "x", "document": {}}', "unknown-listing", "/listing"),
+        (b'{"payment": {"beef": "0"}}', "not-hex", "/payment/beef"),
+        (b"{}", "not-bound", "/document"),
+    ],
+)
+async def test_what_is_wrong_with_evidence_is_named(
+    client: ClientSession, body: bytes, code: str, pointer: str
+) -> None:
+    async with client.post("/v1/evidence", data=body, headers={"Content-Type": "application/json"}) as response:
+        problem = await response.json()
+    assert response.status == 400
+    assert [(fault["code"], fault.get("pointer", "")) for fault in problem["errors"]] == [(code, pointer)]
+
+
+async def test_unknown_listings_and_documents_are_not_found(client: ClientSession) -> None:
+    for path in ("/v1/listings/nobody/evidence", f"/v1/evidence/{'0' * 64}", "/v1/evidence/x"):
+        async with client.get(path) as response:
+            assert response.status == 404
+    async with client.get("/v1/listings/nobody/evidence?after=x") as response:
+        assert response.status == 400

@@ -1,0 +1,212 @@
+"""Evidence becomes ratings: what counts, and what is tried in vain, on each database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from overlay.projection.documents import DocumentReader
+from parsers.bitcoin import beef
+from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.motebit.identifiers import did_key
+from parsers.claims.rating import RATED_AT, EvidenceRecord, RatedListing, rate
+from tests.overlay.rating.registry import PRICE, Payer, Registry
+from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, DAVE, Agent
+
+
+@pytest.fixture
+def registry(database_url: str) -> Iterator[Registry]:
+    registry = Registry(database_url)
+    with registry.indexing:
+        yield registry
+
+
+def code(registry: Registry, *args: Any, **more: Any) -> str:
+    with pytest.raises(ClaimRefusedError) as raised:
+        registry.intake.submit(*args, **more)
+    return raised.value.code
+
+
+async def test_work_that_was_delegated_and_paid_for_is_rated(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    registry.intake.submit("receipt", registry.receipt(ALICE))
+    assert registry.rating(alice) is not None
+    assert registry.rating(alice).score is None
+    accepted = registry.intake.submit("receipt", registry.work(ALICE, BOB))
+    assert (accepted.new, [row.worker for row in accepted.rows]) == (1, [ALICE.key.hex()])
+    assert registry.rating(alice).rung == 1
+    task, proof = await registry.paid(Payer(1))
+    registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
+    rating = registry.rating(alice)
+    assert (rating.rung, rating.completed, rating.failed) == (2, 2, 0)
+    assert registry.reasons(alice) == [("E0", "claimed"), ("E1", ""), ("E2", "")]
+    (document,) = DocumentReader(registry.store).documents([alice])
+    assert document.rating == rating.score
+    assert b'"rung":"E2"' in document.item
+    assert [change.reason for change in registry.store.outbox.after(0, 100)].count("rated") == 2
+
+
+async def test_repeating_evidence_changes_nothing_in_any_spelling_of_an_identity(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    nested = [
+        registry.receipt(ALICE, "t", motebit_id=name) for name in (ALICE.id, ALICE.id.upper(), did_key(ALICE.key))
+    ]
+    trees = [registry.receipt(BOB, nested=[one]) for one in nested]
+    assert [registry.intake.submit("receipt", tree).new for tree in [*trees, *trees]] == [1, 1, 1, 0, 0, 0]
+    assert registry.rating(alice).completed == 1
+
+
+async def test_only_a_key_that_consents_is_bound_and_to_one_listing(registry: Registry) -> None:
+    alice, thief = await registry.inscribe(ALICE), await registry.inscribe(ALICE, "mallory")
+    assert code(registry, "receipt", registry.work(ALICE, BOB)) == "not-bound"
+    assert code(registry, "", None, listing=alice) == "not-bound"
+    assert code(registry, "", None, listing=alice, bind=registry.token(BOB, alice)) == "bad-signature"
+    assert code(registry, "", None, listing=alice, bind=registry.token(ALICE, thief)) == "audience-mismatch"
+    assert code(registry, "", None, listing=alice, bind=registry.token(ALICE, alice, aud="x")) == "audience-mismatch"
+    assert code(registry, "", None, listing=alice, bind=registry.token(ALICE, alice, exp=1)) == "expired"
+    assert code(registry, "receipt", registry.work(ALICE, BOB), listing="x") == "unknown-listing"
+    registry.bind(ALICE, alice)
+    assert code(registry, "", None, listing=thief, bind=registry.token(ALICE, thief)) == "key-bound"
+    registry.intake.submit("receipt", registry.work(ALICE, BOB))
+    assert registry.rating(alice).rung == 1
+    assert registry.rating(thief) is None
+
+
+async def test_who_slanders_with_a_key_that_the_card_does_not_name_is_refused(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    assert code(registry, "receipt", registry.work(DAVE, BOB, status="failed"), listing=alice) == "not-bound"
+    assert code(registry, "", None, listing=alice, bind=registry.token(DAVE, alice)) == "bad-signature"
+    assert code(registry, "other", {}) == "unknown-kind"
+    assert code(registry, "attestation", {}) == "malformed"
+
+
+async def test_ones_own_keys_and_those_of_a_common_owner_do_not_count(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    other = await registry.inscribe(CAROL, "alice")
+    registry.bind(ALICE, alice)
+    registry.bind(CAROL, other)
+    registry.intake.submit("receipt", registry.work(ALICE, ALICE))
+    registry.intake.submit("receipt", registry.work(ALICE, CAROL))
+    assert registry.reasons(alice) == [("E0", "claimed"), ("E0", "own-key"), ("E0", "own-key")]
+    assert registry.rating(alice).score is None
+
+
+async def test_a_payment_counts_once_in_full_and_by_who_is_proved_to_have_paid(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    task, proof = await registry.paid(Payer(1))
+    for by in (BOB, CAROL):
+        registry.intake.submit("receipt", registry.receipt(by, nested=[
+            registry.receipt(ALICE, f"own {by.id}", relay_task_id=task)]), payment=proof)  # fmt: skip
+    assert registry.reasons(alice) == [("E1", "payment-reused")] * 2
+    less, too_little = await registry.paid(Payer(2), satoshis=PRICE - 1)
+    registry.intake.submit("receipt", registry.work(ALICE, BOB, less), payment=too_little)
+    task, unknown = await registry.paid(Payer(3))
+    no_parent = type(unknown)(beef=unknown.beef)
+    registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=no_parent)
+    assert {rung for rung, _ in registry.reasons(alice)} == {"E1"}
+    elsewhere, proof = await registry.paid(Payer(4), owner="bob")
+    assert code(registry, "receipt", registry.work(ALICE, BOB, elsewhere), payment=proof) == "payment-mismatch"
+    assert code(registry, "receipt", registry.work(ALICE, BOB), payment=proof) == "payment-mismatch"
+    assert code(registry, "receipt", registry.work(ALICE, BOB), payment=type(proof)(beef=b"x")) == "bad-payment"
+
+
+async def test_payers_that_one_transaction_funded_are_one_counterparty(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    payers = [Payer(number) for number in range(1, 7)]
+    funding = registry.kit.spend([registry.kit.fund()], [(20_000, payer.script) for payer in payers])
+    await registry.mine(funding)
+    for number, payer in enumerate(payers):
+        task, proof = await registry.paid(payer, source=funding.outpoint(number))
+        registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
+    together = registry.rating(alice)
+    records = registry.reader.evidence_json(alice)["records"]
+    assert len({record["counterparty"] for record in records}) == 1
+    for number in range(1, 7):
+        task, proof = await registry.paid(Payer(20 + number))
+        registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
+    assert together.score < 200 < registry.rating(alice).score
+
+
+async def test_a_payment_in_a_block_that_left_the_chain_is_none_until_it_is_proved_again(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    fund = await registry.fund(Payer(1))
+    fork = registry.kit.blocks[-1]
+    task, proof = await registry.paid(Payer(1), source=fund)
+    tree = registry.work(ALICE, BOB, task)
+    registry.intake.submit("receipt", tree, payment=proof)
+    assert registry.rating(alice).rung == 2
+    raw = beef.read(proof.beef).newest.raw
+    assert raw is not None
+    await registry.mine(parent=fork)
+    await registry.mine()
+    assert registry.rating(alice).rung == 1
+    block = await registry.mine(raw)
+    assert registry.intake.submit("receipt", tree, payment=registry.proof(raw, fund, block)[1]).new == 1
+    assert registry.rating(alice).rung == 2
+
+
+async def test_evidence_of_before_a_transfer_is_kept_and_does_not_count(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    task, proof = await registry.paid(Payer(1))
+    registry.later = 1.0
+    registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
+    registry.intake.submit("receipt", registry.work(ALICE, BOB))
+    assert registry.rating(alice).completed == 2
+    origin = registry.store.registrations.newest_events("demo", [alice])[alice].outpoint
+    await registry.mine(registry.kit.move(origin, "bob"))
+    registry.later = 5_000.0
+    registry.intake.submit(
+        "receipt", registry.work(ALICE, BOB, completed_at=registry.now_ms, submitted_at=registry.now_ms)
+    )
+    assert registry.rating(alice).score is None
+    registry.bind(ALICE, alice)
+    assert registry.reasons(alice) == [("E0", "previous-owner"), ("E0", "previous-owner"), ("E1", "")]
+    assert registry.rating(alice).completed == 1
+
+
+async def test_who_is_rated_itself_pays_for_more_and_two_that_pay_each_other_do_not(registry: Registry) -> None:
+    agents = {name: Agent(number) for number, name in enumerate(("alice", "bob"), 30)}
+    ids = {name: await registry.inscribe(worker, name) for name, worker in agents.items()}
+    for name, worker in agents.items():
+        registry.bind(worker, ids[name])
+    for name, worker in agents.items():
+        other = agents["bob" if name == "alice" else "alice"]
+        for _ in range(3):
+            registry.intake.submit("receipt", registry.work(worker, other))
+    for origin in ids.values():
+        rating = registry.rating(origin)
+        assert rating.rung == 1
+        assert (rating.score or 0) < RATED_AT
+        assert rating.base_score == rating.score
+
+
+async def test_the_published_number_can_be_computed_again(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    for number in range(1, 4):
+        task, proof = await registry.paid(Payer(number))
+        outcome = "failed" if number == 3 else "completed"
+        registry.intake.submit("receipt", registry.work(ALICE, BOB, task, status=outcome), payment=proof)
+    rating = registry.rating(alice)
+    published = registry.reader.evidence_json(alice)
+    facts = published["facts"]
+    listing = RatedListing(frozenset(facts["keys"]), facts["owner"], facts["ownerOf"], frozenset(facts["ratedPayers"]))
+    records = [
+        EvidenceRecord(
+            one["digest"], one["worker"], one["counterSigner"] or "", one["payment"]["payer"], one["payment"]["txid"],
+            one["payment"]["paid"], one["payment"]["price"], one["outcome"], one["completedAt"], one["beforeTransfer"],
+            one["task"],
+        )
+        for one in published["records"]
+    ]  # fmt: skip
+    assert rate(records, listing, published["asOf"]).score == rating.score
+    assert (rating.completed, rating.failed) == (2, 1)
