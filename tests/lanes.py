@@ -110,6 +110,7 @@ SLOW_FILES = frozenset(
         "overlay/payments/test_gate.py",
         "overlay/payments/test_ledger_law.py",
         "overlay/payments/test_ledger_races.py",
+        "overlay/publish/test_killed.py",
         "overlay/publish/test_wallet_file.py",
         "overlay/relay/test_bank.py",
         "overlay/relay/test_registration.py",

@@ -90,17 +90,19 @@ class Settlement:
     async def recover(self) -> None:
         """Finish what a process left that crashed, or that had no answer of a node. Raises SourceError, after all that
         could be done was done."""
-        now, error = self.now(), None
+        now, errors = self.now(), dict[str, SourceError]()
         for payment in await to_thread(self._ledger.unfinished, now - LEASE_SECONDS):
+            if payment.state is PaymentState.SENDING and payment.chain in errors:
+                continue  # a node that is down is waited for once
             try:
                 await self._take_up(payment, now)
             except SourceError as unreachable:
-                error = unreachable
+                errors[payment.chain] = unreachable
             except NotAcceptedError as conflict:
                 log.info("payment %s is refused: %s", payment.txid[::-1].hex(), conflict)
         for task in await to_thread(self._ledger.overdue, now):
             await self._expire(task)
-        if error is not None:
+        for error in errors.values():
             raise error
 
     async def watch(self) -> None:

@@ -1,4 +1,5 @@
-"""The law of the ledger: no sequence of claims, reorganisations, crashes and double spends counts a satoshi twice."""
+"""The law of the ledger: no sequence of claims, also at once, of reorganisations, crashes and double spends counts a
+satoshi twice, or grants an interval of a subscription that no counted payment paid for."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from indexer.errors import RefusedTransactionError, SourceError
-from indexer.store.payments import COUNTED, PaymentLedger
+from indexer.store.payments import COUNTED, GIVEN_BACK, PaymentLedger, TaskState
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import GateAnswer
 from overlay.payments.settlement import DEPTH, WORK_SECONDS
@@ -28,8 +29,9 @@ amounts = st.sampled_from([10_000, 40_000, 50_000, 51_000])
 actions = st.one_of(
     st.tuples(
         st.just("claim"), coins, amounts, st.sampled_from(["full", "deposit", "final"]), st.sampled_from(TASKS),
-        st.booleans(), st.none() | st.tuples(st.integers(0, 20), st.booleans()),
+        st.booleans(), st.none() | st.tuples(st.integers(0, 20), st.booleans()), st.sampled_from(["", *TASKS]),
     ),
+    st.tuples(st.just("race"), coins, amounts, amounts, st.sampled_from(["", *TASKS])),
     st.tuples(st.just("broadcast"), coins, amounts),
     st.tuples(st.just("double-spend"), coins),
     st.tuples(st.sampled_from(["mine", "evict", "maintain", "wait"])),
@@ -53,24 +55,36 @@ class World:
         return tx
 
     def gate(self, steps: Steps) -> PaymentGate:
-        prices = [price(depositPct="0.2")]
+        prices = [price(depositPct="0.2", interval="month")]
         return PaymentGate(prices, steps.wrap(self.ledger), steps.wrap(self.node), clock=lambda: self.time)
 
     async def claim(
-        self, coin: int, satoshis: int, stage: str, task: str, fails: bool, crash: tuple[int, bool] | None
-    ) -> None:
+        self, coin: int, satoshis: int, stage: str, task: str, fails: bool, crash: tuple[int, bool] | None,
+        renewed: str = "",
+    ) -> None:  # fmt: skip
         async def work() -> GateAnswer:
             return GateAnswer(500 if fails else 200, (), b"done")
 
         steps = Steps(*crash[:1], after=crash[1]) if crash else Steps()
         claim = claim_of(self.paying(coin, satoshis), stage=stage)
         with suppress(Crash):
-            await self.gate(steps).answer({"A2B-Payment": json.dumps(claim), "A2B-Task": task}, b"", work)
+            headers = {"A2B-Payment": json.dumps(claim), "A2B-Task": task, "A2B-Subscription": renewed}
+            await self.gate(steps).answer(headers, b"", work)
+
+    async def race(self, coin: int, one: int, other: int, renewed: str) -> None:
+        """Two claims at once, for one coin or for two, each in a process of its own."""
+        second = coin if one == other else (coin + 1) % COINS
+        await asyncio.gather(
+            self.claim(coin, one, "full", TASKS[0], False, None, renewed),
+            self.claim(second, other + 1, "full", TASKS[1], False, None, renewed),
+        )
 
     async def act(self, action: tuple[object, ...]) -> None:
         name, *arguments = action
         if name == "claim":
             await self.claim(*arguments)  # type: ignore[arg-type]
+        elif name == "race":
+            await self.race(*arguments)  # type: ignore[arg-type]
         elif name == "broadcast":
             with suppress(RefusedTransactionError):
                 self.node.accept(self.paying(*arguments))  # type: ignore[arg-type]
@@ -94,7 +108,16 @@ class World:
         spent: list[Outpoint] = [tx_input.prevout for tx in counted for tx_input in tx.inputs]
         assert len(spent) == len(set(spent))
         assert self.ledger.counted() == sum(tx.outputs[0].satoshis for tx in counted)
+        self.check_intervals()
         return counted
+
+    def check_intervals(self) -> None:
+        """Every interval of a subscription was paid for by a task whose payments are all counted."""
+        subscriptions = [self.ledger.subscription(task) for task in TASKS]
+        granted = sum(subscription.periods for subscription in subscriptions if subscription)
+        tasks = [task for task in map(self.ledger.task, TASKS) if task and task.state is TaskState.COMPLETED]
+        states = [{entry.state for entry in self.ledger.payments_of(task.id)} - set(GIVEN_BACK) for task in tasks]
+        assert granted <= sum(paid_by <= set(COUNTED) for paid_by in states)
 
 
 def paid(coin: int, satoshis: int, task: int) -> tuple[object, ...]:
@@ -104,6 +127,8 @@ def paid(coin: int, satoshis: int, task: int) -> tuple[object, ...]:
 @settings(max_examples=50)
 @example([paid(0, 50_000, 0), ("evict",), paid(0, 51_000, 1)])
 @example([paid(0, 50_000, 0), ("evict",), paid(0, 50_000, 1), ("double-spend", 0), ("evict",), ("wait",)])
+@example([("race", 0, 50_000, 50_000, ""), ("double-spend", 0), ("maintain",)])
+@example([("race", 0, 50_000, 51_000, TASKS[0]), ("double-spend", 0), ("maintain",), ("evict",), ("maintain",)])
 @example([paid(0, 50_000, 0), ("mine",), ("reorganise", 1), ("double-spend", 0), ("wait",), paid(0, 51_000, 1)])
 @given(st.lists(actions, max_size=10))
 def test_no_history_counts_a_satoshi_twice(history: list[tuple[object, ...]]) -> None:
