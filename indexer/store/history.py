@@ -8,7 +8,20 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import BindParameter, ColumnElement, Select, bindparam, false, func, null, or_, select, union_all
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Integer,
+    Select,
+    String,
+    bindparam,
+    false,
+    func,
+    null,
+    or_,
+    select,
+    union_all,
+)
 
 from indexer.model import Event, EventKind
 from indexer.store import rows
@@ -67,7 +80,6 @@ class HistoryQueries(Queries):
 
     def select(self, *conditions: ColumnElement[bool]) -> list[Revision]:
         """The confirmed revisions for which all conditions on columns hold."""
-        """The confirmed revisions for which all conditions on columns hold."""
         statement = confirmed(*conditions).order_by(events.c.chain, events.c.place)
         return [revision(row) for row in self._rows(statement)]
 
@@ -92,17 +104,16 @@ class HistoryQueries(Queries):
                 histories[row["registration"]].add(row)
         return dict(histories)
 
-    def with_prefix(self, prefix: str, kind: Kind, limit: int) -> list[str]:
-        """The registrations of a kind in a block whose ids begin with these hex digits, the oldest first."""
-        first = func.min(blocks.c.time)
-        statement = (
-            select(events.c.registration)
-            .join(blocks, (blocks.c.chain == events.c.chain) & (blocks.c.height == events.c.height))
-            .where(events.c.registration >= prefix, events.c.registration < prefix + "g", events.c.type == kind.value)
-            .group_by(events.c.registration)
-            .order_by(first, events.c.registration)
-        )
-        return [*self._scalars(statement.limit(limit))]
+    def with_prefixes(self, prefixes: Iterable[str], kind: Kind, limit: int) -> dict[str, list[str]]:
+        """The registrations of a kind in a block whose ids begin with these hex digits, by prefix, each time the oldest
+        first and at most `limit`."""
+        wanted, matches = list(dict.fromkeys(prefixes)), dict[str, list[str]]()
+        for number in range(0, len(wanted), PREFIXES):
+            some = wanted[number : number + PREFIXES]
+            bound = {f"p{place}": prefix for place, prefix in enumerate(some)}
+            for row in self._rows(_with_prefixes(len(some)), kind=kind.value, limit=limit, **bound):
+                matches.setdefault(row["prefix"], []).append(row["registration"])
+        return matches
 
     def burned(self, kind: Kind, since: int, from_places: Mapping[str, int], limit: int) -> list[Revision]:
         """The revisions by which registrations of a kind were burned at or after a time (seconds since 1970), chain by
@@ -150,6 +161,32 @@ class HistoryQueries(Queries):
             conditions.append(events.c.place > rows.place(after.height, after.event.position))
         statement = confirmed(*conditions).order_by(events.c.place).limit(limit)
         return [revision(row) for row in self._rows(statement)]
+
+
+PREFIXES = 16
+"""Prefixes of one statement."""
+
+
+@cache
+def _with_prefixes(count: int) -> Select[Any]:
+    """The ids with each of so many bound prefixes, `p0` and so on. Cached, as `_with_pending` is."""
+    first = func.min(blocks.c.time)
+    kind: BindParameter[str] = bindparam("kind", type_=String)
+    limit: BindParameter[int] = bindparam("limit", type_=Integer)
+    parts = []
+    for number in range(count):
+        prefix: BindParameter[str] = bindparam(f"p{number}", type_=String)
+        statement = (
+            select(prefix.label("prefix"), events.c.registration, first.label("first"))
+            .join(blocks, (blocks.c.chain == events.c.chain) & (blocks.c.height == events.c.height))
+            .where(events.c.registration >= prefix, events.c.registration < prefix + "g", events.c.type == kind)
+            .group_by(events.c.registration)
+            .order_by(first, events.c.registration)
+            .limit(limit)
+        )
+        parts.append(select(statement.subquery()))
+    every = union_all(*parts).subquery()
+    return select(every).order_by(every.c.first, every.c.registration)
 
 
 @cache

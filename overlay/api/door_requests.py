@@ -4,8 +4,9 @@ executors and errors are those of the house API."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 from aiohttp import web
 
@@ -24,17 +25,22 @@ from overlay.search.query import Hits
 from overlay.search.sorting import price_comparison
 
 
-class FoundPage(NamedTuple):
-    """A page of CONTRACT's items (without `highlights`). `total` is exact unless `at_least`; `next_cursor`
-    is that of the house API, None at the end; `state` is the change that the index has read up to."""
+@dataclass(frozen=True)
+class FoundPage:
+    """A page of a search. `total` is exact unless `at_least`; `next_cursor` is that of the house API, None at the end;
+    `state` is the change that the index has read up to."""
 
-    items: list[dict[str, Any]]
     total: int
     at_least: bool
     next_cursor: str | None
     state: Cursor | None
     search: SearchRequest
     hits: Hits
+
+    @cached_property
+    def items(self) -> list[dict[str, Any]]:
+        """CONTRACT's items (without `highlights`)."""
+        return [] if self.search.beyond else search_answer.items(self.hits.hits, self.search.query.rates)
 
     @property
     def comparison(self) -> dict[str, str]:
@@ -62,9 +68,8 @@ async def find(
     hits = await find_hits(request, search_request)
     if not hits.total and index is None:
         raise ProblemError(503, search_answer.UNMADE, headers=search_answer.AGAIN)
-    items = [] if search_request.beyond else search_answer.items(hits.hits, search_request.query.rates)
     following = None if search_request.beyond else search_answer.next_cursor(search_request, hits, index)
-    return FoundPage(items, hits.total, hits.at_least, following, index, search_request, hits)
+    return FoundPage(hits.total, hits.at_least, following, index, search_request, hits)
 
 
 def cursor_after(page: FoundPage, count: int) -> str | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from indexer import store
 from indexer.admission.topic_graph import TopicGraph
 from indexer.headers.networks import topic_genesis
-from indexer.model import Drift, Proof
+from indexer.model import Drift, Event, Proof
 from indexer.resolution.pointer_service import PointerListing, drifts, is_outpoint, pointer_listing
 from indexer.state_hash import starts_late
 from indexer.store.rows import place
@@ -16,7 +16,13 @@ from indexer.store.topic_anchors import TopicAnchorQueries
 from overlay.listings import from_pointer
 from overlay.listings.proofs import Evidence, evidence
 from overlay.listings.records import FeedChange, FeedPage, HistoryEntry, PreviousCard, Registration
-from overlay.listings.registrations import leads_elsewhere, newest_cards, newest_registration, shown_revisions
+from overlay.listings.registrations import (
+    by_chain,
+    leads_elsewhere,
+    newest_cards,
+    newest_registration,
+    shown_revisions,
+)
 from parsers.bitcoin import basm
 from parsers.bitcoin.basm_answers import AnchorTip
 from parsers.bitcoin.tx import Outpoint
@@ -28,6 +34,10 @@ MOST_ALIKE = 16
 
 BACKWARDS = 4 * 3_600
 """Seconds by which a block's time may be before that of an earlier block, at most: twice what nodes accept."""
+
+
+Revisions = Mapping[str, store.RegistrationHistory]
+"""The revisions of registrations by id."""
 
 
 class ListingRepository:
@@ -48,26 +58,62 @@ class ListingRepository:
 
     def listing(self, id: str, /) -> Registration | None:  # noqa: A002
         """The newest state of a registration or pointer, None for an unknown id."""
-        record = self._store.history.with_pending([id]).get(id)
-        pointers = None if is_outpoint(id) else pointer_listing(self._store, id)
-        if pointers is not None and (record is None or leads_elsewhere(record, pointers)):
-            elsewhere = self.registration_of(pointers)
+        return self.listings([id]).get(id)
+
+    def revisions(self, ids: Iterable[str], /) -> Revisions:
+        """The revisions of registrations by id, for `listings` and `histories`; those of unknown ids are left out."""
+        return self._store.history.with_pending(ids)
+
+    def listings(self, ids: Iterable[str], revisions: Revisions | None = None, /) -> dict[str, Registration]:
+        """The newest states of registrations and pointers by id, in a few statements; unknown ids are left out.
+        `revisions` are those of these ids, where they were read before."""
+        wanted = list(dict.fromkeys(ids))
+        records = self.revisions(wanted) if revisions is None else revisions
+        registrations: dict[str, Registration] = {}
+        on_chain: dict[str, tuple[str, list[store.Revision], list[Event]]] = {}
+        for id_ in wanted:
+            record = records.get(id_)
+            elsewhere = None if is_outpoint(id_) else self._from_pointer(id_, record)
             if elsewhere is not None:
-                return self.with_previous(elsewhere)
-        if record is None:
+                registrations[id_] = elsewhere
+            elif record is not None:
+                # chains that share their past may hold the same transaction: the first by name counts
+                first = (record.confirmed or record.pending)[0].chain
+                on_chain[id_] = next(parts for parts in by_chain(record) if parts[0] == first)
+        return registrations | self._from_revisions(on_chain)
+
+    def _from_pointer(self, id_: str, record: store.RegistrationHistory | None) -> Registration | None:
+        """The registration from pointers to an id, None where a registry entry counts instead, or nothing is listed."""
+        pointers = pointer_listing(self._store, id_)
+        if pointers is None or not (record is None or leads_elsewhere(record, pointers)):
             return None
-        # chains that share their past may hold the same transaction: the first by name counts
-        chain = (record.confirmed or record.pending)[0].chain
-        history = [revision for revision in record.confirmed if revision.chain == chain]
-        waiting = [revision.event for revision in record.pending if revision.chain == chain]
+        elsewhere = self.registration_of(pointers)
+        return None if elsewhere is None else self.with_previous(elsewhere)
+
+    def _from_revisions(
+        self, revisions: Mapping[str, tuple[str, list[store.Revision], list[Event]]]
+    ) -> dict[str, Registration]:
+        """The newest states of registrations by id, from the chain, the history and the waiting events of each."""
         bodies = self._store.content.cards(
-            newest_cards(history, waiting) | {past.event.card or b"" for past in shown_revisions(history)}
+            {
+                digest
+                for _, history, waiting in revisions.values()
+                for digest in newest_cards(history, waiting)
+                | {past.event.card or b"" for past in shown_revisions(history)}
+            }
         )
-        registration = newest_registration(
-            history, waiting, chain, self._store.chains(), bodies, self.checked([history])
-        )
-        badge = self._store.badges.get([id]).get(id)
-        return self._with_identity(self.with_signature(replace(registration, badge=badge)), badge.host if badge else "")
+        checked = self.checked(history for _, history, _ in revisions.values())
+        badges, chains = self._store.badges.get(revisions), self._store.chains()
+        hosts = self._store.motebit_hosts.get({badge.host for badge in badges.values() if badge.host})
+        registrations = {}
+        for id_, (chain, history, waiting) in revisions.items():
+            badge = badges.get(id_)
+            registrations[id_] = replace(
+                self.with_signature(newest_registration(history, waiting, chain, chains, bodies, checked)),
+                badge=badge,
+                published_identity=hosts.get(badge.host) if badge else None,
+            )
+        return registrations
 
     def pointers(self, id: str, /) -> PointerListing | None:  # noqa: A002
         """The pointers to an id, None without any."""
@@ -75,10 +121,18 @@ class ListingRepository:
 
     def history(self, registration_id: str, /) -> list[HistoryEntry]:
         """Every revision of a registration or pointer, newest first; unconfirmed ones first."""
-        record = self._store.history.with_pending([registration_id]).get(registration_id, store.RegistrationHistory())
-        if not is_outpoint(registration_id):
+        return self.histories([registration_id])[registration_id]
+
+    def histories(self, ids: Iterable[str], revisions: Revisions | None = None, /) -> dict[str, list[HistoryEntry]]:
+        """The same of several ids: a list for each. `revisions` as for `listings`."""
+        wanted = list(ids)
+        records = self.revisions(wanted) if revisions is None else revisions
+        return {id_: self._history(id_, records.get(id_, store.RegistrationHistory())) for id_ in wanted}
+
+    def _history(self, id_: str, record: store.RegistrationHistory) -> list[HistoryEntry]:
+        if not is_outpoint(id_):
             confirmed = {(past.chain, past.height, past.event.position) for past in record.confirmed}
-            more = self._store.pointers.revisions(registration_id)
+            more = self._store.pointers.revisions(id_)
             new = [past for past in more if (past.chain, past.height, past.event.position) not in confirmed]
             both = sorted([*record.confirmed, *new], key=lambda past: (past.time, past.height, past.event.position))
             record = replace(record, confirmed=both)
@@ -87,9 +141,9 @@ class ListingRepository:
             *(HistoryEntry(past.event, past.height, past.hash, past.time) for past in reversed(record.confirmed)),
         ]
 
-    def tools_with_prefix(self, prefix: str, /) -> list[str]:
-        """The tools in a block whose ids begin with these hex digits, the oldest first; a few at most."""
-        return self._store.history.with_prefix(prefix, Kind.TOOL, MOST_ALIKE)
+    def tools_with_prefixes(self, prefixes: Iterable[str], /) -> dict[str, list[str]]:
+        """The tools in a block whose ids begin with these hex digits, by prefix, the oldest first; a few at most."""
+        return self._store.history.with_prefixes(prefixes, Kind.TOOL, MOST_ALIKE)
 
     def burned_tools(self, since: int, after: tuple[str, int], limit: int, /) -> list[tuple[str, tuple[str, int]]]:
         """The tools that were burned at or after a time (seconds since 1970) and the positions of these events, which
@@ -113,7 +167,11 @@ class ListingRepository:
 
     def card(self, sha256: bytes, /) -> bytes | None:
         """Card bytes by their SHA-256, None when they are not stored."""
-        return self._store.content.cards([sha256]).get(sha256)
+        return self.cards([sha256]).get(sha256)
+
+    def cards(self, digests: Iterable[bytes], /) -> dict[bytes, bytes]:
+        """Cards by their SHA-256; those that are not stored are left out."""
+        return self._store.content.cards(digests)
 
     def evidence(self, registration_id: str, /) -> Evidence:
         """The proof of a registration. Raises NoProofError."""

@@ -129,7 +129,7 @@ async def _versions(request: web.Request) -> list[ServerVersion]:
 
 
 def _all_versions(repository: ListingRepository, name: str) -> list[ServerVersion]:
-    return versions(repository, listings_named(repository, name if "/" in name else f"{name}/")[0])
+    return versions(repository, listings_named(repository, name if "/" in name else f"{name}/")[:1])[0]
 
 
 def error_response(_request: web.Request, problem: ProblemError, _request_id: str) -> web.Response:

@@ -7,6 +7,7 @@ claims a domain. Of registrations whose txids begin alike the oldest has the sho
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from urllib.parse import unquote
 
@@ -25,14 +26,19 @@ _LABEL = re.compile(rf"([0-9a-f]{{{SHORT},64}})(?:\.([0-9]{{1,10}}))?")
 _ESCAPE = re.compile(r"-([0-9a-f]{2})")
 
 
-def name_of(repository: ListingRepository, listing: Listing) -> str | None:
-    """The name of a tool's listing, None where its id is too long for one."""
+def names_of(repository: ListingRepository, listings: Iterable[Listing]) -> dict[str, str]:
+    """The names of tools by the ids of their listings, in one read; without those whose ids are too long for one."""
+    labels = {listing.id: _label(listing.state.id) for listing in listings}
+    first = oldest(repository, labels.values())
+    named = {listing.id: _name(listing, labels[listing.id], first) for listing in listings}
+    return {id_: name for id_, name in named.items() if len(name) <= MAX_NAME}
+
+
+def _name(listing: Listing, label: str, first: Mapping[str, str]) -> str:
     registration = listing.state.id
-    label = _label(registration)
-    if (outpoint := _OUTPOINT.fullmatch(registration)) and oldest(repository, label) not in (None, registration):
+    if (outpoint := _OUTPOINT.fullmatch(registration)) and first.get(label, registration) != registration:
         label = outpoint[1] + label[SHORT:]
-    name = f"{NAMESPACE}{label}/{slug(listing)}"
-    return name if len(name) <= MAX_NAME else None
+    return f"{NAMESPACE}{label}/{slug(listing)}"
 
 
 def _label(registration: str) -> str:
@@ -53,13 +59,15 @@ def slug(listing: Listing) -> str:
     return text
 
 
-def oldest(repository: ListingRepository, label: str) -> str | None:
-    """The oldest tool in a block whose outpoint a label such as `0123456789ab.1` abbreviates."""
-    parsed = _LABEL.fullmatch(label)
-    if parsed is None:
-        return None
-    vout = f"_{parsed[2] or 0}"
-    return next((id_ for id_ in repository.tools_with_prefix(parsed[1]) if id_.endswith(vout)), None)
+def oldest(repository: ListingRepository, labels: Iterable[str]) -> dict[str, str]:
+    """The oldest tools in a block whose outpoints labels such as `0123456789ab.1` abbreviate, by label."""
+    parsed = {label: parts for label in labels if (parts := _LABEL.fullmatch(label))}
+    tools = repository.tools_with_prefixes(parts[1] for parts in parsed.values())
+    first = {}
+    for label, parts in parsed.items():
+        ending = f"_{parts[2] or 0}"
+        first[label] = next((id_ for id_ in tools.get(parts[1], ()) if id_.endswith(ending)), "")
+    return {label: id_ for label, id_ in first.items() if id_}
 
 
 def listings_named(repository: ListingRepository, text: str) -> list[Listing]:
@@ -68,7 +76,7 @@ def listings_named(repository: ListingRepository, text: str) -> list[Listing]:
     label = namespace.removeprefix(NAMESPACE)
     registration: str | None = None
     if label != namespace:
-        registration = _unescaped(label[3:]) if label.startswith("id.") else oldest(repository, label)
+        registration = _unescaped(label[3:]) if label.startswith("id.") else oldest(repository, [label]).get(label)
     if registration is None:
         raise lookup.ListingNotFoundError(f"no server has the name {text[:MAX_NAME]!a}")
     listings = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from aiohttp import web
@@ -22,6 +22,10 @@ from overlay.protocols.mcp_registry.server_versions import ServerVersion, versio
 _CURSOR = re.compile(
     r"(?:burned\.(?P<place>[0-9]{1,18})\.(?P<chain>[^~]{0,200})|(?P<house>[^~]*))(?:~(?P<skip>[0-9]{1,3}))?"
 )
+
+
+READ_TOGETHER = 16
+"""Servers whose histories are read in one statement."""
 
 
 class ServerQuery(NamedTuple):
@@ -107,7 +111,7 @@ async def _live(request: web.Request, query: ServerQuery, start: PageCursor) -> 
 
 
 def _of_tools(repository: ListingRepository, query: ServerQuery, start: PageCursor, tools: FoundPage) -> ServerPage:
-    rows, cut = _fill(query.limit, start.skip, (_wanted(repository, hit.id, query) for hit in tools.hits.hits))
+    rows, cut = _fill(query.limit, start.skip, wanted_versions(repository, [hit.id for hit in tools.hits.hits], query))
     if cut is not None:
         index, skip = cut
         house = start.house if index == 0 else cursor_after(tools, index) or ""
@@ -120,7 +124,7 @@ def _burned(repository: ListingRepository, query: ServerQuery, start: PageCursor
     after = start.burned or ("", 0)
     tools = repository.burned_tools(query.since or 0, after, limit + 1)
     positions = [after, *(position for _, position in tools)]
-    rows, cut = _fill(limit, start.skip, (_wanted(repository, id_, query) for id_, _ in tools[:limit]))
+    rows, cut = _fill(limit, start.skip, wanted_versions(repository, [id_ for id_, _ in tools[:limit]], query))
     if cut is not None:
         return ServerPage(rows, PageCursor(burned=positions[cut[0]], skip=cut[1]))
     return ServerPage(rows, PageCursor(burned=positions[limit]) if len(tools) > limit else None)
@@ -132,19 +136,28 @@ def _by_name(repository: ListingRepository, query: ServerQuery) -> ServerPage:
         listings = listings_named(repository, query.search)
     except lookup.ListingNotFoundError:
         return ServerPage([], None)
-    rows = [row for listing in listings for row in versions(repository, listing)]
+    rows = [row for of_one in versions(repository, listings) for row in of_one]
     shown = [row for row in rows if query.holds(row) and (query.deleted or not row.deleted)]
     return ServerPage(shown[: query.limit], None)
 
 
-def _wanted(repository: ListingRepository, id_: str, query: ServerQuery) -> list[ServerVersion]:
-    """The wanted versions of a listing, or of all servers of a registration; none where it has gone meanwhile."""
-    try:
-        listings = lookup.listings(repository, id_)
-    except lookup.ListingNotFoundError:
-        return []
-    named = [listing for listing in listings if id_ in (listing.id, listing.state.id)]
-    return [row for listing in named for row in versions(repository, listing) if query.holds(row)]
+def wanted_versions(
+    repository: ListingRepository, ids: Sequence[str], query: ServerQuery
+) -> Iterator[list[ServerVersion]]:
+    """For each id the wanted versions of a listing, or of all servers of a registration; none where it has gone
+    meanwhile. Read some at a time, as histories may be long and the page full before its end."""
+    for start in range(0, len(ids), READ_TOGETHER):
+        some = ids[start : start + READ_TOGETHER]
+        revisions = repository.revisions({lookup.parse_id(id_)[0] for id_ in some})
+        by_id = lookup.listings_by_id(repository, some, revisions)
+        named = {
+            id_: [listing for listing in by_id.get(id_, ()) if id_ in (listing.id, listing.state.id)] for id_ in some
+        }
+        of_each = iter(
+            versions(repository, [listing for listings in named.values() for listing in listings], revisions)
+        )
+        for id_ in some:
+            yield [row for _ in named[id_] for row in next(of_each) if query.holds(row)]
 
 
 def _fill(

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from overlay.listings.from_pointer import card_periods
 from overlay.listings.item_json import Listing
-from overlay.listings.repository import ListingRepository
+from overlay.listings.records import HistoryEntry
+from overlay.listings.repository import ListingRepository, Revisions
 from overlay.listings.unconfirmed import WINS
-from overlay.protocols.mcp_registry.server_names import name_of
+from overlay.protocols.mcp_registry.server_names import names_of
 from parsers import cards
 from parsers.cards import Kind, McpServer, ToolConfig
 
@@ -50,13 +51,28 @@ class _CardRevision(NamedTuple):
     height: int | None = None
 
 
-def versions(repository: ListingRepository, listing: Listing) -> list[ServerVersion]:
-    """The versions of a tool, the newest first; none while it is unconfirmed. A version has the text of the card, where
-    no earlier one has the same, else `0.0.` and its number."""
-    name = name_of(repository, listing)
-    if name is None or not isinstance(listing.card, McpServer) or not listing.confirmed:
-        return []
-    revisions, burned_at = _revisions(repository, listing, listing.card)
+def versions(
+    repository: ListingRepository, listings: Sequence[Listing], revisions: Revisions | None = None
+) -> list[list[ServerVersion]]:
+    """The versions of each of these tools, the newest first; none of one that is unconfirmed. A version has the text of
+    the card, where no earlier one has the same, else `0.0.` and its number. `revisions` are those of the tools'
+    registrations, where they were read before."""
+    tools = [listing for listing in listings if isinstance(listing.card, McpServer) and listing.confirmed]
+    names = names_of(repository, tools)
+    named = {tool.state.id for tool in tools if tool.pointers is None and tool.id in names}
+    histories = repository.histories(named, revisions)
+    return [
+        _versions(repository, listing, names[listing.id], listing.card, histories.get(listing.state.id, ()))
+        if listing.id in names and isinstance(listing.card, McpServer)
+        else []
+        for listing in listings
+    ]
+
+
+def _versions(
+    repository: ListingRepository, listing: Listing, name: str, server: McpServer, history: Sequence[HistoryEntry]
+) -> list[ServerVersion]:
+    revisions, burned_at = _revisions(repository, listing, server, history)
     texts: list[str] = []
     for revision in revisions:
         text = revision.server.version
@@ -73,28 +89,29 @@ def versions(repository: ListingRepository, listing: Listing) -> list[ServerVers
 
 
 def _revisions(
-    repository: ListingRepository, listing: Listing, server: McpServer
+    repository: ListingRepository, listing: Listing, server: McpServer, history: Sequence[HistoryEntry]
 ) -> tuple[Sequence[_CardRevision], int | None]:
     """The revisions of a server, oldest first, and when its registration was burned."""
     if listing.pointers is not None:
         time = listing.updated_time or listing.created_time
         number = sum(1 for digest, _ in card_periods(listing.pointers) if digest) or 1
         return [_CardRevision(number, server, listing.state.card, time)] if time is not None else [], None
-    past = [entry for entry in reversed(repository.history(listing.state.id)) if entry.time is not None]
+    past = [entry for entry in reversed(history) if entry.time is not None]
     burned_at = next((entry.time for entry in past if entry.event.kind.value == "burned"), None)
-    wins = [entry for entry in past if entry.event.kind in WINS and entry.event.card]
+    wins = list(enumerate((entry for entry in past if entry.event.kind in WINS and entry.event.card), 1))
+    newest = wins[-MAX_VERSIONS:]
+    bodies = repository.cards({entry.event.card or b"" for _, entry in newest} - {listing.state.card})
     revisions = []
-    for number, entry in list(enumerate(wins, 1))[-MAX_VERSIONS:]:
+    for number, entry in newest:
         digest, event = entry.event.card or b"", entry.event
-        version = server if digest == listing.state.card else _server(repository, digest, server.key)
+        version = server if digest == listing.state.card else _server(bodies.get(digest), server.key)
         if version is not None and entry.time is not None:
             revisions.append(_CardRevision(number, version, digest, entry.time, event.txid[::-1].hex(), entry.height))
     return revisions, burned_at
 
 
-def _server(repository: ListingRepository, digest: bytes, key: str) -> McpServer | None:
+def _server(body: bytes | None, key: str) -> McpServer | None:
     """The server with a key in an earlier card."""
-    body = repository.card(digest)
     config = cards.examine(body, Kind.TOOL).card if body is not None else None
     servers = config.servers if isinstance(config, ToolConfig) else ()
     return next((server for server in servers if server.key == key), None)

@@ -10,9 +10,17 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from sqlalchemy.event import listen, remove
 
+from overlay.listings.repository import ListingRepository
+from overlay.protocols.mcp_registry.server_pages import ServerQuery, wanted_versions
+from tests.chainkit import ChainKit, tool
+from tests.fakes import MemoryChain
+from tests.indexing import empty, fresh
 from tests.overlay.protocols.test_server_json import schema
 from tests.overlay.protocols.vectors import house, recorded, send
+
+__all__ = ["empty"]
 
 OFFICIAL, INSCRIPTION = "io.modelcontextprotocol.registry/official", "network.a2b/inscription"
 GIT, BURNED = "network.a2b.17b01dbf423e/Git-History", "network.a2b.c4678a9e4830/PDF-Extractor"
@@ -191,3 +199,30 @@ def test_health(overlay_url: str) -> None:
         assert get(overlay_url, f"{root}/health") == {"status": "ok"}
         assert get(overlay_url, f"{root}/ping") == {"pong": True}
         assert get(overlay_url, f"{root}/version")["version"]
+
+
+async def test_a_page_of_servers_is_read_in_as_many_statements_as_one(empty: Path) -> None:
+    kit = ChainKit()
+    block = kit.mine(*(kit.inscribe(tool(f"clock {number}"), type="a2b-mcp") for number in range(8)))
+    with fresh(empty, MemoryChain(*kit.blocks, name="live")) as indexing:
+        await indexing.catch_up()
+        repository, ids = ListingRepository(indexing.store), sorted(indexing.live("live"))
+        assert (len(ids), block.height) == (8, 2)
+
+        def statements(some: list[str]) -> int:
+            count = 0
+
+            def add(*_: object) -> None:
+                nonlocal count
+                count += 1
+
+            listen(indexing.store.engine, "before_cursor_execute", add)
+            try:
+                rows = [row for of_one in wanted_versions(repository, some, ServerQuery()) for row in of_one]
+            finally:
+                remove(indexing.store.engine, "before_cursor_execute", add)
+            assert len(rows) == len(some)
+            return count
+
+        assert statements(ids) < 9  # chains are remembered from now on
+        assert statements(ids) == statements(ids[:1])
