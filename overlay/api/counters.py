@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from overlay.api.shared_buckets import SharedBuckets
+from overlay.api.shared_load import SharedLoad
 
-STATUSES = (101, 200, 202, 204, 206, 301, 302, 303, 304, 400, 403, 404, 405, 408, 409, 411, 413, 414, 415, 416, 417,
-            429, 500, 501, 503)  # fmt: skip
+STATUSES = (101, 200, 202, 204, 206, 301, 302, 303, 304, 400, 401, 402, 403, 404, 405, 408, 409, 411, 413, 414, 415,
+            416, 417, 429, 500, 501, 503)  # fmt: skip
 """Status codes with a count of their own; every other one counts as 0."""
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -41,18 +42,20 @@ class Latency(NamedTuple):
 
 
 class Counters:
-    """Counts of `processes`, of which this is number `own` after `take`, and the `buckets` of the rate limits, which
-    are one for all processes. To be made before processes are forked."""
+    """Counts of `processes`, of which this is number `own` after `take`, the `buckets` of the rate limits, which are
+    one for all processes, and the `load` of clients. To be made before processes are forked."""
 
     def __init__(self, processes: int = 1) -> None:
         self._processes = processes
         self._cells = memoryview(mmap.mmap(-1, 8 * _SLOT * processes)).cast("d")
         self._base = 0
         self.buckets = SharedBuckets()
+        self.load = SharedLoad(processes)
 
     def take(self, own: int) -> None:
         """Write to the part of process number `own` from now on."""
         self._base = own * _SLOT
+        self.load.take(own)
 
     def observe(self, route: int, status: int, seconds: float) -> None:
         """Count one more response of a route (0 to 63), with its status and duration."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import get_running_loop
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from overlay.api.problems import ProblemError
+from overlay.api.shared_load import SharedLoad
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import PRICE_SORTS, Hits, Query
 
@@ -27,17 +27,20 @@ _T = TypeVar("_T")
 
 
 class BoundedExecutor:
-    """At most `workers` calls at a time, `waiting` calls that wait or run, and `per_client` of these of one client.
+    """At most `workers` calls at a time, `waiting` calls that wait or run, and `per_client` calls of one client, in all
+    processes that share `load`.
 
     `kind` names a call in messages. Threads cannot be interrupted: an abandoned call occupies its thread until it ends.
     Create it in an event loop.
     """
 
-    def __init__(self, kind: str, *, workers: int, waiting: int, per_client: int) -> None:
+    def __init__(
+        self, kind: str, load: SharedLoad | None = None, *, workers: int, waiting: int, per_client: int
+    ) -> None:
         self._kind, self._waiting, self._per_client = kind, waiting, per_client
+        self._load, self._under_way = load or SharedLoad(), 0
         self._running = asyncio.Semaphore(workers)
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix=kind)
-        self._clients: Counter[str] = Counter()
 
     def close(self) -> None:
         """Start nothing more, and let the threads end."""
@@ -58,16 +61,19 @@ class BoundedExecutor:
     @contextmanager
     def _counted(self, client: str) -> Iterator[None]:
         """Count a call of this client while it waits or runs."""
-        if self._clients[client] >= self._per_client:
+        key = f"{self._kind} {client}"
+        if self._load.count(key) >= self._per_client:
             detail = f"{self._per_client} {self._kind} calls from your address are under way; wait for their answers"
             raise ProblemError(429, detail, headers={"Retry-After": "1"})
-        if self._clients.total() >= self._waiting:
+        if self._under_way >= self._waiting:
             raise ProblemError(503, f"too many {self._kind} calls are under way", headers={"Retry-After": "2"})
-        self._clients[client] += 1
+        self._load.add(key, 1)
+        self._under_way += 1
         try:
             yield
         finally:
-            self._clients -= Counter({client: 1})
+            self._load.add(key, -1)
+            self._under_way -= 1
 
     async def _in_thread(self, work: Callable[..., _T], *args: Any) -> _T:
         await self._running.acquire()
@@ -98,19 +104,19 @@ RECORDS = web.AppKey("RECORDS", BoundedExecutor)
 PUBLISHING_SECONDS, RECORDS_SECONDS = 15.0, 10.0
 
 
-def publishing() -> BoundedExecutor:
+def publishing(load: SharedLoad) -> BoundedExecutor:
     """One call at a time: two would only compete for the interpreter lock."""
-    return BoundedExecutor("diagnosis or check", workers=1, waiting=16, per_client=4)
+    return BoundedExecutor("diagnosis or check", load, workers=1, waiting=16, per_client=4)
 
 
-def lookups() -> BoundedExecutor:
+def lookups(load: SharedLoad) -> BoundedExecutor:
     """Several calls at a time, as they mostly wait for sources."""
-    return BoundedExecutor("diagnosis", workers=4, waiting=32, per_client=8)
+    return BoundedExecutor("diagnosis", load, workers=4, waiting=32, per_client=8)
 
 
-def records(*, here: bool) -> BoundedExecutor:
+def records(load: SharedLoad, *, here: bool) -> BoundedExecutor:
     """`here`: the database is a local file, and more than two threads would only compete for the interpreter lock."""
-    return BoundedExecutor("history or proof", workers=2 if here else 8, waiting=64, per_client=16)
+    return BoundedExecutor("history or proof", load, workers=2 if here else 8, waiting=64, per_client=16)
 
 
 _READS_AT_ONCE = 2
@@ -167,10 +173,11 @@ def is_long(query: Query) -> bool:
 class SearchExecutor:
     """The threads for long searches of one process. Create it in an event loop."""
 
-    def __init__(self, engine: SearchIndex) -> None:
+    def __init__(self, engine: SearchIndex, load: SharedLoad | None = None) -> None:
         self._engine, self._slow = engine, engine.slow
         self._executor = BoundedExecutor(
             "search",
+            load,
             workers=SLOW_AT_ONCE if self._slow else LONG_AT_ONCE,
             waiting=MOST_WAITING,
             per_client=MOST_WAITING if self._slow else A_CLIENT,

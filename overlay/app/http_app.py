@@ -54,9 +54,10 @@ def create_app(services: AppServices) -> web.Application:
         log_requests=services.log_requests,
         gate=services.gate,
     )
-    app[SEARCH_EXECUTOR] = SearchExecutor(services.engine)
-    app[PUBLISHING], app[LOOKUPS] = publishing(), lookups()
-    app[RECORDS] = records(here=services.store.is_here)
+    load = services.counters.load
+    app[SEARCH_EXECUTOR] = SearchExecutor(services.engine, load)
+    app[PUBLISHING], app[LOOKUPS] = publishing(load), lookups(load)
+    app[RECORDS] = records(load, here=services.store.is_here)
     app[READ_EXECUTOR] = ReadExecutor(here=services.store.is_here and not services.engine.slow)
     app[BROADCASTER] = ChangeBroadcaster(services.store, services.notifier, services.counters)
     app[ROUTE_PATHS] = list(dict.fromkeys(route.path for route in routes))

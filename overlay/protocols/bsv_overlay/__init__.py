@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
+from overlay.api.answers import SERVICES
 from overlay.protocols import Door
 from overlay.protocols.bsv_overlay import (
     anchor_api,
@@ -21,8 +22,9 @@ from overlay.protocols.bsv_overlay import (
 
 async def _run(app: web.Application) -> AsyncIterator[None]:
     node_health.note_start(app)
-    app[gasp_api.NODES] = nodes = gasp_api.node_executor()
-    app[submit_api.SUBMISSIONS] = submissions = submit_api.submission_executor()
+    load = app[SERVICES].counters.load
+    app[gasp_api.NODES] = nodes = gasp_api.node_executor(load)
+    app[submit_api.SUBMISSIONS] = submissions = submit_api.submission_executor(load)
     yield
     nodes.close()
     submissions.close()

@@ -14,6 +14,7 @@ from overlay.api.request_bodies import NodeRequest, SyncRequest, read
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import Handler, Route
 from overlay.api.schemas import array_of, record
+from overlay.api.shared_load import SharedLoad
 from overlay.protocols.bsv_overlay.express_errors import error_response
 from overlay.protocols.bsv_overlay.registry_lookup import run
 from overlay.protocols.bsv_overlay.topic_header import read_topic, topic_header
@@ -31,9 +32,9 @@ MAX_SCORE = (1 << 63) - 1
 MAX_BODY = 4_096
 
 
-def node_executor() -> BoundedExecutor:
+def node_executor(load: SharedLoad) -> BoundedExecutor:
     """The threads that read nodes: what a client asks for at once waits. Create it in an event loop."""
-    return BoundedExecutor("graph node", workers=2, waiting=10 * MAX_OUTPUTS, per_client=2 * MAX_OUTPUTS)
+    return BoundedExecutor("graph node", load, workers=2, waiting=10 * MAX_OUTPUTS, per_client=2 * MAX_OUTPUTS)
 
 
 async def sync_response(request: web.Request) -> web.Response:

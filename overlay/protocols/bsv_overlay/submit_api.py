@@ -18,6 +18,7 @@ from overlay.api.problems import BadRequestError, Fault, ProblemError
 from overlay.api.request_context import CONTEXT
 from overlay.api.routes import BINARY, Route
 from overlay.api.schemas import array_of, record
+from overlay.api.shared_load import SharedLoad
 from overlay.api.values import shown
 from overlay.protocols.bsv_overlay.express_errors import error_response
 from overlay.protocols.bsv_overlay.service_names import TOPICS, by_name
@@ -36,10 +37,10 @@ _FULL_SECONDS = 600
 """Seconds after which a client is asked to try again when too much is pending: about a block."""
 
 
-def submission_executor() -> BoundedExecutor:
+def submission_executor(load: SharedLoad) -> BoundedExecutor:
     """The threads that admit submissions: a large one takes seconds, in which checks and diagnoses are not held up.
     Create it in an event loop."""
-    return BoundedExecutor("submission", workers=2, waiting=16, per_client=4)
+    return BoundedExecutor("submission", load, workers=2, waiting=16, per_client=4)
 
 
 async def run(request: web.Request, work: Callable[..., _T], *args: Any) -> _T:
