@@ -8,7 +8,7 @@ and by cursor agree.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 PAGE = 20
@@ -25,16 +25,18 @@ Sources = Sequence[Sequence[int]]
 
 def is_flooded(sources: Sources) -> bool:
     """Whether one owner or domain has more than half of the candidates."""
-    return any(
-        count > len(sources) // 2 for column in zip(*sources, strict=True) for source, count in Counter(column).items()
-        if source
-    )  # fmt: skip
+    for column in zip(*sources, strict=True):
+        counts = Counter(column)
+        counts[0] = 0
+        if max(counts.values()) > len(sources) // 2:
+            return True
+    return False
 
 
 def spread(sources: Sources, count: int) -> list[int]:
     """The order of results in which the first `count` have at most `SHARE` of one owner or domain, unless there are no
     others. The rest keep their order."""
-    owners, domains = Counter[int](), Counter[int]()
+    owners, domains = defaultdict[int, int](int), defaultdict[int, int](int)
     first: list[int] = []
     for index, (owner, domain) in enumerate(sources):
         if len(first) < count and owners[owner] < SHARE and domains[domain] < SHARE:
@@ -52,7 +54,7 @@ def diversified(sources: Sources, stop: int) -> list[int]:
     remaining = list(range(len(sources)))
     order: list[int] = []
     while remaining and len(order) < stop:
-        owners, domains = Counter[int](), Counter[int]()
+        owners, domains = defaultdict[int, int](int), defaultdict[int, int](int)
         first: list[int] = []
         rest: list[int] = []
         for index in remaining:

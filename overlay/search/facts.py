@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -102,9 +102,10 @@ def facets(document: Document) -> dict[str, tuple[str, ...]]:
     return {name: tuple(dict.fromkeys(entries)) for name, entries in values.items()}
 
 
-def facts(document: Document) -> Iterator[str]:
-    """All facts of a document but ids. Numbers, and conditions that one offer must meet together, are not facts."""
-    for name, values in facets(document).items():
+def facts(document: Document, facets_of: Mapping[str, Iterable[str]] | None = None) -> Iterator[str]:
+    """All facts of a document but ids. Numbers, and conditions that one offer must meet together, are not facts.
+    `facets_of` are its `facets`, if they are already computed."""
+    for name, values in (facets_of or facets(document)).items():
         for value in values:
             yield f"{name}:{value}"
     if document.caip2 != document.chain:

@@ -17,6 +17,7 @@ from parsers.cards.rate_table import amount_bounds
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
+_NO_FILTER = OfferFilter()
 _read_json = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # skips the checks for surrounding whitespace
 
 
@@ -51,9 +52,9 @@ def asks_price(query: Query) -> bool:
 
 
 def pack(document: Document) -> bytes:
-    """The offers of a listing in two lines of compact JSON: the offers, and their skills as [number of skills of the
-    card, ids of these and of other skills that offers name, indexes into these ids by offer (null: all of the
-    card)]."""
+    """The offers of a listing in three lines of compact JSON: the cheapest without filters as (id, amount, currency,
+    interval), null without offers; the offers; and their skills as [number of skills of the card, ids of these and of
+    other skills that offers name, indexes into these ids by offer (null: all of the card)]."""
     names = dict.fromkeys(skill.id for skill in document.skills)
     own = len(names)
     for offer in document.offers:
@@ -65,7 +66,9 @@ def pack(document: Document) -> bytes:
     rows = [
         [offer.id, offer.currency, plain(offer.amount), offer.interval_key, offer.accepted] for offer in document.offers
     ]
-    return f"{_compact(rows)}\n{_compact([own, list(names), skills])}".encode()
+    first = offer_filter.cheapest((PriceEntry(frozenset(), offer) for offer in document.offers), _NO_FILTER)
+    shown = first and (first.id, plain(first.amount), first.currency, first.interval_key)
+    return "\n".join(map(_compact, (shown, rows, [own, list(names), skills]))).encode()
 
 
 def _compact(value: Any) -> str:
@@ -88,6 +91,9 @@ def offer_filter_of(query: Query) -> OfferFilter:
 
 def cheapest(packed: bytes, query: Query) -> Cheapest | None:
     """The cheapest offer of a packed listing that meets a query, by the price rule of `parsers.cards.offer_filter`."""
+    if not (asks_offer(query) or query.skills or query.price_currency or query.sort == "price_per_day"):
+        shown = _read_json(packed[: packed.index(b"\n")].decode(), 0)[0]
+        return Cheapest(*shown) if shown else None
     wanted = offer_filter_of(query)
     offer = offer_filter.cheapest(_unpack(packed, with_skills=bool(query.skills)), wanted)
     if offer is None:
@@ -106,7 +112,7 @@ def meets(packed: bytes, query: Query) -> bool:
 
 def _unpack(packed: bytes, *, with_skills: bool) -> list[PriceEntry[PackedOffer]]:
     """The price entries of a packed listing, in card order; their skills only on request, as few queries have any."""
-    offers, _, skills = packed.partition(b"\n")
+    _, offers, skills = packed.split(b"\n")
     rows = [
         PackedOffer(id_, currency, Decimal(amount), interval, accepted)
         for id_, currency, amount, interval, accepted in _read_json(offers.decode(), 0)[0]

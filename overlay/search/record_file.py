@@ -55,29 +55,34 @@ class IndexRecord:
     """One stored document, in `data` from `start` to `end`. `id` and `forward` are decoded at once, the rest when it is
     read: most candidates of a search are not shown."""
 
-    __slots__ = ("_data", "_end", "_ends", "_start", "forward", "id", "is_listed")
+    __slots__ = ("_data", "_end", "_head", "_start", "forward", "id")
 
     def __init__(self, data: _Bytes, start: int = 0, end: int | None = None) -> None:
         self._data, self._start, self._end = data, start, len(data) if end is None else end
-        *ends, self.is_listed = _HEAD.unpack_from(data, start)
-        self._ends: list[int] = ends
-        self.id: str = data[start + _HEAD.size : start + ends[0]].decode()
-        self.forward: bytes = data[start + ends[0] : start + ends[1]]
+        self._head: tuple[int, int, int, int, bool] = _HEAD.unpack_from(data, start)
+        id_end, forward_end = start + self._head[0], start + self._head[1]
+        self.id: str = data[start + _HEAD.size : id_end].decode()
+        self.forward: bytes = data[id_end:forward_end]
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether its words are counted in the term dictionary."""
+        return self._head[4]
 
     @property
     def offers(self) -> bytes:
         """The packed offers."""
-        return self._data[self._start + self._ends[1] : self._start + self._ends[2]]
+        return self._data[self._start + self._head[1] : self._start + self._head[2]]
 
     @property
     def item(self) -> bytes:
         """The item (UTF-8 JSON object)."""
-        return self._data[self._start + self._ends[2] : self._start + self._ends[3]]
+        return self._data[self._start + self._head[2] : self._start + self._head[3]]
 
     @property
     def words(self) -> list[str]:
         """The words of a listed document, each once."""
-        return self._data[self._start + self._ends[3] : self._end].decode().split()
+        return self._data[self._start + self._head[3] : self._end].decode().split()
 
     @property
     def packed(self) -> bytes:
@@ -115,16 +120,14 @@ class RecordFile:
 
     def read(self, addresses: Iterable[int]) -> list[IndexRecord]:
         """The records at addresses. Raises OSError when the file is unreadable, ValueError when it ends before them."""
-        return [self._record(address) for address in addresses]
-
-    def _record(self, address: int) -> IndexRecord:
-        start = address >> _LENGTH_BITS
-        end = start + (address & LARGEST)
-        if end > len(self._mapped):
+        starts = [(address >> _LENGTH_BITS, address & LARGEST) for address in addresses]
+        start, length = max(starts, default=(0, 0))
+        if start + length > len(self._mapped):
             self._mapped = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ) if self.size() else b""
-            if end > len(self._mapped):
-                raise ValueError(f"the records end before {start:,} + {end - start:,}: rebuild the index")
-        return IndexRecord(self._mapped, start, end)
+            if start + length > len(self._mapped):
+                raise ValueError(f"the records end before {start:,} + {length:,}: rebuild the index")
+        mapped = self._mapped
+        return [IndexRecord(mapped, start, start + length) for start, length in starts]
 
     def close(self) -> None:
         """Close the file."""

@@ -54,7 +54,8 @@ def to_fields(document: Document, analysed: Analysed, record_address: int) -> ta
         name if listed else UNLISTED + name: " ".join(analysed.field_terms(field)) for field, name in enumerate(FIELDS)
     }
     offers, is_complex = offer_terms(document)
-    filter_terms = list(facts(document))
+    facet_values = facets(document)
+    filter_terms = list(facts(document, facet_values))
     more = [f"id:{document.id}", f"registration:{document.registration}", *([COMPLEX] if is_complex else [])]
     if document.offers:
         more += {ANCHOR + offer.currency: None for offer in document.offers}
@@ -65,7 +66,7 @@ def to_fields(document: Document, analysed: Analysed, record_address: int) -> ta
         listed=filter_terms if listed else [],
         fact=filter_terms + more,
         offer=offers,
-        **{f"{name}_facet": list(values) for name, values in facets(document).items()},
+        **{f"{name}_facet": list(values) for name, values in facet_values.items()},
         name_order=name_key(document),
     )
     _add_numbers(fields, document, record_address)
