@@ -14,6 +14,7 @@ BENCHES = (
     ("bench_cards",),
     ("bench_search",),
     ("bench_engines",),
+    ("bench_opensearch",),
     ("bench_typing",),
     ("relevance", "tantivy"),
     ("relevance", "whoosh", "--rows", "150"),

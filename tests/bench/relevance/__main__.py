@@ -24,6 +24,7 @@ from statistics import mean, median
 
 import tantivy
 
+from overlay.duplicates.duplicate_index import DuplicateIndex
 from overlay.projection.projector import IndexProjector
 from overlay.projection.search_index import SearchIndex
 from overlay.search.query import Query
@@ -40,6 +41,9 @@ OUTPUTS, PER_BLOCK = 500, 2_000
 
 Search = Callable[[str], Sequence[str]]
 """Text in, ids of the first ten entries out."""
+
+Heads = Mapping[str, str]
+"""The entry that is shown for each hidden duplicate."""
 
 
 def mine(found: Iterable[Entry]) -> tuple[ChainKit, dict[str, str]]:
@@ -64,17 +68,23 @@ def _inscribe(kit: ChainKit, batch: Sequence[Entry]) -> Transaction:
     return kit.spend([fund], [*outputs, (kit.satoshis(fund) - len(outputs) - 1000, b"\x51")])
 
 
-async def through_the_store(kit: ChainKit, folder: Path, urls: Iterable[str]) -> list[Search]:
-    """Searches of engines that were fed from a store which has read the chain."""
+async def through_the_store(kit: ChainKit, folder: Path, urls: Iterable[str]) -> tuple[list[Search], Heads]:
+    """Searches of engines that were fed from a store which has read the chain, and the shown registrations of hidden
+    ones."""
     with Indexing(f"sqlite:///{folder}/a2b.db", MemoryChain(*kit.blocks)) as indexing:
         await indexing.catch_up()
         made = []
-        for url in urls:
+        heads: dict[str, str] = {}
+        for number, url in enumerate(urls):
             engine = SearchIndex(url)
-            IndexProjector(indexing.store, engine).run()
+            duplicates = DuplicateIndex(str(folder / f"duplicates-{number}"))
+            IndexProjector(indexing.store, engine, duplicates).run()
             made.append(engine)
-
-    return [partial(_ids, engine) for engine in made]
+            for batch in (indexing.store.registrations.ids(None, 1_000_000),):
+                statuses = duplicates.statuses(dict.fromkeys(id_ for _, id_ in batch))
+                heads |= {id_: status.group for (id_, _), status in statuses.items() if status.group}
+            duplicates.close()
+    return [partial(_ids, engine) for engine in made], heads
 
 
 def _ids(engine: SearchIndex, text: str) -> list[str]:
@@ -121,21 +131,23 @@ def row(title: str, ranks: Sequence[int], milliseconds: Sequence[float]) -> str:
     return f"{title:<36}{first:>10.3f}{ten:>10.3f}{mrr:>10.3f}{median(milliseconds):>10.2f}"
 
 
-def measure(title: str, asked: Iterable[tuple[Question, Search]]) -> str:
-    """Ask each question and say how it went."""
+def measure(title: str, asked: Iterable[tuple[Question, Search]], heads: Heads) -> str:
+    """Run each question: a row of the table. A hidden duplicate counts where the shown one is."""
     ranks, taken = [], []
     for question, search in asked:
         began = time.perf_counter()
         found = search(question.text)
         taken.append(1000 * (time.perf_counter() - began))
-        ranks.append(rank(found, question.target))
+        ranks.append(rank(found, heads.get(question.target, question.target)))
     return row(title, ranks, taken)
 
 
 def main() -> None:
     """Index the three lists and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("engines", nargs="*", default=["tantivy"])
+    parser.add_argument("engines", nargs="*", default=[], help="engines in folders, tantivy if none and no --url")
+    parser.add_argument("--url", help="an index on a cluster, too; the three lists use its name with a number appended")
+    parser.add_argument("--kind", action="append", help="only these kinds of questions")
     parser.add_argument("--rows", type=int, help="only so many questions of each kind")
     given = parser.parse_args()
     lists, described = entries(SHARED), questions(SHARED)
@@ -143,22 +155,30 @@ def main() -> None:
         "description": described,
         "description, misspelt": [misspelt(question, number) for number, question in enumerate(described)],
     }
+    engines = given.engines or ([] if given.url else ["tantivy"])
     searches: dict[tuple[str, str], Search] = {}
+    heads: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for source, found in lists.items():
+        for number, (source, found) in enumerate(lists.items()):
             searches["plain BM25", source] = plain_bm25(found)
             kit, ids = mine(found)
             place = Path(folder, source)
             place.mkdir()
-            urls = [f"{name}:{place}/{name}" for name in given.engines]
-            made = asyncio.run(through_the_store(kit, place, urls))
-            for name, search in zip(given.engines, made, strict=True):
+            urls = {name: f"{name}:{place}/{name}" for name in engines}
+            if given.url:
+                base, query = given.url.partition("?")[::2]
+                urls["opensearch"] = f"{base}-{number}?{query}".rstrip("?")
+            made, shown = asyncio.run(through_the_store(kit, place, urls.values()))
+            heads |= {ids[hidden]: ids[head] for hidden, head in shown.items()}
+            for name, search in zip(urls, made, strict=True):
                 searches[name, source] = partial(_translated, search, ids)
         print(f"{'':<36}{'recall@1':>10}{'recall@10':>10}{'MRR@10':>10}{'p50 ms':>10}")
-        for name in ("plain BM25", *given.engines):
+        for name in ("plain BM25", *urls):
             for kind, asked in kinds.items():
-                found_by = ((each, searches[name, each.source]) for each in asked[: given.rows])
-                print(measure(f"{name}: {kind}", found_by), flush=True)
+                if kind in (given.kind or kinds):
+                    found_by = ((each, searches[name, each.source]) for each in asked[: given.rows])
+                    shown_heads = {} if name == "plain BM25" else heads
+                    print(measure(f"{name}: {kind}", found_by, shown_heads), flush=True)
 
 
 if __name__ == "__main__":

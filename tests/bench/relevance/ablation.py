@@ -42,7 +42,7 @@ def _nothing(*_: Any) -> Iterator[Any]:
     return iter(())
 
 
-def _in_stage_one_order(_: Any, rows: Sequence[Any]) -> list[Any]:
+def _in_stage_one_order(rows: Sequence[Any], *_: Any) -> list[Any]:
     return list(rows)
 
 
@@ -122,7 +122,7 @@ def _indexed(folder: Path) -> Callable[[Question], Sequence[str]]:
         kit, ids = mine(found)
         place = folder / source
         place.mkdir()
-        (search,) = asyncio.run(through_the_store(kit, place, [f"tantivy:{place}/index"]))
+        (search,), _ = asyncio.run(through_the_store(kit, place, [f"tantivy:{place}/index"]))
         searches[source] = partial(_translated, search, ids)
     return lambda question: searches[question.source](question.text)
 
