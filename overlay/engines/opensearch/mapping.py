@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from overlay.engines.opensearch.cluster import Cluster
     from overlay.search.document import Document
 
-LAYOUT = "a2b5"
+LAYOUT = "a2b6"
 
 Json = dict[str, Any]
 

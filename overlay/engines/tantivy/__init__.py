@@ -35,7 +35,7 @@ from overlay.search.term_dictionary import TermChanges, TermDictionary
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-LAYOUT = "tantivy-19"
+LAYOUT = "tantivy-20"
 SLOW = False
 
 _META = "meta.json"

@@ -40,7 +40,7 @@ from overlay.search.term_dictionary import TermChanges, TermDictionary
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-LAYOUT = "whoosh-12"
+LAYOUT = "whoosh-13"
 SLOW = True
 
 _BUFFER = 32  # megabytes of postings, by Whoosh's estimate, before it sorts on disk
