@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from overlay.api.parameters import SEARCH, optional
 from overlay.api.routes import CSS, FORM, HTML, JSON, SCRIPT, SVG, WEBP, Route
-from overlay.web import api_page, assets, guide, listing_page, publish_page, register_page, search_page, status_page
+from overlay.web import (
+    api_page,
+    assets,
+    evidence_page,
+    guide,
+    listing_page,
+    publish_page,
+    register_page,
+    search_page,
+    status_page,
+)
 
 _FORM_FIELDS = optional(SEARCH.parameters)
 """Fields that are left empty are sent empty, and taken out of the page's address."""
@@ -33,6 +43,10 @@ ROUTES = (
     Route(
         path="/", handler=search_page.search, tag="pages", answer="Page", parameters=_FORM_FIELDS,
         media=(HTML, JSON), empty=(302,), conditional=True,
+    ),
+    Route(
+        path="/listings/{id}/evidence", handler=evidence_page.evidence, tag="pages", answer="Evidence",
+        media=(HTML, JSON), errors=(404,), conditional=True,
     ),
     Route(
         path="/listings/{id}", handler=listing_page.listing, tag="pages", answer="Listing", media=(HTML, JSON),

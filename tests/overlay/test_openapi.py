@@ -121,6 +121,7 @@ def calls(services: AppServices) -> dict[str, list[str]]:
         "/docs": ["/docs"],
         "/docs/api": ["/docs/api"],
         "/": ["/?q=tower"],
+        "/listings/{id}/evidence": [],
         "/listings/{id}": [f"/listings/{id_}" for id_ in list(store.listings)[:3]],
         "/publish": ["/publish?tx=" + "ab" * 32],
         "/status": ["/status"],

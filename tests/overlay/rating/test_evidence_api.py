@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from hashlib import sha256
@@ -90,3 +91,27 @@ async def test_unknown_listings_and_documents_are_not_found(client: ClientSessio
             assert response.status == 404
     async with client.get("/v1/listings/nobody/evidence?after=x") as response:
         assert response.status == 400
+
+
+async def test_a_page_shows_the_receipts_behind_a_rating_as_a_tree(registry: Registry, client: ClientSession) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    html = {"Accept": "text/html"}
+    async with client.get(f"/listings/{alice}/evidence", headers=html) as response:
+        assert (response.status, "Nothing was handed in yet" in await response.text()) == (200, True)
+    task, proof = await registry.paid(Payer(1))
+    registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
+    registry.intake.submit("receipt", registry.work(ALICE, BOB, "<b>bold</b>", status="failed"))
+    registry.intake.submit("receipt", registry.receipt(ALICE))
+    registry.rate()
+    async with client.get(f"/listings/{alice}/evidence", headers=html) as response:
+        text = await response.text()
+    assert text.count("<ul>") == 5, "two of three documents nest a receipt"
+    assert "only the agent itself signed it; does not count" in text
+    assert "5,000 of 5,000 satoshis" in text
+    assert "&lt;b&gt;bold&lt;/b&gt;" in text
+    assert re.search(r"0\.\d\d of 5 stars</strong> from 1 completed and 1 failed tasks", text)
+    async with client.get(f"/listings/{alice}/evidence", headers={"Accept": "application/json"}) as response:
+        validate(await response.json(), "Evidence")
+    async with client.get("/listings/nobody/evidence", headers=html) as response:
+        assert response.status == 404

@@ -1,0 +1,111 @@
+"""The page of what a rating rests on: the receipts behind it as a tree; its URL answers JSON where that is preferred."""
+
+from __future__ import annotations
+
+import json
+from asyncio import to_thread
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from overlay.api import evidence_api
+from overlay.api.answers import SERVICES
+from overlay.api.problems import NotFoundError
+from overlay.listings.lookup import ListingNotFoundError
+from overlay.rating.evidence_intake import EvidenceIntake
+from overlay.web.page_budget import render_within
+from overlay.web.rendering import html_answer, problem_page, render, wants_json
+from parsers.claims.canonical_json import jcs
+
+MAX_DOCUMENTS, MAX_NODES = 25, 64
+"""Documents that are shown, the newest, and receipts of a document."""
+
+REASONS = {
+    "claimed": "only the agent itself signed it",
+    "own-key": "the second signature is by the owner's own key",
+    "not-bound": "its key does not work for this listing now",
+    "previous-owner": "from before the listing changed hands",
+    "denied": "the agent declined the task, which is neutral",
+    "payment-reused": "another receipt names the same payment",
+}
+"""Why a record does not count, or not higher, in words."""
+
+
+class ReceiptLine(NamedTuple):
+    """A signed statement of a document: its task, who signed it, its outcome, the records of it that are evidence for
+    the listing, and the statements that it nests."""
+
+    task: str
+    signer: str
+    outcome: str
+    records: tuple[Mapping[str, Any], ...]
+    nested: tuple[ReceiptLine, ...] = ()
+
+
+class ShownDocument(NamedTuple):
+    """A document as a tree, by its SHA-256, with its kind and when it was received (milliseconds since 1970)."""
+
+    sha256: str
+    kind: str
+    received_at: int
+    root: ReceiptLine
+
+
+async def evidence(request: web.Request) -> web.Response:
+    """The receipts behind a rating as a tree, with what each of them counts for, or the same as JSON."""
+    if wants_json(request):
+        return await evidence_api.evidence(request)
+    intake = request.app[SERVICES].evidence
+    if intake is None:
+        return problem_page(NotFoundError("this server has no evidence"))
+    try:
+        return html_answer(await to_thread(_page, intake, request.match_info["id"]))
+    except ListingNotFoundError as error:
+        return problem_page(NotFoundError(str(error)))
+
+
+def _page(intake: EvidenceIntake, text: str) -> bytes:
+    """The page of an id. Raises ListingNotFoundError."""
+    answer = intake.reader.evidence_json(text)
+    values = {"answer": answer, "documents": list(_documents(intake, answer["records"])), "reasons": REASONS}
+    return render_within(lambda measure: render("evidence.html", m=measure, **values))
+
+
+def _documents(intake: EvidenceIntake, records: list[dict[str, Any]]) -> Iterator[ShownDocument]:
+    """The newest documents of these records."""
+    by_document: dict[str, list[dict[str, Any]]] = {}
+    for record in sorted(records, key=lambda one: -one["receivedAt"]):
+        by_document.setdefault(record["document"], []).append(record)
+    for name, own in list(by_document.items())[:MAX_DOCUMENTS]:
+        body = intake.reader.document(bytes.fromhex(name))
+        document = json.loads(body) if body else {}
+        kind = next((kind for kind in ("attestation", "envelope") if kind in document), "receipt")
+        statement = document.get(kind, document)
+        yield ShownDocument(name, kind, own[0]["receivedAt"], _line(statement, _by_digest(own), [MAX_NODES]))
+
+
+def _by_digest(records: list[dict[str, Any]]) -> dict[str, tuple[dict[str, Any], ...]]:
+    digests: dict[str, tuple[dict[str, Any], ...]] = {}
+    for record in records:
+        digests[record["digest"]] = (*digests.get(record["digest"], ()), record)
+    return digests
+
+
+def _line(
+    statement: Mapping[str, Any], records: Mapping[str, tuple[dict[str, Any], ...]], room: list[int]
+) -> ReceiptLine:
+    """A statement with those that it nests, `room` of them at most. All were verified when they were stored."""
+    room[0] -= 1
+    own = records.get(sha256(jcs(statement)).hexdigest(), ())
+    nested = [one for one in statement.get("delegation_receipts", ()) if isinstance(one, dict)]
+    return ReceiptLine(
+        task=str(statement.get("task_id") or statement.get("contractId") or statement.get("msg_id") or ""),
+        signer=str(
+            statement.get("public_key") or statement.get("principal") or statement.get("sender", {}).get("id", "")
+        ),
+        outcome=str(statement.get("status") or (own[0]["outcome"] if own else "")),
+        records=own,
+        nested=tuple(_line(one, records, room) for one in nested if room[0] > 0),
+    )
