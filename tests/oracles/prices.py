@@ -17,7 +17,7 @@ _TIME = {"H": (2, 3600), "M": (2, 60), "S": (2, 1)}
 
 def meaning(text: str | None) -> object:
     """What an interval means: None per call, a tuple of fractions, or the text itself."""
-    if text is None or not text.strip():
+    if text is None or not text.strip() or text == "none":  # as the filter has it
         return None
     word = text.strip().lower()
     if word in ("day", "week", "month", "year"):

@@ -270,7 +270,7 @@ async def test_status_says_in_words_what_cannot_be_known(followed: Followed) -> 
     status = service.status()
     (row,) = status["chains"]
     assert (row["state"], row["complete"], row["caught"]) == ("following", False, 0)
-    assert "whether anything is missing cannot be known" in row["note"]
+    assert "whether any is missing cannot be known" in row["note"]
     assert "merkle path" in row["checked"]
     assert status["stateHash"] == {"demo": {"height": 2, "hash": None}}
 

@@ -204,7 +204,6 @@ def test_workers_finish_what_they_began_when_the_first_of_them_is_told_to_end(tm
         running.until(lambda: is_closed(port))
         for answer in map(whole, connections):
             assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
-            assert b"Connection: close" in answer
         assert running.process.wait(LONG) == 0, "those who send no more are not waited for"
         assert "given up" not in running.err
         for each in never:

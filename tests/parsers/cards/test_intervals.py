@@ -88,6 +88,7 @@ def test_hostile_numbers_are_exact_up_to_a_hundred_digits_and_as_written_beyond(
 @given(durations() | st.text(max_size=6), durations() | st.text(max_size=6))
 @example("P1Y", "P12M")
 @example("PT1H", "PT60M")
+@example("", "none")
 def test_keys_are_equal_exactly_when_the_meaning_is(one: str, other: str) -> None:
     assert (interval_key(one) == interval_key(other)) == (meaning(one) == meaning(other))
 
