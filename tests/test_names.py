@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,8 @@ NEVER = frozenset(
         "places",
         "hub",
         "ways_out",
+        "pointing",
+        "respelt",
     )
 )
 """Words that do not say what a value holds, or that mean something else in this field."""
@@ -79,6 +82,16 @@ def test_names_say_what_they_hold(path: Path) -> None:
         f"{name} (line {line})" for name, line in names(ast.parse(path.read_text())) if name.strip("_").lower() in NEVER
     ]
     assert not bad, f"{name_of(path)}: {', '.join(bad)}"
+
+
+SCRIPTS = sorted((ROOT / "overlay" / "web" / "static").glob("*.js"))
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=name_of)
+def test_names_in_scripts_of_pages_say_what_they_hold(path: Path) -> None:
+    declared = re.findall(r"\b(?:const|let|var) (\w+)|\(?(\w+)(?:, \w+)?\)? =>|\(\w+, (\w+)\) =>", path.read_text())
+    assert declared
+    assert not {name for names in declared for name in names if name} & NEVER
 
 
 def place(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The page of what a rating rests on: the receipts behind it as a tree; its URL answers JSON where that is preferred."""
+"""The page of what a rating rests on: the receipts as a tree; its URL answers JSON where that is preferred."""
 
 from __future__ import annotations
 

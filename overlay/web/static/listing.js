@@ -9,31 +9,31 @@
   const bytes = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
   const hex = (data) => Array.from(data, (byte) => byte.toString(16).padStart(2, "0")).join("");
   const shown = (data) => hex(data.toReversed());
-  const same = (one, other) => one.length === other.length && one.every((byte, at) => byte === other[at]);
+  const same = (one, other) => one.length === other.length && one.every((byte, position) => byte === other[position]);
   const joined = (...parts) => {
     const whole = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
-    let at = 0;
-    for (const part of parts) { whole.set(part, at); at += part.length; }
+    let position = 0;
+    for (const part of parts) { whole.set(part, position); position += part.length; }
     return whole;
   };
   const sha256 = async (data) => new Uint8Array(await crypto.subtle.digest("SHA-256", data));
   const sha256d = async (data) => sha256(await sha256(data));
   const holds = (data, part) => {
     if (!part.length) return false;
-    for (let at = data.indexOf(part[0]); at >= 0; at = data.indexOf(part[0], at + 1)) {
+    for (let position = data.indexOf(part[0]); position >= 0; position = data.indexOf(part[0], position + 1)) {
       let length = 1;
-      while (length < part.length && data[at + length] === part[length]) length += 1;
+      while (length < part.length && data[position + length] === part[length]) length += 1;
       if (length === part.length) return true;
     }
     return false;
   };
 
   class Reader {
-    constructor(data) { this.data = data; this.at = 0; }
+    constructor(data) { this.data = data; this.position = 0; }
     take(count) {
-      if (this.at + count > this.data.length) throw new Error("it ends too early");
-      this.at += count;
-      return this.data.subarray(this.at - count, this.at);
+      if (this.position + count > this.data.length) throw new Error("it ends too early");
+      this.position += count;
+      return this.data.subarray(this.position - count, this.position);
     }
     number(size) { return this.take(size).reduceRight((sum, byte) => sum * 256 + byte, 0); }
     count() {
@@ -49,7 +49,7 @@
     reader.take(6);
     for (let left = reader.count(); left > 0; left -= 1) { reader.take(36); reader.take(reader.count()); reader.take(4); }
     for (let left = reader.count(); left > 0; left -= 1) { reader.take(8); reader.take(reader.count()); }
-    return joined(raw.subarray(0, 4), raw.subarray(6, reader.at), raw.subarray(raw.length - 4));
+    return joined(raw.subarray(0, 4), raw.subarray(6, reader.position), raw.subarray(raw.length - 4));
   };
 
   /* The merkle root that a BUMP leads to from a transaction (hashes in internal byte order), the transaction's number in
@@ -117,8 +117,8 @@
   /* A card as an envelope in a witness holds it: pushes of at most 520 bytes. */
   const pushes = (card) => {
     const parts = [];
-    for (let at = 0; at < card.length; at += 520) {
-      const part = card.subarray(at, at + 520);
+    for (let position = 0; position < card.length; position += 520) {
+      const part = card.subarray(position, position + 520);
       const size = part.length;
       parts.push(Uint8Array.from(size < 76 ? [size] : size < 256 ? [76, size] : [77, size & 255, size >> 8]), part);
     }

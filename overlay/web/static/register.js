@@ -19,7 +19,7 @@
   const look = a2b.calm(async () => {
     const follow = document.getElementById("follow");
     if (!follow || !stream) return;
-    const item = (await listed(follow.dataset)).find((each) => !before.has(each.id));
+    const item = (await listed(follow.dataset)).find((listing) => !before.has(listing.id));
     if (item) location.assign(`/publish?${new URLSearchParams({ tx: item.txid })}`);
   }, 300);
 
@@ -32,7 +32,7 @@
   const follow = async () => {
     const wanted = document.getElementById("follow")?.dataset;
     if (!wanted) return;
-    before = new Set((await listed(wanted)).map((each) => each.id));
+    before = new Set((await listed(wanted)).map((listing) => listing.id));
     stop();
     stream = new EventSource(`/v1/stream?${new URLSearchParams({ since: wanted.seq, epoch: wanted.epoch })}`);
     stream.onmessage = look;

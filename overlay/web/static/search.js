@@ -115,7 +115,7 @@
         return;
       }
       const label = again.replace(/[\d\s]+$/, "");
-      [...filters.querySelectorAll("#facets a")].find((each) => each.textContent.startsWith(label))?.focus();
+      [...filters.querySelectorAll("#facets a")].find((link) => link.textContent.startsWith(label))?.focus();
     });
   });
 
