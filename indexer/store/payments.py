@@ -9,22 +9,13 @@ so no satoshi is counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import (
-    BigInteger,
-    Column,
     Connection,
     Engine,
-    Index,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
     and_,
     delete,
     exists,
@@ -36,176 +27,30 @@ from sqlalchemy import (
 )
 
 from indexer.store.database import unchecked, writing
+from indexer.store.payment_records import (
+    COUNTED,
+    GIVEN_BACK,
+    TRANSITIONS,
+    DuplicatePaymentError,
+    LedgerPayment,
+    PaidSubscription,
+    PaidTask,
+    PaymentState,
+    Renew,
+    Revise,
+    TaskState,
+    TaskStateError,
+    metadata,
+    paid_tasks,
+    payment_inputs,
+    payments,
+    subscriptions,
+)
 from indexer.store.queries import Queries, Row
 from parsers.bitcoin.tx import Outpoint
 
 _LOCK = 0x61326270
 """PostgreSQL advisory lock under which claims are compared and added ("a2bp")."""
-
-_metadata = MetaData()
-
-payments = Table(
-    "payments",
-    _metadata,
-    Column("chain", String, primary_key=True),
-    Column("txid", LargeBinary, primary_key=True),
-    Column("task", String, nullable=False),
-    Column("config", Text, nullable=False),
-    Column("stage", String, nullable=False),
-    Column("needed", BigInteger, nullable=False),
-    Column("paid", BigInteger, nullable=False),
-    Column("state", String, nullable=False),
-    Column("detail", Text, nullable=False),
-    Column("raw", LargeBinary, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-    Index("payments_by_state", "state", "updated_at"),
-    Index("payments_by_task", "task"),
-)
-
-payment_inputs = Table(
-    "payment_inputs",
-    _metadata,
-    Column("chain", String, primary_key=True),
-    Column("spent_txid", LargeBinary, primary_key=True),
-    Column("spent_vout", BigInteger, primary_key=True, autoincrement=False),
-    Column("txid", LargeBinary, nullable=False),
-    Index("payment_inputs_by_tx", "chain", "txid"),
-)
-
-paid_tasks = Table(
-    "paid_tasks",
-    _metadata,
-    Column("id", String, primary_key=True),
-    Column("state", String, nullable=False),
-    Column("config", Text, nullable=False),
-    Column("deadline", BigInteger),
-    Column("subscription", Text, nullable=False),
-    Column("refund_address", Text, nullable=False),
-    Column("refund", LargeBinary),
-    Column("head", Text, nullable=False),
-    Column("body", LargeBinary),
-    Column("detail", Text, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-    Index("paid_tasks_by_state", "state", "deadline"),
-)
-
-subscriptions = Table(
-    "subscriptions",
-    _metadata,
-    Column("id", String, primary_key=True),
-    Column("config", Text, nullable=False),
-    Column("started_at", BigInteger, nullable=False),
-    Column("periods", BigInteger, nullable=False),
-    Column("paid_until", BigInteger, nullable=False),
-)
-
-
-class PaymentState(StrEnum):
-    """How far a claimed payment has come.
-
-    `reserved`: nothing is sent. `sending`: it may have been sent. `sent`: the chain's node accepted it. `settled`: it
-    is deep in the chain. `conflicted`: after it was sent, another transaction spent what it spends. `refused`: the node
-    refused it. `released`: it was given back unsent. `sent` and `settled` are counted.
-    """
-
-    RESERVED = "reserved"
-    SENDING = "sending"
-    SENT = "sent"
-    SETTLED = "settled"
-    CONFLICTED = "conflicted"
-    REFUSED = "refused"
-    RELEASED = "released"
-
-
-COUNTED = (PaymentState.SENT, PaymentState.SETTLED)
-GIVEN_BACK = (PaymentState.REFUSED, PaymentState.RELEASED)
-
-
-class TaskState(StrEnum):
-    """The states of a task (A2B §5.4). A task without a valid payment is pending, and is not stored."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    NEEDS_FINAL = "needsFinal"
-    COMPLETED = "completed"
-    FAILED = "failed"
-
-
-TRANSITIONS = {
-    (TaskState.PENDING, TaskState.RUNNING),
-    (TaskState.RUNNING, TaskState.NEEDS_FINAL),
-    (TaskState.NEEDS_FINAL, TaskState.RUNNING),
-    (TaskState.RUNNING, TaskState.COMPLETED),
-    (TaskState.RUNNING, TaskState.FAILED),
-    (TaskState.NEEDS_FINAL, TaskState.FAILED),
-}
-"""The moves of a task that are allowed (A2B §5.4). A final payment that the node refuses leads from running back to
-needsFinal."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerPayment:
-    """A claimed payment. `chain` is `coin:network`; `raw` is empty once the payment was given back."""
-
-    chain: str
-    txid: bytes
-    task: str
-    config: str
-    stage: str
-    needed: int
-    paid: int
-    raw: bytes
-    state: PaymentState = PaymentState.RESERVED
-    detail: str = ""
-    created_at: int
-    updated_at: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaidTask:
-    """A task that was paid for. `head` (JSON) and `body` are an answer that is withheld, or kept for a client that did
-    not receive it; `deadline` is when the work, or the final payment, is due; `subscription` the one that it is to
-    renew ("" for a new one), and once it is completed the one that it paid for; `refund` an unsigned transaction that
-    pays the deposit back."""
-
-    id: str
-    state: TaskState
-    config: str
-    updated_at: int
-    deadline: int | None = None
-    subscription: str = ""
-    refund_address: str = ""
-    refund: bytes | None = None
-    head: str = ""
-    body: bytes | None = None
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaidSubscription:
-    """What was paid per interval: since when, for how many intervals, and until when."""
-
-    id: str
-    config: str
-    started_at: int
-    periods: int
-    paid_until: int
-
-
-Renew = Callable[[PaidSubscription | None], PaidSubscription | None]
-"""The subscription that a payment makes of the one that it renews; None for no subscription."""
-
-Revise = Callable[[PaidTask, PaidSubscription], PaidSubscription]
-"""What is left of a subscription when the payment of a task is no longer counted, or is counted again."""
-
-
-class DuplicatePaymentError(Exception):
-    """The transaction, or an output that it spends, is claimed already."""
-
-
-class TaskStateError(Exception):
-    """The task is not in the state that this needs: another request, or its deadline, moved it."""
 
 
 class PaymentLedger(Queries):
@@ -214,7 +59,7 @@ class PaymentLedger(Queries):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         with writing(engine, _LOCK) as connection:
-            _metadata.create_all(connection)
+            metadata.create_all(connection)
 
     @classmethod
     def open(cls, url: str) -> PaymentLedger:

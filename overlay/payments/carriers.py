@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,14 +33,15 @@ FREE_METHODS = frozenset(
 _NOTIFICATION = "notifications/"
 
 MAX_PARTS = 1_000
-MAX_ID = 128
+_ID = re.compile(r"[A-Za-z0-9_-]{16,128}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidCall:
-    """A request as a gate sees it. `claim` is JSON, None for none; `task` and `subscription` are what the client names,
-    "" for none; `skill` is what is asked for, None where the request does not say; `method` that of JSON-RPC. `rpc` is
-    the id of a JSON-RPC request, in a list of one; empty for plain HTTP. `is_paid`: it may ask for work."""
+    """A request as a gate sees it. `claim` is JSON, None for none; `task` and `subscription` are ids that the client
+    names, hard to guess ("" for none, or one of another form); `skill` is what is asked for, None where the request
+    does not say; `method` that of JSON-RPC. `rpc` is the id of a JSON-RPC request, in a list of one; empty for plain
+    HTTP. `is_paid`: it may ask for work."""
 
     claim: Any = None
     task: str = ""
@@ -55,7 +57,7 @@ def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCal
     """The call in a request; a claim in the body counts before one in the header. Raises PaymentRefusedError for a
     header that is neither JSON nor base64 of it, and for a JSON body that another parser might read otherwise: a batch,
     repeated keys, more than 64 levels or 1 MiB."""
-    task, subscription = headers.get(TASK_HEADER, "")[:MAX_ID], headers.get(SUBSCRIPTION_HEADER, "")[:MAX_ID]
+    task, subscription = _id(headers.get(TASK_HEADER)), _id(headers.get(SUBSCRIPTION_HEADER))
     claim = _header_claim(headers.get(PAYMENT_HEADER))
     message = _message(body)
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str):
@@ -70,8 +72,8 @@ def read_call(headers: Mapping[str, str], body: bytes, url: str = "") -> PaidCal
         carried, skill = meta.get(MEMBER), params.get("name") if method in MCP_METHODS else None
     return PaidCall(
         claim=claim if carried is None else carried,
-        task=_text(meta.get(TASK_MEMBER)) or task,
-        subscription=_text(meta.get(SUBSCRIPTION_MEMBER)) or subscription,
+        task=_id(meta.get(TASK_MEMBER)) or task,
+        subscription=_id(meta.get(SUBSCRIPTION_MEMBER)) or subscription,
         skill=skill if isinstance(skill, str) else None,
         method=method,
         rpc=[message.get("id")],
@@ -131,5 +133,5 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _text(value: Any) -> str:
-    return value[:MAX_ID] if isinstance(value, str) else ""
+def _id(value: Any) -> str:
+    return value if isinstance(value, str) and _ID.fullmatch(value) else ""

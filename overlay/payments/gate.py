@@ -15,7 +15,8 @@ from dataclasses import replace
 from typing import Any
 
 from indexer.errors import SourceError, SourceUnavailableError
-from indexer.store.payments import PaymentLedger, TaskState
+from indexer.store.payment_records import TaskState
+from indexer.store.payments import PaymentLedger
 from overlay.payments.carriers import PaidCall, read_call
 from overlay.payments.checking import PaymentSources, currency_of, offers_in
 from overlay.payments.gate_answers import GateAnswer, payment_required, unavailable

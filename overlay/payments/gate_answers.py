@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from indexer.headers.networks import NETWORKS
-from indexer.store.payments import LedgerPayment, TaskState
+from indexer.store.payment_records import LedgerPayment, TaskState
 from overlay.payments.carriers import PaidCall
 from overlay.payments.checking import PaymentSources
 from overlay.text.compact_json import encode

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import secrets
 from asyncio import CancelledError, shield, to_thread
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -13,16 +12,16 @@ from functools import partial
 from typing import Any, cast
 
 from indexer.errors import SourceError
-from indexer.store.payments import (
+from indexer.store.payment_records import (
     GIVEN_BACK,
     DuplicatePaymentError,
     LedgerPayment,
     PaidTask,
-    PaymentLedger,
     PaymentState,
     TaskState,
     TaskStateError,
 )
+from indexer.store.payments import PaymentLedger
 from overlay.payments.carriers import SUBSCRIPTION_HEADER, TASK_HEADER, PaidCall
 from overlay.payments.checking import PaymentSources, currency_of
 from overlay.payments.gate_answers import MAX_ANSWER_BYTES, GateAnswer, payment_required, too_large, unavailable
@@ -36,8 +35,6 @@ from parsers.claims.amount_due import PaymentRefusedError
 from parsers.claims.payment import Payment, UtxoChain, read_claim, transaction_of, verify
 
 log = logging.getLogger(__name__)
-
-_TASK_ID = re.compile(r"[A-Za-z0-9_-]{16,128}")
 
 Work = Callable[[], Awaitable[GateAnswer]]
 """Does what was called for."""
@@ -72,7 +69,7 @@ class PaidWork:
         """The answer."""
         call = self._call
         try:
-            task = await to_thread(self._ledger.task, call.task) if _TASK_ID.fullmatch(call.task) else None
+            task = await to_thread(self._ledger.task, call.task) if call.task else None
             if task is not None and task.state is not TaskState.FAILED:
                 self._state = task.state
             stored = await to_thread(self._stored)
@@ -233,8 +230,8 @@ class PaidWork:
         return payment_required(self._call, error, self._offers, self._sources, self._state, **members)
 
     def _task_id(self) -> str:
-        """The client's own id, if it is hard to guess: whoever knows it gets the answer; else a new one."""
-        return self._call.task if _TASK_ID.fullmatch(self._call.task) else secrets.token_urlsafe(24)
+        """The client's own id, or a new one: whoever knows it gets the answer."""
+        return self._call.task or secrets.token_urlsafe(24)
 
 
 def _name(chain: UtxoChain) -> str:

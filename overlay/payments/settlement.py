@@ -13,15 +13,8 @@ from dataclasses import replace
 from functools import partial
 
 from indexer.errors import RefusedTransactionError, SourceError, SourceUnavailableError
-from indexer.store.payments import (
-    COUNTED,
-    LedgerPayment,
-    PaidSubscription,
-    PaidTask,
-    PaymentLedger,
-    PaymentState,
-    TaskState,
-)
+from indexer.store.payment_records import COUNTED, LedgerPayment, PaidSubscription, PaidTask, PaymentState, TaskState
+from indexer.store.payments import PaymentLedger
 from overlay.payments.node import Broadcaster
 from overlay.payments.refunds import refund
 from overlay.payments.renewals import end_of

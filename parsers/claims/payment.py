@@ -147,6 +147,8 @@ def read_claim(value: Any) -> Claim:
         raise _invalid("claim-malformed", "the claim is not a JSON object")
     config_id, stage, currency = (_text(value, name) for name in ("configId", "stage", "currency"))
     refund = "" if value.get("refundAddress") is None else _text(value, "refundAddress")
+    if not (refund.isascii() and refund.isprintable()):
+        raise _invalid("claim-malformed", "refundAddress is no address: it has characters that none has")
     if stage not in STAGES:
         raise PaymentRefusedError("StageMismatch", "stage", f"the stage {stage!a} is none of {', '.join(STAGES)}")
     return Claim(config_id, stage, currency.strip().upper(), _raw(value.get("rawTx")), refund)

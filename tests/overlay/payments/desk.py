@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from indexer.store.payments import PaymentLedger, PaymentState, TaskState
+from indexer.store.payment_records import PaymentState, TaskState
+from indexer.store.payments import PaymentLedger
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import GateAnswer
 from parsers.bitcoin.tx import Outpoint, Transaction

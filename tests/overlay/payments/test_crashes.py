@@ -10,7 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from indexer.store.payments import PaymentLedger, PaymentState, TaskState
+from indexer.store.payment_records import PaymentState, TaskState
+from indexer.store.payments import PaymentLedger
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import GateAnswer
 from overlay.payments.settlement import WORK_SECONDS

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from indexer.store.payments import PaymentLedger, PaymentState, TaskState
+from indexer.store.payment_records import PaymentState, TaskState
+from indexer.store.payments import PaymentLedger
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import GateAnswer
 from overlay.payments.settlement import DEPTH, GRACE_SECONDS, LEASE_SECONDS, WORK_SECONDS

@@ -13,7 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from indexer.errors import RefusedTransactionError, SourceError
-from indexer.store.payments import COUNTED, GIVEN_BACK, PaymentLedger, TaskState
+from indexer.store.payment_records import COUNTED, GIVEN_BACK, TaskState
+from indexer.store.payments import PaymentLedger
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import GateAnswer
 from overlay.payments.settlement import DEPTH, WORK_SECONDS

@@ -5,15 +5,15 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from indexer.store.payments import (
+from indexer.store.payment_records import (
     DuplicatePaymentError,
     LedgerPayment,
     PaidTask,
-    PaymentLedger,
     PaymentState,
     TaskState,
     TaskStateError,
 )
+from indexer.store.payments import PaymentLedger
 from parsers.bitcoin.tx import Outpoint
 
 RACERS = 6

@@ -12,7 +12,8 @@ import pytest
 from aiohttp import ClientSession, web
 
 from indexer.errors import RefusedTransactionError, SourceError
-from indexer.store.payments import PaymentLedger, PaymentState, TaskState
+from indexer.store.payment_records import PaymentState, TaskState
+from indexer.store.payments import PaymentLedger
 from overlay.payments.aiohttp_gate import middleware
 from overlay.payments.checking import PaymentSources, check_claim
 from overlay.payments.gate import PaymentGate

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from indexer.errors import RefusedTransactionError, SourceError
-from indexer.store.payments import PaymentState, TaskState
+from indexer.store.payment_records import PaymentState, TaskState
 from overlay.payments.gate import KEPT_SECONDS, REOPEN_SECONDS, PaymentGate
 from overlay.payments.gate_answers import GateAnswer
 from overlay.payments.refunds import refund

@@ -131,7 +131,7 @@ async def test_a_subscription_to_the_overlay_pays_for_requests_beyond_the_limit(
     for _ in range(5):
         async with client.get("/v1/search?q=tower", headers=subscription) as response:
             assert response.status == 200
-    async with client.get("/v1/search?q=tower", headers={"A2B-Subscription": "another"}) as response:
+    async with client.get("/v1/search?q=tower", headers={"A2B-Subscription": "of-another-server"}) as response:
         assert response.status == 402
 
 

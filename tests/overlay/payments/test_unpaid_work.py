@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from indexer.store.payments import PaymentState
+from indexer.store.payment_records import PaymentState
 from overlay.payments.asgi_gate import AsgiGate
 from overlay.payments.gate import PaymentGate
 from overlay.payments.gate_answers import MAX_ANSWER_BYTES
@@ -174,3 +174,18 @@ async def test_half_a_call_is_neither_done_nor_charged(desk: Desk) -> None:
     half = {"type": "http.request", "body": b"half", "more_body": True}
     sent = await run_asgi(desk, {"headers": [(b"a2b-payment", claim)]}, half, {"type": "http.disconnect"})
     assert (sent, desk.done, desk.node.sent) == ([], 0, [])
+
+
+@pytest.mark.parametrize("text", ["\0", "\ud800", "of-another-server\0", "x" * 300])
+async def test_no_text_of_a_stranger_is_an_error_of_the_database(desk: Desk, text: str) -> None:
+    desk.with_prices(price(interval="month", depositPct="0.2"))
+    meta = {"x-payment-task": text, "x-payment-subscription": text}
+    for claim in (
+        None,
+        claim_of(desk.pays(), refundAddress=text),
+        claim_of(desk.pays(), configId=text),
+        {"stage": text},
+    ):
+        body = mcp(text, **meta, **{"x-payment": claim})
+        answer = await desk.call(body=body, A2B_Subscription=text, A2B_Task=text)
+        assert (answer.status, desk.done) == (402, 0), claim
