@@ -134,7 +134,7 @@ def test_no_line_of_prose_is_written_twice(path: Path) -> None:
 
 def test_the_change_log_is_a_page_of_short_lines() -> None:
     lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
-    assert len(lines) <= 120
+    assert len(lines) <= 130
     assert not [line for line in lines if len(line) > 120]
 
 

@@ -203,8 +203,8 @@ async def test_no_sample_is_told_twice_whatever_was_asked_of_every_route(client:
         samples = Counter((sample.name, tuple(sorted(sample.labels.items()))) for sample in told)
         assert [each for each, times in samples.items() if times > 1] == [], accept
     count = "a2b_http_request_seconds_count"
-    for status in ("200", "400"):
-        assert value(await scrape(client), count, route="/publish", status=status) == 2, "what GET and POST came to"
+    for code in ("200", "400"):
+        assert value(await scrape(client), count, route="/publish", status=code) == 2, "what GET and POST came to"
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # Python 3.12 warns where other tests left threads
