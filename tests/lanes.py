@@ -84,6 +84,7 @@ SLOW_FILES = frozenset(
         "overlay/protocols/mcp_tools/test_delegated_calls.py",
         "overlay/protocols/mcp_tools/test_mcp.py",
         "overlay/protocols/motebit/test_discovery_door.py",
+        "overlay/protocols/mrp/test_evidence.py",
         "overlay/protocols/mrp/test_mrp.py",
         "overlay/protocols/mrp/test_registration.py",
         "overlay/protocols/test_ard.py",

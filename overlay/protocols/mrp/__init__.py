@@ -20,7 +20,7 @@ from overlay.api.request_id import REQUEST_ID
 from overlay.api.routes import Route
 from overlay.listings.lookup import ListingNotFoundError
 from overlay.protocols import Door
-from overlay.protocols.mrp import exchanges, provider_pages, registration, route_offers
+from overlay.protocols.mrp import evidence_exchange, exchanges, provider_pages, registration, route_offers
 from overlay.protocols.mrp.authentication import authenticate
 from overlay.protocols.mrp.envelopes import (
     BATCH_MEDIA_TYPE,
@@ -121,6 +121,11 @@ async def negotiate(request: web.Request) -> web.Response:
 async def execute(request: web.Request) -> web.Response:
     """EXECUTE: refused with the address of the agent, as the registry executes nothing."""
     return await _respond(request, "EXECUTE", exchanges.execute)
+
+
+async def evidence(request: web.Request) -> web.Response:
+    """EVIDENCE: what an agent signed of its work, taken in as evidence of it."""
+    return await _respond(request, "EVIDENCE", evidence_exchange.evidence)
 
 
 async def _respond(request: web.Request, msg_type: str, exchange: Exchange) -> web.Response:
@@ -270,6 +275,7 @@ DOOR = Door(
         _exchange("discover", discover),
         _exchange("negotiate", negotiate),
         _exchange("execute", execute),
+        _exchange("evidence", evidence),
     ),
     schemas=SCHEMAS | registration.REGISTRATION_SCHEMAS,
 )

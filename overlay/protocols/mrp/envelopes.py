@@ -109,6 +109,14 @@ class Execute(_Lenient):
     route_id: str
 
 
+class EvidencePayload(_Lenient):
+    """The payload of EVIDENCE."""
+
+    route_id: str = Field(max_length=2_000)
+    outputs: list[dict[str, Any]] = Field(default=[])
+    provenance: dict[str, Any] = Field(default={})
+
+
 def moment(text: str) -> datetime:
     """A time by RFC 3339 in UTC. Raises ValueError."""
     time = datetime.fromisoformat(text)
