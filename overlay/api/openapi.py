@@ -38,7 +38,9 @@ _DESCRIPTION = (
 )
 
 
-_PROOF = parameter(PROOF_HEADER, "Proof that the client is the last delegatee of the capability token it presents.")
+_PROOF = parameter(
+    PROOF_HEADER, "Proof that the client is the last delegatee of the capability token it presents.", may_be_empty=True
+)
 
 
 def _headers(route: Route) -> Iterable[Parameter]:

@@ -126,7 +126,7 @@ ROUTES = (
     ),
     Route(
         path="/v1/listings/{id}/evidence", handler=evidence_api.evidence, tag="listings", answer="Evidence",
-        parameters=EVIDENCE.parameters, errors=(404,), conditional=True,
+        parameters=EVIDENCE.parameters, errors=(404,), conditional=True, action="search",
     ),
     Route(
         path="/v1/listings/{id}", handler=listing_api.listing, tag="listings", answer="Listing",
@@ -158,7 +158,7 @@ ROUTES = (
     ),
     Route(
         path="/v1/evidence/{sha256}", handler=evidence_api.document, tag="claims", answer="ClaimDocument",
-        errors=(404,),
+        errors=(404,), action="search",
     ),
     Route(
         path="/v1/diagnose/{what}", handler=publisher_api.diagnose, tag="publishers", answer="Diagnosis",

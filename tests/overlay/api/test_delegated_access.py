@@ -153,6 +153,15 @@ async def test_who_submits_proves_to_be_the_last_delegatee(client: ClientSession
     assert await submitted(client, stripped(leaf), proof(HELPER, "POST", INGEST, TXID)) == (401, "invalid_proof")
 
 
+async def test_who_rates_proves_it_too(client: ClientSession) -> None:
+    path, rate = "/v1/evidence", issued(capability("rate", "tool:evidence"))
+    assert await refused(client, SUBMIT, path, method="POST", data=b"{}") == (403, "capability_not_granted")
+    assert await refused(client, rate, path, method="POST", data=b"{}") == (401, "proof_required")
+    headers = {"Authorization": f"Bearer {rate}", "X-DCT-Proof": proof(AGENT, "POST", path, b"{}")}
+    async with client.post(path, data=b"{}", headers=headers) as response:
+        assert "no evidence" in (await problem(response, 404))["detail"]
+
+
 @pytest.mark.parametrize(
     "header",
     [
