@@ -16,15 +16,16 @@ _OWN = frozenset({"content-length", "transfer-encoding", "connection", "date", "
 
 
 def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware:
-    """Demand payment for these paths; the value of each is the skill that it is for, "" for any, None for a JSON-RPC
-    server of A2A or MCP, whose calls say.
+    """Demand payment for these paths, in a sub-application with or without its prefix. The value of each is the skill
+    that it is for, "" for any, None for a JSON-RPC server of A2A or MCP, whose calls say.
 
     The work must answer with a whole `web.Response`: one that streams cannot be withheld here, see the gate for ASGI.
     """
 
     @web.middleware
     async def demand(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path not in paths or request.method == "OPTIONS":
+        path = _paid_path(request, paths)
+        if path is None or request.method == "OPTIONS":
             return await handler(request)
         if request.headers.get("Upgrade", "").lower() == "websocket":
             raise web.HTTPForbidden(text="paid calls are not made by WebSocket")
@@ -38,12 +39,18 @@ def middleware(gate: PaymentGate, paths: Mapping[str, str | None]) -> Middleware
                 raise TypeError(f"a paid answer on {request.path} is streamed: it could not be withheld")
             return GateAnswer(response.status, _headers(response.headers), response.body or b"")
 
-        answer = await gate.answer(
-            request.headers, await request.read(), work, url=str(request.url), skill=paths[request.path]
-        )
+        answer = await gate.answer(request.headers, await request.read(), work, url=str(request.url), skill=paths[path])
         return web.Response(status=answer.status, headers=list(answer.headers), body=answer.body)
 
     return demand
+
+
+def _paid_path(request: web.Request, paths: Mapping[str, str | None]) -> str | None:
+    """The paid path of a request; below the prefix of a sub-application, whichever ends as the request's does."""
+    if request.path in paths:
+        return request.path
+    is_below = len(request.match_info.apps) > 1
+    return next((path for path in paths if is_below and request.path.endswith(path)), None)
 
 
 def _headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestClient, TestServer
 
 from indexer.store.payments import PaymentLedger
 from overlay.payments.aiohttp_gate import middleware
@@ -80,6 +81,24 @@ async def test_aiohttp_gives_back_what_an_exception_did_not_earn(client: ClientS
     async with client.post("/none", headers=paying(node)) as response:
         assert (response.status, await response.text()) == (404, "nothing here")
     assert node.sent == []
+
+
+async def test_a_paid_path_of_a_sub_application_is_paid(ledger: PaymentLedger, node: FakeNode) -> None:
+    async def echo(_request: web.Request) -> web.Response:
+        return web.Response(text="work")
+
+    below = web.Application(middlewares=[middleware(PaymentGate([price()], ledger, node), {"/paid": ""})])
+    below.add_routes([web.post("/paid", echo), web.post("/free", echo)])
+    app = web.Application()
+    app.add_subapp("/api", below)
+    async with TestClient(TestServer(app)) as client:
+        for path, status in (("/api/paid", 402), ("/api/free", 200)):
+            async with client.post(path) as response:
+                assert response.status == status
+        async with client.post("/api/paid", headers=paying(node)) as response:
+            assert (response.status, await response.text()) == (200, "work")
+        async with client.get("/api/paid", headers={"Upgrade": "websocket", "Connection": "Upgrade"}) as response:
+            assert response.status == 403
 
 
 Message = MutableMapping[str, Any]
