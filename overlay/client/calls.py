@@ -98,6 +98,17 @@ def card(id_: str) -> Call[bytes]:
     return Call(f"{_listing(id_)}/card", _model(bytes), is_json=False)
 
 
+def evidence(id_: str, after: str | None = None) -> Call[dict[str, Any]]:
+    """A page of what the rating of a listing rests on. `overlay.verify` reads it."""
+    parameters = () if after is None else (("after", after),)
+    return Call(f"{_listing(id_)}/evidence", _model(dict[str, Any]), parameters)
+
+
+def document(sha256: str) -> Call[bytes]:
+    """A document that evidence names."""
+    return Call(f"/v1/evidence/{quoted(sha256, safe='')}", _model(bytes), is_json=False)
+
+
 def stream() -> Call[bytes]:
     """The change stream."""
     return Call("/v1/stream", _model(bytes), is_json=False)

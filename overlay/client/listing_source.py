@@ -41,6 +41,15 @@ class ClientSource:
         """The proof, with headers from height `first` on."""
         return self._ask(calls.proof(id_, first))
 
+    def evidence(self, id_: str, after: str | None = None) -> Any:
+        """A page of its evidence."""
+        return self._ask(calls.evidence(id_, after))
+
+    def document(self, sha256: str) -> bytes:
+        """A document that evidence names."""
+        document: bytes = self._ask(calls.document(sha256))
+        return document
+
     def offers(self) -> tuple[Offer, ...]:
         """The offers in the card, once the listing has been verified with this source."""
         id_: str = self._item["id"]

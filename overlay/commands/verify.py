@@ -144,13 +144,14 @@ def _check(
     completeness: Completeness | None,
 ) -> VerificationReport:  # fmt: skip
     from overlay import verify
+    from overlay.client.listing_source import ClientSource
     from overlay.verify.domains import Internet
 
     hosts = None if args.offline else Internet(settings_of(args))
     with progress_of("headers", "checked") as progress:
         return verify.verify(
             source, args.id, trusted=trusted, hosts=hosts, expected=expected, progress=progress,
-            completeness=completeness,
+            completeness=completeness, evidence=source if isinstance(source, ClientSource) else None,
         )  # fmt: skip
 
 

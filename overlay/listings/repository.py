@@ -104,14 +104,18 @@ class ListingRepository:
         )
         checked = self.checked(history for _, history, _ in revisions.values())
         badges, chains = self._store.badges.get(revisions), self._store.chains()
-        hosts = self._store.motebit_hosts.get({badge.host for badge in badges.values() if badge.host})
+        hosts = {badge.host for badge in badges.values() if badge.host}
+        identities, endpoints = self._store.motebit_hosts.get(hosts), self._store.motebit_endpoints.of_hosts(hosts)
+        ratings = self._store.evidence.ratings(revisions)
         registrations = {}
         for id_, (chain, history, waiting) in revisions.items():
             badge = badges.get(id_)
             registrations[id_] = replace(
                 self.with_signature(newest_registration(history, waiting, chain, chains, bodies, checked)),
                 badge=badge,
-                published_identity=hosts.get(badge.host) if badge else None,
+                published_identity=identities.get(badge.host) if badge else None,
+                endpoint_checks=endpoints.get(badge.host, ()) if badge else (),
+                rating=ratings.get(id_),
             )
         return registrations
 

@@ -14,6 +14,7 @@ from overlay.verify import item_members, server_claim, steps
 from overlay.verify.completeness import Completeness
 from overlay.verify.domains import Hosts
 from overlay.verify.header_chain import HeaderLinks, Progress
+from overlay.verify.rating_checks import EvidenceSource, RatingCheck
 from overlay.verify.server_claim import HEADER, NotCheckedError, NotProvedError
 from overlay.verify.steps import Finding, VerificationContext
 from overlay.verify.trusted_source import TrustedSource
@@ -32,12 +33,13 @@ STEPS: Mapping[str, Callable[[VerificationContext], Finding]] = {
     "listing": steps.listing,
     "newest": steps.newest,
     "domain": steps.domain,
+    "rating": steps.rating,
     "complete": steps.complete,
 }
 """The steps in order; each may use the findings of earlier ones. `complete` is taken only where other overlays are
-named."""
+named, and `rating` where there is one."""
 
-_OPTIONAL = frozenset(("newest", "domain"))
+_OPTIONAL = frozenset(("newest", "domain", "rating"))
 """Steps that may be left unchecked; if they fail, the listing is not verified, as with every step."""
 
 _BASE = frozenset(("transaction", "registration", "block", "work", "chain"))
@@ -107,11 +109,12 @@ def verify(
     expected: str | None = None,
     progress: Progress = lambda _done, _of: None,
     completeness: Completeness | None = None,
+    evidence: EvidenceSource | None = None,
 ) -> VerificationReport:
     """Verify a listing and its proof. `expected` is the CAIP-2 id of the required chain; without it, a listing on a
     test network is not proved unless `trusted`, the user's own source, has the block. Domains are checked through
-    `hosts`, None to skip this, and anchors compared by `completeness`. Raises what `source` and `trusted` raise when
-    they do not answer."""
+    `hosts`, None to skip this, anchors compared by `completeness`, and a rating is computed again from `evidence`.
+    Raises what `source`, `evidence` and `trusted` raise when they do not answer."""
     item, proof, card = _members(source.listing(id_)), _members(source.proof(id_)), source.card(id_)
     try:
         _check_id(id_, item)
@@ -132,8 +135,13 @@ def verify(
     if completeness is not None:
         completeness.compare(read.network, fetch)
         blocks += completeness.blocks
+    rating = None
+    if evidence is not None and item.get("rating") is not None:
+        rating = RatingCheck(read, evidence, fetch)
+        rating.read()
+        blocks += rating.blocks
     links = HeaderLinks(read.network, blocks, fetch, trusted, progress)
-    context = VerificationContext(read, links, trusted, hosts, expected, completeness)
+    context = VerificationContext(read, links, trusted, hosts, expected, completeness, rating)
     done = tuple(_run(context))
     return VerificationReport(id_, read.network.caip2, done, tuple(_not_proved(context)))
 
@@ -154,7 +162,7 @@ def _check_id(id_: str, item: Mapping[str, Any]) -> None:
 
 def _run(context: VerificationContext) -> Iterable[StepResult]:
     for name, check in STEPS.items():
-        if name == "complete" and context.completeness is None:
+        if (name == "complete" and context.completeness is None) or (name == "rating" and context.rating is None):
             continue
         try:
             finding = check(context)

@@ -12,6 +12,7 @@ from overlay.verify import block_checks, domains, item_members, pointer_checks, 
 from overlay.verify.completeness import Completeness
 from overlay.verify.domains import Hosts
 from overlay.verify.header_chain import HeaderLinks
+from overlay.verify.rating_checks import RatingCheck
 from overlay.verify.server_claim import (
     HEADER,
     MinedBlock,
@@ -46,8 +47,8 @@ class Finding:
 @dataclass(slots=True)
 class VerificationContext:
     """The input of a step: the claim, the links of blocks by headers, the user's own source, the access to hosts (None:
-    domains are not checked), the expected chain, the comparison with other overlays (None without any), and the
-    findings of earlier steps."""
+    domains are not checked), the expected chain, the comparison with other overlays (None without any), the rating
+    that is computed again (None without any), and the findings of earlier steps."""
 
     claim: ServerClaim
     links: HeaderLinks
@@ -55,6 +56,7 @@ class VerificationContext:
     hosts: Hosts | None
     expected: str | None
     completeness: Completeness | None = None
+    rating: RatingCheck | None = None
     findings: dict[str, Finding] = field(default_factory=dict)
 
     def expected_members(self) -> dict[str, Any]:
@@ -252,6 +254,13 @@ def newest(context: VerificationContext) -> Finding:
     if not is_unspent:
         raise NotProvedError(f"your own source {trusted.name} says that {location} is spent: there is something newer")
     return Finding(f"your own source {trusted.name} says that {location} is unspent")
+
+
+def rating(context: VerificationContext) -> Finding:
+    """The published evidence comes to the rating."""
+    if context.rating is None:
+        raise NotCheckedError("there is no rating")
+    return Finding(context.rating.check(context.links))
 
 
 def complete(context: VerificationContext) -> Finding:

@@ -1,0 +1,181 @@
+"""Compute the rating of a listing again from the evidence that a server publishes.
+
+Each record has to follow from a document with its hash, signed by the key that the proved card names, and each payment
+from a transaction in a block of the chain. Who owns other keys, which payers are rated and what the server left out are
+its word.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Protocol
+
+from overlay.verify.header_chain import Fetch, HeaderLinks
+from overlay.verify.server_claim import HEADER, MinedBlock, NotCheckedError, NotProvedError, ServerClaim
+from parsers.bitcoin import address
+from parsers.bitcoin.script import is_p2pkh
+from parsers.bitcoin.tx import sha256d
+from parsers.cards import AgentCard, read_of
+from parsers.claims.canonical_json import ClaimRefusedError
+from parsers.claims.evidence_documents import bound_key, evidence_of
+from parsers.claims.payment import UtxoChain
+from parsers.claims.payment_evidence import ProvedPayment, read_payment
+from parsers.claims.rating import EvidenceRecord, RatedListing, rate
+
+MAX_PAGES, MAX_BLOCKS = 16, 500
+"""Pages of evidence that are read, and blocks of payments that are linked."""
+
+
+class EvidenceSource(Protocol):
+    """A source of evidence: a running overlay or the local store."""
+
+    def evidence(self, id_: str, after: str | None = None) -> Any:
+        """A page of the evidence of a listing."""
+        ...
+
+    def document(self, sha256: str) -> bytes:
+        """A document by its SHA-256."""
+        ...
+
+
+@dataclass(slots=True)
+class RatingCheck:
+    """The published evidence of a listing, and what follows from its documents. `blocks` are those of payments."""
+
+    claim: ServerClaim
+    source: EvidenceSource
+    fetch: Fetch
+    blocks: list[MinedBlock] = field(default_factory=list)
+    _first: Mapping[str, Any] = field(default_factory=dict)
+    _records: list[EvidenceRecord] = field(default_factory=list)
+    _documents: dict[str, bytes] = field(default_factory=dict)
+    _works: dict[str, set[tuple[Any, ...]]] = field(default_factory=dict)
+    _problem: str = ""
+
+    def read(self) -> None:
+        """Read the evidence and its documents. What is wrong with them is the finding of `check`."""
+        try:
+            self._read()
+        except (NotProvedError, ClaimRefusedError) as error:
+            self._problem = str(error)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            self._problem = "the answer about evidence has another form"
+
+    def check(self, links: HeaderLinks) -> str:
+        """The sentence of what was computed. Raises NotProvedError, NotCheckedError."""
+        if self._problem:
+            raise NotProvedError(self._problem)
+        for block in self.blocks:
+            links.sentence(block)
+        facts, rating = self._first["facts"], self.claim.item["rating"]
+        listing = RatedListing(
+            frozenset(facts["keys"]), facts["owner"], facts["ownerOf"], frozenset(facts["ratedPayers"])
+        )
+        again = rate(self._records, listing, self._first["asOf"])
+        own = None if again.score is None else again.score / 1_000
+        if (own, f"E{again.rung}", again.completed + again.failed) != (
+            rating["score"],
+            rating["rung"],
+            rating["evidence"],
+        ):
+            raise NotProvedError(f"the rating is {rating['score']}, and the evidence comes to {own}")
+        return (
+            f"{len(self._records):,} records from {len(self._works):,} documents, paid in {len(self.blocks):,} blocks, "
+            f"come to {own}; owners of other keys, rated payers, and what is left out are the server's word"
+        )
+
+    def _read(self) -> None:
+        card = read_of(self.claim.registration, self.claim.card, self.claim.kind)
+        if not isinstance(card, AgentCard) or card.motebit is None:
+            raise NotProvedError("the card names no key, and only one that it names is rated")
+        page = self._first = self.source.evidence(self.claim.id)
+        self._check_facts(card, page["facts"], page["binds"])
+        for _ in range(MAX_PAGES):
+            for record in page["records"]:
+                if record["receivedAt"] <= self._first["asOf"]:
+                    self._records.append(self._record(card, record))
+            if page["next"] is None:
+                return
+            page = self.source.evidence(self.claim.id, page["next"])
+        raise NotCheckedError(f"there are more than {MAX_PAGES} pages of evidence")
+
+    def _check_facts(self, card: AgentCard, facts: Mapping[str, Any], binds: list[Any]) -> None:
+        key = card.motebit.public_key if card.motebit else ""
+        addresses = {offer.address.strip() for offer in card.offers} - {""}
+        if set(facts["keys"]) - {key} != addresses or facts["owner"] != (self.claim.item.get("owner") or ""):
+            raise NotProvedError("the keys and addresses that are rated are not those of the card")
+        for bind in binds:
+            if bind["key"] == key and bind["token"] is not None:
+                token = self._document(bind["token"]).decode()
+                bound_key(token, key, self.claim.registration, bind["receivedAt"])
+
+    def _record(self, card: AgentCard, record: Mapping[str, Any]) -> EvidenceRecord:
+        counter_signer = record["counterSigner"] or ""
+        names = ("digest", "worker", "outcome", "completedAt", "task")
+        wanted = (*(record[name] for name in names), counter_signer)
+        if wanted not in self._works_of(card, record["document"], record["receivedAt"]):
+            raise NotProvedError(f"the document {record['document']} is no evidence of what a record says")
+        payment = record["payment"]
+        if payment and payment["proved"]:
+            self._check_payment(payment)
+        paid = payment if payment and payment["proved"] else {}
+        return EvidenceRecord(
+            record["digest"], record["worker"], counter_signer, paid.get("payer") or "", paid.get("txid", ""),
+            paid.get("paid", 0), paid.get("price", 0), record["outcome"], record["completedAt"],
+            record["beforeTransfer"], record["task"],
+        )  # fmt: skip
+
+    def _works_of(self, card: AgentCard, name: str, received_at: int) -> set[tuple[Any, ...]]:
+        """What a document is evidence of, verified at the time when it was received."""
+        if name not in self._works:
+            document = json.loads(self._document(name))
+            kind = {"attestation": "attestation", "envelope": "mrp-evidence"}
+            own_kind = next((kind[member] for member in kind if member in document), "receipt")
+            keys = {card.motebit.motebit_id: bytes.fromhex(card.motebit.public_key)} if card.motebit else {}
+            self._works[name] = {
+                (one.digest, one.worker, one.outcome, one.completed_at, one.task, one.counter_signer)
+                for one, _ in evidence_of(own_kind, document, received_at, keys)
+            }
+        return self._works[name]
+
+    def _check_payment(self, payment: Mapping[str, Any]) -> None:
+        proof = json.loads(self._document(payment["proof"]))
+        parent = proof.get("parent")
+        proved = read_payment(bytes.fromhex(proof["beef"]), bytes.fromhex(parent) if parent else None)
+        chain = UtxoChain(self.claim.network.coin, self.claim.network.kind)
+        payer, funding = proved.payer_address(chain) or None, proved.funding
+        if (proved.txid, payer, funding) != (payment["txid"], payment["payer"], payment["funding"]):
+            raise NotProvedError(f"the proof of {payment['txid']} is of another payment")
+        prefixes = address.PREFIXES[chain.coin][chain.network]
+        received: dict[str, int] = {}
+        for output in proved.outputs:
+            if is_p2pkh(output.script):
+                text = address.address(output.script, prefixes) or ""
+                received[text] = received.get(text, 0) + output.satoshis
+        if payment["paid"] not in {received.get(one, 0) for one in self._first["facts"]["keys"]}:
+            raise NotProvedError(f"{payment['txid']} does not pay {payment['paid']:,} satoshis to the listing")
+        self._add_block(proved)
+
+    def _add_block(self, payment: ProvedPayment) -> None:
+        block = next((block for block in self.blocks if block.height == payment.height), None)
+        if block is None:
+            if len(self.blocks) >= MAX_BLOCKS:
+                raise NotProvedError(f"the payments are in more than {MAX_BLOCKS:,} blocks")
+            headers = self.fetch(payment.height)
+            if not headers:
+                raise NotProvedError(f"the header of block {payment.height:,}, which has a payment, is not served")
+            block = MinedBlock(b"", sha256d(headers[0][:HEADER]), payment.height, headers[0])
+            self.blocks.append(block)
+        if block.header[36:68] != payment.root:
+            raise NotProvedError(f"the block {payment.height:,} of a payment is not in the chain that is served")
+
+    def _document(self, name: str) -> bytes:
+        if name not in self._documents:
+            body = self.source.document(name)
+            if sha256(body).hexdigest() != name:
+                raise NotProvedError(f"the document {name} has another hash")
+            self._documents[name] = body
+        return self._documents[name]

@@ -1,0 +1,78 @@
+"""A rating that a client computes again from what a server publishes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+import pytest
+
+from overlay.listings.repository import ListingRepository
+from overlay.verify import verify
+from overlay.verify.local_source import LocalSource
+from tests.overlay.rating.registry import Payer, Registry
+from tests.parsers.claims.motebit.signers import ALICE, BOB
+
+
+class Server(LocalSource):
+    """A server that may change what it answers about evidence."""
+
+    def __init__(self, registry: Registry, change: Callable[[dict[str, Any]], object]) -> None:
+        super().__init__(ListingRepository(registry.store))
+        self._reader, self._change = registry.reader, change
+
+    def evidence(self, id_: str, after: str | None = None) -> Any:
+        assert after is None
+        answer = json.loads(json.dumps(self._reader.evidence_json(id_)))
+        self._change(answer)
+        return answer
+
+    def document(self, sha256: str) -> bytes:
+        return self._reader.document(bytes.fromhex(sha256)) or b""
+
+
+def raise_outcome(answer: dict[str, Any]) -> None:
+    answer["records"][0]["outcome"] = "failed" if answer["records"][0]["outcome"] == "completed" else "completed"
+
+
+def raise_payment(answer: dict[str, Any]) -> None:
+    answer["records"][0]["payment"]["paid"] += 1
+
+
+def claim_other_payer(answer: dict[str, Any]) -> None:
+    answer["records"][0]["payment"]["payer"] = "mmVEKH61BZbLbnVEmk9VmojreB4G4PmBPd"
+
+
+@pytest.mark.parametrize(
+    ("change", "outcome"),
+    [
+        (dict, "proved"),
+        (raise_outcome, "not proved"),
+        (raise_payment, "not proved"),
+        (claim_other_payer, "not proved"),
+        (lambda answer: answer["records"].pop(), "not proved"),
+        (lambda answer: answer["facts"]["keys"].append("another"), "not proved"),
+        (lambda answer: answer["records"][0].update(document=sha256(b"").hexdigest()), "not proved"),
+        (lambda answer: answer.clear(), "not proved"),
+    ],
+)
+async def test_the_rating_is_computed_again(
+    change: Callable[[dict[str, Any]], object], outcome: str, tmp_path: Any
+) -> None:
+    registry = Registry(f"sqlite:///{tmp_path}/a2b.db")
+    with registry.indexing:
+        alice = await registry.inscribe(ALICE)
+        registry.bind(ALICE, alice)
+        for number in range(1, 4):
+            task, payment = await registry.paid(Payer(number))
+            status = "failed" if number == 3 else "completed"
+            registry.intake.submit("receipt", registry.work(ALICE, BOB, task, status=status), payment=payment)
+        registry.rate()
+        server = Server(registry, change)
+        report = verify(server, alice, expected="bsv:regtest", evidence=server)
+        steps = {step.step: step for step in report.steps}
+        assert steps["rating"].outcome == outcome, steps["rating"].detail
+        assert ("rating" in report.missing) == (outcome != "proved")
+        assert "rating" in report.not_proved_members, "what was left out cannot be known"
