@@ -36,6 +36,7 @@ from parsers.claims.delegateos.capability_token import (
     scopes,
 )
 from parsers.claims.delegateos.holder_proof import HolderProof, check_proof
+from parsers.claims.delegateos.signed_objects import is_principal
 from parsers.claims.rfc3339 import instant
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class DelegatedAccess:
         revocations: list[Any] = []
         if token["authority"]["issuer"] in self.roots:
             signers = {block.get("attenuator", block.get("issuer")) for block in blocks(token)}
-            revocations = self.ledger.revocations_of(revocation_ids(token), signers)
+            revocations = self.ledger.revocations_of(revocation_ids(token), set(filter(is_principal, signers)))
         context = TokenContext(roots=self.roots, now=self.now(), revocations=revocations, contract_id=contract_id)
         authorize_token(token, context)
         return Access(token, scopes(token))

@@ -6,6 +6,7 @@ actions of this registry, which the token grants. It is stored until a week afte
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -22,12 +23,14 @@ from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.delegateos.capability_token import FORMAT, TokenDeniedError, revocation_ids
 from parsers.claims.delegateos.contracts import check_contract, verify_attestation
 from parsers.claims.delegateos.delegation_chain import Delegation, check_chain, delegations_of
+from parsers.claims.delegateos.signed_objects import is_principal
 from parsers.claims.rfc3339 import instant
 
 MAX_DOCUMENT = 16_384
 """Bytes of a contract, and of an attestation."""
 
 _REFUSED = -32602
+_ID = re.compile(r"del_[0-9a-f]{12}")
 _NANOSECONDS = 10**9
 
 
@@ -75,6 +78,8 @@ def _delegate(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]
         delegation = chain[-1]
         if (params.get("delegationId"), params.get("parentDelegationId")) != (delegation.id, delegation.parent_id):
             raise ClaimRefusedError("broken_chain", "delegationId and parentDelegationId are not those of the token")
+        if not _ID.fullmatch(delegation.id) or not is_principal(delegation.delegatee):
+            raise ClaimRefusedError("malformed", "delegationId is not del_ and 12 hex digits, or the delegatee no key")
         _check_contract(contract, granted, delegation, access.now())
         stored = StoredDelegation(
             block=revocation_ids(granted.token)[-1], id=delegation.id, parent_id=delegation.parent_id,
@@ -115,8 +120,10 @@ def _complete(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]
     """The end of a delegation, by an attestation of its delegatee whose output meets the contract (§9.4)."""
     attestation, id_ = _bounded(params.get("attestation"), "attestation"), params.get("delegationId")
     principal = attestation.get("principal")
-    if not isinstance(id_, str) or not isinstance(principal, str) or attestation.get("delegationId") != id_:
-        raise ClaimRefusedError("malformed", "delegationId is not a text, or not that of the attestation")
+    if not isinstance(id_, str) or not _ID.fullmatch(id_) or attestation.get("delegationId") != id_:
+        raise ClaimRefusedError("malformed", "delegationId is not del_ and 12 hex digits, as in the attestation")
+    if not isinstance(principal, str) or not is_principal(principal):
+        raise ClaimRefusedError("malformed", "principal is not a public key in base64url")
     delegations = access.ledger.delegations(id_, principal)
     if not delegations:
         raise ClaimRefusedError("unknown_delegation", f"{principal[:60]!a} got no delegation {id_[:60]!a} here")

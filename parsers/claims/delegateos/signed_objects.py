@@ -26,6 +26,15 @@ def principal_of(seed: bytes) -> str:
     return base64url_text(ed25519.public_key_of(seed))
 
 
+def is_principal(text: object) -> bool:
+    """Whether a text is one: 32 bytes in base64url, whatever key they are."""
+    try:
+        data, is_canonical = from_base64url(text)
+    except ClaimRefusedError:
+        return False
+    return is_canonical and len(data) == ed25519.KEY_BYTES
+
+
 def sign_object(seed: bytes, value: Any) -> str:
     """The signature of a value by the key with this seed."""
     return base64url_text(ed25519.sign(seed, digest(value)))

@@ -108,19 +108,37 @@ def forged() -> str:
     return serialize_dct({**token, "signatures": [signature]})["token"]
 
 
+def by_nobody() -> str:
+    """A token of a trusted issuer, attenuated by a text that no database of PostgreSQL takes."""
+    token = read_dct(narrowed(issued()))
+    token["attenuations"][0]["attenuator"] = "\0"
+    return serialize_dct(token)["token"]
+
+
 @pytest.mark.parametrize(
     ("token", "status", "code"),
     [
         ("garbage", 401, "malformed_token"),
         ("x" * 15_000, 401, "malformed_token"),
         (forged(), 401, "invalid_signature"),
+        (by_nobody(), 401, "invalid_signature"),
         (issued(seed=STRANGER), 401, "invalid_signature"),
         (issued(expiresAt="2026-11-23T08:59:59Z"), 401, "expired"),
         (issued(budget=0), 403, "budget_exceeded"),
         (issued(budget=-5), 403, "budget_exceeded"),
         (narrowed(issued(), allowedCapabilities=[]), 403, "capability_not_granted"),
     ],
-    ids=["garbage", "long", "forged root", "unknown issuer", "expired", "no budget", "negative", "nothing granted"],
+    ids=[
+        "garbage",
+        "long",
+        "forged root",
+        "forged block",
+        "unknown issuer",
+        "expired",
+        "no budget",
+        "negative",
+        "nothing granted",
+    ],
 )
 async def test_bad_tokens_are_refused(client: ClientSession, token: str, status: int, code: str) -> None:
     assert await refused(client, token) == (status, code)

@@ -270,6 +270,7 @@ async def test_a_delegation_is_accepted_and_can_be_repeated(client: ClientSessio
         (delegate(contract={"x": "y" * 20_000}), "too-large"),
         (delegate(dctFormat="biscuit"), "malformed_token"),
         (delegate(dct=None), "malformed_token"),
+        (delegate(narrowed(issued(), delegationId="del_\0"), delegationId="del_\0"), "malformed"),
     ],
 )
 async def test_delegations_are_rejected_with_the_reason(client: ClientSession, message: Any, expected: str) -> None:
@@ -293,6 +294,13 @@ async def test_an_attestation_of_the_delegatee_completes_it_once(client: ClientS
     for _ in range(2):
         assert (await post(client, complete()))["result"] == {"delegationId": "del_0000000000a2", "status": "completed"}
     assert (await post(client, complete(output={"ids": []})))["error"]["data"]["type"] == "already_ended"
+
+
+async def test_ids_and_principals_that_are_none_are_refused(client: ClientSession) -> None:
+    for members in ({"delegationId": "del_1"}, {"delegationId": None}):
+        message = complete() | {"params": {**complete()["params"], **members}}
+        assert (await post(client, message))["error"]["data"]["type"] == "malformed"
+    assert (await post(client, complete(principal="\0")))["error"]["data"]["type"] == "malformed"
 
 
 async def test_a_completion_may_be_a_notification(client: ClientSession) -> None:
