@@ -16,7 +16,7 @@ from indexer.store.rates import Quote
 from overlay.api.openapi import document
 from overlay.api.parameters import pairs
 from overlay.api.problems import BadRequestError
-from overlay.api.search_answer import page
+from overlay.api.search_answer import page, query_explained
 from overlay.api.search_request import SearchRequest, from_pairs
 from overlay.api.services import AppServices
 from overlay.app.http_app import ROUTES
@@ -154,7 +154,7 @@ def test_converted_prices_are_told_with_their_rate_and_per_day() -> None:
     ]  # fmt: skip
     assert found["rates"] == {"source": "https://a.example", "at": "2027-01-15T07:59:50Z", "age": 10, "base": "BSV"}
     assert "unappliedFilters" not in found
-    assert found["explain"]["query"]["price_currency"] == "USD"
+    assert query_explained(asked)["query"]["price_currency"] == "USD"
     schemas = document(ROUTES, "0")["components"]
     check = Draft202012Validator({"$ref": "#/components/schemas/Page/properties/rates", "components": schemas})
     check.validate(found["rates"])
