@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from overlay.commands import (
+    block_worker,
     check,
     dct,
     diagnose,
@@ -83,7 +84,7 @@ def parser() -> ArgumentParser:
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     for command in (
         run, search, show, verify, diagnose, check, pay_check, publish, mcp_stdio, status, rebuild, snapshot, mirror,
-        motebit_lookup, dct, relay_cash,
+        motebit_lookup, dct, relay_cash, block_worker,
     ):  # fmt: skip
         command.add(commands)
     return root

@@ -29,6 +29,7 @@ from sqlalchemy import (
 from indexer.store.database import writing
 from indexer.store.queries import Queries, batches, insert_new, upsert
 from indexer.store.schema import BYTEWISE, metadata
+from indexer.store.trust_edges import ANYBODY, EdgePair, touch_edges
 
 MAX_PAID, MAX_COUNTER_SIGNED = 10_000, 1_000
 """Of the records of a listing those that count: the newest that a payment proves, and the newest of the others that
@@ -185,10 +186,11 @@ class EvidenceQueries(Queries):
         """Store documents and evidence; the number of records that are new or have got a payment. What is stored stays
         as it is otherwise."""
         with writing(self._engine, _LOCK) as connection:
-            changed = [row.listing for row in rows if _add(connection, row)]
+            changed = [row for row in rows if _add(connection, row)]
             if changed or not rows:
                 insert_new(connection, claim_documents, [one._asdict() for one in documents])
-            touch(connection, set(changed))
+            touch(connection, {row.listing for row in changed})
+            touch_edges(connection, edge_pairs(changed))
         return len(changed)
 
     def bind(self, bind: KeyBind, document: ClaimDocument | None) -> KeyBind:
@@ -325,8 +327,16 @@ def prove_payments(connection: Connection, chain: str, block: BlockPayment) -> N
     """Store whether a block is in the chain, and have the listings rated again whose payments it has."""
     there = (evidence.c.chain == chain, evidence.c.pay_height == block.height, evidence.c.pay_root == block.root)
     listings = connection.execute(select(evidence.c.listing).where(*there).distinct()).scalars().all()
+    workers = connection.execute(select(evidence.c.worker).where(*there).distinct()).scalars().all()
     connection.execute(update(evidence).where(*there).values(is_proved=block.is_proved))
     touch(connection, listings)
+    touch_edges(connection, [EdgePair(ANYBODY, worker) for worker in workers])
+
+
+def edge_pairs(rows: Iterable[StoredEvidence]) -> list[EdgePair]:
+    """The edges of the trust graph that records are evidence of: the counter-signer's, and this registry's own."""
+    signed = [EdgePair(row.counter_signer, row.worker) for row in rows if row.counter_signer]
+    return signed + [EdgePair(ANYBODY, row.worker) for row in rows if row.payment]
 
 
 def _add(connection: Connection, row: StoredEvidence) -> bool:

@@ -32,6 +32,7 @@ from indexer.store.state_hashes import StateHashQueries
 from indexer.store.submissions import Submissions
 from indexer.store.topic_anchors import TopicAnchorQueries
 from indexer.store.topic_outputs import TopicOutputs
+from indexer.store.trust_graph import TrustGraph
 
 _Value = TypeVar("_Value")
 
@@ -55,6 +56,7 @@ class Store(Queries):
         self.motebit_endpoints = EndpointQueries(engine)
         self.spend_checks, self.outbox = SpendCheckQueries(engine), OutboxQueries(engine)
         self.evidence = EvidenceQueries(engine)
+        self.trust = TrustGraph(engine)
         self.submissions, self.topic_outputs = Submissions(self.primary), TopicOutputs(engine)
         self._detector = ChangeDetector(engine)
         self._cache: dict[str, tuple[int, Any]] = {}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from indexer.admission.admission import Admissions
     from indexer.fetcher.mrp_manifests import MrpRegistry
     from indexer.store.requests import Recheck, Requests
+    from indexer.store.trust_graph import TrustGraph
     from indexer.sync.progress import SyncProgress
     from overlay.api.delegated_access import DelegatedAccess
     from overlay.api.identity_key import IdentityKey
@@ -89,7 +90,8 @@ class AppServices(ProcessInfo):
     of the own agent card (JSON), for which `gate` takes payments, `webhooks` is what
     subscriptions need (None where nothing is delivered), `delegated_access` checks capability tokens, `mrp` is what
     providers and signed messages of MRP need (None where no requests are sent to hosts), `relay` is what tasks of
-    Motebit agents need (None where this server is no relay), `evidence` takes evidence of work in, and reads it.
+    Motebit agents need (None where this server is no relay), `evidence` takes evidence of work in, and reads it,
+    `trust` is the graph of who trusts whom.
     """
 
     engine: SearchIndex
@@ -119,3 +121,4 @@ class AppServices(ProcessInfo):
     mrp: MrpRegistry | None = None
     relay: Relay | None = None
     evidence: EvidenceIntake | None = None
+    trust: TrustGraph | None = None

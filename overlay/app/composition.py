@@ -141,8 +141,8 @@ class AppContext:
         return AppServices(
             **{name: getattr(info, name) for name in ProcessInfo.__dataclass_fields__},
             engine=self.engine, store=ListingRepository(self.store),
-            diagnose=partial(diagnose, settings, self.store, ask=ask),
-            chains=self.status.chains, heights=self.status.heights, recheck=Rechecks(self.store.primary).request,
+            diagnose=partial(diagnose, settings, self.store, ask=ask), chains=self.status.chains,
+            heights=self.status.heights, recheck=Rechecks(self.store.primary).request,
             on_request=self.background.requested.set, notifier=self.notifier, exchange=self.status.exchange,
             logos=self.logos, limits=settings.limits, change_blocks=settings.change_blocks,
             check_owner=self.chain_loops.is_unspent if has_owners else None, public_url=settings.public_url,
@@ -151,7 +151,7 @@ class AppContext:
             payment_nodes=self.payments.nodes, prices=self.payments.prices, gate=self.payments.gate,
             webhooks=self.webhooks, delegated_access=self.delegated_access,
             mrp=build_mrp(settings, self.store, self.visits), relay=self.own_relay.relay,
-            evidence=EvidenceIntake(self.store),
+            evidence=EvidenceIntake(self.store), trust=self.store.on_primary().trust,
         )  # fmt: skip
 
     def web_app(self) -> web.Application:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import logging
 from asyncio import to_thread
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import hdrs, web
 from pydantic import ConfigDict, Field
@@ -28,9 +29,15 @@ from overlay.relay.refusals import RelayRefusedError
 from overlay.relay.task_relay import Relay
 from overlay.relay.tasks import TaskRequest
 from parsers.cards.motebit_claim import MAX_ID
-from parsers.claims.canonical_json import MAX_BYTES
+from parsers.claims.canonical_json import MAX_BYTES, ClaimRefusedError
+from parsers.claims.canonical_json import read as read_claim
 from parsers.claims.motebit.settlement import MAX_PRICE
 from parsers.claims.motebit.succession import MAX_RECORDS
+
+if TYPE_CHECKING:
+    from overlay.rating.evidence_intake import EvidenceIntake
+
+log = logging.getLogger(__name__)
 
 MAX_BODY = 64 << 10
 MAX_SUBMITTED = 256 << 10
@@ -166,7 +173,19 @@ async def task(request: web.Request, relay: Relay) -> web.Response:
 async def result(request: web.Request, relay: Relay) -> web.Response:
     """Settle a task by its worker's receipt, and the tasks of the receipts that this nests."""
     worker, id_, document = request.match_info["agent"], request.match_info["task"], await body(request, MAX_BYTES)
-    return json_answer(await to_thread(tasks.result, relay, _authorization(request), worker, id_, document))
+    answer = await to_thread(tasks.result, relay, _authorization(request), worker, id_, document)
+    if answer["status"] == "settled":
+        await to_thread(_hand_in, request.app[SERVICES].evidence, document)
+    return json_answer(answer)
+
+
+def _hand_in(evidence: EvidenceIntake | None, document: bytes) -> None:
+    """Take the receipt as evidence, too: what it proves of listed agents."""
+    try:
+        if evidence is not None:
+            evidence.submit("receipt", read_claim(document))
+    except ClaimRefusedError as refused:
+        log.debug("a settled receipt is no evidence: %s, %s", refused.code, refused.detail)
 
 
 @_answered

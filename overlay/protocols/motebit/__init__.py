@@ -17,7 +17,7 @@ from overlay.api.problems import NotFoundError, ProblemError
 from overlay.api.routes import Route
 from overlay.listings.motebit import CLAIMED, NONE, VERIFIED, capability_fact, id_fact
 from overlay.protocols import Door
-from overlay.protocols.motebit import agent_rows, relay_metadata
+from overlay.protocols.motebit import agent_rows, market, relay_metadata
 from overlay.text.compact_json import encode
 from parsers.cards.motebit_claim import MAX_ID
 
@@ -94,20 +94,29 @@ async def metadata(request: web.Request) -> web.Response:
     return conditional(request, encode(relay_metadata.signed(identity, base_url(request), count, settles=settles)))
 
 
+async def candidates(request: web.Request) -> web.Response:
+    """Agents with a capability, ranked by trust, price and the trust of others whom the observer trusts."""
+    return json_answer(await market.candidates(request))
+
+
 def error_response(_request: web.Request, problem: ProblemError, _request_id: str) -> web.Response:
     """The relay's error: a text in `error`."""
-    return json_answer({"error": problem.detail, "status": problem.status}, status=problem.status)
+    headers = {"Cache-Control": "no-store", **problem.headers}
+    return json_answer({"error": problem.detail, "status": problem.status}, status=problem.status, headers=headers)
 
 
 _OBJECT = {"type": "object"}
 _TEXT = {"type": "string"}
 _AGENT = {"required": ["motebit_id", "endpoint_url", "capabilities", "public_key", "identity", "listing"], **_OBJECT}
+_SCORE = {**_OBJECT, "description": "RouteScore (v1).",
+          "required": ["motebit_id", "composite", "sub_scores", "selected", "trust_level"]}  # fmt: skip
+_TOKEN = parameter("Authorization", "`Bearer motebit:TOKEN` of the agent whose trust counts; else this registry's.")
 
 
 def _route(path: str, handler: Any, answer: str, **options: Any) -> Route:
     return Route(
-        path=path, handler=handler, tag="Motebit", answer=answer, conditional=True, error_response=error_response,
-        **options,
+        path=path, handler=handler, tag="Motebit", answer=answer, error_response=error_response,
+        **{"conditional": True} | options,
     )  # fmt: skip
 
 
@@ -116,9 +125,24 @@ DOOR = Door(
     routes=(
         _route("/api/v1/agents/discover", discover, "MotebitAgents", parameters=_PARAMETERS),
         _route("/api/v1/discover/{id}", resolve, "MotebitResolution"),
+        _route(
+            "/api/v1/market/candidates",
+            candidates,
+            "MotebitCandidates",
+            parameters=market.PARAMETERS,
+            headers=(_TOKEN,),
+            errors=(401,),
+            conditional=False,
+            limit="costly",
+        ),
         _route("/.well-known/motebit.json", metadata, "MotebitRelay", errors=(404,)),
     ),
     schemas={
+        "MotebitCandidates": {
+            **_OBJECT,
+            "required": ["observer", "candidates"],
+            "properties": {"candidates": {"type": "array", "items": _SCORE}},
+        },
         "MotebitAgents": {
             **_OBJECT,
             "required": ["agents"],

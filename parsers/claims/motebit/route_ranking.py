@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 WEIGHTS = {"trust": 0.3, "cost": 0.2, "latency": 0.15, "reliability": 0.15, "risk": 0.2}
@@ -16,7 +17,11 @@ UNPRICED = 0.7
 LATENCY_MS = 5_000.0
 """Half-way of the latency score."""
 
-MAX_PEERS = 1_000
+MAX_PEERS, MAX_EDGES = 1_000, 10_000
+"""Candidates and edges between them that are looked at; others are left out."""
+
+MAX_HOPS = 10
+"""Edges of a path: delegations are at most as deep."""
 
 
 class PathWeight(NamedTuple):
@@ -113,15 +118,15 @@ def rank(
 def _weights(
     usable: Mapping[str, RouteCandidate], edges: Iterable[tuple[str, str, PathWeight]]
 ) -> dict[str, PathWeight]:
-    """The best weight of any path from the observer to each candidate, directly or by others."""
+    """The best weight of any path from the observer to each candidate, directly or by others, MAX_HOPS at most."""
     weights = {
         identity: PathWeight(one.trust, one.price, one.latency_ms, one.rate, 0.0) for identity, one in usable.items()
     }
     peers = defaultdict(list)
-    for source, target, weight in edges:
+    for source, target, weight in islice(edges, MAX_EDGES):
         if source in weights and target in weights and source != target:
             peers[source].append((target, weight))
-    for _ in range(len(weights)):
+    for _ in range(MAX_HOPS):
         before = dict(weights)
         for source, out in peers.items():
             for target, weight in out:

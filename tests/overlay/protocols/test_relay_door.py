@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from jsonschema import Draft7Validator
 
 from indexer.store import unchecked
+from indexer.store.evidence import EvidenceQueries, KeyBind, StoredEvidence
 from indexer.store.ledger import CHAIN, agent_account, booking, post
+from overlay import cli
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent
 from tests.running import Running
 
 PRICING = [{"capability": "web_search", "unit_cost": 1_000, "currency": "SAT", "per": "task"}]
 
 
+def record(number: int, observer: Agent, worker: Agent, outcome: str = "completed") -> StoredEvidence:
+    digest = bytes([number]) * 32
+    return StoredEvidence(
+        digest=digest, document=digest, counter_signer=observer.key.hex(), worker=worker.key.hex(), listing="x",
+        task=str(number), outcome=outcome, completed_at=number, received_at=number,
+    )  # fmt: skip
+
+
+EVIDENCE = [
+    *(record(number, ALICE, BOB) for number in range(20)),
+    *(record(number, BOB, CAROL) for number in range(20, 40)),
+    record(40, CAROL, CAROL),
+]
+"""Alice trusts Bob, and Bob Carol."""
+
+
 class Client:
     """Agents that send requests to a running relay."""
 
     def __init__(self, url: str) -> None:
-        self.url, self.count = url, 0
+        self.url, self.count, self.database = url, 0, ""
 
     def send(self, agent: Agent, audience: str, method: str, path: str, **more: Any) -> httpx.Response:
         self.count += 1
@@ -60,7 +81,10 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         with booking(engine) as connection:
             amounts = {CHAIN: -20_000, agent_account(ALICE.id): 10_000, agent_account(BOB.id): 10_000}
             post(connection, "deposit", "test", 1, amounts)
+        EvidenceQueries(engine).submit([], EVIDENCE)
+        EvidenceQueries(engine).bind(KeyBind(CAROL.key.hex(), "carols-listing", None, 1), None)
         engine.dispose()
+        client.database = f"sqlite:///{folder}/a2b-data/a2b.db"
         yield client
 
 
@@ -84,6 +108,11 @@ def test_a_chain_of_delegations_over_http(client: Client) -> None:
     again = client.send(ALICE, "task:result", "POST", f"{path}/result", json=signed)
     assert again.json()["status"] == "already_settled"
     assert [client.balance(agent)["balance"] for agent in (ALICE, BOB, CAROL)] == [9_000, 9_950, 950]
+    engine = unchecked(client.database)
+    rows = EvidenceQueries(engine).by_counter_signer([BOB.key.hex()], 100)
+    engine.dispose()
+    own = [row for row in rows if row.listing == "carols-listing"]
+    assert [(row.worker, row.outcome) for row in own] == [(CAROL.key.hex(), "completed")]
     poll = client.send(ALICE, "task:query", "GET", path).json()
     assert (poll["task"]["status"], poll["receipt"]) == ("settled", signed)
 
@@ -132,3 +161,58 @@ def test_no_relay_is_there_unless_it_is_switched_on(tmp_path: Any) -> None:
         assert client.submit(ALICE, BOB).status_code == 404
         metadata = httpx.get(f"{running.url}/.well-known/motebit.json").json()
         assert (metadata["fee_rate"], metadata["capabilities"]) == (0, ["discovery"])
+
+
+def market(client: Client, agent: Agent | None, query: str = "capability=web_search") -> dict[str, Any]:
+    path = f"/api/v1/market/candidates?{query}"
+    response = client.send(agent, "market:query", "GET", path) if agent else httpx.get(client.url + path)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def test_candidates_are_ranked_by_the_trust_of_the_one_who_asks(client: Client, shared: Path) -> None:
+    schema = json.loads((shared / "vectors/trust/motebit-schemas/route-score-v1.json").read_text())
+    alice = market(client, ALICE)
+    for score in alice["candidates"]:
+        Draft7Validator(schema).validate(score)
+    assert [one["motebit_id"] for one in alice["candidates"]] == [BOB.id, CAROL.id, ALICE.id]
+    assert [one["selected"] for one in alice["candidates"]] == [True, False, False]
+    assert [one["trust_level"] for one in alice["candidates"]] == ["trusted", "unknown", "unknown"]
+    trust = [one["sub_scores"]["trust"] for one in alice["candidates"]]
+    assert trust == pytest.approx([0.9, 0.81, 0.1]), "Carol by way of Bob"
+    assert alice["observer"] == ALICE.key.hex()
+    anybody = market(client, None)
+    assert anybody["observer"] is None
+    assert {one["trust_level"] for one in anybody["candidates"]} == {"unknown"}
+    assert market(client, ALICE) == alice
+
+
+def test_candidates_are_within_budget_and_limit(client: Client) -> None:
+    assert market(client, None, "capability=web_search&max_budget=999")["candidates"] == []
+    assert len(market(client, None, "capability=web_search&max_budget=1000&limit=2")["candidates"]) == 2
+    assert market(client, None, "capability=fly")["candidates"] == []
+    for query in ("", "capability=", "capability=x&max_budget=many", "capability=x&limit=a", "capability=x&nonsense=1"):
+        response = httpx.get(f"{client.url}/api/v1/market/candidates?{query}")
+        assert response.status_code == 400, query
+    for header in ("Bearer x", "Bearer motebit:", "Bearer motebit:e30.e30"):
+        response = httpx.get(f"{client.url}/api/v1/market/candidates?capability=x", headers={"Authorization": header})
+        assert response.status_code == 401, header
+    wrong = client.send(ALICE, "task:submit", "GET", "/api/v1/market/candidates?capability=x")
+    assert wrong.status_code == 401
+    assert "audience-mismatch" in wrong.json()["error"]
+
+
+def command(*arguments: str) -> object:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    return ended.value.code
+
+
+def test_a_blocked_worker_is_no_candidate(client: Client) -> None:
+    arguments = ["block", "--database", client.database, BOB.key.hex()]
+    assert command(*arguments) == 0
+    assert [one["motebit_id"] for one in market(client, ALICE)["candidates"]] == [ALICE.id, CAROL.id]
+    assert [command(*arguments, "--undo") for _ in range(2)] == [0, 1]
+    assert command("block", "--database", client.database, "x") == 2
+    assert len(market(client, ALICE)["candidates"]) == 3

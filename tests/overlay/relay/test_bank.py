@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from indexer.store import unchecked
 from indexer.store.ledger import CHAIN
+from overlay import cli
 from overlay.relay import accounts
 from overlay.relay.bank import DEPTH, LAPSE_SECONDS, is_signed_form
 from parsers.bitcoin.sighash import sign_p2pkh
@@ -193,6 +195,38 @@ def test_only_a_transaction_with_the_same_inputs_and_outputs_is_that_of_a_withdr
     assert not is_signed_form(withdrawal, tx._replace(outputs=tx.outputs[:1]))
     assert not is_signed_form(withdrawal, tx._replace(outputs=tx.outputs[::-1]))
     assert not is_signed_form(withdrawal, tx._replace(inputs=tx.inputs * 2))
+
+
+def test_the_operator_lists_withdrawals_and_hands_in_what_was_signed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(*arguments: str) -> tuple[object, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["relay", "--database", url, *arguments])
+        return ended.value.code, capsys.readouterr().out
+
+    url = f"sqlite:///{tmp_path}/a2b.db"
+    engine = unchecked(url)
+    world = World(engine)
+    world.register(*AGENTS)
+    funded(world, ALICE, 50_000)
+    assert command("--json") == (0, "[]\n")
+    answer = withdraw(world, ALICE, 20_000)["withdrawal"]
+    code, text = command("--json")
+    (row,) = json.loads(text)
+    assert (code, row["unsigned_tx"], row["amount"]) == (0, answer["unsigned_tx"], 20_000)
+    assert row["withdrawal_id"] in command()[1]
+    assert command("--signed", "00")[0] == command("--signed", "x")[0] == 2
+    foreign = payment([world.node.mint(9_000)], [(1_000, script_of(SERVER))], world.node)
+    assert command("--signed", raw_of(foreign).hex())[0] == 1
+    tx = signed(world, {"withdrawal": answer})
+    assert command("--signed", raw_of(tx).hex())[0] == 0
+    world.node.accept(tx)
+    world.mine()
+    watch(world)
+    assert command() == (0, "")
+    assert command("--signed", raw_of(tx).hex())[0] == 1
+    engine.dispose()
 
 
 def story(world: World) -> None:

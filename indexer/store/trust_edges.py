@@ -1,0 +1,54 @@
+"""The tables of the trust graph: edges, which are computed from evidence when they are read after it changed, and the
+workers that the operator blocks by hand. Keys are lower-case hex."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, Column, Connection, Index, Integer, String, Table
+
+from indexer.store.queries import upsert
+from indexer.store.schema import metadata
+
+ANYBODY = ""
+"""The observer that is this registry: it counts the tasks that a proven payment paid for."""
+
+trust_edges = Table(
+    "trust_edges",
+    metadata,
+    Column("observer", String, primary_key=True),
+    Column("worker", String, primary_key=True),
+    Column("submitted", BigInteger, nullable=False),
+    Column("computed", BigInteger, nullable=False),
+    Column("level", String, nullable=False),
+    Column("successes", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Index("trust_edges_by_worker", "worker"),
+)
+"""One row for each pair that there is evidence of. It is to be computed while more was submitted than is computed."""
+
+blocked_workers = Table(
+    "blocked_workers",
+    metadata,
+    Column("worker", String, primary_key=True),
+    Column("blocked_at", BigInteger, nullable=False),
+)
+
+
+class EdgePair(NamedTuple):
+    """Who trusts, or `ANYBODY`, and whom."""
+
+    observer: str
+    worker: str
+
+
+def touch_edges(connection: Connection, pairs: Iterable[EdgePair]) -> None:
+    """Have edges computed again: those of evidence that is stored in the same transaction. Nobody observes himself."""
+    for pair in sorted({*pairs}):
+        if pair.observer == pair.worker:
+            continue
+        new = {"submitted": 1, "computed": 0, "level": "unknown", "successes": 0, "failures": 0}
+        statement = upsert(connection, trust_edges).values(**pair._asdict(), **new)
+        more = {"submitted": trust_edges.c.submitted + 1}
+        connection.execute(statement.on_conflict_do_update(index_elements=["observer", "worker"], set_=more))

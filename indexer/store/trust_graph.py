@@ -1,0 +1,72 @@
+"""The trust graph as it is read: edges are computed from the evidence that came since, and workers that the operator
+blocks are blocked for everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import product
+
+from sqlalchemy import delete, select, update
+
+from indexer.store.database import writing
+from indexer.store.evidence import evidence
+from indexer.store.queries import Queries, Row, batches, insert_new
+from indexer.store.trust_edges import ANYBODY, EdgePair, blocked_workers, trust_edges
+from parsers.claims.motebit.trust_graph import TaskOutcome, TrustEdge, fold
+
+MAX_EDGES = 10_000
+"""Edges that are read at once."""
+
+MAX_OUTCOMES = 10_000
+"""Of an edge's outcomes those that count: the ones that were completed last."""
+
+
+class TrustGraph(Queries):
+    """The edges in a database. Several threads and processes may use it at once. Every method raises StoreError when
+    the database refuses."""
+
+    def edges(self, observers: Collection[str], workers: Collection[str]) -> dict[EdgePair, TrustEdge]:
+        """At most MAX_EDGES edges from these observers to these workers, by pair."""
+        rows: list[Row] = []
+        for some, others in product(list(batches(sorted(observers))), list(batches(sorted(workers)))):
+            among = (trust_edges.c.observer.in_(some), trust_edges.c.worker.in_(others))
+            pair = (trust_edges.c.observer, trust_edges.c.worker)
+            rows += self._rows(select(trust_edges).where(*among).order_by(*pair).limit(MAX_EDGES - len(rows)))
+        return {EdgePair(row["observer"], row["worker"]): self._current(row) for row in rows}
+
+    def _current(self, row: Row) -> TrustEdge:
+        if row["submitted"] == row["computed"]:
+            return TrustEdge(row["level"], row["successes"], row["failures"])
+        pair = EdgePair(row["observer"], row["worker"])
+        trust_edge = fold(self._outcomes(pair))
+        same = (trust_edges.c.observer == pair.observer, trust_edges.c.worker == pair.worker)
+        later = (*same, trust_edges.c.computed < row["submitted"])
+        with writing(self._engine) as connection:
+            computed = update(trust_edges).where(*later).values(**trust_edge._asdict(), computed=row["submitted"])
+            connection.execute(computed)
+        return trust_edge
+
+    def _outcomes(self, pair: EdgePair) -> list[TaskOutcome]:
+        whose = evidence.c.is_proved if pair.observer == ANYBODY else evidence.c.counter_signer == pair.observer
+        columns = (evidence.c.completed_at, evidence.c.digest, evidence.c.outcome)
+        independent = evidence.c.counter_signer != evidence.c.worker
+        rows = select(*columns).where(whose, evidence.c.worker == pair.worker, independent)
+        newest = rows.distinct().order_by(columns[0].desc(), columns[1].desc()).limit(MAX_OUTCOMES)
+        return [TaskOutcome(row["completed_at"], bytes(row["digest"]), row["outcome"]) for row in self._rows(newest)]
+
+    # -- by hand
+
+    def block(self, worker: str, now: int) -> None:
+        """Block a worker (a key) for every observer, from a time (seconds since 1970)."""
+        with writing(self._engine) as connection:
+            insert_new(connection, blocked_workers, [{"worker": worker, "blocked_at": now}])
+
+    def unblock(self, worker: str) -> bool:
+        """Take a block back; False where there is none."""
+        with writing(self._engine) as connection:
+            gone = delete(blocked_workers).where(blocked_workers.c.worker == worker)
+            return connection.execute(gone).rowcount == 1
+
+    def blocked(self) -> set[str]:
+        """All blocked workers."""
+        return set(self._scalars(select(blocked_workers.c.worker)))

@@ -1,0 +1,50 @@
+"""The graph of who trusts whom: edges from observers to workers, each the fold of Motebit's transitions over the
+outcomes that the observer counter-signed. Whoever has the receipts computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from parsers.claims.motebit.trust_levels import SCORES, transition
+
+
+class TaskOutcome(NamedTuple):
+    """What a receipt says of a task: when it was completed (milliseconds since 1970), its SHA-256, and completed,
+    failed or denied."""
+
+    completed_at: int
+    digest: bytes
+    outcome: str
+
+
+class TrustEdge(NamedTuple):
+    """How far an observer trusts a worker, and the outcomes that this comes of."""
+
+    level: str = "unknown"
+    successes: int = 0
+    failures: int = 0
+
+    @property
+    def trust(self) -> float:
+        """What the level is worth, from 0 to 1."""
+        return SCORES[self.level]
+
+    @property
+    def rate(self) -> float:
+        """The rate of success; half where there is nothing."""
+        tasks = self.successes + self.failures
+        return self.successes / tasks if tasks else 0.5
+
+
+def fold(outcomes: Iterable[TaskOutcome]) -> TrustEdge:
+    """The edge that outcomes come to, in the order of their completion and then of their digests, each digest once: in
+    whatever order they arrived. Denied tasks are neutral."""
+    level, successes, failures = "unknown", 0, 0
+    for one in sorted({outcome.digest: outcome for outcome in outcomes}.values()):
+        if one.outcome == "denied":
+            continue
+        successes += one.outcome == "completed"
+        failures += one.outcome != "completed"
+        level = transition(level, successes, failures) or level
+    return TrustEdge(level, successes, failures)
