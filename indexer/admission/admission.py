@@ -32,6 +32,9 @@ within a second of one core."""
 FEE_BYTES = 1_000
 """Bytes of an unmined transaction for which a satoshi of fee is due, one at least: what nodes relay by default."""
 
+_FINAL, _TIMES, _MEDIAN_OF = 0xFFFFFFFF, 500_000_000, 11
+"""The sequence number of a final input; lock times from here on are times, compared with the median of blocks."""
+
 PREFIX = "bsv:"
 """CAIP-2 ids of BSV chains begin so."""
 
@@ -151,7 +154,23 @@ class Admissions:
         for member in beef.members:
             if member.tx is not None and member.txid in paid:
                 _check_fee(member.tx, paid[member.txid])
+                self._check_final(chain, member.tx)
         check_scripts(inputs)
+
+    def _check_final(self, chain: str, tx: Transaction) -> None:
+        """Refuse a transaction that the next block cannot hold yet (BIP 113)."""
+        if not tx.locktime or all(spent.sequence == _FINAL for spent in tx.inputs):
+            return
+        newest = self._store.blocks.newest(chain)
+        limit = newest.height + 1 if newest else 0
+        if tx.locktime >= _TIMES:
+            first = max(0, limit - _MEDIAN_OF)
+            times = sorted(
+                int.from_bytes(raw[68:72], "little") for raw in self._store.headers.run(chain, first, limit - first)
+            )
+            limit = times[len(times) // 2] if times else 0
+        if tx.locktime >= limit:
+            raise NotAdmittedError("not-final", f"transaction {tx.hex_id} is not final before {tx.locktime:,}")
 
 
 def _parsed(data: bytes) -> Beef:

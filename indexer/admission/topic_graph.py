@@ -3,12 +3,14 @@ each transaction that proves them, one by one."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
-from indexer.admission.admission import MAX_ITEMS, PREFIX
+from indexer.admission.admission import PREFIX
 from indexer.store import Store
 from indexer.store.topic_outputs import TopicOutput
 from parsers.bitcoin import beef, bump
+from parsers.bitcoin.beef import Beef
 
 
 class GraphNode(NamedTuple):
@@ -39,7 +41,7 @@ class TopicGraph:
             return GraphNode(proved.proof.raw, proved.proof.bump)
         for start in dict.fromkeys((root, txid)):
             data = self._store.submissions.beef(chain, start)
-            package = beef.read(data, MAX_ITEMS) if data is not None else None
+            package = _parsed(data) if data is not None else None
             member = package.member(txid) if package else None
             if package is None or member is None or member.raw is None:
                 continue
@@ -47,5 +49,36 @@ class TopicGraph:
             return GraphNode(member.raw, path)
         return None
 
+    def package(self, chain: str, txid: bytes, room: int) -> tuple[GraphNode, ...]:
+        """A submitted transaction that is in no block, after its ancestors up to those with a merkle path, parents
+        first; nothing where it is not stored, or with more than `room` bytes."""
+        data = self._store.submissions.beef(chain, txid)
+        return _ancestry(_parsed(data), txid) if data is not None and len(data) <= room else ()
+
     def _chain(self) -> str | None:
         return next((name for name, caip2 in self._store.chains().items() if caip2.startswith(PREFIX)), None)
+
+
+@lru_cache(2)
+def _parsed(data: bytes) -> Beef:
+    """A stored BEEF, whose items were bounded when it was admitted. Peers ask for its transactions one by one: to parse
+    it for each takes quadratic time."""
+    return beef.read(data)
+
+
+def _ancestry(package: Beef, txid: bytes) -> tuple[GraphNode, ...]:
+    """A transaction of a BEEF after its ancestors in it, parents first."""
+    ordered: dict[bytes, GraphNode] = {}
+    todo = [txid]
+    while todo:
+        member = package.member(todo[-1])
+        if member is None or member.raw is None or member.tx is None or member.txid in ordered:
+            todo.pop()
+            continue
+        parents = [] if member.path is not None else [spent.prevout.txid for spent in member.tx.inputs]
+        if unread := [parent for parent in parents if parent not in ordered and package.member(parent)]:
+            todo += unread
+            continue
+        path = None if member.path is None else bump.extract(package.paths[member.path], [member.txid]).to_bytes()
+        ordered[todo.pop()] = GraphNode(member.raw, path)
+    return tuple(ordered.values()) if txid in ordered else ()

@@ -29,12 +29,15 @@ _DIRECT = ("id", "outpoint")
 MAX_SAME_OUTPOINT = 64
 """Registrations at one outpoint that are looked up, at most: inscriptions of one output are one."""
 
+MAX_PENDING = 20
+"""Outputs in no block that are looked up among submissions for one answer, at most: each may be of 32 MiB."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryOutputs:
     """The outputs of a page. `total` counts the listings that match, `next_cursor` leads to the next page, and
-    `left_out` counts the outputs of this page that the answer lacks: not in a block yet, without a stored proof, or too
-    large."""
+    `left_out` counts the outputs of this page that the answer lacks: in the mempool only, without a stored proof, or
+    too large."""
 
     outputs: tuple[OverlayOutput, ...] = ()
     total: int = 0
@@ -125,19 +128,31 @@ async def run(request: web.Request, work: Callable[..., _T], *args: Any) -> _T:
 
 
 def proved_outputs(store: ListingRepository, wanted: Sequence[CurrentOutput], room: int) -> tuple[OverlayOutput, ...]:
-    """Those of these outputs whose transactions are stored with a proof, in this order, as many as have room."""
+    """Those of these outputs whose transactions are stored with a proof, or were submitted with one of their ancestors,
+    in this order, as many as have room."""
     by_chain: dict[str, list[bytes]] = {}
     for _, chain, outpoint in wanted:
         by_chain.setdefault(chain, []).append(outpoint.txid)
     mined = {chain: store.mined(chain, txids, room) for chain, txids in by_chain.items()}
-    outputs: list[OverlayOutput] = []
+    outputs, pending_tries = list[OverlayOutput](), MAX_PENDING
     for id_, chain, outpoint in wanted:
         proof = mined[chain].get(outpoint.txid)
-        # what has the size of two merkle nodes proves nothing (CVE-2017-12842)
-        if proof is None or len(proof.raw) == NODE_PAIR:
+        if proof is not None:
+            output = OverlayOutput(outpoint, encode({"id": id_}), (PackedTransaction(proof.raw, proof.bump),))
+        elif pending_tries > 0:
+            pending_tries -= 1
+            output = _pending_output(store, id_, chain, outpoint, room)
+        else:
             continue
-        output = OverlayOutput(outpoint, encode({"id": id_}), (PackedTransaction(proof.raw, proof.bump),))
-        if output.size <= room:
+        # what has the size of two merkle nodes proves nothing (CVE-2017-12842)
+        if output.transactions and len(output.transactions[-1].raw) != NODE_PAIR and output.size <= room:
             room -= output.size
             outputs.append(output)
     return tuple(outputs)
+
+
+def _pending_output(store: ListingRepository, id_: str, chain: str, outpoint: Outpoint, room: int) -> OverlayOutput:
+    """An output of a submitted transaction, with its ancestors; without transactions where it was not submitted."""
+    nodes = store.topic_graph.package(chain, outpoint.txid, room)
+    context = encode({"id": id_, "pending": True})
+    return OverlayOutput(outpoint, context, tuple(PackedTransaction(raw, path) for raw, path in nodes))

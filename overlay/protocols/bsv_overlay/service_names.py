@@ -58,7 +58,8 @@ Alias: `ls_a2b`. The query is an object:
 
 The answer is an output list: for each registration the output where its satoshi is now, as BEEF of the transaction
 with its merkle path. `context` is the JSON `{"id"}` of the listing in UTF-8, for `GET /v1/listings/{id}`. An outpoint
-comes once, also where its card lists several tools. Listings of other chains and burned ones have no output.
+comes once, also where its card lists several tools. Listings of other chains and burned ones have no output. An output
+that was submitted and is in no block yet has `"pending": true` in its context, and comes with its unproven ancestors.
 With the header `X-Aggregation: yes` the answer is binary: one BEEF (BRC-96) for all outputs.
 """
 

@@ -16,6 +16,7 @@ from indexer.store.submissions import FullError
 from parsers.bitcoin.beef import ATOMIC, V2, write
 from parsers.bitcoin.bump import MerklePath
 from parsers.bitcoin.script import push
+from parsers.bitcoin.sighash import sign_p2pkh
 from parsers.bitcoin.tx import TxInput, TxOutput, read, serialise
 from tests.bitcoind import Coin, Key, pay
 from tests.indexing import Indexing, empty, fresh
@@ -167,6 +168,30 @@ async def test_scripts_other_than_p2pkh_are_checked_by_bitcoinx_or_refused(
         assert house.submit(mint.package(raw)) == ([0], [])
         wrong = serialise((tx.inputs[0]._replace(script=push(b"\x30" + signature[1:-2] + b"\0A")),), tx.outputs, 1, 0)
         house.refuse("script-failed", mint.package(wrong))
+
+
+def locked(mint: Mint, locktime: int, sequence: int) -> bytes:
+    """A package of an inscription with a lock time."""
+    outputs = (TxOutput(1, mint.inscription("Locked")), TxOutput(FUND - 2_000, mint.key.lock))
+    bare = TxInput(mint.coins[0].outpoint, b"", sequence)
+    tx = read(serialise((bare,), outputs, 1, locktime))
+    script = sign_p2pkh(tx, 0, mint.key.secret.to_bytes(32, "big"), FUND)
+    return mint.package(serialise((bare._replace(script=script),), outputs, 1, locktime))
+
+
+def test_a_transaction_that_the_next_block_cannot_hold_is_refused(house: House) -> None:
+    mint, headers = house.mint, house.indexing.store.headers.run("live", 0, 3)
+    time = sorted(int.from_bytes(header[68:72], "little") for header in headers)[1]
+    for locktime in (3, 499_999_999, time, 0xFFFFFFFF):
+        assert "not final" in house.refuse("not-final", locked(mint, locktime, 0))
+    assert house.submit(locked(mint, 2, 0)) == ([0], [])
+
+
+@pytest.mark.parametrize(("is_time", "sequence"), [(True, 0), (False, 0xFFFFFFFF)])
+def test_a_final_transaction_with_a_lock_time_is_admitted(is_time: bool, sequence: int, house: House) -> None:
+    header = house.indexing.store.headers.run("live", 0, 1)[0]
+    locktime = int.from_bytes(header[68:72], "little") - 1 if is_time else 100
+    assert house.submit(locked(house.mint, locktime, sequence)) == ([0], [])
 
 
 def spent_by(mint: Mint, *scripts: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from threading import Event, Semaphore
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from aiohttp import ClientSession
 
 from indexer.admission.admission import Admission, Admissions
+from parsers.bitcoin import beef
 from parsers.bitcoin.tx import read, varint
 from tests.minting import Mint
 from tests.serving import get, house, running, serving
@@ -102,3 +104,28 @@ async def test_submissions_do_not_hold_up_checks(tmp_path: Path, monkeypatch: py
         finally:
             done.set()
         assert await asyncio.gather(*sent) == [(200, {TOPIC: FRESH})] * 2
+
+
+async def test_lookups_return_submitted_outputs_with_their_ancestors(tmp_path: Path) -> None:
+    mint = Mint()
+    first = mint.inscribed("Parent")
+    second = mint.inscribed("Offspring", 1, mint.coin_of(first, 1))
+    async with serving(house(tmp_path, mint.chain)) as session:
+        await send(session, mint.package(first, second))
+        await until_told(session, "/v1/search?q=offspring", lambda page: page["items"])
+        question = {"service": "ls_agent_registry", "query": {"q": "offspring"}}
+        async with session.post("/lookup", json=question) as answer:
+            assert answer.headers["X-Left-Out"] == "0"
+            [output] = (await answer.json())["outputs"]
+        id_ = f"{read(second).hex_id}_0"
+        assert json.loads(bytes(output["context"])) == {"id": id_, "pending": True}
+        package = beef.read(bytes(output["beef"]))
+        assert [member.txid for member in package.members] == [read(raw).txid for raw in (mint.funding, first, second)]
+        unproven = beef.verify(package, lambda height, root: (height, root) == (2, mint.path.merkle_root))
+        assert [one.tx.txid for one in unproven] == [read(raw).txid for raw in (first, second, second)]
+        mint.mine(first, second)
+        is_live = lambda page: page["items"][0]["status"] == "live"  # noqa: E731
+        await until_told(session, "/v1/search?q=offspring", is_live)
+        async with session.post("/lookup", json=question) as answer:
+            [output] = (await answer.json())["outputs"]
+        assert json.loads(bytes(output["context"])) == {"id": id_}
