@@ -71,19 +71,10 @@ class RemoteAnchors:
 
     def admitted(self, anchor: TopicAnchor) -> Sequence[AdmittedTransaction]:
         """What an anchor is over, page by page."""
-        listed: list[AdmittedTransaction] = []
-        question = {"blockHeight": anchor.height, "blockHash": anchor.block_hash[::-1].hex()}
-        offset: int | None = 0
-        while offset is not None and offset == len(listed):
-            page = self._read(
-                "/requestAdmittedList",
-                question | ({"offset": offset} if offset else {}),
-                lambda answer: basm_answers.admitted(answer, anchor),
-            )
-            listed += page.transactions
-            offset = page.next_offset if page.transactions else None
-        self._checked(lambda: basm_answers.check_admitted(anchor, listed))
-        return listed
+        listed = basm_answers.AdmittedList(anchor)
+        while listed.question is not None:
+            self._read("/requestAdmittedList", listed.question, listed.add)
+        return self._checked(listed.whole)
 
     def path(self, height: int, txid: bytes) -> bytes:
         """The merkle path of a transaction."""

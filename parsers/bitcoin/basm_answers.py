@@ -92,6 +92,28 @@ def admitted(answer: Any, anchor: TopicAnchor) -> AdmittedPage:
     return AdmittedPage(listed, offset)
 
 
+class AdmittedList:
+    """What an anchor is over, page by page: send `question` and `add` its answer until it is None; then `whole`."""
+
+    def __init__(self, anchor: TopicAnchor) -> None:
+        self._anchor, self._listed = anchor, list[AdmittedTransaction]()
+        self.question: dict[str, Any] | None = {
+            "blockHeight": anchor.height, "blockHash": anchor.block_hash[::-1].hex(),
+        }  # fmt: skip
+
+    def add(self, answer: Any) -> None:
+        """Take the answer to the question. Raises ParseError."""
+        page = admitted(answer, self._anchor)
+        self._listed += page.transactions
+        is_more = page.transactions and page.next_offset == len(self._listed)
+        self.question = (self.question or {}) | {"offset": page.next_offset} if is_more else None
+
+    def whole(self) -> Sequence[AdmittedTransaction]:
+        """All of it, in block order. Raises ParseError for another list than that of the anchor."""
+        check_admitted(self._anchor, self._listed)
+        return self._listed
+
+
 def check_admitted(anchor: TopicAnchor, listed: Sequence[AdmittedTransaction]) -> None:
     """Raise ParseError unless these are all that an anchor is over, in block order."""
     if any(one.number >= following.number for one, following in pairwise(listed)):

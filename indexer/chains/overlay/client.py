@@ -54,19 +54,10 @@ class OverlaySourceClient(HttpClient):
 
     async def admitted(self, anchor: TopicAnchor) -> Sequence[AdmittedTransaction]:
         """All that an anchor is over, in block order."""
-        listed: list[AdmittedTransaction] = []
-        question: dict[str, Any] = {"blockHeight": anchor.height, "blockHash": anchor.block_hash[::-1].hex()}
-        offset: int | None = 0
-        while offset is not None and offset == len(listed):
-            page = await self._post(
-                "/requestAdmittedList",
-                question | ({"offset": offset} if offset else {}),
-                PAGE_BYTES,
-                lambda answer: basm_answers.admitted(answer, anchor),
-            )
-            listed += page.transactions
-            offset = page.next_offset if page.transactions else None
-        return await self._checked("/requestAdmittedList", lambda: _whole_list(anchor, listed))
+        listed = basm_answers.AdmittedList(anchor)
+        while listed.question is not None:
+            await self._post("/requestAdmittedList", listed.question, PAGE_BYTES, listed.add)
+        return await self._checked("/requestAdmittedList", listed.whole)
 
     async def path(self, height: int, txids: Sequence[bytes]) -> MerklePath:
         """One merkle path of these transactions of a block, at most `TXIDS_AT_ONCE`."""
@@ -128,8 +119,3 @@ def _headers(answer: Any) -> list[bytes]:
     if len(raws) != len(listed):
         raise ParseError("the answer's headers cannot be read")
     return raws
-
-
-def _whole_list(anchor: TopicAnchor, listed: Sequence[AdmittedTransaction]) -> Sequence[AdmittedTransaction]:
-    basm_answers.check_admitted(anchor, listed)
-    return listed

@@ -32,8 +32,6 @@ MAX_BODY = (4 << 20) + (64 << 10)
 _ASGI_APP: web.AppKey[asyncio.Future[AsgiApp]] = web.AppKey("MCP application", asyncio.Future)
 """The package's application, once it runs."""
 
-_CODES = {400: -32600, 408: -32600, 413: -32600, 415: -32600, 429: -32000}
-
 
 class HttpSource:
     """The registry, as one HTTP request queries it."""
@@ -161,7 +159,8 @@ async def _serve(version: str, ready: asyncio.Future[AsgiApp], ended: asyncio.Ev
 
 def error_response(_request: web.Request, problem: ProblemError, request_id: str) -> web.Response:
     """A JSON-RPC error without the id of a request, as none was read."""
-    error = {"code": _CODES.get(problem.status, -32603), "message": problem.detail, "data": {"requestId": request_id}}
+    code = -32000 if problem.status == 429 else -32600 if problem.status < 500 else -32603
+    error = {"code": code, "message": problem.detail, "data": {"requestId": request_id}}
     return json_answer({"jsonrpc": "2.0", "id": None, "error": error}, status=problem.status)
 
 
