@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from indexer.admission.topic_graph import GraphNode
 from indexer.model import BlockRef, Drift, Event, EventKind, Proof, RegistrationState, Status
 from indexer.resolution.pointer_service import PointerListing
 from indexer.store.proofs import Proved
@@ -151,6 +152,14 @@ class FakeStore:
     def mined(self, _chain: str, _txids: Iterable[bytes], _room: int, /) -> dict[bytes, Proof]:
         """None: what `evidence` makes up is at other outpoints."""
         return {}
+
+    @property
+    def topic_graph(self) -> FakeStore:
+        """Where nothing was submitted."""
+        return self
+
+    def package(self, _chain: str, _txid: bytes, _room: int, /) -> tuple[GraphNode, ...]:
+        return ()
 
     def ids_at(self, outpoint: Outpoint, /) -> list[str]:
         """The registrations that are at an outpoint now."""
