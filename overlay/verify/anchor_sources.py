@@ -71,7 +71,7 @@ class RemoteAnchors:
 
     def admitted(self, anchor: TopicAnchor) -> Sequence[AdmittedTransaction]:
         """What an anchor is over, page by page."""
-        listed = basm_answers.AdmittedList(anchor)
+        listed = basm_answers.AdmittedListReader(anchor)
         while listed.question is not None:
             self._read("/requestAdmittedList", listed.question, listed.add)
         return self._checked(listed.whole)

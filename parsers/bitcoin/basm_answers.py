@@ -92,7 +92,7 @@ def admitted(answer: Any, anchor: TopicAnchor) -> AdmittedPage:
     return AdmittedPage(listed, offset)
 
 
-class AdmittedList:
+class AdmittedListReader:
     """What an anchor is over, page by page: send `question` and `add` its answer until it is None; then `whole`."""
 
     def __init__(self, anchor: TopicAnchor) -> None:

@@ -54,7 +54,7 @@ class OverlaySourceClient(HttpClient):
 
     async def admitted(self, anchor: TopicAnchor) -> Sequence[AdmittedTransaction]:
         """All that an anchor is over, in block order."""
-        listed = basm_answers.AdmittedList(anchor)
+        listed = basm_answers.AdmittedListReader(anchor)
         while listed.question is not None:
             await self._post("/requestAdmittedList", listed.question, PAGE_BYTES, listed.add)
         return await self._checked("/requestAdmittedList", listed.whole)
