@@ -304,6 +304,13 @@ def touch(connection: Connection, listings: Iterable[str]) -> None:
         connection.execute(statement.on_conflict_do_update(index_elements=["listing"], set_=more))
 
 
+def touch_rated(connection: Connection, listings: Iterable[str]) -> None:
+    """Have those of these listings rated again that have evidence."""
+    for batch in batches(listings):
+        statement = update(ratings).where(ratings.c.listing.in_(batch))
+        connection.execute(statement.values(submitted=ratings.c.submitted + 1))
+
+
 def record_rating(
     connection: Connection, listing: str, submitted: int, rating: StoredRating, rated_at: int
 ) -> tuple[bool, bool]:

@@ -1,4 +1,5 @@
-"""Rates listings: those with new evidence, those whose payments left or joined the chain, and the others once a day."""
+"""Rates listings: those with new evidence, those that changed, those whose payments left or joined the chain, and the
+others once a day."""
 
 from __future__ import annotations
 
@@ -20,6 +21,9 @@ log = logging.getLogger(__name__)
 PAUSE_SECONDS, BATCH = 2.0, 200
 """Between two looks for listings to rate, and listings of one look."""
 
+CHANGES = 2_000
+"""Changes of listings that are looked at in one step."""
+
 DAY_MS = 86_400_000
 REORG_BLOCKS = 1_000
 """Blocks below the tip whose payments are looked at again when the tip changes."""
@@ -37,6 +41,7 @@ class RatingLoop:
         self._store, self._writer, self._changed, self._clock = store, writer, changed, clock
         self._facts, self._repository = FactsReader(store), ListingRepository(store)
         self._tips: dict[str, bytes] = {}
+        self._seq = store.outbox.newest_seq()
 
     async def run(self) -> None:
         """Rate until cancelled. Raises StoreError."""
@@ -48,12 +53,22 @@ class RatingLoop:
         """Look at the blocks of payments where a tip has changed, and rate a batch of listings; their number."""
         for chain in self._store.chains():
             self._check_blocks(chain)
+        self._follow_changes()
         due = self._store.evidence.due(self._now() - DAY_MS, BATCH)
         is_changed = [self._rate(listing, submitted) for listing, submitted in due]
         if any(is_changed):
             log.info("ratings: %d listings rated, %d ratings changed", len(due), sum(is_changed))
             self._changed()
         return len(due)
+
+    def _follow_changes(self) -> None:
+        """Have listings rated again that have changed: their card, owner, or what their host says."""
+        changes = self._store.outbox.after(self._seq, CHANGES)
+        listings = {change.id for change in changes if change.reason != "rated"}
+        if listings:
+            self._writer.rate_again(sorted(listings))
+        if changes:
+            self._seq = changes[-1].seq
 
     def _now(self) -> int:
         return int(self._clock() * 1_000)

@@ -87,13 +87,20 @@ class Registry:
         return self.receipt(by, nested=[self.receipt(worker, task, **more)])
 
     async def paid(
-        self, payer: Payer, owner: str = "alice", satoshis: int = PRICE, source: Outpoint | None = None
+        self,
+        payer: Payer,
+        owner: str = "alice",
+        satoshis: int = PRICE,
+        source: Outpoint | None = None,
+        to: bytes = b"",
     ) -> tuple[str, PaymentProof]:
         """The name of a task that is bound to a payment, and the payment's proof."""
         fund = source or await self.fund(payer)
         self._tasks += 1
         spent = TxInput(fund, pushes(b"signature", payer.key), 0xFFFFFFFF)
-        raw = serialise((spent,), (TxOutput(satoshis, lock_of(f"{owner}'s till")), TxOutput(self._tasks, payer.script)))
+        raw = serialise(
+            (spent,), (TxOutput(satoshis, to or lock_of(f"{owner}'s till")), TxOutput(self._tasks, payer.script))
+        )
         block = await self.mine(raw)
         return self.proof(raw, fund, block)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from indexer.store.badges import BadgeCandidate, HostVerdict
+from indexer.store.motebit_hosts import IdentityOutcome, PublishedIdentity
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
 from parsers.bitcoin import beef
@@ -165,6 +167,7 @@ async def test_evidence_of_before_a_transfer_is_kept_and_does_not_count(registry
     assert registry.rating(alice).completed == 2
     origin = registry.store.registrations.newest_events("demo", [alice])[alice].outpoint
     await registry.mine(registry.kit.move(origin, "bob"))
+    assert registry.rating(alice).score is None, "rated again because the listing has changed"
     registry.later = 5_000.0
     registry.intake.submit(
         "receipt", registry.work(ALICE, BOB, completed_at=registry.now_ms, submitted_at=registry.now_ms)
@@ -189,6 +192,40 @@ async def test_who_is_rated_itself_pays_for_more_and_two_that_pay_each_other_do_
         assert rating.rung == 1
         assert (rating.score or 0) < RATED_AT
         assert rating.base_score == rating.score
+
+
+async def test_a_payer_that_is_rated_itself_lifts_evidence_to_the_highest_rung(registry: Registry) -> None:
+    till = Payer(50)
+    price = {"id": "p", "currency": "BSV", "amount": "0.00005", "address": registry.kit.coin.address(till.script[3:23])}
+    bob = await registry.inscribe(BOB, "bob", **{"x-payment-config": [price]})
+    alice = await registry.inscribe(ALICE)
+    registry.bind(BOB, bob)
+    registry.bind(ALICE, alice)
+    task, proof = await registry.paid(till)
+    registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
+    assert registry.rating(alice).rung == 2
+    for number in range(1, 9):
+        task, proof = await registry.paid(Payer(number), to=till.script)
+        registry.intake.submit("receipt", registry.work(BOB, CAROL, task), payment=proof)
+    assert registry.rating(bob).base_score >= RATED_AT
+    assert registry.rating(alice).rung == 3, "rated again because its payer came to count as rated"
+    assert registry.rating(alice).base_score < registry.rating(alice).score
+
+
+async def test_a_key_that_the_host_of_the_domain_serves_is_bound_without_a_token(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    assert code(registry, "receipt", registry.work(ALICE, BOB), listing=alice) == "not-bound"
+    identity = PublishedIdentity(
+        ALICE.id, ALICE.key.hex(), "sovereign", "well-known", "https://echo.example/motebit.md"
+    )
+    card = registry.store.registrations.newest_events("demo", [alice])[alice].card
+    registry.indexing.writer.update_candidates([BadgeCandidate(alice, "echo.example", card)], [alice], None, 1)
+    registry.indexing.writer.record_host(HostVerdict("echo.example", frozenset((alice,)), frozenset(), frozenset()), 2)
+    registry.indexing.writer.record_identity("echo.example", IdentityOutcome(identity), 3)
+    registry.intake.submit("receipt", registry.work(ALICE, BOB), listing=alice)
+    assert registry.rating(alice).rung == 1
+    registry.indexing.writer.record_identity("echo.example", IdentityOutcome(None, "no-identity"), 4)
+    assert registry.rating(alice).score is None
 
 
 async def test_the_published_number_can_be_computed_again(registry: Registry) -> None:
