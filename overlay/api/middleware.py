@@ -41,7 +41,7 @@ _GZIP_REFUSED = re.compile(r"(?:gzip|\*)\s*;\s*q=0(?:\.0*)?\s*(?:,|$)")
 _CROSS_ORIGIN = {
     "Access-Control-Allow-Headers": "Authorization, Content-Type, If-None-Match, X-Request-Id, Last-Event-ID, "
     "Mcp-Session-Id, Mcp-Method, Mcp-Name, MCP-Protocol-Version, A2A-Version, A2A-Extensions, A2B-Payment, "
-    "X-DCT-Proof, X-Topics, X-Aggregation, X-BSV-Topic, X-Includes-Off-Chain-Values, *",
+    "Idempotency-Key, X-DCT-Proof, X-Topics, X-Aggregation, X-BSV-Topic, X-Includes-Off-Chain-Values, *",
     "Access-Control-Max-Age": "86400",
 }
 """Of preflight responses; `*` is every other header, as no request has credentials."""

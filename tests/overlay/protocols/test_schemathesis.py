@@ -23,7 +23,8 @@ STREAMS = "/v1/stream"
 BEYOND_SCHEMAS = (
     "/", "/v1/search", "/v1/search/enhanced", "/v1/feeds/search.atom", "/v1/feeds/search.json", "/v1/suggest",
     "/v1/quote", "/v1/pay/check", "/v1/diagnose", "/agents", "/search", "/explore", "/discovery/resources",
-    "/discovery/search", "/mrp/registry/query", "/v0/servers", "/v0.1/servers", "/registry/v0/servers",
+    "/discovery/search", "/mrp/registry/query", "/mrp/registry/submit", "/mrp/registry/verify", "/v0/servers",
+    "/v0.1/servers", "/registry/v0/servers",
     "/registry/v0.1/servers", "/lookup", "/submit", "/requestSyncResponse", "/requestForeignGASPNode",
     "/requestTopicAnchorRange", "/requestAdmittedList", "/requestCompoundMerklePath", "/publish", "/mcp", "/v1/headers",
     "/v1/delegations/revocations", "/mcp/message",
@@ -31,7 +32,16 @@ BEYOND_SCHEMAS = (
 """Paths that refuse some requests that fit their schema, which cannot say which cursors were given out, which chains,
 transactions and offers there are, what a domain name is, or that one number is not below another."""
 
-NO_ERROR_STATUS = ("/a2a", "/mcp/message", "/mrp/hello", "/mrp/discover", "/mrp/negotiate", "/mrp/execute", "/")
+NO_ERROR_STATUS = (
+    "/a2a",
+    "/mcp/message",
+    "/mrp/hello",
+    "/mrp/discover",
+    "/mrp/negotiate",
+    "/mrp/execute",
+    "/mrp/evidence",
+    "/",
+)
 """Paths whose protocols answer bad messages with HTTP status 200 and an error in the body, and the page of a search,
 which takes empty fields out of its address before it reads the others."""
 
