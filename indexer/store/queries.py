@@ -24,6 +24,11 @@ def batches(items: Iterable[_T]) -> Iterator[list[_T]]:
         yield values[start : start + BATCH]
 
 
+def is_storable(text: str) -> bool:
+    """Whether every database takes a text: PostgreSQL refuses NUL, and none has lone surrogates."""
+    return not any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in text)
+
+
 def upsert(connection: Connection, table: Table) -> Any:
     """An INSERT of the connection's dialect, which has `on_conflict_do_nothing` and `on_conflict_do_update`."""
     return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)

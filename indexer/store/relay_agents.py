@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, Engine, Index, LargeBinary, String, Table, Text, delete, func, select, update
 
 from indexer.store.ledger import agent_account, booking, ledger_balances, metadata
-from indexer.store.queries import Queries, Row, batches, upsert
+from indexer.store.queries import Queries, Row, batches, is_storable, upsert
 
 MAX_AGENTS = 100_000
 
@@ -64,6 +64,8 @@ class RelayAgents(Queries):
 
     def agent(self, motebit_id: str) -> RelayAgent | None:
         """An agent, also one whose registration has expired."""
+        if not is_storable(motebit_id):
+            return None
         rows = self._rows(select(relay_agents).where(relay_agents.c.motebit_id == motebit_id))
         return _agent(rows[0]) if rows else None
 
@@ -71,7 +73,7 @@ class RelayAgents(Queries):
         """The public keys (32 bytes) of those of these agents that are registered."""
         columns = select(relay_agents.c.motebit_id, relay_agents.c.public_key)
         stored: dict[str, bytes] = {}
-        for some in batches(set(motebit_ids)):
+        for some in batches(set(filter(is_storable, motebit_ids))):
             rows = self._rows(columns.where(relay_agents.c.motebit_id.in_(some)))
             stored |= {row["motebit_id"]: bytes(row["public_key"]) for row in rows}
         return stored

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from indexer.store.ledger import FEES, agent_account, booking, metadata, post
-from indexer.store.queries import Queries, Row, batches
+from indexer.store.queries import Queries, Row, batches, is_storable
 from parsers.claims.motebit.settlement import RelayTask, RelayTaskState
 
 MAX_PENDING = 1_000
@@ -115,13 +115,15 @@ class RelayTasks(Queries):
 
     def submitted(self, id_: str) -> SubmittedTask | None:
         """A task with its times."""
+        if not is_storable(id_):
+            return None
         rows = self._rows(select(relay_tasks).where(relay_tasks.c.id == id_))
         return _submitted(rows[0]) if rows else None
 
     def tasks(self, ids: Collection[str], now: int) -> dict[str, RelayTask]:
         """Those of these tasks that exist, by id; one whose time is over is expired."""
         stored: list[SubmittedTask] = []
-        for some in batches(set(ids)):
+        for some in batches(set(filter(is_storable, ids))):
             stored += map(_submitted, self._rows(select(relay_tasks).where(relay_tasks.c.id.in_(some))))
         return {one.task.id: _as_of(one, now) for one in stored}
 

@@ -222,7 +222,7 @@ def _idempotency_key(request: web.Request) -> str | None:
     key = request.headers.get("Idempotency-Key")
     if key is not None and len(key) > MAX_KEY:
         raise RelayRefusedError(400, "bad-request", f"the Idempotency-Key has more than {MAX_KEY} characters")
-    return f"key:{key}" if key else None
+    return key or None
 
 
 def _names(names: list[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from indexer.store.relay_cash import CashRefusedError, Deposit, Withdrawal
 from overlay.relay.agent_registration import UNIT
 from overlay.relay.bank import DEPTH, Bank
 from overlay.relay.refusals import RelayRefusedError
-from overlay.relay.task_relay import Relay
+from overlay.relay.task_relay import Relay, request_key
 from parsers.claims.motebit.settlement import MAX_PRICE
 
 BALANCE_AUDIENCES = ("account:balance",)
@@ -77,7 +77,7 @@ async def withdraw(
     if not 0 < amount <= MAX_PRICE:
         raise RelayRefusedError(400, "bad-request", f"amount is not an integer from 1 to {MAX_PRICE:,}")
     wanted = Withdrawal(
-        id=str(uuid4()), motebit_id=motebit_id, idempotency_key=idempotency_key or f"token:{payload['jti']}",
+        id=str(uuid4()), motebit_id=motebit_id, idempotency_key=request_key(idempotency_key, payload),
         destination=destination, amount=amount, requested_at=relay.now(),
     )  # fmt: skip
     try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from indexer.store.queries import is_storable
 from indexer.store.relay_agents import KeyConflictError, RelayAgent, TooManyAgentsError
 from overlay.relay.refusals import RelayRefusedError
 from overlay.relay.task_relay import PREFIX, Relay
@@ -55,6 +56,8 @@ def register(relay: Relay, authorization: str, wanted: AgentRegistration, pinned
     mid: str = payload["mid"]
     if wanted.motebit_id not in (None, mid):
         raise RelayRefusedError(403, "forbidden", f"the token is that of {mid[:200]!a}")
+    if not all(map(is_storable, (mid, wanted.endpoint_url, wanted.name, wanted.description))):
+        raise RelayRefusedError(400, "bad-request", "a text holds NUL or half a character")
     stored = relay.agents.agent(mid)
     if key is None:
         if stored is None:

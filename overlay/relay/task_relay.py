@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from indexer.store.relay import RelayStore
@@ -95,6 +96,12 @@ class Relay:
             raise ClaimRefusedError(
                 "audience-mismatch", f"the token is for {payload['aud'][:200]!a}, not {' or '.join(audiences)}"
             )
+
+
+def request_key(idempotency_key: str | None, payload: dict[str, Any]) -> str:
+    """What names a request of an agent: the digest of its Idempotency-Key, else that of its token."""
+    text = f"token:{payload['jti']}" if idempotency_key is None else f"key:{idempotency_key}"
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 class _RegisteredKeys(dict[str, bytes]):

@@ -13,7 +13,7 @@ from indexer.store.relay_agents import RelayAgent
 from indexer.store.relay_tasks import SubmittedTask, TaskSettlement, TooManyTasksError
 from overlay.relay.agent_registration import UNIT
 from overlay.relay.refusals import RelayRefusedError
-from overlay.relay.task_relay import Relay
+from overlay.relay.task_relay import Relay, request_key
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.motebit.receipts import MAX_DEPTH, ReceiptNode, ReceiptRules, receipt_tree
 from parsers.claims.motebit.settlement import (
@@ -59,7 +59,7 @@ def submit(relay: Relay, authorization: str, wanted: TaskRequest) -> SubmittedTa
         raise RelayRefusedError(409, "too-dear", f"the price is {price:,}, above max_budget", price=price)
     submitted = SubmittedTask(
         task=RelayTask(str(uuid4()), mid, worker.motebit_id, price, lock_of(price), RelayTaskState.PENDING),
-        idempotency_key=wanted.idempotency_key or f"token:{payload['jti']}",
+        idempotency_key=request_key(wanted.idempotency_key, payload),
         created_at=now,
         expires_at=now + LOCK_SECONDS,
     )

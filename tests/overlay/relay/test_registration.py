@@ -135,6 +135,27 @@ def test_a_price_that_changes_later_is_not_that_of_the_task(world: World) -> Non
     assert world.balances(ALICE, BOB) == [9_000, 10_950]
 
 
+@pytest.mark.parametrize("text", ["\0", "\ud800"])
+def test_texts_that_no_database_takes_are_refused(world: World, text: str) -> None:
+    for members in ({"name": text}, {"description": text}, {"endpoint_url": f"https://{text}"}):
+        assert refusal(register, world, EVE, **members) == (400, "bad-request")
+    status, _ = refusal(register, world, EVE, text)
+    assert status in (400, 401)
+    nobody = Agent(12)
+    nobody.id = text
+    assert refusal(world.submit, ALICE, nobody) == (404, "not-registered")
+    assert refusal(world.settle, ALICE, BOB, text, BOB.receipt()) == (404, "unknown-task")
+    once, again = (world.submit(ALICE, BOB, text) for _ in range(2))
+    assert once == again
+    token = world.token(ALICE, "agent:heartbeat", jti="\0")
+    assert agent_registration.heartbeat(world.relay, token) == ALICE.id
+    task = world.task(ALICE, BOB)
+    if text == "\0":
+        nested = [CAROL.receipt(relay_task_id=text), CAROL.receipt("other", motebit_id=text)]
+        answer = world.settle(ALICE, BOB, task, BOB.receipt(nested=nested, relay_task_id=task, result=text))
+        assert answer["status"] == "settled"
+
+
 def test_a_balance_is_shown_to_its_own_agent(world: World) -> None:
     world.task(ALICE, BOB)
     shown = accounts.balance(world.relay, world.token(ALICE, "account:balance"), ALICE.id)
