@@ -9,12 +9,12 @@ from dataclasses import asdict, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from overlay.api import cursors
+from overlay.api import cursors, zero_results
+from overlay.api.explaining import explained, understood
 from overlay.api.problems import ProblemError
 from overlay.listings.hit_json import cheapest, scored
 from overlay.pricing.exchange_rates import table_version
-from overlay.search import query_syntax, zero_results
-from overlay.search.explaining import explained, understood
+from overlay.search import query_syntax
 from overlay.search.highlighting import highlights, in_utf16, text_at
 from overlay.search.query import MARK_BYTES, PRICE_SORTS, shown_mark
 from overlay.search.sorting import price_comparison

@@ -20,9 +20,9 @@ from indexer.store.subscriptions import ListingReport, NewDelivery, Subscription
 from overlay.duplicates.duplicate_status import document_with_status
 from overlay.listings.item_json import timestamp
 from overlay.projection.documents import DocumentReader
-from overlay.search.percolator import Percolator
 from overlay.text.compact_json import encode
 from overlay.text.safe_text import on_one_line
+from overlay.webhooks.percolator import Percolator
 
 if TYPE_CHECKING:
     from indexer.store import Store

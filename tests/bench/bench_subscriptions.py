@@ -21,8 +21,8 @@ from indexer.store.schema import subscriptions as table
 from indexer.store.subscriptions import ListingReport, NewDelivery, Subscriptions
 from overlay.projection.search_index import SearchIndex
 from overlay.search.forward import Analysed
-from overlay.search.percolator import Percolator
 from overlay.search.query import Query
+from overlay.webhooks.percolator import Percolator
 from tests.bench.bench_search import SHARED, Questions, build
 from tests.bench.listings import listings
 from tests.contracts.listed import EPOCH

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from overlay.projection.search_index import SearchIndex
-from overlay.search.percolator import Percolator
 from overlay.search.query import Operators, Query
+from overlay.webhooks.percolator import Percolator
 from parsers.cards import Skill
 from tests.contracts.listed import listing, price, put
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from overlay.api.explaining import explained
 from overlay.projection.search_index import SearchIndex
 from overlay.search.diversity import MOST, PAGE, SHARE, diversified, spread
 from overlay.search.document import Document
-from overlay.search.explaining import explained
 from overlay.search.query import Hit, shown_mark
 from parsers.cards import Skill
 from tests.contracts.listed import ask, ids, listing, put

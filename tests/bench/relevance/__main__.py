@@ -64,7 +64,10 @@ def mine(found: Iterable[Entry]) -> tuple[ChainKit, dict[str, str]]:
 def _inscribe(kit: ChainKit, batch: Sequence[Entry]) -> Transaction:
     fund = kit.fund()
     fields = {"app": "bench", "type": "a2b-mcp"}
-    outputs = [(1, inscription(json.dumps(each.config()).encode(), fields, "alice")) for each in batch]
+    outputs = [
+        (1, inscription(json.dumps(each.config()).encode(), fields, f"owner-{number}"))
+        for number, each in enumerate(batch)
+    ]
     return kit.spend([fund], [*outputs, (kit.satoshis(fund) - len(outputs) - 1000, b"\x51")])
 
 
