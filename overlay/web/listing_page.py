@@ -123,6 +123,7 @@ def _page(services: AppServices, text: str, into: str) -> bytes:
         "proof": provable(item, proved=proved),
         "why_not": why_not(item),
         "into": into,
+        "has_evidence": services.evidence is not None,
         **_prices(item, into, exchange),
         "install": install_config(item) if "servers" not in item else None,
     }
