@@ -16,7 +16,7 @@ from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.reasons import TROUBLE, FetchError
 from indexer.fetcher.schedule import Priority
 from indexer.store import Writer
-from indexer.store.motebit_hosts import IdentityOutcome, MotebitQueries, PublishedIdentity
+from indexer.store.motebit_hosts import AT_RELAY, AT_WELL_KNOWN, DNS, IdentityOutcome, MotebitQueries, PublishedIdentity
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.motebit.identifiers import binding, hex_bytes
 from parsers.claims.motebit.identity_file import MAX_BYTES, verify_identity
@@ -25,7 +25,6 @@ from parsers.pointers.locator import url_host
 
 TXT_LABEL = "_motebit"
 WELL_KNOWN = "/.well-known/motebit.md"
-DNS, AT_WELL_KNOWN, AT_RELAY = "dns", "well-known", "relay"
 MAX_CAPABILITIES, MAX_CAPABILITY, MAX_ID, MAX_URL = 256, 256, 256, 2_048
 
 _UNKNOWN = TROUBLE | {"fetch-protocol", "fetch-framing", "fetch-dns"}

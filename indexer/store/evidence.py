@@ -172,7 +172,10 @@ class BlockPayment(NamedTuple):
 
 
 _FIELDS = tuple(StoredEvidence.__dataclass_fields__)
-_PAYMENT = ("payer", "payment", "proof", "funding", "paid", "price", "chain", "pay_height", "pay_root", "is_proved")
+_PAYMENT = (
+    *("payer", "payment", "proof", "funding", "paid", "price", "chain", "pay_height", "pay_root", "is_proved"),
+    "completed_at",
+)
 _COLUMNS = [evidence.c[name] for name in _FIELDS]
 
 
@@ -195,13 +198,17 @@ class EvidenceQueries(Queries):
 
     def bind(self, bind: KeyBind, document: ClaimDocument | None) -> KeyBind:
         """Bind a key to a listing, unless it is bound already; the bind that holds. A token replaces an older bind of
-        the same listing."""
+        the same listing, and is as old as when it was first received: anybody can repeat one that is published."""
         with writing(self._engine, _LOCK) as connection:
             stored = _bound(connection, [bind.key]).get(bind.key)
             if stored is not None and (stored.listing != bind.listing or bind.document is None):
                 return stored
             if document is not None:
                 insert_new(connection, claim_documents, [document._asdict()])
+                received = select(claim_documents.c.received_at).where(claim_documents.c.sha256 == document.sha256)
+                bind = bind._replace(received_at=connection.execute(received).scalar_one())
+            if stored is not None and bind.received_at < stored.received_at:
+                return stored
             statement = upsert(connection, key_binds).values(**bind._asdict())
             connection.execute(statement.on_conflict_do_update(index_elements=["key"], set_=bind._asdict()))
             touch(connection, {bind.listing})
@@ -353,7 +360,8 @@ def _add(connection: Connection, row: StoredEvidence) -> bool:
     if row.payment:
         paid = {name: values[name] for name in _PAYMENT}
         keys = ["digest", "counter_signer"]
-        statement = statement.on_conflict_do_update(index_elements=keys, set_=paid, where=~evidence.c.is_proved)
+        is_open = ~evidence.c.is_proved | (evidence.c.payer == "") if row.payer else ~evidence.c.is_proved
+        statement = statement.on_conflict_do_update(index_elements=keys, set_=paid, where=is_open)
     else:
         statement = statement.on_conflict_do_nothing()
     return connection.execute(statement.returning(evidence.c.digest)).first() is not None

@@ -24,6 +24,10 @@ MAX_IDS = 1_000
 PIN_DURATION = 30 * 24 * HOUR
 
 
+DNS, AT_WELL_KNOWN, AT_RELAY = "dns", "well-known", "relay"
+"""Where an identity is found: at the URL of a TXT record, at the well-known path, or in what a relay lists."""
+
+
 class PublishedIdentity(NamedTuple):
     """A verified identity: its keys before the current one that signed their successor, the method (`dns` or
     `well-known`) and the URL by which its file was fetched, and what it and its host say of the agent."""

@@ -13,7 +13,7 @@ from overlay.api.parameters import EVIDENCE, read_query_string
 from overlay.api.problems import BadRequestError, Fault, NotFoundError
 from overlay.api.publisher_api import run
 from overlay.api.request_context import CONTEXT
-from overlay.rating.evidence_intake import EvidenceIntake, PaymentProof
+from overlay.rating.evidence_intake import BindRefusedError, EvidenceIntake, PaymentProof
 from overlay.text.compact_json import encode
 from parsers.claims.canonical_json import ClaimRefusedError, read
 
@@ -67,6 +67,10 @@ def _submit(intake: EvidenceIntake, data: bytes) -> dict[str, Any]:
     except ClaimRefusedError as error:
         raise _refused(error, "") from None
     wanted = request_bodies.checked(request_bodies.EvidenceBody, value)
+    if wanted.document is None and (wanted.listing is None or wanted.payment is not None):
+        raise _refused(ClaimRefusedError("missing", "there is no document"), "/document")
+    if wanted.bind is not None and wanted.listing is None:
+        raise _refused(ClaimRefusedError("missing", "a token binds a key to a listing"), "/listing")
     proof = None
     if wanted.payment is not None:
         parent = wanted.payment.parent
@@ -77,7 +81,14 @@ def _submit(intake: EvidenceIntake, data: bytes) -> dict[str, Any]:
             wanted.kind or "", wanted.document, listing=wanted.listing, bind=wanted.bind, payment=proof
         )
     except ClaimRefusedError as error:
-        raise _refused(error, _POINTERS.get(error.code, "/document")) from None
+        usual = (
+            "/bind"
+            if isinstance(error, BindRefusedError)
+            else "/document"
+            if wanted.document is not None
+            else "/listing"
+        )
+        raise _refused(error, _POINTERS.get(error.code, usual)) from None
     return accepted.as_json()
 
 

@@ -12,12 +12,15 @@ from typing import Any, NamedTuple
 from indexer.headers.networks import by_caip2
 from indexer.store import Store
 from indexer.store.evidence import ClaimDocument, KeyBind, StoredEvidence
+from overlay.listings.card_texts import card_offers
 from overlay.listings.item_json import Listing
 from overlay.listings.lookup import parse_id
+from overlay.listings.records import Registration
 from overlay.listings.repository import ListingRepository
 from overlay.rating.evidence_json import EvidenceReader
-from overlay.rating.listing_facts import agent_listing, claimed_key, host_key
+from overlay.rating.listing_facts import agent_listing, agent_of, claimed_key, host_key
 from parsers.cards import AgentCard
+from parsers.cards.offers import Offer
 from parsers.claims.canonical_json import MAX_BYTES, ClaimRefusedError, jcs
 from parsers.claims.evidence_documents import WorkEvidence, bound_key, evidence_of
 from parsers.claims.payment import UtxoChain
@@ -25,6 +28,10 @@ from parsers.claims.payment_evidence import PaidOffer, ProvedPayment, paid_offer
 
 MAX_LISTINGS = 64
 """Listings that one document is evidence for: one for each receipt of a tree."""
+
+
+class BindRefusedError(ClaimRefusedError):
+    """A token that binds no key to the listing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +116,10 @@ class EvidenceIntake:
         proof = None if payment is None else self._proved(payment, now_ms)
         rows = [self._row(work, bound[work.record.worker].listing, stored, proof) for work in known_works]
         if proof is not None and not any(row.payment for row in rows):
-            detail = f"no task is named bsv:tx:{proof.payment.txid}, or nothing is paid for an offer in its coin"
+            detail = (
+                f"no task is named bsv:tx:{proof.payment.txid}, or nothing is paid for an offer in its coin, at an "
+                "address that the card had then"
+            )
             raise ClaimRefusedError("payment-mismatch", detail)
         documents = [stored, *([proof.document] if proof else [])]
         return AcceptedEvidence(stored.sha256, rows, self._store.evidence.submit(documents, rows), held)
@@ -124,8 +134,11 @@ class EvidenceIntake:
         """The bind of the key in an agent's card, by a token or by what its host serves; None without consent."""
         id_, document = agent.state.id, None
         if token is not None:
-            key = bound_key(token, claimed_key(agent), id_, now_ms)
-            document = _document("bind", token.encode(), now_ms)
+            try:
+                key = bound_key(token, claimed_key(agent), id_, now_ms)
+            except ClaimRefusedError as error:
+                raise BindRefusedError(error.code, error.detail) from None
+            document = _document("bind", token.removeprefix("motebit:").encode(), now_ms)
         else:
             key = host_key(agent)
         if not key:
@@ -143,7 +156,8 @@ class EvidenceIntake:
             network = by_caip2(caip2)
             headers = self._store.headers.run(name, payment.height, 1) if network else []
             if network and headers and headers[0][36:68] == payment.root:
-                return _ChainPayment(payment, name, UtxoChain(network.coin, network.kind), proof.document(now_ms))
+                chain, stored = UtxoChain(network.coin, network.kind), proof.document(now_ms)
+                return _ChainPayment(payment, name, chain, stored, _header_time(headers[0]))
         detail = f"no chain here has a block {payment.height:,} with the merkle root {payment.root[::-1].hex()}"
         raise ClaimRefusedError("not-proved", detail)
 
@@ -154,33 +168,72 @@ class EvidenceIntake:
         row = StoredEvidence(
             digest=bytes.fromhex(record.digest), counter_signer=record.counter_signer, document=document.sha256,
             listing=listing, worker=record.worker, task=record.task, outcome=record.outcome,
-            completed_at=record.completed_at, received_at=document.received_at,
+            completed_at=min(record.completed_at, document.received_at), received_at=document.received_at,
         )  # fmt: skip
-        agent = None
-        if proof is not None and work.txid == proof.payment.txid and record.counter_signer:
-            agent = agent_listing(self._repository, listing)
-        paid = paid_offer(proof.payment, agent.card.offers, proof.chain) if proof and agent else None
-        return proof.on(row, paid) if proof and paid else row
+        if proof is None or work.txid != proof.payment.txid or not record.counter_signer:
+            return row
+        paid = paid_offer(proof.payment, self._payable(listing, proof), proof.chain)
+        return proof.on(row, paid) if paid else row
+
+    def _payable(self, listing: str, proof: _ChainPayment) -> list[Offer]:
+        """The offers of an agent that named their address when the payment was mined, on a chain that is real money
+        where the agent's own is. Else what others paid to an address before would be the agent's."""
+        registration = self._repository.listing(listing)
+        agent = agent_of(registration)
+        network = by_caip2(agent.caip2) if agent else None
+        if registration is None or agent is None or network is None or network.kind != proof.chain.network:
+            return []
+        return [
+            offer
+            for offer in agent.card.offers
+            if (since := _named_since(registration, offer.address.strip())) is not None
+            and self._is_later(proof, registration.chain, since)
+        ]
+
+    def _is_later(self, proof: _ChainPayment, chain: str, height: int) -> bool:
+        """Whether a payment is not older than a block: by height, on another chain by time."""
+        if chain == proof.name:
+            return proof.payment.height >= height
+        headers = self._store.headers.run(chain, height, 1)
+        return bool(headers) and proof.time >= _header_time(headers[0])
 
 
 class _ChainPayment(NamedTuple):
-    """A payment, the configured name of the chain that it is on, and the chain."""
+    """A payment, the configured name of the chain that it is on, the chain, and the time of its block (seconds since
+    1970)."""
 
     payment: ProvedPayment
     name: str
     chain: UtxoChain
     document: ClaimDocument
+    time: int
 
     def on(self, row: StoredEvidence, paid: PaidOffer) -> StoredEvidence:
-        """A record with this payment."""
+        """A record with this payment, from whose block on it ages: a receipt can be signed anew at any time."""
         members = {name: getattr(row, name) for name in StoredEvidence.__dataclass_fields__}
         payment = self.payment
         own = {
             "payer": payment.payer_address(self.chain), "payment": payment.txid, "proof": self.document.sha256,
             "funding": payment.funding, "paid": paid.paid, "price": paid.price, "chain": self.name,
             "pay_height": payment.height, "pay_root": payment.root, "is_proved": True,
+            "completed_at": min(row.completed_at, self.time * 1_000),
         }  # fmt: skip
         return StoredEvidence(**{**members, **own})
+
+
+def _header_time(header: bytes) -> int:
+    return int.from_bytes(header[68:72], "little")
+
+
+def _named_since(registration: Registration, address: str) -> int | None:
+    """The height from which on every card of an agent has named an address; None while it is unconfirmed."""
+    if registration.created_time is None:
+        return None
+    for before in reversed(registration.previous):
+        offers = card_offers(before.body, registration.state.kind).get("", ())
+        if address not in {offer.address.strip() for offer in offers}:
+            return before.replaced_at
+    return registration.state.created_height
 
 
 def _keys(agent: Listing | None) -> Mapping[str, bytes]:

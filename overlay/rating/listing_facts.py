@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 from indexer.store import Store
 from indexer.store.evidence import KeyBind, StoredEvidence
+from indexer.store.motebit_hosts import AT_WELL_KNOWN
 from overlay.listings.item_json import Listing, listings_of
-from overlay.listings.records import HistoryEntry
+from overlay.listings.records import HistoryEntry, Registration
 from overlay.listings.repository import ListingRepository
 from parsers import cards
 from parsers.cards import AgentCard
 from parsers.claims.rating import RATED_AT, EvidenceRecord, RatedListing
+from parsers.pointers.locator import url_host
 
 
 class ListingTransfer(NamedTuple):
@@ -74,7 +76,11 @@ class ListingFacts(NamedTuple):
 
 def agent_listing(repository: ListingRepository, listing_id: str) -> Listing | None:
     """The agent with this id; None for tools, and where no card is listed."""
-    registration = repository.listing(listing_id)
+    return agent_of(repository.listing(listing_id))
+
+
+def agent_of(registration: Registration | None) -> Listing | None:
+    """The agent of a registration; None for tools, and where no card is listed."""
     if registration is None or registration.card_body is None:
         return None
     card = cards.read_of(registration.state.id, registration.card_body, registration.state.kind)
@@ -83,10 +89,13 @@ def agent_listing(repository: ListingRepository, listing_id: str) -> Listing | N
 
 
 def host_key(listing: Listing) -> str:
-    """The key of an agent to which its host consents: the one that its card claims, where the domain confirms the
-    listing and serves a verified identity with this key; else ""."""
+    """The key of an agent that consents by what its host serves: the one that its card claims, where the domain
+    confirms the listing and serves a verified identity with this key, whose signed `service_url` is at the domain; else
+    "". Anybody can serve a copy of another's identity, and what TXT records and relays say is not signed."""
     published = listing.published_identity
     if published is None or not published.valid or not listing.is_confirmed_by_domain:
+        return ""
+    if published.method != AT_WELL_KNOWN or url_host(published.endpoint) != listing.host:
         return ""
     return published.public_key if published.public_key == claimed_key(listing) else ""
 

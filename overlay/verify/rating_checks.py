@@ -52,7 +52,7 @@ class RatingCheck:
     _first: Mapping[str, Any] = field(default_factory=dict)
     _records: list[EvidenceRecord] = field(default_factory=list)
     _documents: dict[str, bytes] = field(default_factory=dict)
-    _works: dict[str, set[tuple[Any, ...]]] = field(default_factory=dict)
+    _works: dict[str, dict[tuple[Any, ...], int]] = field(default_factory=dict)
     _problem: str = ""
 
     def read(self) -> None:
@@ -114,13 +114,17 @@ class RatingCheck:
 
     def _record(self, card: AgentCard, record: Mapping[str, Any]) -> EvidenceRecord:
         counter_signer = record["counterSigner"] or ""
-        names = ("digest", "worker", "outcome", "completedAt", "task")
-        wanted = (*(record[name] for name in names), counter_signer)
-        if wanted not in self._works_of(card, record["document"], record["receivedAt"]):
+        wanted = (*(record[name] for name in ("digest", "worker", "outcome", "task")), counter_signer)
+        completed_at = self._works_of(card, record["document"], record["receivedAt"]).get(wanted)
+        if completed_at is None:
             raise NotProvedError(f"the document {record['document']} is no evidence of what a record says")
         payment = record["payment"]
         if payment and payment["proved"]:
-            self._check_payment(payment)
+            latest = self._check_payment(payment)
+        else:
+            latest = record["completedAt"] if payment else record["receivedAt"]
+        if record["completedAt"] != min(completed_at, latest):
+            raise NotProvedError(f"the record {record['digest']} ages from another time")
         paid = payment if payment and payment["proved"] else {}
         return EvidenceRecord(
             record["digest"], record["worker"], counter_signer, paid.get("payer") or "", paid.get("txid", ""),
@@ -128,20 +132,22 @@ class RatingCheck:
             record["beforeTransfer"], record["task"],
         )  # fmt: skip
 
-    def _works_of(self, card: AgentCard, name: str, received_at: int) -> set[tuple[Any, ...]]:
-        """What a document is evidence of, verified at the time when it was received."""
+    def _works_of(self, card: AgentCard, name: str, received_at: int) -> dict[tuple[Any, ...], int]:
+        """What a document is evidence of and when it says it was completed, verified at the time when it was
+        received."""
         if name not in self._works:
             document = json.loads(self._document(name))
             kind = {"attestation": "attestation", "envelope": "mrp-evidence"}
             own_kind = next((kind[member] for member in kind if member in document), "receipt")
             keys = {card.motebit.motebit_id: bytes.fromhex(card.motebit.public_key)} if card.motebit else {}
             self._works[name] = {
-                (one.digest, one.worker, one.outcome, one.completed_at, one.task, one.counter_signer)
+                (one.digest, one.worker, one.outcome, one.task, one.counter_signer): one.completed_at
                 for one, _ in evidence_of(own_kind, document, received_at, keys)
             }
         return self._works[name]
 
-    def _check_payment(self, payment: Mapping[str, Any]) -> None:
+    def _check_payment(self, payment: Mapping[str, Any]) -> int:
+        """The time of the payment's block, in milliseconds since 1970. Raises NotProvedError."""
         proof = json.loads(self._document(payment["proof"]))
         parent = proof.get("parent")
         proved = read_payment(bytes.fromhex(proof["beef"]), bytes.fromhex(parent) if parent else None)
@@ -157,9 +163,9 @@ class RatingCheck:
                 received[text] = received.get(text, 0) + output.satoshis
         if payment["paid"] not in {received.get(one, 0) for one in self._first["facts"]["keys"]}:
             raise NotProvedError(f"{payment['txid']} does not pay {payment['paid']:,} satoshis to the listing")
-        self._add_block(proved)
+        return int.from_bytes(self._add_block(proved).header[68:72], "little") * 1_000
 
-    def _add_block(self, payment: ProvedPayment) -> None:
+    def _add_block(self, payment: ProvedPayment) -> MinedBlock:
         block = next((block for block in self.blocks if block.height == payment.height), None)
         if block is None:
             if len(self.blocks) >= MAX_BLOCKS:
@@ -171,6 +177,7 @@ class RatingCheck:
             self.blocks.append(block)
         if block.header[36:68] != payment.root:
             raise NotProvedError(f"the block {payment.height:,} of a payment is not in the chain that is served")
+        return block
 
     def _document(self, name: str) -> bytes:
         if name not in self._documents:

@@ -23,6 +23,9 @@ from parsers.errors import ParseError
 MAX_PROOF_BYTES, MAX_ITEMS = 256 << 10, 5_000
 """Bytes of a BEEF, and of a parent; nodes, inputs and outputs in them."""
 
+MAX_PRICE = 2**63 - 1
+"""Satoshis of a price; the amount of a card may be greater, which nobody can pay."""
+
 TASK_PREFIX = "bsv:tx:"
 """A task that is bound to a payment is named `bsv:tx:<txid>` (Motebit's `{rail}:tx:{txHash}`)."""
 
@@ -108,7 +111,9 @@ def paid_offer(payment: ProvedPayment, offers: Collection[Offer], chain: UtxoCha
             text = address.address(output.script, prefixes) or ""
             received[text] = received.get(text, 0) + output.satoshis
     priced = [offer for offer in offers if offer.currency == chain.coin.upper() and offer.address.strip() in received]
-    pairs = [PaidOffer(received[offer.address.strip()], max(satoshis(offer.amount), 1)) for offer in priced]
+    pairs = [
+        PaidOffer(received[offer.address.strip()], min(max(satoshis(offer.amount), 1), MAX_PRICE)) for offer in priced
+    ]
     paid = [pair for pair in pairs if pair.paid >= pair.price]
     return max(paid, key=lambda pair: pair.price) if paid else min(pairs, key=lambda pair: pair.price, default=None)
 

@@ -67,7 +67,9 @@ def test_the_records_that_count_are_bounded_and_those_with_payments_come_first(
 def test_a_key_is_bound_to_one_listing_and_a_token_replaces_what_its_host_says(store: Store) -> None:
     by_host, token = KeyBind("aa", "one", None, NOW), KeyBind("aa", "one", DOCUMENT.sha256, NOW + 1)
     assert store.evidence.bind(by_host, None) == by_host
-    assert store.evidence.bind(token, DOCUMENT) == token
+    document = DOCUMENT._replace(received_at=NOW + 1)
+    assert store.evidence.bind(token, document) == token
+    assert store.evidence.bind(token._replace(received_at=NOW + 9), document._replace(received_at=NOW + 9)) == token
     assert store.evidence.bind(by_host, None) == token
     assert store.evidence.bind(replace_listing(token, "two"), DOCUMENT) == token
     assert store.evidence.keys_of("one") == [token]

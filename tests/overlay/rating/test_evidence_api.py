@@ -73,7 +73,9 @@ async def test_evidence_is_handed_in_and_read_with_its_documents(registry: Regis
         (b'{"kind": "song", "document": {}}', "unknown-kind", "/kind"),
         (b'{"kind": "receipt", "listing": "x", "document": {}}', "unknown-listing", "/listing"),
         (b'{"payment": {"beef": "0"}}', "not-hex", "/payment/beef"),
-        (b"{}", "not-bound", "/document"),
+        (b"{}", "missing", "/document"),
+        (b'{"kind": "receipt", "document": {}, "bind": "x"}', "missing", "/listing"),
+        (b'{"listing": "x", "payment": {"beef": "00"}}', "missing", "/document"),
     ],
 )
 async def test_what_is_wrong_with_evidence_is_named(
@@ -83,6 +85,13 @@ async def test_what_is_wrong_with_evidence_is_named(
         problem = await response.json()
     assert response.status == 400
     assert [(fault["code"], fault.get("pointer", "")) for fault in problem["errors"]] == [(code, pointer)]
+
+
+async def test_a_bad_token_is_named(registry: Registry, client: ClientSession) -> None:
+    alice = await registry.inscribe(ALICE)
+    for more, pointer in (({"bind": registry.token(BOB, alice)}, "/bind"), ({}, "/listing")):
+        async with client.post("/v1/evidence", json={"listing": alice, **more}) as response:
+            assert [fault["pointer"] for fault in (await response.json())["errors"]] == [pointer]
 
 
 async def test_unknown_listings_and_documents_are_not_found(client: ClientSession) -> None:

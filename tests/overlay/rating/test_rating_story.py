@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -178,6 +179,70 @@ async def test_evidence_of_before_a_transfer_is_kept_and_does_not_count(registry
     assert registry.rating(alice).completed == 1
 
 
+async def test_a_token_of_before_a_transfer_binds_nothing_when_it_is_repeated(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.later = 1.0
+    token = registry.token(ALICE, alice, exp=registry.now_ms + 10**9)
+    registry.intake.submit("", None, listing=alice, bind=token)
+    origin = registry.store.registrations.newest_events("demo", [alice])[alice].outpoint
+    await registry.mine(registry.kit.move(origin, "bob"))
+    registry.later = 5_000.0
+    for again in (token, f"motebit:{token}"):
+        registry.intake.submit("receipt", registry.work(ALICE, BOB), listing=alice, bind=again)
+        assert registry.rating(alice).score is None
+    registry.bind(ALICE, alice)
+    registry.intake.submit("", None, listing=alice, bind=token)
+    assert registry.rating(alice).score is not None, "nor takes it the newer one back"
+
+
+async def test_payments_from_before_the_card_named_their_address_are_none(registry: Registry) -> None:
+    old = await registry.paid(Payer(1))
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    elsewhere = await registry.paid(Payer(2), owner="bob")
+    card = json.loads(ListingRepository(registry.store).listing(alice).card_body)
+    card["x-payment-config"][0]["address"] = registry.kit.address("bob's till")
+    origin = registry.store.registrations.newest_events("demo", [alice])[alice].outpoint
+    await registry.mine(registry.kit.update(origin, json.dumps(card).encode()))
+    for task, proof in (old, elsewhere):
+        assert code(registry, "receipt", registry.work(ALICE, BOB, task), payment=proof) == "payment-mismatch"
+    task, proof = await registry.paid(Payer(3), owner="bob")
+    registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
+    assert registry.rating(alice).rung == 2
+
+
+async def test_a_receipt_that_is_signed_anew_makes_no_payment_fresh(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    task, proof = await registry.paid(Payer(1))
+    registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
+    registry.later += 200 * 86_400
+    aged = registry.rating(alice).score
+    for _ in range(4):
+        registry.later += 1
+        registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
+    assert registry.rating(alice).score == aged
+
+
+async def test_who_hands_in_a_payment_without_its_payer_does_not_keep_others_from_it(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    task, proof = await registry.paid(Payer(1))
+    tree = registry.work(ALICE, BOB, task)
+    for parent, new, rung in ((None, 1, 1), (proof.parent, 1, 2), (None, 0, 2)):
+        accepted = registry.intake.submit("receipt", tree, payment=type(proof)(beef=proof.beef, parent=parent))
+        assert (accepted.new, registry.rating(alice).rung) == (new, rung)
+
+
+async def test_a_price_that_nobody_can_pay_is_not_paid(registry: Registry) -> None:
+    price = {"id": "p", "currency": "BSV", "amount": "1e400", "address": registry.kit.address("alice's till")}
+    alice = await registry.inscribe(ALICE, **{"x-payment-config": [price]})
+    registry.bind(ALICE, alice)
+    task, proof = await registry.paid(Payer(1))
+    registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
+    assert registry.rating(alice).rung == 1
+
+
 async def test_who_is_rated_itself_pays_for_more_and_two_that_pay_each_other_do_not(registry: Registry) -> None:
     agents = {name: Agent(number) for number, name in enumerate(("alice", "bob"), 30)}
     ids = {name: await registry.inscribe(worker, name) for name, worker in agents.items()}
@@ -216,11 +281,14 @@ async def test_a_key_that_the_host_of_the_domain_serves_is_bound_without_a_token
     alice = await registry.inscribe(ALICE)
     assert code(registry, "receipt", registry.work(ALICE, BOB), listing=alice) == "not-bound"
     identity = PublishedIdentity(
-        ALICE.id, ALICE.key.hex(), "sovereign", "well-known", "https://echo.example/motebit.md"
+        ALICE.id, ALICE.key.hex(), "sovereign", "well-known", "https://echo.example/motebit.md", "https://echo.example/"
     )
     card = registry.store.registrations.newest_events("demo", [alice])[alice].card
     registry.indexing.writer.update_candidates([BadgeCandidate(alice, "echo.example", card)], [alice], None, 1)
     registry.indexing.writer.record_host(HostVerdict("echo.example", frozenset((alice,)), frozenset(), frozenset()), 2)
+    for copied in (identity._replace(endpoint="https://alice.example/"), identity._replace(method="dns")):
+        registry.indexing.writer.record_identity("echo.example", IdentityOutcome(copied), 3)
+        assert code(registry, "", None, listing=alice) == "not-bound", "who serves a copy has not signed it"
     registry.indexing.writer.record_identity("echo.example", IdentityOutcome(identity), 3)
     registry.intake.submit("receipt", registry.work(ALICE, BOB), listing=alice)
     assert registry.rating(alice).rung == 1
