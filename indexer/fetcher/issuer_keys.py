@@ -25,6 +25,7 @@ class _CachedKeys(NamedTuple):
     keys: Mapping[str, bytes]
     error: str
     fetched_at: float
+    tried_at: float
 
 
 class IssuerKeys:
@@ -43,8 +44,7 @@ class IssuerKeys:
             raise FetchError("fetch-url", f"an issuer is an origin, without {place.path[:100]!a}")
         url = place._replace(path=WELL_KNOWN_KEYS).url
         entry = self._cache.get(url)
-        age = self._visits.clock() - entry.fetched_at if entry else CACHE_SECONDS
-        if entry is None or age >= (CACHE_SECONDS if key_id in entry.keys else RETRY_SECONDS):
+        if self._is_due(entry, key_id):
             task = self._fetching.get(url)
             if task is None:
                 task = self._fetching[url] = asyncio.create_task(self._fetch(url))
@@ -55,14 +55,21 @@ class IssuerKeys:
             raise ClaimRefusedError("bad-keys", entry.error)
         return place.host, entry.keys
 
+    def _is_due(self, entry: _CachedKeys | None, key_id: str) -> bool:
+        now = self._visits.clock()
+        if entry is None or now - entry.fetched_at >= CACHE_SECONDS:
+            return True
+        return key_id not in entry.keys and now - entry.tried_at >= RETRY_SECONDS
+
     async def _fetch(self, url: str) -> None:
-        keys: Mapping[str, bytes] = {}
-        error = ""
+        now, stored = self._visits.clock(), self._cache.get(url)
         try:
-            keys = mrp_keys(read(await self._visits.get(url)))
+            entry = _CachedKeys(mrp_keys(read(await self._visits.get(url))), "", now, now)
         except (FetchError, ClaimRefusedError) as refused:
-            error = str(refused)
-        self._cache[url] = _CachedKeys(keys, error, self._visits.clock())
+            # whoever names another key of an issuer has it asked again, and must not void what it published
+            is_good = stored is not None and stored.keys and now - stored.fetched_at < CACHE_SECONDS
+            entry = stored._replace(tried_at=now) if stored and is_good else _CachedKeys({}, str(refused), now, now)
+        self._cache[url] = entry
         self._cache.move_to_end(url)
         while len(self._cache) > MAX_ISSUERS:
             self._cache.popitem(last=False)

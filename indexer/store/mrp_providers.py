@@ -19,8 +19,8 @@ CHALLENGE_DURATION = 24 * HOUR
 OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
 """Challenges that may be open at once."""
 
-PER_HOST, IN_ALL = 64, 10_000
-"""Providers that are listed at once."""
+PER_DOMAIN, IN_ALL = 64, 10_000
+"""Providers that are listed at once: of a registrable domain, as hosts below it cost its owner nothing, and in all."""
 
 _LOCK = 0x6132626D
 """PostgreSQL advisory lock under which challenges and providers are counted and added ("a2bm")."""
@@ -73,16 +73,18 @@ class MrpProviders(Queries):
         rows = self._rows(select(mrp_challenges).where(*wanted))
         return MrpChallenge(**rows[0]) if rows else None
 
-    def add(self, provider: MrpProvider, token: str) -> None:
-        """List a provider that met the challenge with this token, which is void then. Raises TooManyProvidersError."""
+    def add(self, provider: MrpProvider, domain: str, token: str) -> None:
+        """List a provider, below a registrable domain, that met the challenge with this token, which is void then.
+        Raises TooManyProvidersError."""
         table = mrp_providers
         row = _row(provider) | {"tries": 0, "reason": "", "next_at": provider.verified_at + CHECK_INTERVAL}
         with writing(self._engine, _LOCK) as connection:
             connection.execute(delete(mrp_challenges).where(mrp_challenges.c.token == token))
             connection.execute(delete(table).where(table.c.verified_at <= provider.verified_at - GRACE))
             others = table.c.manifest_url != provider.manifest_url
-            if _count(connection, table, others & (table.c.host == provider.host)) >= PER_HOST:
-                raise TooManyProvidersError(f"{PER_HOST} manifests of {provider.host} are listed")
+            same = (table.c.host == domain) | table.c.host.endswith(f".{domain}", autoescape=True)
+            if _count(connection, table, others & same) >= PER_DOMAIN:
+                raise TooManyProvidersError(f"{PER_DOMAIN} manifests of {domain} are listed")
             if _count(connection, table, others) >= IN_ALL:
                 raise TooManyProvidersError(f"{IN_ALL:,} providers are listed")
             statement = upsert(connection, table).values(row)

@@ -53,6 +53,9 @@ PROOF_HEADER = "X-DCT-Proof"
 MAX_TOKEN = 16_384
 """Characters of a token: some 30 attenuations."""
 
+_START = "eyJhdHRlbnVhdGlvbnMi"
+"""With this every token begins: `{"attenuations"` in base64url."""
+
 _NANOSECONDS = 10**9
 _FORBIDDEN = frozenset({"capability_not_granted", "budget_exceeded"})
 """Denials of tokens that are good as such."""
@@ -162,10 +165,12 @@ def delegated_access(request: web.Request) -> DelegatedAccess:
 
 
 def bearer_token(request: web.Request) -> str | None:
-    """The token in the header `Authorization`, None where there is none. Other schemes than Bearer are those of proxies
-    before this server."""
+    """The capability token in the header `Authorization`, None where there is none. Other schemes than Bearer are those
+    of proxies before this server; other tokens are what clients send to every server, unless a holder proof comes with
+    them."""
     scheme, _, text = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-    return text.strip() if scheme.lower() == "bearer" else None
+    is_presented = text.strip().startswith(_START) or PROOF_HEADER in request.headers
+    return text.strip() if scheme.lower() == "bearer" and is_presented else None
 
 
 async def authorize_request(request: web.Request) -> None:

@@ -36,7 +36,7 @@ def parse_id(text: str) -> tuple[str, str | None]:
         registration_id = registration_id.lower()  # the checksum of an address is in the case of its letters
     with suppress(ValueError):  # the id of a pointer is a domain or a URL
         registration_id = str(Outpoint.parse(registration_id))
-    return registration_id, quote(unquote(key), safe="") if separator else None
+    return registration_id, quote(unquote(key), safe="", errors="surrogatepass") if separator else None
 
 
 def registration(repository: ListingRepository, registration_id: str, text: str) -> Registration:

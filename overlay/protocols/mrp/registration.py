@@ -11,6 +11,7 @@ from typing import Any
 from aiohttp import web
 from pydantic import ConfigDict, Field
 
+from indexer.fetcher.budgets import registrable
 from indexer.fetcher.mrp_manifests import CHALLENGE_PATH, ChallengeFailedError, MrpRegistry, challenge_url, meet
 from indexer.fetcher.reasons import FetchError
 from indexer.store.mrp_providers import CHALLENGE_DURATION, MrpChallenge, MrpProvider, TooManyProvidersError
@@ -79,7 +80,7 @@ async def verify(request: web.Request) -> web.Response:
     try:
         host, manifest = await meet(registry.visits, challenge)
         provider = MrpProvider(challenge.manifest_url, host, manifest, now)
-        await to_thread(registry.providers.add, provider, token)
+        await to_thread(registry.providers.add, provider, registrable(host), token)
     except ChallengeFailedError as error:
         url = await challenge_url(registry.visits, challenge)
         raise MrpError("MRP_INVALID_REQUEST", str(error), challenge_url=url, expected=challenge.expected) from None

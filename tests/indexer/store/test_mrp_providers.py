@@ -37,6 +37,10 @@ def provider(host: str = "a.example", path: str = "m", at: int = NOW) -> MrpProv
     return MrpProvider(f"https://{host}/{path}", host, MANIFEST, at)
 
 
+def add(stored: MrpProviders, new: MrpProvider, token: str = "") -> None:
+    stored.add(new, ".".join(new.host.split(".")[-2:]), token)
+
+
 def urls(stored: MrpProviders, now: int = NOW, after: str = "", **wanted: str) -> list[str]:
     return [one.manifest_url for one in stored.page(now, 10, after, **wanted)]
 
@@ -47,7 +51,7 @@ def test_a_challenge_is_void_after_a_new_one_of_the_same_client_and_after_its_ti
     stored.open_challenge(challenge("3"), NOW)
     assert [stored.challenge(token, NOW) is not None for token in "123"] == [False, True, True]
     assert stored.challenge("3", NOW + 1_000) is None
-    stored.add(provider(), "3")
+    add(stored, provider(), "3")
     assert stored.challenge("3", NOW) is None
 
 
@@ -65,23 +69,25 @@ def test_challenges_are_bounded(stored: MrpProviders, monkeypatch: pytest.Monkey
 
 
 def test_providers_are_bounded(stored: MrpProviders, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mrp_providers, "PER_HOST", 2)
+    monkeypatch.setattr(mrp_providers, "PER_DOMAIN", 2)
     monkeypatch.setattr(mrp_providers, "IN_ALL", 3)
     for path in "ab":
-        stored.add(provider(path=path), "")
+        add(stored, provider(path=path))
     with pytest.raises(TooManyProvidersError, match="2 manifests of"):
-        stored.add(provider(path="c"), "")
-    stored.add(provider(path="a"), "")
-    stored.add(provider("b.example"), "")
+        add(stored, provider(path="c"))
+    with pytest.raises(TooManyProvidersError, match="2 manifests of a.example"):
+        add(stored, provider("below.a.example"))
+    add(stored, provider(path="a"))
+    add(stored, provider("not-a.example"))
     with pytest.raises(TooManyProvidersError, match="3 providers"):
-        stored.add(provider("c.example"), "")
-    stored.add(provider("c.example", at=NOW + GRACE), "")
+        add(stored, provider("c.example"))
+    add(stored, provider("c.example", at=NOW + GRACE))
 
 
 def test_pages_are_by_url_and_filtered(stored: MrpProviders) -> None:
     for host in ("b.example", "a.example", "c.example"):
-        stored.add(provider(host), "")
-    stored.add(provider("d.example")._replace(manifest=replace(MANIFEST, capability="other", policies=())), "")
+        add(stored, provider(host))
+    add(stored, provider("d.example")._replace(manifest=replace(MANIFEST, capability="other", policies=())))
     assert urls(stored, after="https://a.example/m") == [f"https://{host}.example/m" for host in "bcd"]
     assert urls(stored, capability="other") == ["https://d.example/m"]
     for policy, number in (('no_"pii', 3), ("eu", 3), ("e", 0), ("%", 0), ("_u", 0)):
@@ -91,7 +97,7 @@ def test_pages_are_by_url_and_filtered(stored: MrpProviders) -> None:
 
 
 def test_a_manifest_that_is_gone_is_listed_no_more(stored: MrpProviders) -> None:
-    stored.add(provider(), "")
+    add(stored, provider())
     url = "https://a.example/m"
     assert stored.due(NOW + CHECK_INTERVAL, 10, (-1, "")) == [(NOW + CHECK_INTERVAL, url)]
     stored.fail(url, "fetch-missing", NOW + CHECK_INTERVAL)

@@ -120,7 +120,29 @@ async def test_bad_tokens_are_refused(client: ClientSession, meta: Any, type_: s
 async def test_two_tokens_are_refused_and_a_bad_header_too(client: ClientSession) -> None:
     token = issued()
     assert await denied(client, call(token=token), Authorization=f"Bearer {narrowed(token)}") == "malformed_token"
-    assert await denied(client, call(), Authorization="Bearer garbage") == "malformed_token"
+    assert await denied(client, call(), Authorization=f"Bearer {token[:-9]}") == "malformed_token"
+
+
+async def test_the_token_of_another_system_changes_nothing(client: ClientSession) -> None:
+    key = {"Authorization": "Bearer sk-0123456789"}
+    assert await denied(client, call(), **key) == ""
+    assert await denied(client, call(token=issued()), **key) == ""
+
+
+async def test_ids_that_are_no_unicode_are_refused(client: ClientSession) -> None:
+    document = json.dumps(call("get", id="x#\ud800")).encode()
+    assert b"ud800" in document
+    headers = {**HEADERS, "Content-Type": "application/json", "Authorization": f"Bearer {issued()}"}
+    async with client.post("/mcp", data=document, headers=headers) as response:
+        assert response.status == 400
+        assert (await response.json())["error"]["code"] == -32700
+
+
+async def test_a_method_may_be_written_with_an_escaped_slash(client: ClientSession) -> None:
+    document = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "delegateos/revoke", "params": {"revocation": {}}})
+    headers = {**HEADERS, "Content-Type": "application/json"}
+    async with client.post("/mcp", data=document.replace("/", "\\/"), headers=headers) as response:
+        assert (await response.json())["error"]["data"]["type"] == "malformed"
 
 
 async def test_calls_are_charged_to_every_block_and_lists_are_not(client: ClientSession) -> None:
