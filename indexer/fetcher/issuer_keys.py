@@ -44,7 +44,7 @@ class IssuerKeys:
             raise FetchError("fetch-url", f"an issuer is an origin, without {place.path[:100]!a}")
         url = place._replace(path=WELL_KNOWN_KEYS).url
         entry = self._cache.get(url)
-        if self._is_due(entry, key_id):
+        if entry is None or self._is_due(entry, key_id):
             task = self._fetching.get(url)
             if task is None:
                 task = self._fetching[url] = asyncio.create_task(self._fetch(url))
@@ -55,11 +55,10 @@ class IssuerKeys:
             raise ClaimRefusedError("bad-keys", entry.error)
         return place.host, entry.keys
 
-    def _is_due(self, entry: _CachedKeys | None, key_id: str) -> bool:
+    def _is_due(self, entry: _CachedKeys, key_id: str) -> bool:
         now = self._visits.clock()
-        if entry is None or now - entry.fetched_at >= CACHE_SECONDS:
-            return True
-        return key_id not in entry.keys and now - entry.tried_at >= RETRY_SECONDS
+        is_missing = key_id not in entry.keys and now - entry.tried_at >= RETRY_SECONDS
+        return is_missing or now - entry.fetched_at >= CACHE_SECONDS
 
     async def _fetch(self, url: str) -> None:
         now, stored = self._visits.clock(), self._cache.get(url)

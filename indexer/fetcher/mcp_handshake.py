@@ -20,6 +20,9 @@ from parsers.claims.motebit.tool_manifest import IDENTITY_TOOL, MAX_TOOLS, ToolM
 PROTOCOL_VERSION = "2025-06-18"
 MAX_PAGES = 16
 MAX_HEADER = 512
+MAX_EVENTS = 256
+"""Events of one answer that are read: notifications may come before the result."""
+
 SECONDS = 60.0
 """For a whole handshake."""
 
@@ -108,13 +111,11 @@ class McpSession:
         """The result of a request."""
         self._number += 1
         content_type, body = await self._send({"id": self._number, "method": method, "params": parameters})
-        documents = _events(body) if content_type.startswith("text/event-stream") else [body]
-        for document in documents:
-            message = await asyncio.to_thread(read, document)
-            answered = message if isinstance(message, dict) and message.get("id") == self._number else {}
-            if isinstance(result := answered.get("result"), dict):
-                return result
-        raise ClaimRefusedError("mcp-error", f"{method} is not answered with a result")
+        is_stream = content_type.startswith("text/event-stream")
+        result = await asyncio.to_thread(_result, body, self._number, is_stream=is_stream)
+        if result is None:
+            raise ClaimRefusedError("mcp-error", f"{method} is not answered with a result")
+        return result
 
     async def _send(self, message: dict[str, Any]) -> tuple[str, bytes]:
         """The content type and the body that answer a message; the session that the server names is kept."""
@@ -130,6 +131,16 @@ class McpSession:
 
 def _is_header(text: str) -> bool:
     return 0 < len(text) <= MAX_HEADER and text.isascii() and text.isprintable()
+
+
+def _result(body: bytes, number: int, *, is_stream: bool) -> dict[str, Any] | None:
+    """The result of a request in the answer to it, or in the first `MAX_EVENTS` events of that. Raises
+    ClaimRefusedError."""
+    for document in _events(body)[:MAX_EVENTS] if is_stream else [body]:
+        message = read(document)
+        if isinstance(message, dict) and message.get("id") == number and isinstance(message.get("result"), dict):
+            return dict(message["result"])
+    return None
 
 
 def _events(body: bytes) -> list[bytes]:

@@ -35,7 +35,8 @@ from indexer.store.nonces import Nonces, use_nonce
 from indexer.store.queries import Queries, upsert
 
 MAX_STRANGERS, MAX_PROVEN = 10_000, 100_000
-"""Revocations stored of signers that are not proven to have signed what they revoke, and of the others."""
+"""Revocations stored of signers that are not proven to have signed what they revoke, and of the others; those of
+trusted issuers are always stored, as whoever holds a token can sign and revoke any number of blocks below it."""
 
 MAX_DELEGATIONS = 20_000
 """Delegations stored; those whose token has expired are deleted a week later."""
@@ -168,15 +169,16 @@ class DelegationLedger(Queries):
 
     # -- revocations
 
-    def revoke(self, entry: Mapping[str, str], *, is_proven: bool) -> None:
+    def revoke(self, entry: Mapping[str, str], *, is_proven: bool, is_trusted: bool = False) -> None:
         """Store a revocation whose signature was verified; repeating it changes nothing. `is_proven`: its signer is
-        known to have signed what it revokes. Raises LedgerFullError."""
+        known to have signed what it revokes; `is_trusted`: a trusted issuer. Raises LedgerFullError."""
         row = {"revocation_id": entry["revocationId"], "signer": entry["revokedBy"], "scope": entry["scope"]}
         same = [dct_revocations.c[name] == value for name, value in row.items()]
         with writing(self._engine, _LOCK) as connection:
             stored = connection.execute(select(dct_revocations.c.is_proven).where(*same)).scalar()
             if stored is None:
-                _check_revocation_room(connection, is_proven=is_proven)
+                if not is_trusted:
+                    _check_revocation_room(connection, is_proven=is_proven)
                 seq = (connection.execute(select(func.max(dct_revocations.c.seq))).scalar() or 0) + 1
                 text = json.dumps(dict(entry), separators=(",", ":"))
                 connection.execute(insert(dct_revocations).values(**row, seq=seq, is_proven=is_proven, entry=text))

@@ -124,14 +124,14 @@ class DelegatedAccess:
     def revoke(self, entry: Mapping[str, str], token_text: str | None) -> None:
         """Store a revocation whose form and signature were checked. With a token, it has to revoke a block of that.
         Raises TokenDeniedError, LedgerFullError."""
-        is_proven = entry["revokedBy"] in self.roots
+        is_trusted = is_proven = entry["revokedBy"] in self.roots
         if token_text is not None:
             token = self._issued_here(token_text)
             ids = revocation_ids(token)
             if entry["revocationId"] not in ids or not is_revoked(token, ids, entry["revocationId"], entry):
                 raise TokenDeniedError("not_revocable", "the signer may not revoke such a block of this token")
             is_proven = True
-        self.ledger.revoke(entry, is_proven=is_proven)
+        self.ledger.revoke(entry, is_proven=is_proven, is_trusted=is_trusted)
 
     def _issued_here(self, text: str) -> Token:
         """A token that a trusted issuer signed, whether or not it is revoked. Raises TokenDeniedError."""

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from overlay.commands.options import Commands
 
 VARIABLE = "A2B_DCT_KEY"
-MAX_FILE = 64 << 10
+MAX_FILE, MAX_LIST = 64 << 10, 4 << 20
+"""Bytes of a file, and of a list of revocations, which has up to a thousand."""
+
 HOUR = 3_600
 _NANOSECONDS = 10**9
 
@@ -159,7 +161,7 @@ def verify(args: Namespace) -> int:
 
 def _revocations(file: Path) -> list[Any]:
     try:
-        entries = json.loads(_read(file))["revocations"]
+        entries = json.loads(_read(file, MAX_LIST))["revocations"]
     except (ValueError, KeyError, TypeError):
         entries = None
     if not isinstance(entries, list):
@@ -210,9 +212,9 @@ def _nanoseconds(text: str) -> int:
     return instant(text) or 0
 
 
-def _read(file: Path) -> str:
+def _read(file: Path, most: int = MAX_FILE) -> str:
     with file.open("rb") as opened:
-        return opened.read(MAX_FILE).decode(errors="replace").strip()
+        return opened.read(most).decode(errors="replace").strip()
 
 
 def _token(args: Namespace) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from parsers.claims.delegateos.holder_proof import check_proof
 from parsers.claims.delegateos.signed_objects import principal_of
 from tests.running import a2b
-from tests.token_kit import AGENT, HELPER, ISSUER
+from tests.token_kit import AGENT, HELPER, ISSUER, STRANGER, revocation
 
 OWNER, TO, NEXT = map(principal_of, (ISSUER, AGENT, HELPER))
 
@@ -43,7 +43,8 @@ def test_a_token_from_its_issue_to_its_revocation(tmp_path: Path) -> None:
     assert a2b("dct", "verify", "leaf", "--root", TO, "--json", cwd=tmp_path).returncode == 1
 
     entry = a2b("dct", "revoke", "leaf", "--chain", "--key-file", "identity.json", cwd=tmp_path)
-    (tmp_path / "list.json").write_text(json.dumps({"revocations": [json.loads(entry.stdout)]}))
+    others = [revocation(STRANGER, made.stdout.strip())] * 999
+    (tmp_path / "list.json").write_text(json.dumps({"revocations": [*others, json.loads(entry.stdout)]}))
     revoked = a2b(*verify, "--revocations", "list.json", cwd=tmp_path)
     assert (revoked.returncode, revoked.stdout.partition(":")[0]) == (1, "revoked")
 

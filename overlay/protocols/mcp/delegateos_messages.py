@@ -78,8 +78,8 @@ def _delegate(access: DelegatedAccess, params: dict[str, Any]) -> dict[str, Any]
         delegation = chain[-1]
         if (params.get("delegationId"), params.get("parentDelegationId")) != (delegation.id, delegation.parent_id):
             raise ClaimRefusedError("broken_chain", "delegationId and parentDelegationId are not those of the token")
-        if not _ID.fullmatch(delegation.id) or not is_principal(delegation.delegatee):
-            raise ClaimRefusedError("malformed", "delegationId is not del_ and 12 hex digits, or the delegatee no key")
+        if not all(map(_ID.fullmatch, (delegation.id, delegation.parent_id))) or not is_principal(delegation.delegatee):
+            raise ClaimRefusedError("malformed", "an id is not del_ and 12 hex digits, or the delegatee no key")
         _check_contract(contract, granted, delegation, access.now())
         stored = StoredDelegation(
             block=revocation_ids(granted.token)[-1], id=delegation.id, parent_id=delegation.parent_id,

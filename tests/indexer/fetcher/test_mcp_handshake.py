@@ -22,7 +22,7 @@ from indexer.fetcher.dns import SystemResolver, TxtRecords
 from indexer.fetcher.domain_badges import DomainVerifier
 from indexer.fetcher.fetch_loop import FetchLoop
 from indexer.fetcher.http_fetcher import HttpFetcher
-from indexer.fetcher.mcp_handshake import McpHandshakes, handshake
+from indexer.fetcher.mcp_handshake import MAX_EVENTS, McpHandshakes, handshake
 from indexer.fetcher.motebit_identity import MotebitVerifier
 from indexer.store.badges import CHECK_INTERVAL
 from indexer.store.motebit_endpoints import EndpointKey
@@ -121,6 +121,7 @@ def say(message: Any) -> Any:
         (say({"id": 1, "result": {"protocolVersion": "a\r\nb"}}), "mcp-error"),
         (say({"id": 1, "error": {"code": 1, "message": "no"}}), "mcp-error"),
         (ok(b"data: {\r\n\r\n", "Content-Type: text/event-stream"), "truncated"),
+        (ok(b"data: {}\n\n" * MAX_EVENTS + b"data: {\n\n", "Content-Type: text/event-stream"), "mcp-error"),
         (ok(b"[" * 9_000), "too-deep"),
     ],
 )  # fmt: skip

@@ -21,7 +21,7 @@ from indexer.store.delegations import (
     StoredDelegation,
     UsedNonceError,
 )
-from tests.token_kit import AGENT, HELPER, STRANGER, issued, narrowed, revocation
+from tests.token_kit import AGENT, HELPER, ISSUER, STRANGER, issued, narrowed, revocation
 
 RACERS, EACH = 6, 5
 DELEGATION = StoredDelegation(
@@ -124,6 +124,16 @@ def test_strangers_cannot_fill_the_room_of_the_proven(opened: Open, monkeypatch:
     ledger.revoke(revocation(STRANGER, tokens[0]), is_proven=True)
     ledger.revoke(revocation(STRANGER, tokens[3]), is_proven=False)
     assert len(ledger.revocations(0, 10)) == 4
+
+
+def test_nobody_can_fill_the_room_of_trusted_issuers(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_PROVEN", 1)
+    ledger, tokens = opened(), [issued(delegationId=f"del_{number}") for number in range(2)]
+    ledger.revoke(revocation(AGENT, tokens[0]), is_proven=True)
+    with pytest.raises(LedgerFullError, match="1 revocations are stored"):
+        ledger.revoke(revocation(AGENT, tokens[1]), is_proven=True)
+    ledger.revoke(revocation(ISSUER, tokens[1]), is_proven=True, is_trusted=True)
+    assert len(ledger.revocations(0, 10)) == 2
 
 
 def test_a_delegation_ends_once(opened: Open) -> None:

@@ -75,7 +75,7 @@ def test_providers_are_bounded(stored: MrpProviders, monkeypatch: pytest.MonkeyP
         add(stored, provider(path=path))
     with pytest.raises(TooManyProvidersError, match="2 manifests of"):
         add(stored, provider(path="c"))
-    with pytest.raises(TooManyProvidersError, match="2 manifests of a.example"):
+    with pytest.raises(TooManyProvidersError, match=r"2 manifests of a\.example"):
         add(stored, provider("below.a.example"))
     add(stored, provider(path="a"))
     add(stored, provider("not-a.example"))

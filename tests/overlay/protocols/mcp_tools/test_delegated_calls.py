@@ -293,6 +293,7 @@ async def test_a_delegation_is_accepted_and_can_be_repeated(client: ClientSessio
         (delegate(dctFormat="biscuit"), "malformed_token"),
         (delegate(dct=None), "malformed_token"),
         (delegate(narrowed(issued(), delegationId="del_\0"), delegationId="del_\0"), "malformed"),
+        (delegate(narrowed(issued(delegationId="del_\0")), parentDelegationId="del_\0"), "malformed"),
     ],
 )
 async def test_delegations_are_rejected_with_the_reason(client: ClientSession, message: Any, expected: str) -> None:
