@@ -255,15 +255,16 @@ class RelayCash(Queries):
         with booking(self._engine) as connection:
             if connection.execute(update(relay_withdrawals).where(*same).values(**values)).rowcount != 1:
                 return False
-            connection.execute(delete(relay_coins).where(relay_coins.c.withdrawal == withdrawal.id))
             _add_coins(connection, change)
             amounts = {_lock(withdrawal): -withdrawal.amount, CHAIN: withdrawal.amount}
             post(connection, "withdrawal", withdrawal.id, now, amounts)
         return True
 
     def held(self) -> int:
-        """Satoshis of all coins, those of open withdrawals included."""
-        return int(self._scalar(select(func.sum(relay_coins.c.amount))) or 0)
+        """Satoshis of all coins that are not spent: those of open withdrawals included."""
+        done = select(relay_withdrawals.c.id).where(relay_withdrawals.c.state == WithdrawalState.COMPLETED)
+        unspent = relay_coins.c.withdrawal.is_(None) | relay_coins.c.withdrawal.not_in(done)
+        return int(self._scalar(select(func.sum(relay_coins.c.amount)).where(unspent)) or 0)
 
 
 def _chosen(free: Sequence[OperatorCoin], build: _Build) -> tuple[Sequence[OperatorCoin], bytes]:
@@ -285,7 +286,7 @@ def _free_coins(connection: Connection) -> list[OperatorCoin]:
 
 
 def _add_coins(connection: Connection, coins: Sequence[OperatorCoin]) -> None:
-    """Add coins; one that an open withdrawal still reserves is there already."""
+    """Add coins; one that a withdrawal reserves, or has spent, is there already and stays its own."""
     rows = [
         {"txid": coin.outpoint.txid, "vout": coin.outpoint.vout, "amount": coin.amount, "withdrawal": None}
         for coin in coins

@@ -76,9 +76,16 @@ def _bank(setting: str, tables: RelayStore, payments: OwnPayments) -> Bank | Non
 
     ticker, _, pay_to = setting.partition(":")
     node = _node(ticker, pay_to, payments.nodes)
-    if pay_to in {price.get("address") for price in payments.prices if isinstance(price, dict)}:
+    offers = payments.gate.offers if payments.gate is not None else ()
+    if any(_hashes(offer.address.strip(), node.coin) & _hashes(pay_to, node.coin) for offer in offers):
         raise SettingsError(f"relay_address is {pay_to}, where prices are paid to: one payment would count twice")
     return Bank(tables.cash, node, pay_to, time.time)
+
+
+def _hashes(text: str, coin: str) -> set[bytes]:
+    """What an address pays to: on BCH it has two forms."""
+    digests = (address.p2pkh_hash(text, prefixes) for prefixes in address.PREFIXES[coin].values())
+    return {digest for digest in digests if digest is not None}
 
 
 def _node(ticker: str, pay_to: str, nodes: Mapping[str, PaymentNode]) -> PaymentNode:

@@ -20,6 +20,9 @@ SECONDS = 10.0
 
 _SATOSHIS = 10**8
 _UNKNOWN = -5
+_INDEXING = "still in the process of being indexed"
+"""What a node of the Core family says with _UNKNOWN of any mined transaction until its `txindex` is made."""
+
 _T = TypeVar("_T")
 
 
@@ -87,11 +90,14 @@ class PaymentNode:
         mined transaction whose outputs are all spent."""
         calls: list[tuple[str, tuple[Any, ...]]] = [("getrawtransaction", (tx.hex_id, 1))]
         calls += [("gettxout", (tx.hex_id, vout, True)) for vout in range(len(tx.outputs))]
-        for answer in await self._within(self._client.batch(calls)):
+        answers = await self._within(self._client.batch(calls))
+        for answer in answers:
             if isinstance(answer, RpcError) and answer.code != _UNKNOWN:
                 raise answer
             if isinstance(answer, dict) and not _is_stale(answer):
                 return max(0, int(answer.get("confirmations", 0)))
+        if _INDEXING in str(answers[0]):
+            raise SourceUnavailableError(f"{self._client.name}: {self._client.label} still makes its transaction index")
         return None
 
     async def send(self, raw: bytes) -> None:

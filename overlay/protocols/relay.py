@@ -7,6 +7,7 @@ import logging
 from asyncio import to_thread
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from aiohttp import hdrs, web
 from pydantic import ConfigDict, Field
@@ -157,7 +158,10 @@ async def submit(request: web.Request, relay: Relay) -> web.Response:
         required_capabilities=_names(wanted.required_capabilities), idempotency_key=_idempotency_key(request),
     )  # fmt: skip
     submitted = await to_thread(tasks.submit, relay, _authorization(request), task_request)
-    headers = {"Location": f"/agent/{task_request.worker}/task/{submitted.task.id}", "Cache-Control": "no-store"}
+    headers = {
+        "Location": f"/agent/{quote(task_request.worker, safe='')}/task/{submitted.task.id}",
+        "Cache-Control": "no-store",
+    }
     return json_answer(tasks.task_json(submitted), status=201, headers=headers)
 
 

@@ -11,6 +11,7 @@ from indexer.store.queries import is_storable
 from indexer.store.relay_agents import KeyConflictError, RelayAgent, TooManyAgentsError
 from overlay.relay.refusals import RelayRefusedError
 from overlay.relay.task_relay import PREFIX, Relay
+from parsers.cards.motebit_claim import MAX_ID
 from parsers.claims.canonical_json import ClaimRefusedError, from_base64url, read
 from parsers.claims.motebit.bearer_token import MAX_BYTES
 from parsers.claims.motebit.identifiers import binding, check_key, hex_bytes
@@ -54,6 +55,8 @@ def register(relay: Relay, authorization: str, wanted: AgentRegistration, pinned
             raise RelayRefusedError(400, "bad-request", "public_key is not 64 lower-case hex digits")
     payload = relay.payload(authorization, AUDIENCES, key, once=True)
     mid: str = payload["mid"]
+    if len(mid) > MAX_ID or not mid.isprintable():
+        raise RelayRefusedError(400, "bad-request", f"the token's mid is no text of 1 to {MAX_ID} characters")
     if wanted.motebit_id not in (None, mid):
         raise RelayRefusedError(403, "forbidden", f"the token is that of {mid[:200]!a}")
     if not all(map(is_storable, (mid, wanted.endpoint_url, wanted.name, wanted.description))):

@@ -10,6 +10,7 @@ import logging
 from asyncio import to_thread
 from collections.abc import Callable, Sequence
 
+from indexer.errors import RefusedTransactionError, SourceError
 from indexer.store.relay_cash import Deposit, DepositState, OperatorCoin, RelayCash, Withdrawal
 from overlay.payments.node import Broadcaster
 from overlay.payments.refunds import OUTPUT, RELAYED, REST, SIGNED_INPUT
@@ -32,6 +33,9 @@ WORTH = 4
 
 LAPSE_SECONDS = 14 * 86_400
 MAX_RAW = 100_000
+MAX_OUTPUT = 10**15
+"""Satoshis of an output that is a deposit: all of a transaction add up to less than an integer of the database."""
+
 _SEQUENCE = 0xFFFFFFFF
 
 
@@ -46,7 +50,8 @@ class Bank:
         return int(self._clock())
 
     async def deposit_of(self, raw: bytes) -> Deposit:
-        """The deposit that a raw transaction is. Raises ValueError naming what it lacks, SourceError."""
+        """The deposit that a raw transaction is, sent to the node where that has it not yet: what no node takes is not
+        watched. Raises ValueError naming what it lacks, SourceError."""
         chain = await self._node.chain()
         if len(raw) > MAX_RAW:
             raise ValueError(f"the transaction has more than {MAX_RAW:,} bytes")
@@ -54,7 +59,10 @@ class Bank:
             tx = read_exactly(raw, segwit=has_segwit(chain))
         except ParseError as error:
             raise ValueError(f"the bytes are no transaction: {error}") from None
-        amount = sum(coin.amount for coin in self._coins(tx, chain))
+        amounts = [coin.amount for coin in self._coins(tx, chain)]
+        if not all(0 <= one <= MAX_OUTPUT for one in amounts):
+            raise ValueError(f"an output has less than 0 or more than {MAX_OUTPUT:,} satoshis")
+        amount = sum(amounts)
         name = named_account(tx)
         if name is None:
             raise ValueError("the first OP_RETURN output does not push the motebit_id first")
@@ -62,6 +70,11 @@ class Bank:
         least = max(dust, WORTH * SIGNED_INPUT * fee_rate)
         if amount < least:
             raise ValueError(f"it pays {amount:,} satoshis to {self.pay_to}, and at least {least:,} count")
+        if await self._node.confirmations(tx) is None:
+            try:
+                await self._node.send(raw)
+            except RefusedTransactionError as error:
+                raise ValueError(str(error)) from None
         now = self.now()
         return Deposit(txid=tx.txid, motebit_id=name, amount=amount, raw=raw, created_at=now, seen_at=now)
 
@@ -95,9 +108,6 @@ class Bank:
     async def watch(self) -> None:
         """Look at deposits and signed withdrawals: credit, reverse and book them. Raises SourceError."""
         chain = await self._node.chain()
-        for deposit in await to_thread(self.cash.watched):
-            tx = read_exactly(deposit.raw, segwit=has_segwit(chain))
-            await self._look(deposit, tx, await self._node.confirmations(tx), chain)
         for withdrawal in await to_thread(self.cash.open_withdrawals):
             if withdrawal.signed is None:
                 continue
@@ -106,6 +116,15 @@ class Bank:
                 continue
             if await to_thread(self.cash.complete, withdrawal, self._coins(tx, chain), self.now()):
                 log.info("the withdrawal %s is mined: %d satoshis", withdrawal.id, withdrawal.amount)
+        for deposit in await to_thread(self.cash.watched):
+            tx = read_exactly(deposit.raw, segwit=has_segwit(chain))
+            try:
+                depth = await self._node.confirmations(tx)
+            except SourceError:
+                # the next look begins with others: one that the node cannot answer for must not hold them up
+                await to_thread(self.cash.note, deposit, deposit.state, self.now())
+                raise
+            await self._look(deposit, tx, depth, chain)
 
     async def _look(self, deposit: Deposit, tx: Transaction, depth: int | None, chain: UtxoChain) -> None:
         now, blocks = self.now(), depth or 0

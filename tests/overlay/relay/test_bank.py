@@ -10,15 +10,22 @@ from typing import Any
 
 import pytest
 
-from indexer.store import unchecked
+from indexer.errors import SourceUnavailableError
+from indexer.settings import Settings, SettingsError
+from indexer.store import Store, connect, unchecked
 from indexer.store.ledger import CHAIN
 from overlay import cli
+from overlay.api.identity_key import IdentityKey
+from overlay.app.own_payments import OwnPayments
+from overlay.app.own_relay import OwnRelay
+from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.relay import accounts
 from overlay.relay.bank import DEPTH, LAPSE_SECONDS, is_signed_form
+from parsers.bitcoin.address import PREFIXES, address
 from parsers.bitcoin.sighash import sign_p2pkh
 from parsers.bitcoin.tx import Transaction, TxInput, read_exactly, serialise
 from tests.overlay.payments.crashing import Crash, Steps
-from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, payment, script_of
+from tests.overlay.payments.fake_node import PAYER, SERVER, address_of, payment, price, script_of
 from tests.overlay.relay.kit import AGENTS, World, data_output, raw_of
 from tests.overlay.relay.test_settlement import refusal
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, Agent
@@ -286,3 +293,80 @@ def recover(world: World) -> None:
         sign(world, paid)
         world.mine()
         watch(world)
+
+
+def test_a_coin_that_a_withdrawal_spent_is_not_spent_again_after_a_deep_reorganisation(world: World) -> None:
+    funded(world, ALICE, 50_000)
+    paid = signed(world, withdraw(world, ALICE, 20_000))
+    world.node.accept(paid)
+    sign(world, paid)
+    world.mine()
+    watch(world)
+    world.node.reorganise(2 * DEPTH)
+    watch(world)
+    assert world.balance(ALICE) == -20_000
+    world.mine()
+    watch(world)
+    assert world.balance(ALICE) == 30_000
+    books_match_the_chain(world)
+    again = read_exactly(bytes.fromhex(withdraw(world, ALICE, 10_000)["withdrawal"]["unsigned_tx"]))
+    assert {one.prevout for one in again.inputs} <= world.node.unspent().keys()
+
+
+def test_what_no_node_takes_is_not_watched(world: World) -> None:
+    coin = world.node.mint(90_000)
+    outputs = [(50_000, script_of(SERVER)), (0, data_output(ALICE.id))]
+    unsent = payment([coin], outputs, world.node, PAYER)
+    assert announce(world, ALICE, unsent)["status"] == "waiting"
+    assert unsent.hex_id in world.node.mempool
+    huge = [(2**63 - 1, script_of(SERVER))] * 2
+    lost = [(-1, script_of(SERVER)), (50_000, script_of(SERVER))]
+    for tx in (
+        payment([coin], [*outputs, (1, script_of(SERVER))], world.node, PAYER),
+        *(payment([world.node.mint(1)], [*more, outputs[1]], world.node, PAYER) for more in (huge, lost)),
+    ):
+        assert refusal(announce, world, ALICE, tx) == (422, "not-a-deposit")
+    assert len(world.store.cash.watched()) == 1
+
+
+def test_a_deposit_that_the_node_cannot_answer_for_holds_no_other_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck, other = world.deposit(ALICE, 10_000), world.deposit(BOB, 10_000)
+    for agent, tx in ((ALICE, stuck), (BOB, other)):
+        announce(world, agent, tx)
+        world.time += 1
+    world.mine()
+    answer = world.node.confirmations
+
+    async def refuse(tx: Transaction) -> int | None:
+        if tx == stuck:
+            raise SourceUnavailableError("too slow")
+        return await answer(tx)
+
+    monkeypatch.setattr(world.node, "confirmations", refuse)
+    for _ in range(2):
+        with pytest.raises(SourceUnavailableError):
+            watch(world)
+    assert world.balances(ALICE, BOB) == [0, 10_000]
+
+
+@pytest.mark.parametrize("form", ["list", "card", "spaced", "cashaddr"])
+def test_the_address_of_a_price_is_no_address_of_deposits(tmp_path: Path, form: str) -> None:
+    coin = "bch" if form == "cashaddr" else "bsv"
+    pay_to = str(address(script_of(SERVER), PREFIXES["bsv"]["mainnet"]))
+    priced = {"cashaddr": str(address(script_of(SERVER), PREFIXES["bch"]["mainnet"])), "spaced": f" {pay_to}"}
+    offer = price(currency=coin.upper(), acceptedCurrencies=[coin.upper()], address=priced.get(form, pay_to))
+    (tmp_path / "prices.json").write_text(json.dumps({"x-payment-config": [offer]} if form == "card" else [offer]))
+    environ = {
+        "A2B_PRICES": str(tmp_path / "prices.json"), "A2B_CHAINS": f"{coin}=http://127.0.0.1:1", "A2B_RELAY": "on",
+        "A2B_RELAY_ADDRESS": f"{coin}:{pay_to}",
+    }  # fmt: skip
+    settings = Settings.load({}, environ, None)
+    store = Store(connect(f"sqlite:///{tmp_path}/a2b.db"))
+    try:
+        payments = OwnPayments(settings, store, ExchangeRates())
+        with pytest.raises(SettingsError, match="would count twice"):
+            OwnRelay(settings, store, IdentityKey(b"\1" * 32, b"\2" * 32), payments)
+    finally:
+        store.close()
