@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from indexer.chains.jsonrpc import RpcError
+from indexer.chains.node.client import NodeClient
 from indexer.errors import SourceUnavailableError
 from indexer.settings import Settings, SettingsError
 from indexer.store import Store, connect, unchecked
@@ -18,6 +20,7 @@ from overlay import cli
 from overlay.api.identity_key import IdentityKey
 from overlay.app.own_payments import OwnPayments
 from overlay.app.own_relay import OwnRelay
+from overlay.payments.node import PaymentNode
 from overlay.pricing.exchange_rates import ExchangeRates
 from overlay.relay import accounts
 from overlay.relay.bank import DEPTH, LAPSE_SECONDS, is_signed_form
@@ -349,6 +352,27 @@ def test_a_deposit_that_the_node_cannot_answer_for_holds_no_other_up(
         with pytest.raises(SourceUnavailableError):
             watch(world)
     assert world.balances(ALICE, BOB) == [0, 10_000]
+
+
+@pytest.mark.parametrize("is_indexing", [True, False])
+def test_a_node_that_still_makes_its_index_takes_no_deposit_back(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_indexing: bool
+) -> None:
+    tx = world.deposit(ALICE, 10_000)
+    message = "No such mempool transaction."
+    if is_indexing:
+        message += " Blockchain transactions are still in the process of being indexed."
+    node = PaymentNode("ltc", "http://127.0.0.1:1")
+
+    async def batch(_client: NodeClient, calls: list[Any]) -> list[Any]:
+        return [RpcError("ltc", "the node", "getrawtransaction", -5, message), *(None for _ in calls[1:])]
+
+    monkeypatch.setattr(NodeClient, "batch", batch)
+    if is_indexing:
+        with pytest.raises(SourceUnavailableError, match="still makes its transaction index"):
+            run(node.confirmations, tx)
+    else:
+        assert run(node.confirmations, tx) is None
 
 
 @pytest.mark.parametrize("form", ["list", "card", "spaced", "cashaddr"])

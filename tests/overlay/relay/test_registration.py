@@ -40,6 +40,11 @@ def test_another_key_takes_no_identity(world: World) -> None:
     assert register(world, NEW, "listed", pinned=NEW.key).motebit_id == "listed"
 
 
+@pytest.mark.parametrize("mid", ["a\r\nb", "x" * 257, "x" * 3_000])
+def test_an_identity_is_a_short_printable_text(world: World, mid: str) -> None:
+    assert refusal(register, world, EVE, mid, motebit_id=None) == (400, "bad-request")
+
+
 def test_a_key_changes_by_a_succession_that_both_keys_signed(world: World) -> None:
     record = ALICE.succeed(NEW)
     forged = record | {"old_key_signature": record["new_key_signature"]}
