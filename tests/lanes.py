@@ -114,6 +114,7 @@ SLOW_FILES = frozenset(
         "overlay/publish/test_killed.py",
         "overlay/publish/test_wallet_file.py",
         "overlay/relay/test_bank.py",
+        "overlay/relay/test_litecoind_bank.py",
         "overlay/relay/test_registration.py",
         "overlay/relay/test_relay_law.py",
         "overlay/relay/test_settlement.py",

@@ -1,9 +1,11 @@
 """Motebit's relay, read-only: `GET /api/v1/agents/discover`, `GET /api/v1/discover/{id}` and this registry's signed
 metadata. Agents are listings with a Motebit identity: one that their card claims in `x-motebit`, or one whose identity
-file their host serves and that was verified."""
+file their host serves and that was verified. Discovery names those, too, that are only registered with the relay of
+this server."""
 
 from __future__ import annotations
 
+from asyncio import to_thread
 from typing import Any
 
 from aiohttp import web
@@ -47,7 +49,8 @@ _DISCOVER = table(*_PARAMETERS)
 
 
 async def discover(request: web.Request) -> web.Response:
-    """Agents with a Motebit identity, those first whose host serves a verified identity file."""
+    """Agents with a Motebit identity, those first whose host serves a verified identity file, those last that are only
+    registered with the relay."""
     wanted = read_query_string(request.rel_url.raw_query_string, _DISCOVER)
     limit, capability, motebit_id = wanted.get("limit", 20), wanted.get("capability"), wanted.get("motebit_id")
     groups = [(id_fact(motebit_id),)] if motebit_id is not None else []
@@ -55,13 +58,35 @@ async def discover(request: web.Request) -> web.Response:
     searches = [(VERIFIED, identified), (CLAIMED, identified)]
     if wanted.get("unverified") and motebit_id is None:
         searches.append((NONE, [(f"skill:{capability}",)] if capability is not None else []))
-    items: list[dict[str, Any]] = []
+    base, relay = base_url(request), relay_metadata.relay_id(request.app[SERVICES].identity)
+    rows: list[dict[str, Any]] = []
     for fact, more in searches:
-        if len(items) < limit:
-            items += await _agents(request, limit - len(items), (fact,), *more, with_duplicates=motebit_id is not None)
-    base = base_url(request)
-    relay = relay_metadata.relay_id(request.app[SERVICES].identity)
-    return conditional(request, encode({"agents": [agent_rows.agent(base, item, relay) for item in items]}))
+        if len(rows) < limit:
+            items = await _agents(request, limit - len(rows), (fact,), *more, with_duplicates=motebit_id is not None)
+            rows += [agent_rows.agent(base, item, relay) for item in items]
+    rows += await _registered(request, rows, relay, capability, motebit_id)
+    return conditional(request, encode({"agents": rows[:limit]}))
+
+
+async def _registered(
+    request: web.Request, rows: list[dict[str, Any]], relay_id: str, capability: str | None, motebit_id: str | None
+) -> list[dict[str, Any]]:
+    """The rows of agents that are registered with the relay of this server, where it is one: those that were heard of
+    last, and that no row has yet with the same key."""
+    relay = request.app[SERVICES].relay
+    if relay is None:
+        return []
+    listed = {(row["motebit_id"], row["public_key"]) for row in rows}
+    if motebit_id is None:
+        agents = await to_thread(relay.agents.live, relay.now(), market.MAX_CANDIDATES)
+    else:
+        agents = list(filter(None, [await to_thread(relay.agents.agent, motebit_id)]))
+    return [
+        agent_rows.registered(one, relay_id)
+        for one in agents
+        if capability is None or capability in one.capabilities
+        if one.expires_at > relay.now() and (one.motebit_id, one.public_key.hex()) not in listed
+    ]
 
 
 async def resolve(request: web.Request) -> web.Response:

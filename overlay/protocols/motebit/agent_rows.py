@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from indexer.store.relay_agents import RelayAgent
 from parsers.claims.motebit.identifiers import binding
 
 SECONDS_FOUND, SECONDS_MISSING = 300, 60
@@ -32,6 +33,24 @@ def agent(base: str, item: dict[str, Any], relay: str) -> dict[str, Any]:
     }
     if identity and "handshake" in identity:
         row["handshake"] = identity["handshake"]
+    return row | ({"source_relay": relay} if relay else {})
+
+
+def registered(agent: RelayAgent, relay: str) -> dict[str, Any]:
+    """A row of `agents` for one that registered with this relay by its key, which no listing describes."""
+    row: dict[str, Any] = {
+        "motebit_id": agent.motebit_id,
+        "public_key": agent.public_key.hex(),
+        "did": None,
+        "endpoint_url": agent.endpoint,
+        "capabilities": list(agent.capabilities),
+        "display_name": agent.name,
+        "description": agent.description,
+        "metadata": {"name": agent.name, "description": agent.description},
+        "identity": "registered",
+        "listing": None,
+        "hop_distance": 0,
+    }
     return row | ({"source_relay": relay} if relay else {})
 
 

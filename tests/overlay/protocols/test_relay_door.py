@@ -163,6 +163,19 @@ def test_no_relay_is_there_unless_it_is_switched_on(tmp_path: Any) -> None:
         assert (metadata["fee_rate"], metadata["capabilities"]) == (0, ["discovery"])
 
 
+def test_registered_agents_are_discovered_as_such(client: Client) -> None:
+    def rows(query: str) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = httpx.get(f"{client.url}/api/v1/agents/discover?{query}").json()["agents"]
+        return listed
+
+    assert {row["motebit_id"] for row in rows("capability=web_search")} == {ALICE.id, BOB.id, CAROL.id}
+    (row,) = rows(f"motebit_id={BOB.id}&unverified=true")
+    assert (row["public_key"], row["endpoint_url"]) == (BOB.key.hex(), "https://a.example/mcp")
+    assert (row["identity"], row["listing"], row["capabilities"]) == ("registered", None, ["web_search"])
+    assert rows("capability=fly") == rows("motebit_id=nobody") == rows("motebit_id=%00") == []
+    assert len(rows("limit=2")) == 2
+
+
 def market(client: Client, agent: Agent | None, query: str = "capability=web_search") -> dict[str, Any]:
     path = f"/api/v1/market/candidates?{query}"
     response = client.send(agent, "market:query", "GET", path) if agent else httpx.get(client.url + path)
