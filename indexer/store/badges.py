@@ -98,10 +98,11 @@ class BadgeQueries(Queries):
                 by_registration[row["registration"]] = DomainBadge(**row)
         return by_registration
 
-    def cursor(self) -> int | None:
-        """The sequence number of the outbox up to which candidates were collected; None where that must restart."""
+    def cursor(self, name: str = CURSOR) -> int | None:
+        """The sequence number of the outbox up to which a reader, that of candidates, has read; None where that must
+        restart."""
         epoch = select(meta.c.value).where(meta.c.key == "epoch").scalar_subquery()
-        seq: int | None = self._scalar(select(cursors.c.seq).where(cursors.c.name == CURSOR, cursors.c.epoch == epoch))
+        seq: int | None = self._scalar(select(cursors.c.seq).where(cursors.c.name == name, cursors.c.epoch == epoch))
         return seq
 
     def due_hosts(self, now_ms: int, limit: int, after: tuple[int, str] | None = None) -> list[tuple[int, str]]:
@@ -156,11 +157,11 @@ def _new(candidate: BadgeCandidate, now_ms: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def move_cursor(connection: Connection, seq: int) -> None:
-    """Store up to which sequence number the outbox was read."""
+def move_cursor(connection: Connection, seq: int, name: str = CURSOR) -> None:
+    """Store up to which sequence number a reader has read the outbox."""
     epoch = connection.execute(select(meta.c.value).where(meta.c.key == "epoch")).scalar_one()
-    connection.execute(delete(cursors).where(cursors.c.name == CURSOR))
-    connection.execute(insert(cursors).values(name=CURSOR, epoch=epoch, seq=seq))
+    connection.execute(delete(cursors).where(cursors.c.name == name))
+    connection.execute(insert(cursors).values(name=name, epoch=epoch, seq=seq))
 
 
 def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[str]:

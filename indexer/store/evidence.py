@@ -35,6 +35,9 @@ MAX_PAID, MAX_COUNTER_SIGNED = 10_000, 1_000
 """Of the records of a listing those that count: the newest that a payment proves, and the newest of the others that
 somebody counter-signed, whose whole weight is limited anyway."""
 
+CURSOR = "ratings"
+"""The cursor of the outbox up to which changed listings were marked to be rated again."""
+
 _LOCK = 0x61326265
 """PostgreSQL advisory lock under which evidence is added ("a2be")."""
 

@@ -378,10 +378,11 @@ class Writer:
                 evidence.touch_counterparties(connection, listing)
             return bool(_announce(connection, [listing] if is_changed else [], "rated"))
 
-    def rate_again(self, listings: Iterable[str]) -> None:
-        """Have those of these listings rated again that have evidence."""
+    def rate_again(self, listings: Iterable[str], seq: int) -> None:
+        """Have those of these listings rated again that have evidence; the outbox was read up to `seq`."""
         with self._writing() as connection:
             evidence.touch_rated(connection, listings)
+            badges.move_cursor(connection, seq, evidence.CURSOR)
 
     def prove_payments(self, chain: str, blocks: Iterable[BlockPayment]) -> None:
         """Store which blocks with payments are in a chain now; the listings that are paid in them are rated again."""

@@ -183,7 +183,8 @@ def _holds(bind: KeyBind, listing: Listing, transfer: ListingTransfer | None) ->
 
 
 def _funders(rows: Sequence[StoredEvidence]) -> dict[str, str]:
-    """One name for all payers that the same transactions funded: the first of them, sorted."""
+    """One name for all payers that the same transactions funded, or that a payment of one of them did: the first of
+    them, sorted."""
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -194,8 +195,8 @@ def _funders(rows: Sequence[StoredEvidence]) -> dict[str, str]:
 
     payers = {row.payer for row in rows if row.payer}
     for row in rows:
-        if row.payer and row.funding:
-            one, other = sorted((root(row.payer), root(f"tx:{row.funding}")))
+        for txid in (row.funding, row.payment) if row.payer else ():
+            one, other = sorted((root(row.payer), root(f"tx:{txid}")))
             parent[other] = one
     groups: dict[str, list[str]] = {}
     for payer in sorted(payers):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from indexer.store import Store, Writer
-from indexer.store.evidence import StoredRating
+from indexer.store.evidence import CURSOR, StoredRating
 from overlay.listings.repository import ListingRepository
 from overlay.rating.listing_facts import FactsReader, agent_listing
 from parsers.claims.canonical_json import jcs
@@ -41,7 +41,8 @@ class RatingLoop:
         self._store, self._writer, self._changed, self._clock = store, writer, changed, clock
         self._facts, self._repository = FactsReader(store), ListingRepository(store)
         self._tips: dict[str, bytes] = {}
-        self._seq = store.outbox.newest_seq()
+        stored = store.badges.cursor(CURSOR)
+        self._seq = store.outbox.newest_seq() if stored is None else stored
 
     async def run(self) -> None:
         """Rate until cancelled. Raises StoreError."""
@@ -65,9 +66,8 @@ class RatingLoop:
         """Have listings rated again that have changed: their card, owner, or what their host says."""
         changes = self._store.outbox.after(self._seq, CHANGES)
         listings = {change.id for change in changes if change.reason != "rated"}
-        if listings:
-            self._writer.rate_again(sorted(listings))
         if changes:
+            self._writer.rate_again(sorted(listings), changes[-1].seq)
             self._seq = changes[-1].seq
 
     def _now(self) -> int:

@@ -34,12 +34,12 @@ class RungRule(NamedTuple):
 
 RULES = (
     RungRule(0, 0, 0),
-    RungRule(50_000, 100_000, 250_000),
-    RungRule(250_000, 500_000, 4_000_000),
+    RungRule(50_000, 100_000, 150_000),
+    RungRule(250_000, 500_000, 3_900_000),
     RungRule(500_000, 1_000_000, None),
 )
-"""By rung. Keys cost nothing, so all of E1 is less than half a star; paying oneself costs fees, so E2 ends below
-three."""
+"""By rung. Keys cost nothing, so all of E1 is less than half a star, and with one unrated payer less than a whole one;
+paying oneself costs fees, so E1 and E2 together end below three."""
 
 
 class EvidenceRecord(NamedTuple):

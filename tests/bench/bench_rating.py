@@ -20,6 +20,9 @@ PAYMENT_BYTES, INSCRIPTION_BYTES = 226, 1_500
 USER_REPEATS = 2
 """Payments by which one payer reaches its limit at once."""
 
+FREE_KEYS = 2
+"""Keys that pay nothing and reach the limit of all of E1 at once."""
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -69,31 +72,43 @@ def crowd(parties: int, *, paid: bool, repeats: int = USER_REPEATS, worker: str 
     return evidence
 
 
-def sybils_to_be_rated() -> int:
-    """How many unrated payers make an accomplice count as rated."""
-    return next(parties for parties in count(1) if crowd(parties, paid=True).stars() * 200 >= RATED_AT)
+def washed(payments: int) -> Evidence:
+    """An agent that keys of its own sign for free, and others pay as often as counts in full."""
+    evidence = crowd(FREE_KEYS, paid=False)
+    for number in range(payments):
+        evidence.add(f"payer {number // USER_REPEATS}")
+    return evidence
 
 
-def ring(sybils: int, accomplices: int) -> tuple[float, int, int]:
-    """Stars, payments and inscriptions of an agent paid by sybils and by accomplices whom the same sybils rated."""
-    evidence = crowd(sybils, paid=True)
+def payments_to_be_rated() -> int:
+    """How many payments of unrelated payers make an accomplice count as rated."""
+    return next(payments for payments in count(1) if washed(payments).stars() * 200 >= RATED_AT)
+
+
+def ring(payments: int, accomplices: int) -> tuple[float, int, int]:
+    """Stars, transactions and inscriptions of an agent paid by sybils and by accomplices whom the same sybils rated.
+    Every payer is funded by a transaction of its own."""
+    evidence = washed(payments)
     rated = [f"a{number}" for number in range(accomplices)]
     for accomplice in rated:
         for _ in range(USER_REPEATS):
             evidence.add(accomplice)
-    per_accomplice = USER_REPEATS * (sybils_to_be_rated() + 1)
-    return evidence.stars(frozenset(rated)), USER_REPEATS * sybils + per_accomplice * accomplices, accomplices
+    for_one = payments_to_be_rated() if accomplices else 0
+    sybils = -(-max(payments, for_one) // USER_REPEATS)
+    transactions = payments + sybils + (for_one + USER_REPEATS + 1) * accomplices
+    return evidence.stars(frozenset(rated)), transactions, accomplices
 
 
 def cheapest(stars: float, cost: Cost) -> tuple[int, int, int, int]:
-    """The least fees for some stars with sybils and accomplices: fees, sybils, accomplices, payments."""
+    """The least fees for some stars with sybils and accomplices: fees, payments by sybils, accomplices,
+    transactions."""
     options = []
-    for sybils in range(10):
+    for payments in range(20):
         for accomplices in range(60):
-            reached, payments, inscriptions = ring(sybils, accomplices)
+            reached, transactions, inscriptions = ring(payments, accomplices)
             if reached >= stars:
-                fees = payments * cost.fee + inscriptions * cost.inscription
-                options.append((fees, sybils, accomplices, payments))
+                fees = transactions * cost.fee + inscriptions * cost.inscription
+                options.append((fees, payments, accomplices, transactions))
                 break
     return min(options)
 
@@ -122,12 +137,12 @@ def participants(cost: Cost) -> None:
     for keys in (1, 10, 10_000):
         line(f"sybil ring: {keys:,} keys counter-sign, none pays", 0, crowd(keys, paid=False).stars(), 0)
     for keys, repeats in ((1, 1_000), (4, 2), (8, 2), (1_000, 2)):
-        fees = keys * repeats * cost.fee
+        fees = keys * (repeats + 1) * cost.fee
         name = f"wash trader: {keys:,} unrated keys pay {repeats:,} times"
         line(name, 0, crowd(keys, paid=True, repeats=repeats).stars(), fees)
     for accomplices in (4, 8, 30):
-        stars, payments, inscriptions = ring(8, accomplices)
-        fees = payments * cost.fee + inscriptions * cost.inscription
+        stars, transactions, inscriptions = ring(8 * USER_REPEATS, accomplices)
+        fees = transactions * cost.fee + inscriptions * cost.inscription
         line(f"wash ring: 8 unrated keys and {accomplices} accomplices that these rated", 0, stars, fees)
     slanders(cost)
 
@@ -140,17 +155,17 @@ def slanders(cost: Cost) -> None:
         for number in range(keys):
             for _ in range(repeats):
                 evidence.add(f"x{number}", "failed", paid=paid)
-        payments = keys * repeats if paid else 0
+        payments, funding = (keys * repeats, keys) if paid else (0, 0)
         name = f"slanderers: {keys:,} unrated keys, {repeats:,} failed tasks each, {'paid' if paid else 'not paid'}"
-        line(name, before, evidence.stars(payers), payments * cost.fee, payments * cost.price)
+        line(name, before, evidence.stars(payers), (payments + funding) * cost.fee, payments * cost.price)
 
 
 def prices(cost: Cost) -> None:
     """What each star costs at least, to who owns every key."""
-    print("\n  stars      fees  sybils  accomplices  payments")
+    print("\n  stars      fees  payments  accomplices  transactions")
     for half_stars in range(1, 10):
-        fees, sybils, accomplices, payments = cheapest(half_stars / 2, cost)
-        print(f"  {half_stars / 2:5.1f} {fees:9,} {sybils:7} {accomplices:12} {payments:9}")
+        fees, payments, accomplices, transactions = cheapest(half_stars / 2, cost)
+        print(f"  {half_stars / 2:5.1f} {fees:9,} {payments:9} {accomplices:12} {transactions:13}")
 
 
 def main() -> None:

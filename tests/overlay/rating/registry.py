@@ -40,8 +40,12 @@ class Registry:
         self.later = 1_000.0
         self.intake = EvidenceIntake(self.store, lambda: self.now)
         self.reader = EvidenceReader(self.store)
-        self.loop = RatingLoop(self.store, self.indexing.writer, lambda: None, lambda: self.now)
+        self.loop = self.rating_loop()
         self._tasks = 0
+
+    def rating_loop(self) -> RatingLoop:
+        """One of a process that has just started."""
+        return RatingLoop(self.store, self.indexing.writer, lambda: None, lambda: self.now)
 
     @property
     def store(self) -> Any:
@@ -93,13 +97,15 @@ class Registry:
         satoshis: int = PRICE,
         source: Outpoint | None = None,
         to: bytes = b"",
+        heir: Payer | None = None,
     ) -> tuple[str, PaymentProof]:
-        """The name of a task that is bound to a payment, and the payment's proof."""
+        """The name of a task that is bound to a payment, and the payment's proof; `heir` gets the change."""
         fund = source or await self.fund(payer)
         self._tasks += 1
         spent = TxInput(fund, pushes(b"signature", payer.key), 0xFFFFFFFF)
         raw = serialise(
-            (spent,), (TxOutput(satoshis, to or lock_of(f"{owner}'s till")), TxOutput(self._tasks, payer.script))
+            (spent,),
+            (TxOutput(satoshis, to or lock_of(f"{owner}'s till")), TxOutput(self._tasks, (heir or payer).script)),
         )
         block = await self.mine(raw)
         return self.proof(raw, fund, block)

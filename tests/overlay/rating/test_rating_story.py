@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from indexer.store.motebit_hosts import IdentityOutcome, PublishedIdentity
 from overlay.listings.repository import ListingRepository
 from overlay.projection.documents import DocumentReader
 from parsers.bitcoin import beef
+from parsers.bitcoin.tx import Outpoint
 from parsers.claims.canonical_json import ClaimRefusedError
 from parsers.claims.motebit.identifiers import did_key
 from parsers.claims.rating import RATED_AT, EvidenceRecord, RatedListing, rate
@@ -139,6 +141,19 @@ async def test_payers_that_one_transaction_funded_are_one_counterparty(registry:
     assert together.score < 200 < registry.rating(alice).score
 
 
+async def test_payers_that_fund_one_another_by_their_payments_are_one_counterparty(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    payers = [Payer(number) for number in range(1, 7)]
+    source = await registry.fund(payers[0])
+    for payer, heir in pairwise(payers):
+        task, proof = await registry.paid(payer, source=source, heir=heir)
+        source = Outpoint(bytes.fromhex(task.removeprefix("bsv:tx:"))[::-1], 1)
+        registry.intake.submit("receipt", registry.work(ALICE, BOB, task), payment=proof)
+    assert registry.rating(alice).score < 200
+    assert len({record["counterparty"] for record in registry.reader.evidence_json(alice)["records"]}) == 1
+
+
 async def test_a_payment_in_a_block_that_left_the_chain_is_none_until_it_is_proved_again(registry: Registry) -> None:
     alice = await registry.inscribe(ALICE)
     registry.bind(ALICE, alice)
@@ -168,7 +183,8 @@ async def test_evidence_of_before_a_transfer_is_kept_and_does_not_count(registry
     assert registry.rating(alice).completed == 2
     origin = registry.store.registrations.newest_events("demo", [alice])[alice].outpoint
     await registry.mine(registry.kit.move(origin, "bob"))
-    assert registry.rating(alice).score is None, "rated again because the listing has changed"
+    registry.loop = registry.rating_loop()
+    assert registry.rating(alice).score is None, "rated again because the listing has changed, while nobody rated"
     registry.later = 5_000.0
     registry.intake.submit(
         "receipt", registry.work(ALICE, BOB, completed_at=registry.now_ms, submitted_at=registry.now_ms)
