@@ -214,7 +214,8 @@ class EvidenceQueries(Queries):
                 return stored
             statement = upsert(connection, key_binds).values(**bind._asdict())
             connection.execute(statement.on_conflict_do_update(index_elements=["key"], set_=bind._asdict()))
-            touch(connection, {bind.listing})
+            signed_for = select(evidence.c.listing).where(evidence.c.counter_signer == bind.key).distinct()
+            touch(connection, {bind.listing, *connection.execute(signed_for).scalars()})
         return bind
 
     # -- reads

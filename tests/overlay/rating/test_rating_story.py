@@ -103,6 +103,15 @@ async def test_ones_own_keys_and_those_of_a_common_owner_do_not_count(registry: 
     assert registry.rating(alice).score is None
 
 
+async def test_a_key_that_turns_out_to_be_ones_own_counts_no_more(registry: Registry) -> None:
+    alice = await registry.inscribe(ALICE)
+    registry.bind(ALICE, alice)
+    registry.intake.submit("receipt", registry.work(ALICE, CAROL))
+    assert registry.rating(alice).rung == 1
+    registry.bind(CAROL, await registry.inscribe(CAROL, "alice"))
+    assert registry.rating(alice).score is None
+
+
 async def test_a_payment_counts_once_in_full_and_by_who_is_proved_to_have_paid(registry: Registry) -> None:
     alice = await registry.inscribe(ALICE)
     registry.bind(ALICE, alice)
