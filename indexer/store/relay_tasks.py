@@ -113,6 +113,12 @@ class RelayTasks(Queries):
             post(connection, "lock", task.id, submitted.created_at, amounts)
         return submitted
 
+    def repeated(self, submitted_by: str, idempotency_key: str) -> SubmittedTask | None:
+        """The task that its submitter submitted with a key before."""
+        same = (relay_tasks.c.submitted_by == submitted_by, relay_tasks.c.idempotency_key == idempotency_key)
+        rows = self._rows(select(relay_tasks).where(*same))
+        return _submitted(rows[0]) if rows else None
+
     def submitted(self, id_: str) -> SubmittedTask | None:
         """A task with its times."""
         if not is_storable(id_):

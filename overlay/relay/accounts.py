@@ -92,6 +92,8 @@ async def withdraw(
         ) from None
     except CashRefusedError as error:
         raise RelayRefusedError(503, "no-coins", str(error)) from None
+    if (stored.amount, stored.destination) != (amount, destination):
+        raise RelayRefusedError(422, "bad-request", "the Idempotency-Key was used for another withdrawal")
     answer = {"motebit_id": motebit_id, "withdrawal": withdrawal_json(relay, stored)}
     return answer | ({"idempotent": True} if stored.id != wanted.id else {})
 

@@ -168,7 +168,7 @@ def named_account(tx: Transaction) -> str | None:
 
 
 def is_signed_form(withdrawal: Withdrawal, tx: Transaction) -> bool:
-    """Whether a transaction spends and pays what the unsigned one of a withdrawal does."""
+    """Whether a transaction spends and pays what the unsigned one of a withdrawal does, and has signatures."""
     unsigned = read_exactly(withdrawal.unsigned)
     same_inputs = [one.prevout for one in unsigned.inputs] == [one.prevout for one in tx.inputs]
-    return same_inputs and unsigned.outputs == tx.outputs
+    return same_inputs and unsigned.outputs == tx.outputs and all(one.script for one in tx.inputs)

@@ -49,6 +49,16 @@ def submit(relay: Relay, authorization: str, wanted: TaskRequest) -> SubmittedTa
     mid: str = payload["mid"]
     if wanted.submitted_by not in (None, mid):
         raise RelayRefusedError(403, "forbidden", f"submitted_by is not {mid[:200]!a}, whose token this is")
+    key = request_key(wanted.idempotency_key, payload)
+    # a repeated request is answered whatever has become of the worker and its prices: its funds are locked
+    stored = relay.tasks.repeated(mid, key) or _locked(relay, mid, key, wanted)
+    if stored.task.worker != wanted.worker:
+        raise RelayRefusedError(409, "bad-request", "the Idempotency-Key was used for a task of another worker")
+    return stored
+
+
+def _locked(relay: Relay, mid: str, key: str, wanted: TaskRequest) -> SubmittedTask:
+    """A new task, for whose price funds are locked. Raises RelayRefusedError."""
     worker, now = relay.agents.agent(wanted.worker), relay.now()
     if worker is None:
         raise RelayRefusedError(404, "not-registered", f"no agent {wanted.worker[:200]!a} is registered here")
@@ -59,12 +69,12 @@ def submit(relay: Relay, authorization: str, wanted: TaskRequest) -> SubmittedTa
         raise RelayRefusedError(409, "too-dear", f"the price is {price:,}, above max_budget", price=price)
     submitted = SubmittedTask(
         task=RelayTask(str(uuid4()), mid, worker.motebit_id, price, lock_of(price), RelayTaskState.PENDING),
-        idempotency_key=request_key(wanted.idempotency_key, payload),
+        idempotency_key=key,
         created_at=now,
         expires_at=now + LOCK_SECONDS,
     )
     try:
-        stored = relay.tasks.submit(submitted)
+        return relay.tasks.submit(submitted)
     except InsufficientFundsError as error:
         detail = f"{error.needed:,} are locked for this task, and the account has {error.balance:,}"
         raise RelayRefusedError(
@@ -72,9 +82,6 @@ def submit(relay: Relay, authorization: str, wanted: TaskRequest) -> SubmittedTa
         ) from None
     except TooManyTasksError as error:
         raise RelayRefusedError(429, "too-many", str(error)) from None
-    if stored.task.worker != worker.motebit_id:
-        raise RelayRefusedError(409, "bad-request", "the Idempotency-Key was used for a task of another worker")
-    return stored
 
 
 def price_of(worker: RelayAgent, capabilities: Sequence[str]) -> int:

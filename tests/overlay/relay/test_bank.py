@@ -165,6 +165,7 @@ def test_a_withdrawal_locks_and_is_booked_when_its_transaction_is_mined(world: W
     funded(world, ALICE, 50_000)
     answer = withdraw(world, ALICE, 20_000, "key")
     assert withdraw(world, ALICE, 20_000, "key")["withdrawal"] == answer["withdrawal"]
+    assert refusal(withdraw, world, ALICE, 20_001, "key") == (422, "bad-request")
     assert world.balance(ALICE) == 30_000
     tx = signed(world, answer)
     assert 19_000 < tx.outputs[0].satoshis < 20_000
@@ -205,6 +206,7 @@ def test_only_a_transaction_with_the_same_inputs_and_outputs_is_that_of_a_withdr
     assert not is_signed_form(withdrawal, tx._replace(outputs=tx.outputs[:1]))
     assert not is_signed_form(withdrawal, tx._replace(outputs=tx.outputs[::-1]))
     assert not is_signed_form(withdrawal, tx._replace(inputs=tx.inputs * 2))
+    assert not is_signed_form(withdrawal, read_exactly(withdrawal.unsigned))
 
 
 def test_the_operator_lists_withdrawals_and_hands_in_what_was_signed(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
+from overlay.relay.agent_registration import REGISTERED_SECONDS
 from overlay.relay.refusals import RelayRefusedError
 from overlay.relay.tasks import LOCK_SECONDS
 from parsers.claims.canonical_json import jcs, without
@@ -91,7 +92,7 @@ def test_a_mutated_receipt_is_refused(world: World, member: str) -> None:
     elif member == "completed_at":
         receipt[member] += 1
     else:
-        receipt[member] = {"status": "denied"}.get(member, receipt[member][:-2] + "AA")
+        receipt[member] = {"status": "denied"}.get(member, "BA"[receipt[member][0] == "B"] + receipt[member][1:])
     status, code = refusal(world.settle, ALICE, BOB, top, receipt)
     assert (status, code) == (403, "bad-signature")
     assert world.balances(ALICE, BOB, CAROL) == [8_800, 8_800, 0]
@@ -135,6 +136,16 @@ def test_a_budget_that_is_spent_is_refused_with_402(world: World) -> None:
 
 
 # -- trees that somebody bends
+
+
+def test_a_repeated_submission_is_answered_whatever_has_become_of_the_worker(world: World) -> None:
+    first = world.submit(ALICE, BOB, "key", max_budget=1_000)
+    world.register(BOB, price=5_000)
+    assert world.submit(ALICE, BOB, "key", max_budget=1_000) == first
+    world.time += REGISTERED_SECONDS + 1
+    assert world.submit(ALICE, BOB, "key", max_budget=1_000) == first
+    assert refusal(world.submit, ALICE, CAROL, "key") == (409, "bad-request")
+    assert world.balance(ALICE) == 8_800
 
 
 def test_below_an_invalid_receipt_only_tasks_of_the_nearest_valid_signer_count(world: World) -> None:
