@@ -18,7 +18,6 @@ from overlay.app.http_app import ROUTES
 from tests.overlay.calls import TOWER, engine_of, problem, raw
 from tests.overlay.conftest import Serve
 
-
 WITHOUT_DATA = (
     "/logos/{digest}", "/v1/evidence/{sha256}", "/v1/listings/{id}/evidence", "/listings/{id}/evidence",
     "/v1/delegations/revocations",
