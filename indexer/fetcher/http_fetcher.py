@@ -158,6 +158,10 @@ class Visit:
                 raise FetchError("fetch-redirect-host", place.host)
         raise FetchError("fetch-redirects", str(self._limits.redirects))
 
+    async def check_opt_out(self, url: str) -> None:
+        """Raise FetchError when the host's robots.txt disallows a URL that is posted to. The caller limits the time."""
+        await self._check_robots(target(url, self._fetcher.table))
+
     async def _check_robots(self, place: Target) -> None:
         """Raise FetchError when the host's robots.txt disallows the path; it is fetched once a day."""
         opt_outs, now = self._fetcher.opt_outs, self._fetcher.clock()
@@ -194,8 +198,8 @@ class Visit:
         return await self._exchange(_build_request(place, validators, self._limits), judge)
 
     async def post(self, url: str, content: bytes, headers: Mapping[str, str], most: int = 0) -> PostAnswer:
-        """Send JSON to a URL whose owner agreed to it: no robots.txt, no redirect. Reads at most `most` bytes of the
-        answer, none by itself. Raises FetchError, but not for a status."""
+        """Send JSON to a URL, without a look at robots.txt; no redirect. Reads at most `most` bytes of the answer, none
+        by itself. Raises FetchError, but not for a status."""
 
         async def judge(response: httpcore.Response, headers: dict[str, str]) -> PostAnswer:
             wait = _retry_after(headers.get("retry-after", ""), self._fetcher.clock())

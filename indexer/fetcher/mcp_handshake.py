@@ -62,6 +62,7 @@ async def handshake(fetcher: HttpFetcher, key: EndpointKey, admit: Admit = open_
     """What an endpoint says of itself: its manifest where it names the key, else the reason. Raises FetchError."""
     try:
         async with asyncio.timeout(SECONDS), fetcher.visit(admit) as visit:
+            await visit.check_opt_out(key.endpoint)  # a stranger's card may name any URL
             session = McpSession(visit, key.endpoint)
             manifest, result = await session.introduce()
         if await asyncio.to_thread(named_key, result) != key.public_key:

@@ -51,7 +51,7 @@ Exchange = Callable[[web.Request, Envelope], Awaitable[tuple[str, dict[str, Any]
 _QUERY_PARAMETERS = (
     parameter("capability", "The id of a skill, or the name of a tool."),
     parameter("policy", "A policy that providers state; no listing does."),
-    parameter("limit", "Entries a page: 20; more than 100 are cut to 100.", values.whole, **WHOLE),
+    parameter("limit", "Entries a page: 20; others than 1 to 100 are cut to that.", values.whole, **WHOLE),
     parameter("cursor", "The `next_page` of the page before."),
 )
 _QUERY = table(*_QUERY_PARAMETERS)

@@ -15,6 +15,7 @@ from overlay.protocols.mrp import exchanges, route_offers
 from overlay.protocols.mrp.registration import providers
 from parsers.claims.canonical_json import ClaimRefusedError, base64url_text, from_base64url
 
+MAX_PAGE = 100
 _END = "-"
 """In a cursor, the part of what has ended."""
 
@@ -23,6 +24,7 @@ async def page(request: web.Request, arguments: Mapping[str, Any]) -> tuple[list
     """The entries of a page, and the cursor of the next one. A cursor is the last provider of its page (base64url) and
     the cursor of the listings, joined by a dot. Raises BadRequestError."""
     limit, capability, policy = arguments.get("limit", 20), arguments.get("capability"), arguments.get("policy")
+    limit = min(max(limit, 1), MAX_PAGE)
     after, cursor = _read(arguments.get("cursor", "."))
     entries = [] if after is None else await providers(request, limit + 1, after, capability, policy)
     listed: list[dict[str, Any]] = []

@@ -24,6 +24,7 @@ from indexer.fetcher.fetch_loop import FetchLoop
 from indexer.fetcher.http_fetcher import HttpFetcher
 from indexer.fetcher.mcp_handshake import MAX_EVENTS, McpHandshakes, handshake
 from indexer.fetcher.motebit_identity import MotebitVerifier
+from indexer.fetcher.reasons import FetchError
 from indexer.store.badges import CHECK_INTERVAL
 from indexer.store.motebit_endpoints import EndpointKey
 from indexer.store.motebit_hosts import PIN_DURATION
@@ -128,6 +129,14 @@ def say(message: Any) -> Any:
 async def test_other_answers_are_refused(server: Hostile, net: Net, behave: Any, reason: str) -> None:
     server.say("/mcp", behave)
     assert (await handshake(net.fetcher(), KEY)).reason == reason
+
+
+async def test_a_host_that_opts_out_is_sent_nothing(server: Hostile, net: Net) -> None:
+    server.say("/robots.txt", ok(b"User-agent: a2b-registry\nDisallow: /mcp"))
+    mcp(server)
+    with pytest.raises(FetchError, match="disallows"):
+        await handshake(net.fetcher(), KEY)
+    assert server.paths() == []
 
 
 # -- pins

@@ -90,6 +90,10 @@ def test_mrpd_publishes_a_provider_and_finds_it(hosts: Https, registry: str) -> 
     printed_route = mrpd("route", "read this", "--capability", "summarize", "--registry", registry)
     assert f"id={URL} name=Summarizer" in printed_route
     assert entries(registry, policy="no_pii") == [URL]
+    for limit in (0, 1, 10**9):
+        page = httpx.get(f"{registry}/mrp/registry/query", params={"limit": limit})
+        assert (page.status_code, page.json()["results"][0]["id"]) == (200, URL)
+        assert len(page.json()["results"]) <= min(max(limit, 1), 100)
     ids = entries(registry)
     assert sorted(ids) == sorted({*ids})
     assert ids[0] == URL
