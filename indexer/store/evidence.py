@@ -23,6 +23,7 @@ from sqlalchemy import (
     String,
     Table,
     select,
+    tuple_,
     update,
 )
 
@@ -72,7 +73,8 @@ evidence = Table(
     Column("pay_height", Integer),
     Column("pay_root", LargeBinary),
     Column("is_proved", Boolean, nullable=False),
-    Index("evidence_by_listing", "listing", "received_at"),
+    Index("evidence_by_listing", "listing", "digest", "counter_signer"),
+    Index("evidence_by_age", "listing", "is_proved", "received_at", "digest", "counter_signer"),
     Index("evidence_by_worker", "worker"),
     Index("evidence_by_counter_signer", "counter_signer"),
     Index("evidence_by_payment", "chain", "pay_height"),
@@ -238,7 +240,7 @@ class EvidenceQueries(Queries):
     def counted(self, listing: str) -> list[StoredEvidence]:
         """The records of a listing that may count: those within MAX_PAID and MAX_COUNTER_SIGNED, newest first."""
         own = evidence.c.listing == listing
-        newest = (evidence.c.received_at.desc(), evidence.c.digest, evidence.c.counter_signer)
+        newest = (evidence.c.received_at.desc(), evidence.c.digest.desc(), evidence.c.counter_signer.desc())
         paid = select(*_COLUMNS).where(own, evidence.c.is_proved).order_by(*newest).limit(MAX_PAID)
         signed = (own, ~evidence.c.is_proved, evidence.c.counter_signer != "")
         others = select(*_COLUMNS).where(*signed).order_by(*newest).limit(MAX_COUNTER_SIGNED)
@@ -249,10 +251,7 @@ class EvidenceQueries(Queries):
         key = (evidence.c.digest, evidence.c.counter_signer)
         statement = select(*_COLUMNS).where(evidence.c.listing == listing).order_by(*key).limit(limit)
         if after is not None:
-            later = (evidence.c.digest > after[0]) | (
-                (evidence.c.digest == after[0]) & (evidence.c.counter_signer > after[1])
-            )
-            statement = statement.where(later)
+            statement = statement.where(tuple_(*key) > after)
         return self._evidence(statement)
 
     def by_worker(self, keys: Collection[str], limit: int) -> list[StoredEvidence]:
