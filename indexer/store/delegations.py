@@ -43,8 +43,8 @@ MAX_DELEGATIONS = 20_000
 
 DELEGATION_SECONDS = 7 * 86_400
 
-_LOCK = 0x61326264
-"""PostgreSQL advisory lock under which tables are created, and rows that are counted are added ("a2bd")."""
+_LOCK = 0x61326274
+"""PostgreSQL advisory lock under which tables are created, and rows that are counted are added ("a2bt")."""
 
 _TRIMMED = 100
 """Expired rows that one addition deletes at most."""

@@ -167,6 +167,7 @@ def test_an_index_that_somebody_deletes_wants_a_rebuild(
     index: SearchIndex, other: SearchIndex, opensearch: Node, opensearch_url: str
 ) -> None:
     request(opensearch, "DELETE", f"/{name_of(opensearch_url)}.first")
+    time.sleep(states.RECENT_SECONDS)  # until then a reader may find that it is unavailable
     assert (other.cursor(), found(other, "alpha"), other.get("1")) == (None, set(), None)
     put(index, listing("7", "alpha"), seq=5)
     assert (found(other, "alpha"), other.cursor()) == ({"7"}, Cursor(EPOCH, 5))
