@@ -10,7 +10,7 @@ from indexer.store.ledger import InsufficientFundsError, agent_account
 from indexer.store.relay_cash import CashRefusedError, Deposit, Withdrawal
 from overlay.relay.agent_registration import UNIT
 from overlay.relay.bank import DEPTH, Bank
-from overlay.relay.refusals import RelayRefusedError
+from overlay.relay.refusals import RelayRefusedError, insufficient_funds
 from overlay.relay.task_relay import Relay, request_key
 from parsers.claims.motebit.settlement import MAX_PRICE
 
@@ -86,10 +86,7 @@ async def withdraw(
     except ValueError as error:
         raise RelayRefusedError(422, "bad-destination", str(error)) from None
     except InsufficientFundsError as error:
-        detail = f"{error.needed:,} are to be withdrawn, and the account has {error.balance:,}"
-        raise RelayRefusedError(
-            402, "insufficient-funds", detail, required=error.needed, balance=error.balance
-        ) from None
+        raise insufficient_funds(error, "to be withdrawn") from None
     except CashRefusedError as error:
         raise RelayRefusedError(503, "no-coins", str(error)) from None
     if (stored.amount, stored.destination) != (amount, destination):

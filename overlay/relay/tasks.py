@@ -12,7 +12,7 @@ from indexer.store.ledger import InsufficientFundsError
 from indexer.store.relay_agents import RelayAgent
 from indexer.store.relay_tasks import SubmittedTask, TaskSettlement, TooManyTasksError
 from overlay.relay.agent_registration import UNIT
-from overlay.relay.refusals import RelayRefusedError
+from overlay.relay.refusals import RelayRefusedError, insufficient_funds
 from overlay.relay.task_relay import Relay, request_key
 from parsers.claims.canonical_json import ClaimRefusedError, read
 from parsers.claims.motebit.receipts import MAX_DEPTH, ReceiptNode, ReceiptRules, receipt_tree
@@ -76,10 +76,7 @@ def _locked(relay: Relay, mid: str, key: str, wanted: TaskRequest) -> SubmittedT
     try:
         return relay.tasks.submit(submitted)
     except InsufficientFundsError as error:
-        detail = f"{error.needed:,} are locked for this task, and the account has {error.balance:,}"
-        raise RelayRefusedError(
-            402, "insufficient-funds", detail, required=error.needed, balance=error.balance
-        ) from None
+        raise insufficient_funds(error, "locked for this task") from None
     except TooManyTasksError as error:
         raise RelayRefusedError(429, "too-many", str(error)) from None
 

@@ -15,8 +15,6 @@ from typing import Any, Protocol
 
 from overlay.verify.header_chain import Fetch, HeaderLinks
 from overlay.verify.server_claim import HEADER, MinedBlock, NotCheckedError, NotProvedError, ServerClaim
-from parsers.bitcoin import address
-from parsers.bitcoin.script import is_p2pkh
 from parsers.bitcoin.tx import sha256d
 from parsers.cards import AgentCard, read_of
 from parsers.claims.canonical_json import ClaimRefusedError
@@ -155,12 +153,7 @@ class RatingCheck:
         payer, funding = proved.payer_address(chain) or None, proved.funding
         if (proved.txid, payer, funding) != (payment["txid"], payment["payer"], payment["funding"]):
             raise NotProvedError(f"the proof of {payment['txid']} is of another payment")
-        prefixes = address.PREFIXES[chain.coin][chain.network]
-        received: dict[str, int] = {}
-        for output in proved.outputs:
-            if is_p2pkh(output.script):
-                text = address.address(output.script, prefixes) or ""
-                received[text] = received.get(text, 0) + output.satoshis
+        received = proved.received(chain)
         if payment["paid"] not in {received.get(one, 0) for one in self._first["facts"]["keys"]}:
             raise NotProvedError(f"{payment['txid']} does not pay {payment['paid']:,} satoshis to the listing")
         return int.from_bytes(self._add_block(proved).header[68:72], "little") * 1_000

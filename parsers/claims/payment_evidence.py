@@ -45,6 +45,16 @@ class ProvedPayment(NamedTuple):
         """The address of who paid; "" where it is unknown."""
         return address.address(self.payer, address.PREFIXES[chain.coin][chain.network]) or "" if self.payer else ""
 
+    def received(self, chain: UtxoChain) -> dict[str, int]:
+        """The satoshis that were paid to each P2PKH address."""
+        prefixes = address.PREFIXES[chain.coin][chain.network]
+        sums: dict[str, int] = {}
+        for output in self.outputs:
+            if is_p2pkh(output.script):
+                text = address.address(output.script, prefixes) or ""
+                sums[text] = sums.get(text, 0) + output.satoshis
+        return sums
+
 
 class PaidOffer(NamedTuple):
     """What was paid to the address of an offer, and its price; in satoshis."""
@@ -104,12 +114,7 @@ def _payer(tx: Transaction, parent: Transaction | None) -> bytes:
 def paid_offer(payment: ProvedPayment, offers: Collection[Offer], chain: UtxoChain) -> PaidOffer | None:
     """The dearest offer priced in the chain's coin whose price is paid to its P2PKH address, else the cheapest that
     something is paid to; None without any."""
-    prefixes = address.PREFIXES[chain.coin][chain.network]
-    received: dict[str, int] = {}
-    for output in payment.outputs:
-        if is_p2pkh(output.script):
-            text = address.address(output.script, prefixes) or ""
-            received[text] = received.get(text, 0) + output.satoshis
+    received = payment.received(chain)
     priced = [offer for offer in offers if offer.currency == chain.coin.upper() and offer.address.strip() in received]
     pairs = [
         PaidOffer(received[offer.address.strip()], min(max(satoshis(offer.amount), 1), MAX_PRICE)) for offer in priced
