@@ -119,14 +119,14 @@ class IndexVersions:
     def promote(self, folder: Path) -> None:
         """Make a version live, durably, after syncing its files. Only while `promoting`."""
         for path in (*folder.iterdir(), folder, self._root):
-            _flush(path)
+            flush(path)
         beside = self._pointer.with_suffix(".live-new")
         with beside.open("w", encoding="ascii") as file:
             file.write(f"{folder.name}\n")
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self._pointer)
-        _flush(self._root)
+        flush(self._root)
 
     def cleanup(self) -> None:
         """Remove versions that a killed process left, unless a rebuild is in progress; log folders of other layouts,
@@ -178,7 +178,7 @@ def _taken(file: int, how: int) -> bool:
     return True
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """Sync a file, or the names in a folder, to disk."""
     opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -126,6 +126,18 @@ def facts(document: Document, facets_of: Mapping[str, Iterable[str]] | None = No
             yield f"group:{document.group}"
 
 
+def heights(document: Document) -> dict[str, int]:
+    """The numbers that documents are filtered by: the height and time of their revision, and the heights from which
+    (`since`) and until before which they hold."""
+    values = {
+        "height": document.updated_height,
+        "time": document.updated_time,
+        "since": document.from_height,
+        "until": document.until_height,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
 _FILTERS = ("tag", "chain", "domain", "owner", "skill", "currency", "interval")
 _filters = attrgetter("tags", "chains", "domains", "owners", "skills", "currencies", "intervals")
 

@@ -18,7 +18,7 @@ from weakref import finalize
 from overlay.search import prices
 from overlay.search.facts import is_listed
 from overlay.search.forward import Analysed, encode
-from overlay.search.term_dictionary import TermChanges
+from overlay.search.term_dictionary import TermCounts
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
@@ -40,7 +40,7 @@ def pack(id_: str, forward: bytes, offers: bytes, item: bytes, *, is_listed: boo
     return data
 
 
-def pack_document(document: Document, analysed: Analysed, changes: TermChanges) -> bytes:
+def pack_document(document: Document, analysed: Analysed, changes: TermCounts) -> bytes:
     """The record of a document that is added to an index. The words of a listed one are counted in `changes`. Raises
     ValueError above 16 MiB."""
     listed = is_listed(document)

@@ -20,27 +20,31 @@ _TIME_MOST = 2**33 - 1
 _NAME = 100
 
 
-def updated_key(document: Document) -> int:
-    """Larger for later updates: by block time, then by height; an unconfirmed update is the latest. Below 2^63."""
-    return _moment(document.updated_time, document.updated_height, document.id)
-
-
-def created_key(document: Document) -> int:
-    """Larger for later first records, as `updated_key`."""
-    return _moment(document.created_time, document.created_height, document.id)
-
-
 _UNRATED, _TIME_BITS, _LOW_BITS = 1_001, 33, 19
 
 
-def rating_key(document: Document) -> int:
-    """Larger for better ratings, zero and some for none; of equal ones larger for later updates. Below 2^63."""
-    return _rating(document, 0 if document.rating is None else document.rating + 1)
+def order_fields(document: Document) -> dict[str, int | str]:
+    """The fields that documents are ordered by; numbers are below 2^63.
+
+    `newest` and `made` are larger for later updates and first records: by block time, then by height; unconfirmed ones
+    are the latest. `rated` is larger for better ratings, least without one; `rated_up`, for the worst rating first, is
+    largest without one; equal ratings are ordered by the latest update. `name_order` ignores case, accents and width,
+    and ends in the id.
+    """
+    rating = document.rating
+    return {
+        "newest": _moment(document.updated_time, document.updated_height, document.id),
+        "made": _moment(document.created_time, document.created_height, document.id),
+        "rated": _rating(document, 0 if rating is None else rating + 1),
+        "rated_up": _rating(document, _UNRATED if rating is None else rating),
+        "name_order": f"{fold(document.name).casefold()[:_NAME]}\0{document.id}".replace("\n", " "),
+    }
 
 
-def rising_rating_key(document: Document) -> int:
-    """The same for the worst rating first, in which listings without one come last, too."""
-    return _rating(document, _UNRATED if document.rating is None else document.rating)
+def order_field(query: Query) -> str:
+    """The field of `order_fields` by which the hits of a query are ordered; neither by relevance nor by price."""
+    field = {"created": "made", "rating": "rated", "name": "name_order"}.get(query.sort, "newest")
+    return "rated_up" if field == "rated" and is_reversed(query) else field
 
 
 def _rating(document: Document, rank: int) -> int:
@@ -58,11 +62,6 @@ def _moment(time: int | None, height: int | None, id_: str) -> int:
 def _by_id(id_: str) -> int:
     """Less than 2^30, and larger for ids that sort first."""
     return _HEIGHT_MOST - (int.from_bytes(id_.encode()[:4].ljust(4, b"\0")) >> 2)
-
-
-def name_key(document: Document) -> str:
-    """The key of the order by name, ignoring case, accents and width, then by id."""
-    return f"{fold(document.name).casefold()[:_NAME]}\0{document.id}".replace("\n", " ")
 
 
 def order(query: Query) -> str:

@@ -4,35 +4,38 @@ Only listings that a plain search finds (current, live or pending) are counted, 
 proposed. Two kinds of strings are counted: surfaces, the folded words as written, and terms, their stems, which are
 indexed. All engines count the same way, so they plan a query the same way.
 
-Most words are in a table of sorted arrays (`term_table`), mapped from a file; recent ones are in a small dict.
+Similar words are found by signatures: 64 bits that say which of 32 classes of letters a word contains once, and which
+twice or more. An insertion or deletion changes at most one bit, a substitution two, a transposition none, so comparing
+the signatures of all words of a like length leaves a few dozen of 100,000 words to measure exactly.
 """
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from heapq import nlargest
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from rapidfuzz.distance import OSA
 from rapidfuzz.process import extract
 
-from overlay.search.analysis import stem
-from overlay.search.term_table import TermTable, empty, signature, signatures
+from overlay.search.analysis import is_correctable, stem
+from overlay.text.compact_json import decode, encode
 
 MAX_COMPARED = 20_000  # words that a mistyped one is compared with at most
+_SHORTEST, _LONGEST = 4, 26  # letters of the candidates for a mistyped word of 5 to 24
 _END = "\U0010ffff"
-
-CountChange = tuple[str, int, int]
-"""A string and the changes of its counts as a surface and as a term, or the counts themselves."""
+_Bits = npt.NDArray[np.uint64]
 
 
 class Near(NamedTuple):
-    """A similar word, its distance in edits (insertion, deletion, substitution, transposition of neighbours), and its
-    document frequency."""
+    """A similar word, its distance in edits (insertion, deletion, substitution, transposition of neighbours), and the
+    number of listings that contain it."""
 
     word: str
     edits: int
@@ -40,8 +43,8 @@ class Near(NamedTuple):
 
 
 @dataclass(slots=True)
-class TermChanges:
-    """The changes of counts caused by adding and removing listings."""
+class TermCounts:
+    """A number of listings, and how many of them contain each surface and each term; or changes of these numbers."""
 
     listings: int = 0
     surfaces: Counter[str] = field(default_factory=Counter)
@@ -59,119 +62,106 @@ class TermChanges:
         self.surfaces.subtract(surfaces)
         self.terms.subtract(set(map(stem, surfaces)))
 
-    def rows(self) -> list[CountChange]:
-        """Every string whose counts change, unordered."""
-        strings = self.surfaces.keys() | self.terms.keys()
-        rows = ((string, self.surfaces.get(string, 0), self.terms.get(string, 0)) for string in strings)
-        return [row for row in rows if row[1] or row[2]]
+    def apply(self, changes: TermCounts) -> None:
+        """Add changes."""
+        self.listings += changes.listings
+        self.surfaces.update(changes.surfaces)
+        self.terms.update(changes.terms)
+
+    def __bool__(self) -> bool:
+        """False for changes that change nothing."""
+        return bool(self.listings) or any(self.surfaces.values()) or any(self.terms.values())
+
+    def encode(self) -> bytes:
+        """A line of JSON, without strings that are counted 0 times."""
+        return encode([self.listings, *({word: n for word, n in c.items() if n} for c in (self.surfaces, self.terms))])
+
+    @classmethod
+    def decode(cls, line: bytes) -> TermCounts:
+        """Parse what `encode` returned. Raises ValueError."""
+        listings, surfaces, terms = decode(line)
+        return cls(listings, Counter(surfaces), Counter(terms))
 
 
 class TermDictionary:
-    """Counts of words in memory, persisted by `merged().save` and `load`. One thread changes it; others may read at the
-    same time."""
+    """Counts of words in memory. One thread changes it; others may read at the same time."""
 
-    def __init__(self, table: TermTable | None = None) -> None:
-        self._table = table or empty()
-        self.listings = self._table.listings
-        self._new: dict[str, list[int]] = {}  # surface count, term count, signature
-        self._by_length: dict[int, list[str]] = {}
-        self._in_order: list[str] | None = []
-
-    @classmethod
-    def counted(cls, listings: int, rows: Sequence[CountChange]) -> TermDictionary:
-        """From the counts of all distinct words in code point order: three times as fast as `apply`."""
-        words, *counts = zip(*rows, strict=True) if rows else ((), (), ())
-        columns = np.maximum(np.array(counts, np.int64), 0).T.astype(np.uint32)
-        return cls(TermTable.build(words, columns, signatures(words), listings))
-
-    @classmethod
-    def load(cls, path: Path) -> TermDictionary:
-        """Open a saved file. Raises OSError or ValueError when it is missing or damaged."""
-        return cls(TermTable.load(path))
-
-    def save(self, path: Path) -> None:
-        """Write a merged dictionary to a new file, durably (fsync) but not atomically. Raises OSError."""
-        self._table.save(path)
-
-    def merged(self) -> TermDictionary:
-        """The same counts with all words in the table, without those of no listing."""
-        order = self._order()
-        return TermDictionary(self._table.merged(order, [self._new[word] for word in order], self.listings))
+    def __init__(self, counts: Iterable[TermCounts] = ()) -> None:
+        """From counts, and changes of them."""
+        self.counts = TermCounts()
+        self._lock = threading.Lock()
+        self._order: list[str] | None = None
+        self._by_length: dict[int, tuple[list[str], _Bits]] | None = None
+        for changes in counts:
+            self.apply(changes)
 
     @property
-    def unmerged(self) -> int:
-        """Number of words outside the table; a few thousand cost nothing measurable."""
-        return len(self._new)
+    def listings(self) -> int:
+        """Number of listings."""
+        return self.counts.listings
 
-    def apply(self, listings: int, rows: Iterable[CountChange]) -> None:
-        """Apply the `listings` and `rows()` of a `TermChanges`."""
-        self.listings += listings
-        for word, surface, term in rows:
-            index = self._table.find(word)
-            if index is not None:
-                self._table.add(index, surface, term)
-                continue
-            row = self._new.get(word)
-            if row is None:
-                row = self._new[word] = [0, 0, signature(word)]
-                self._in_order = None
-                if row[2]:
-                    self._by_length.setdefault(len(word), []).append(word)
-            row[0] += surface
-            row[1] += term
-
-    def _order(self) -> list[str]:
-        order = self._in_order
-        if order is None:
-            order = self._in_order = sorted(self._new)
-        return order
+    def apply(self, changes: TermCounts) -> None:
+        """Add changes. A word of no listing stays in memory, but is never proposed."""
+        with self._lock:
+            is_searched = self._order is not None or self._by_length is not None
+            new = [word for word in changes.surfaces if word not in self.counts.surfaces] if is_searched else []
+            self.counts.apply(changes)
+            if self._order is not None and new:
+                self._order = sorted(self._order + sorted(new))  # two runs in order are merged
+            if self._by_length is not None:
+                for length, (words, bits) in _by_length(new).items():
+                    before, bits_before = self._by_length.get(length, ([], np.zeros(0, np.uint64)))
+                    self._by_length[length] = before + words, np.concatenate((bits_before, bits))
 
     def frequency(self, term: str) -> int:
         """Number of listings that contain an index term."""
-        row = self._new.get(term)
-        if row is not None:
-            return max(0, row[1])
-        index = self._table.find(term)
-        return 0 if index is None else int(self._table.terms[index])
+        return self.counts.terms.get(term, 0)
 
     def similar(self, word: str, edits: int) -> list[Near]:
-        """Words within `edits` of a word, by distance, then by falling frequency, then by spelling."""
-        bits = signature(word)
-        others = self._table.near(len(word), bits, edits, MAX_COMPARED) + self._similar_new(len(word), bits, edits)
-        near = extract(word, others, scorer=OSA.distance, processor=None, score_cutoff=edits, limit=None)
-        similar_words = [
-            Near(other, int(distance), count) for other, distance, _ in near if (count := self._count(other))
-        ]
-        return sorted(similar_words, key=lambda near: (near.edits, -near.listings, near.word))
-
-    def _similar_new(self, length: int, bits: int, edits: int) -> list[str]:
-        """As `TermTable.near`, among the words outside the table."""
-        return [
-            word
-            for size in range(length - edits, length + edits + 1)
-            for word in self._by_length.get(size, ())
-            if (self._new[word][2] ^ bits).bit_count() <= 2 * edits - abs(size - length)
-        ]
-
-    def _count(self, word: str) -> int:
-        row = self._new.get(word)
-        if row is not None:
-            return max(row[0], row[1])
-        index = self._table.find(word)
-        return 0 if index is None else max(int(self._table.surfaces[index]), int(self._table.terms[index]))
+        """Words within `edits` of a word, by distance, then by falling frequency, then by spelling. An edit that
+        changes the length changes at most one bit of a signature, any other two."""
+        if self._by_length is None:
+            with self._lock:
+                self._by_length = _by_length(self.counts.surfaces)
+        (bits,) = signatures([word])
+        others: list[str] = []
+        for length in range(len(word) - edits, len(word) + edits + 1):
+            if length in self._by_length:
+                words, bits_of = self._by_length[length]
+                most = 2 * edits - abs(length - len(word))
+                others += [words[index] for index in np.flatnonzero(np.bitwise_count(bits_of ^ bits) <= most).tolist()]
+        near = extract(word, others[:MAX_COMPARED], scorer=OSA.distance, processor=None, score_cutoff=edits, limit=None)
+        in_use = [Near(other, int(distance), self.counts.surfaces[other]) for other, distance, _ in near]
+        return sorted(
+            (near for near in in_use if near.listings), key=lambda near: (near.edits, -near.listings, near.word)
+        )
 
     def completions(self, prefix: str, limit: int) -> list[str]:
         """Surfaces with a prefix, itself excluded, by falling frequency, then by spelling."""
-        counted = self._table.beginning(prefix, limit + 1)
-        order = self._order()
-        new = order[bisect_left(order, prefix) : bisect_left(order, prefix + _END)]
-        counted += [(self._new[word][0], word) for word in new if self._new[word][0] > 0]
-        counted.sort(key=lambda pair: (-pair[0], pair[1]))
-        return [word for _, word in counted if word != prefix][:limit]
+        if self._order is None:
+            with self._lock:
+                self._order = sorted(self.counts.surfaces)
+        low, high = bisect_left(self._order, prefix), bisect_left(self._order, prefix + _END)
+        surfaces = self.counts.surfaces
+        best = nlargest(limit + 1, self._order[low:high], key=surfaces.__getitem__)  # equal ones stay in order
+        return [word for word in best if word != prefix and surfaces[word]][:limit]
 
-    def counts(self) -> dict[str, tuple[int, int]]:
-        """Every string in use with its counts as a surface and as a term."""
-        table = self._table
-        pairs = zip(map(int, table.surfaces), map(int, table.terms), strict=True)
-        every = dict(zip(table.strings(), pairs, strict=True)) | {word: (r[0], r[1]) for word, r in self._new.items()}
-        return {word: pair for word, pair in every.items() if any(pair)}
+
+def signatures(words: Sequence[str]) -> _Bits:
+    """The signatures of words of one length: the classes of letters, 32 bits for once, 32 for twice or more."""
+    letters = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32).reshape(len(words), -1)
+    once = np.zeros(len(words), np.uint64)
+    twice = once.copy()
+    for bit in (np.uint64(1) << (letters & np.uint32(31)).astype(np.uint64)).T:
+        twice |= once & bit
+        once |= bit
+    return np.asarray(once | twice << np.uint64(32))
+
+
+def _by_length(words: Iterable[str]) -> dict[int, tuple[list[str], _Bits]]:
+    """The words that may be corrections, by their number of letters, and their signatures."""
+    of_length: defaultdict[int, list[str]] = defaultdict(list)
+    for word in words:
+        if _SHORTEST <= len(word) <= _LONGEST and is_correctable(word):
+            of_length[len(word)].append(word)
+    return {length: (some, signatures(some)) for length, some in of_length.items()}

@@ -23,7 +23,7 @@ from overlay.projection.search_index import SearchIndex
 from overlay.search.document import Document
 from overlay.search.forward import Analysed
 from overlay.search.query import FACETS, Query
-from overlay.search.term_dictionary import TermChanges, TermDictionary
+from overlay.search.term_dictionary import TermCounts, TermDictionary
 from tests.bench.listings import listings, offers_of
 
 ROOT = Path(__file__).parents[2]
@@ -70,16 +70,13 @@ class Questions:
 
     def __init__(self, documents: list[Document], seed: int = 7) -> None:
         self._chance = random.Random(seed)
-        changes = TermChanges()
+        changes = TermCounts()
         for document in documents:
             surfaces = Analysed.of(document).surfaces
             changes.add(surfaces)
-        self.vocabulary = TermDictionary()
-        self.vocabulary.apply(changes.listings, changes.rows())
-        self.vocabulary = self.vocabulary.merged()
+        self.vocabulary = TermDictionary([changes])
         most = max(2, len(documents) // 500)
-        counts = self.vocabulary.counts().items()
-        common = [word for word, (held, _) in counts if held >= most]
+        common = [word for word, held in changes.surfaces.items() if held >= most]
         self._words = [word for word in common if len(word) >= 5 and word.isascii() and word.isalpha()]
 
     def word(self) -> str:

@@ -135,7 +135,7 @@ def test_a_damaged_index_answers_as_before_or_wants_a_rebuild(
     if scheme == "opensearch":
         return  # its files are another program's
     files = [path for path in sorted(Path(folder).rglob("*")) if path.is_file() and path.stat().st_size]
-    assert len(files) > 3
+    assert len(files) > 1
     damages = [(path.relative_to(folder), share) for path in files for share in (None, 0, 0.5, 0.99)]
     for number, (path, share) in enumerate(damages):
         copy = Path(shutil.copytree(folder, f"{folder}-{number}"))

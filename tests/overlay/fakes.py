@@ -24,7 +24,7 @@ from overlay.search.document import Document
 from overlay.search.forward import Analysed
 from overlay.search.planner import plan
 from overlay.search.query import Cheapest, Hit, Hits, Query, Suggestion
-from overlay.search.term_dictionary import TermChanges, TermDictionary
+from overlay.search.term_dictionary import TermCounts, TermDictionary
 from parsers import cards
 from parsers.bitcoin.beef import write
 from parsers.bitcoin.tx import Outpoint, TxInput, TxOutput, serialise, sha256d
@@ -71,12 +71,10 @@ class FakeEngine:
         return [*found, Suggestion("security", "tag")][:limit]
 
     def terms(self) -> TermDictionary:
-        changes, terms = TermChanges(), TermDictionary()
+        counts = TermCounts()
         for indexed in self.documents:
-            surfaces = Analysed.of(indexed).surfaces
-            changes.add(surfaces)
-        terms.apply(changes.listings, changes.rows())
-        return terms
+            counts.add(Analysed.of(indexed).surfaces)
+        return TermDictionary([counts])
 
     def replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
         raise NotImplementedError

@@ -25,7 +25,7 @@ from overlay.engines.opensearch.term_counts import StoredTermCounts
 from overlay.engines.opensearch.versions import ClusterVersion, ClusterVersions, make_index
 from overlay.search.planner import QueryPlan
 from overlay.search.query import NO_MATCHES, Matches, Query
-from overlay.search.term_dictionary import TermChanges, TermDictionary
+from overlay.search.term_dictionary import TermCounts, TermDictionary
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
@@ -131,7 +131,7 @@ class OpenSearchEngine:
         cursor: Cursor | None,
     ) -> OpenSearchCommitState:
         """Write the documents of a commit; returns the state that makes it visible."""
-        changes = TermChanges()
+        changes = TermCounts()
         if registrations is None:
             state = replace(state, floor=state.commit, base=state.taken)
         self._sweep(state)
@@ -142,11 +142,11 @@ class OpenSearchEngine:
         seq, epoch = (None, "") if cursor is None else (cursor.seq, cursor.epoch)
         return replace(state, epoch=epoch, seq=seq, commit=state.taken, writer="", until=0.0)
 
-    def _additions(self, commit: int, documents: Iterable[Document], changes: TermChanges) -> Iterator[Sequence[Json]]:
+    def _additions(self, commit: int, documents: Iterable[Document], changes: TermCounts) -> Iterator[Sequence[Json]]:
         return _indexed(commit, "listing", (source(document, commit, changes) for document in documents))
 
     def _removals(
-        self, state: OpenSearchCommitState, registrations: Sequence[str], changes: TermChanges
+        self, state: OpenSearchCommitState, registrations: Sequence[str], changes: TermCounts
     ) -> Iterator[Sequence[Json]]:
         """Mark the documents of registrations as removed, by conditional writes."""
         for start in range(0, len(registrations), _REGISTRATIONS):

@@ -9,11 +9,11 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
-from overlay.search.facts import facets, facts
+from overlay.search.facts import facets, facts, heights
 from overlay.search.forward import FIELDS, Analysed
 from overlay.search.record_file import IndexRecord, pack_document
-from overlay.search.sorting import created_key, name_key, rating_key, rising_rating_key, updated_key
-from overlay.search.term_dictionary import TermChanges
+from overlay.search.sorting import order_fields
+from overlay.search.term_dictionary import TermCounts
 from parsers.cards.intervals import per_day
 from parsers.cards.money import decimal_key
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from overlay.engines.opensearch.cluster import Cluster
     from overlay.search.document import Document
 
-LAYOUT = "a2b6"
+LAYOUT = "a2b7"
 
 Json = dict[str, Any]
 
@@ -60,7 +60,6 @@ MAPPINGS: Json = {
         **dict.fromkeys(("added", "removed"), _LONG),
         # word counts that a commit changed (`term_counts`), and the state of the index (`state`)
         **dict.fromkeys(("batch", "part"), _LONG),
-        "is_base": {"type": "boolean"},
         **dict.fromkeys(("body", "state"), _NOWHERE),
     },
 }
@@ -75,15 +74,9 @@ def settings(cluster: Cluster) -> Json:
     }
 
 
-def source(document: Document, commit: int, changes: TermChanges) -> Json:
+def source(document: Document, commit: int, changes: TermCounts) -> Json:
     """The source of a document that `commit` adds; its words are counted in `changes`."""
     analysed = Analysed.of(document)
-    numbers = {
-        "height": document.updated_height,
-        "time": document.updated_time,
-        "since": document.from_height,
-        "until": document.until_height,
-    }
     return {
         "added": commit,
         "id": document.id,
@@ -93,12 +86,8 @@ def source(document: Document, commit: int, changes: TermChanges) -> Json:
         "text": analysed.sequences(),
         "fact": [*facts(document), f"id:{document.id}"],
         **facets(document),
-        "newest": updated_key(document),
-        "made": created_key(document),
-        "rated": rating_key(document),
-        "rated_up": rising_rating_key(document),
-        "name_order": name_key(document),
-        **{name: value for name, value in numbers.items() if value is not None},
+        **order_fields(document),
+        **heights(document),
         "offers": _offers(document),
         "record": b64encode(pack_document(document, analysed, changes)).decode(),
     }

@@ -15,7 +15,7 @@ from overlay.search.facts import FACET_FIELDS, MAX_TRIED
 from overlay.search.planner import QueryPlan
 from overlay.search.prices import asks_price, cheapest, price_key
 from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
-from overlay.search.sorting import compares_per_day, is_reversed, order
+from overlay.search.sorting import compares_per_day, is_reversed, order, order_field
 
 if TYPE_CHECKING:
     from overlay.engines.opensearch.cluster import Cluster
@@ -28,7 +28,6 @@ WINDOW = 10_000
 """Results that one request may skip and return, the default of `index.max_result_window`."""
 _SHARD_VALUES = 20_000
 _FIRST_STEP, _MOST_STEP = 64, 1_000
-_FIELDS = {"updated": "newest", "latest": "newest", "created": "made", "rating": "rated", "name": "name_order"}
 
 
 @dataclass(slots=True)
@@ -185,8 +184,7 @@ def _sort(sort: str, query: Query) -> list[Json]:
     one, other = ("asc", "desc") if is_reversed(query) else ("desc", "asc")
     if sort == "name":
         return [score, {"name_order": other}]
-    field = "rated_up" if sort == "rating" and is_reversed(query) else _FIELDS[sort]
-    return [score, {field: one}, {"id": other}]
+    return [score, {order_field(query): one}, {"id": other}]
 
 
 def _row(hit: Json, sort: str) -> EngineHit:

@@ -7,19 +7,20 @@ of it, so that the cost of a commit does not depend on the number of words.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from overlay.search.term_dictionary import CountChange, TermChanges, TermDictionary
+from overlay.search.term_dictionary import TermCounts, TermDictionary
 
 if TYPE_CHECKING:
     from overlay.engines.opensearch.cluster import Cluster
     from overlay.engines.opensearch.state import OpenSearchCommitState
 
 PART = 20_000
-"""Rows of one document."""
-_LEAST = 50_000  # rows of changes below which no new base is written
+"""Words of one document."""
+_LEAST = 50_000  # changed words below which no new base is written
 _PAGE = 10
 
 Json = dict[str, Any]
@@ -37,61 +38,53 @@ class StoredTermCounts:
         """The term dictionary at a state, or at a newer one that another thread has read."""
         with self._lock:
             if state.commit > self._commit:
-                if self._base < state.base:
-                    self._terms = self._load(state)
-                self._apply(self._terms, max(self._commit, state.base), state)
+                is_rebased = self._base < state.base
+                changes = self._read(state, state.base - 1 if is_rebased else self._commit)
+                if is_rebased:
+                    self._terms = TermDictionary(changes)
+                else:
+                    for change in changes:
+                        self._terms.apply(change)
                 self._base, self._commit = state.base, state.commit
             return self._terms
 
-    def _load(self, state: OpenSearchCommitState) -> TermDictionary:
-        bodies = [hit["_source"]["body"] for hit in self._read({"term": {"batch": state.base}}, is_base=True)]
-        rows = [tuple(row) for body in bodies for row in body["rows"]]
-        return TermDictionary.counted(sum(body["listings"] for body in bodies), rows)
-
-    def _apply(self, terms: TermDictionary, after: int, state: OpenSearchCommitState) -> None:
-        changes = {"range": {"batch": {"gt": after, "lte": state.commit}}}
-        for hit in list(self._read(changes, is_base=False)):  # all of them, or none when the cluster is unavailable
-            if hit["_source"]["batch"] not in state.void:
-                terms.apply(hit["_source"]["body"]["listings"], hit["_source"]["body"]["rows"])
-
-    def _read(self, batches: Json, *, is_base: bool) -> Iterator[Json]:
+    def _read(self, state: OpenSearchCommitState, after: int) -> list[TermCounts]:
+        """What commits wrote after a commit."""
         body: Json = {
-            "query": {"bool": {"filter": [batches, {"term": {"is_base": is_base}}]}},
+            "query": {"bool": {"filter": [{"range": {"batch": {"gt": after, "lte": state.commit}}}]}},
             "_source": ["batch", "body"],
             "sort": [{"batch": "asc"}, {"part": "asc"}],
             "size": _PAGE,
         }
+        changes: list[TermCounts] = []
         while hits := self._cluster.search(self._index, body)["hits"]["hits"]:
-            yield from hits
+            sources = [hit["_source"] for hit in hits]
+            changes += [
+                TermCounts.decode(source["body"]["counts"].encode())
+                for source in sources
+                if source["batch"] not in state.void
+            ]
             body["search_after"] = hits[-1]["sort"]
+        return changes
 
-    def changed(self, state: OpenSearchCommitState, changes: TermChanges) -> tuple[list[Json], OpenSearchCommitState]:
+    def changed(self, state: OpenSearchCommitState, changes: TermCounts) -> tuple[list[Json], OpenSearchCommitState]:
         """The documents that the commit `state.taken` adds for its changes, and the state with them. A `state` whose
         base is this commit starts without words."""
-        rows, listings = changes.rows(), changes.listings
-        if state.base == state.taken:
-            return _base(state, listings, rows)
-        if state.changed + len(rows) < max(_LEAST, state.words // 4):
-            documents = list(_documents(state.taken, listings, rows))
-            return documents, replace(state, changed=state.changed + len(rows))
-        terms = self.as_of(state)
-        counts = terms.counts()
-        for word, surfaces, stems in rows:
-            before = counts.get(word, (0, 0))
-            counts[word] = before[0] + surfaces, before[1] + stems
-        return _base(state, terms.listings + listings, [(word, *pair) for word, pair in counts.items() if any(pair)])
+        words = len(changes.surfaces.keys() | changes.terms.keys())
+        if state.base != state.taken:
+            if state.changed + words < max(_LEAST, state.words // 4):
+                return list(_documents(state.taken, changes)), replace(state, changed=state.changed + words)
+            changes = TermDictionary((self.as_of(state).counts, changes)).counts
+        state = replace(state, base=state.taken, changed=0, words=len(changes.surfaces.keys() | changes.terms.keys()))
+        return list(_documents(state.taken, changes)), state
 
 
-def _base(
-    state: OpenSearchCommitState, listings: int, rows: list[CountChange]
-) -> tuple[list[Json], OpenSearchCommitState]:
-    documents = list(_documents(state.taken, listings, sorted(rows), is_base=True))
-    return documents, replace(state, base=state.taken, changed=0, words=len(rows))
-
-
-def _documents(batch: int, listings: int, rows: list[CountChange], *, is_base: bool = False) -> Iterator[Json]:
-    if not rows and not listings:
+def _documents(batch: int, counts: TermCounts) -> Iterator[Json]:
+    if not counts:
         return
-    for start in range(0, max(1, len(rows)), PART):
-        body = {"listings": 0 if start else listings, "rows": rows[start : start + PART]}
-        yield {"batch": batch, "part": start // PART, "is_base": is_base, "body": body}
+    words = sorted(counts.surfaces.keys() | counts.terms.keys())
+    for start in range(0, max(1, len(words)), PART):
+        some = words[start : start + PART]
+        surfaces, terms = (Counter({word: of[word] for word in some}) for of in (counts.surfaces, counts.terms))
+        part = TermCounts(0 if start else counts.listings, surfaces, terms)
+        yield {"batch": batch, "part": start // PART, "body": {"counts": part.encode().decode()}}

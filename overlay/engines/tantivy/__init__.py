@@ -17,33 +17,23 @@ from overlay.engines import BusyError, Cursor, EngineError
 from overlay.engines.index_versions import IndexVersions
 from overlay.engines.tantivy.schema import schema, to_fields
 from overlay.engines.tantivy.searching import search
-from overlay.engines.tantivy.state import (
-    TantivyCommitState,
-    read_changes,
-    read_state,
-    read_words,
-    write_change,
-    write_state,
-)
+from overlay.engines.tantivy.state import TantivyCommitState, read_counts, read_state, write_counts, write_state
 from overlay.engines.tantivy.view import TantivyView
 from overlay.search.forward import Analysed
 from overlay.search.planner import QueryPlan
 from overlay.search.query import Matches, Query
 from overlay.search.record_file import RecordFile, pack_document
-from overlay.search.term_dictionary import TermChanges, TermDictionary
+from overlay.search.term_dictionary import TermCounts, TermDictionary
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-LAYOUT = "tantivy-20"
+LAYOUT = "tantivy-21"
 SLOW = False
 
 _META = "meta.json"
 """The file that every commit replaces."""
 _HEAP = 24_000_000
-_LARGE_BATCH = 64  # registrations of a batch of a rebuild or catch-up
-_UNMERGED = 4_000  # words outside the table
-_UNSAVED, _UNSAVED_IN_LARGE = 20_000, 400_000  # changed counts since the last term file
 _ATTEMPTS = 3
 
 log = logging.getLogger(__name__)
@@ -59,7 +49,6 @@ class TantivyEngine:
         self._writer: tantivy.IndexWriter | None = None
         self._appending: tuple[str, RecordFile] | None = None
         self._committing = threading.Lock()
-        self._unsaved = 0
         self._stamp = (0, 0)
         self._view = self._empty()
         with self._committing:
@@ -109,17 +98,13 @@ class TantivyEngine:
             records = RecordFile(self._folder / state.records, write=False)
             if records.size() < state.size:
                 raise ValueError(f"{state.records} holds {records.size():,} of {state.size:,} bytes")
-        return TantivyView(fields, searcher, state, self._terms(before, state, searcher), records)
-
-    def _terms(self, before: TantivyView, state: TantivyCommitState, searcher: tantivy.Searcher) -> TermDictionary:
-        """The term dictionary of a commit: the former one with the changes since, unless its file was replaced."""
-        if before.state and before.state.words == state.words and before.state.records == state.records:
+        if before.state and before.state.words == state.words:
             terms = before.terms
-            for listings, rows in read_changes(self._index.schema, searcher, before.state.generation):
-                terms.apply(listings, rows)
+            for changes in read_counts(self._folder, state, before.state.words_size):
+                terms.apply(changes)
         else:
-            terms = read_words(self._index.schema, searcher, self._folder, state)
-        return terms
+            terms = TermDictionary(read_counts(self._folder, state))
+        return TantivyView(fields, searcher, state, terms, records)
 
     def cursor(self) -> Cursor | None:
         """How far this index has read."""
@@ -132,13 +117,7 @@ class TantivyEngine:
 
     def terms(self) -> TermDictionary:
         """The term dictionary."""
-        view = self._current()
-        if view.terms.unmerged > _UNMERGED and self._committing.acquire(blocking=False):
-            try:
-                self._view.terms = self._view.terms.merged()
-            finally:
-                self._committing.release()
-        return self._view.terms
+        return self._current().terms
 
     def get(self, id: str) -> bytes | None:  # noqa: A002
         """The stored item of a current listing."""
@@ -162,7 +141,6 @@ class TantivyEngine:
                     self._clear()
                 if cursor is not None:
                     self._replace(registrations or (), documents, cursor)
-                    self._save_when_large(is_large=registrations is None or len(registrations) >= _LARGE_BATCH)
             except BaseException:
                 self._writer = None  # drops uncommitted changes
                 raise
@@ -171,35 +149,35 @@ class TantivyEngine:
         writer = self._writing()
         writer.delete_all_documents()
         self._commit(writer)
-        self._view, self._unsaved, self._appending = self._empty(), 0, None
+        self._view, self._appending = self._empty(), None
         self._refresh()
         self._sweep(set())
 
     def _replace(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor) -> None:
-        view, writer, changes = self._view, self._writing(), TermChanges()
+        view, writer, changes = self._view, self._writing(), TermCounts()
         state, records = self._next(view, cursor)
         unchanged: dict[bytes, int] = {}
         for registration in dict.fromkeys(registrations):
             unchanged |= _forget(view, writer, registration, changes)
         for document in documents:
             _add(writer, records, document, unchanged, changes)
-        state = replace(state, size=records.sync())
-        unsaved = write_change(writer, state.generation, changes)
+        state = write_counts(self._folder, replace(state, size=records.sync()), view.terms, changes)
         write_state(writer, state)
         self._commit(writer)
-        view.terms.apply(changes.listings, changes.rows())
-        self._unsaved += unsaved
-        self._show(state, view.terms, records)
+        view.terms.apply(changes)
+        self._index.reload()
+        self._stamp = self._seen()
+        self._view = TantivyView(self._index.schema, self._index.searcher(), state, view.terms, records)
+        if view.state and view.state.words != state.words:
+            self._sweep({view.state.words, state.words, state.records})
 
     def _next(self, view: TantivyView, cursor: Cursor) -> tuple[TantivyCommitState, RecordFile]:
         """The state to commit, and the file for its records."""
         before = view.state
         if before is None:
-            state = TantivyCommitState(
-                epoch=cursor.epoch, seq=cursor.seq, generation=1, records=f"records-{uuid4().hex[:12]}"
-            )
+            state = TantivyCommitState(epoch=cursor.epoch, seq=cursor.seq, records=f"records-{uuid4().hex[:12]}")
         else:
-            state = replace(before, epoch=cursor.epoch, seq=cursor.seq, generation=before.generation + 1)
+            state = replace(before, epoch=cursor.epoch, seq=cursor.seq)
         if self._appending is None or self._appending[0] != state.records:
             self._appending = state.records, RecordFile(self._folder / state.records, write=True)
         return state, self._appending[1]
@@ -219,34 +197,6 @@ class TantivyEngine:
                     f"{self._folder} cannot be written, or another process writes to it: {error}"
                 ) from error
         return self._writer
-
-    def _save_when_large(self, *, is_large: bool) -> None:
-        """Save the terms when many changed, sooner between small batches than during a rebuild."""
-        if self._unsaved > (_UNSAVED_IN_LARGE if is_large else _UNSAVED):
-            self._save_terms()
-
-    def _save_terms(self) -> None:
-        """Write the term dictionary to a file, so that opening the index need not apply all changes since the last."""
-        before = self._view.state
-        if before is None or not self._unsaved:
-            return
-        terms = self._view.terms.merged()
-        name = f"words-{before.generation}-{uuid4().hex[:6]}"
-        terms.save(self._folder / name)
-        state = replace(before, generation=before.generation + 1, words=name, counted=before.generation)
-        writer = self._writing()
-        writer.delete_documents_by_term("meta", "counts")
-        write_state(writer, state)
-        self._commit(writer)
-        self._show(state, terms, self._view.records)
-        self._unsaved = 0
-        self._sweep({name, before.words, state.records})
-
-    def _show(self, state: TantivyCommitState, terms: TermDictionary, records: RecordFile | None) -> None:
-        """Make the commit visible to searches."""
-        self._index.reload()
-        self._stamp = self._seen()
-        self._view = TantivyView(self._index.schema, self._index.searcher(), state, terms, records)
 
     def _sweep(self, used: set[str]) -> None:
         """Remove unreferenced term and record files; open ones stay readable."""
@@ -289,9 +239,7 @@ def _prepared(index: tantivy.Index) -> tantivy.Index:
     return index
 
 
-def _forget(
-    view: TantivyView, writer: tantivy.IndexWriter, registration: str, changes: TermChanges
-) -> dict[bytes, int]:
+def _forget(view: TantivyView, writer: tantivy.IndexWriter, registration: str, changes: TermCounts) -> dict[bytes, int]:
     """Delete all documents of a registration; the addresses of their records, most of which are written unchanged."""
     addresses: dict[bytes, int] = {}
     for address, record in view.of_registration(registration):
@@ -307,7 +255,7 @@ def _add(
     records: RecordFile,
     document: Document,
     unchanged: dict[bytes, int],
-    changes: TermChanges,
+    changes: TermCounts,
 ) -> None:
     analysed = Analysed.of(document)
     record = pack_document(document, analysed, changes)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import tantivy
 
 from overlay.engines.tantivy.offers import ANCHOR, COMPLEX, OWN_SKILL, offer_terms
-from overlay.search.facts import FACET_FIELDS, facets, facts, is_listed
+from overlay.search.facts import FACET_FIELDS, facets, facts, heights, is_listed
 from overlay.search.forward import FIELDS, Analysed
-from overlay.search.sorting import created_key, name_key, rating_key, rising_rating_key, updated_key
+from overlay.search.sorting import order_fields
 
 if TYPE_CHECKING:
     from overlay.search.document import Document
@@ -20,10 +20,6 @@ UNLISTED = "old_"
 """Prefix of the text fields of documents that a plain search does not find."""
 _BREAK = " | "
 """Separator of texts: it is no term, so that no phrase spans two texts."""
-ORDERS = {"updated": "newest", "created": "made", "rating": "rated", "name": "name_order"}
-"""The fields of the sort orders."""
-RISING = {"rated": "rated_up"}
-"""Other fields for the opposite direction."""
 
 
 def schema() -> tantivy.Schema:
@@ -55,6 +51,15 @@ def to_fields(document: Document, analysed: Analysed, record_address: int) -> ta
     }
     offers, is_complex = offer_terms(document)
     facet_values = facets(document)
+    numbers: dict[str, int] = {"place": record_address, **heights(document)}
+    if "since" in numbers:
+        numbers.setdefault("until", NEVER)
+    order: dict[str, str] = {}
+    for name, value in order_fields(document).items():
+        if isinstance(value, int):
+            numbers[name] = value
+        else:
+            order[name] = value
     filter_terms = list(facts(document, facet_values))
     more = [f"id:{document.id}", f"registration:{document.registration}", *([COMPLEX] if is_complex else [])]
     if document.offers:
@@ -67,22 +72,8 @@ def to_fields(document: Document, analysed: Analysed, record_address: int) -> ta
         fact=filter_terms + more,
         offer=offers,
         **{f"{name}_facet": list(values) for name, values in facet_values.items()},
-        name_order=name_key(document),
+        **order,
     )
-    _add_numbers(fields, document, record_address)
+    for name, number in numbers.items():
+        fields.add_unsigned(name, max(0, number))
     return fields
-
-
-def _add_numbers(fields: tantivy.Document, document: Document, record_address: int) -> None:
-    fields.add_unsigned("place", record_address)
-    fields.add_unsigned("newest", updated_key(document))
-    fields.add_unsigned("made", created_key(document))
-    fields.add_unsigned("rated", rating_key(document))
-    fields.add_unsigned("rated_up", rising_rating_key(document))
-    if document.updated_height is not None:
-        fields.add_unsigned("height", document.updated_height)
-    if document.updated_time is not None:
-        fields.add_unsigned("time", max(0, document.updated_time))
-    if document.from_height is not None:
-        fields.add_unsigned("since", document.from_height)
-        fields.add_unsigned("until", NEVER if document.until_height is None else document.until_height)

@@ -8,13 +8,12 @@ from itertools import islice
 import tantivy
 
 from overlay.engines.tantivy.by_price import by_price
-from overlay.engines.tantivy.schema import ORDERS, RISING
 from overlay.engines.tantivy.translation import Part, every, unscored, without
 from overlay.engines.tantivy.view import TantivyView, counted
 from overlay.search.facts import FACET_FIELDS, MAX_TRIED, is_plain
 from overlay.search.planner import QueryPlan
 from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
-from overlay.search.sorting import is_descending, order
+from overlay.search.sorting import is_descending, order, order_field
 
 _MORE = 16  # extra results, in case of ties
 _SEGMENT_VALUES = 65_000
@@ -76,9 +75,7 @@ def _ordered(
     if query.sort in PRICE_SORTS:
         keyed = by_price(view, query, part, total)
         return [EngineHit((tier, *key), 0.0, record) for key, record in islice(keyed, start, stop)]
-    field = ORDERS["updated" if query.sort == "relevance" else query.sort]
-    descending = is_descending(query)
-    field = field if descending else RISING.get(field, field)
+    field, descending = order_field(query), is_descending(query)
     direction = tantivy.Order.Desc if descending else tantivy.Order.Asc
     wanted = stop + _MORE
     while True:

@@ -5,78 +5,38 @@ a number), so all of its modules in use are imported here, with warnings off."""
 
 from __future__ import annotations
 
-import os
+import logging
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from overlay.engines.index_versions import flush
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from whoosh.codec.whoosh3 import W3Codec
-    from whoosh.fields import ID, KEYWORD, STORED, Schema
+    from whoosh.codec import whoosh3  # noqa: F401  imported by writers
+    from whoosh.fields import KEYWORD, STORED, Schema
     from whoosh.filedb.filestore import FileStorage
-    from whoosh.index import TOC, FileIndex
+    from whoosh.index import TOC
     from whoosh.matching import wrappers  # noqa: F401  imported when documents were deleted
     from whoosh.reading import SegmentReader, TermNotFound
     from whoosh.writing import CLEAR, LockError, SegmentWriter
 
-__all__ = ["CLEAR", "INDEX", "SCHEMA", "TOC", "Codec", "DurableStorage", "FileIndex", "LockError",
-           "ReadStorage", "SegmentReader", "SegmentWriter", "TermNotFound", "few_segments"]  # fmt: skip
+__all__ = ["CLEAR", "SCHEMA", "Index", "LockError", "Storage", "TermNotFound", "few_segments", "new_writer",
+           "open_segments"]  # fmt: skip
 
 INDEX = "listings"
+_BUFFER = 32  # megabytes of postings, by Whoosh's estimate, before it sorts on disk
 
-SCHEMA = Schema(
-    registration=ID(),
-    id=ID(),
-    name=KEYWORD(),
-    keywords=KEYWORD(),
-    description=KEYWORD(),
-    row=STORED(),
-    text=STORED(),
-    record=STORED(),
-)
+SCHEMA = Schema(name=KEYWORD(), keywords=KEYWORD(), description=KEYWORD(), row=STORED(), cursor=STORED())
+
+log = logging.getLogger(__name__)
 
 
-class Codec(W3Codec):  # type: ignore[misc]
-    """Without lengths of fields: `ListingFields` has them, and Whoosh spends a quarter of its time reading them."""
-
-    length_stats = False
-
-
-class DurableStorage(FileStorage):  # type: ignore[misc]
-    """Files in a folder. A table of contents is renamed into place only after the files it names are synced."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(str(path))
-        self._written: set[str] = set()
-
-    def create_file(self, name: str, **options: Any) -> Any:
-        """Create a file, to be synced at the commit."""
-        self._written.add(name)
-        return super().create_file(name, **options)
-
-    def rename_file(self, oldname: str, newname: str, safe: bool = False) -> None:
-        """Rename a file to its final name; for a table of contents this is the commit."""
-        for name in self._written:
-            self.flush(name)
-        self._written.clear()
-        super().rename_file(oldname, newname, safe=safe)
-        self.flush(".")
-
-    def flush(self, name: str) -> None:
-        """Sync a file, or the folder (`.`), to disk."""
-        try:
-            opened = os.open(self._fpath(name), os.O_RDONLY)
-        except FileNotFoundError:
-            return  # merged into the file of its segment
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
-
-
-class ReadStorage(FileStorage):  # type: ignore[misc]
-    """Files to read. It records them, since Whoosh leaves damaged ones open."""
+class Storage(FileStorage):  # type: ignore[misc]
+    """Files in a folder. A table of contents is renamed into place only after all files are synced. Files that were
+    opened are recorded, since Whoosh leaves damaged ones open."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
@@ -92,6 +52,53 @@ class ReadStorage(FileStorage):  # type: ignore[misc]
         for opened in self._opened:
             if not opened.is_closed:
                 opened.close()
+
+    def rename_file(self, oldname: str, newname: str, safe: bool = False) -> None:
+        """Rename a file to its final name; for a table of contents this is the commit."""
+        for path in Path(self.folder).iterdir():
+            with suppress(FileNotFoundError):  # merged into the file of its segment
+                flush(path)
+        super().rename_file(oldname, newname, safe=safe)
+        flush(Path(self.folder))
+
+
+class Index:
+    """An index, for Whoosh's writer. A table of contents that is missing or cannot be read has no segments."""
+
+    indexname = INDEX
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.storage = folder, Storage(folder)
+
+    def lock(self, name: str) -> Any:
+        """The lock of a name."""
+        return self.storage.lock(f"{INDEX}_{name}")
+
+    def generation(self) -> int:
+        """The number of the newest commit; -1 before the first. Raises OSError."""
+        return int(TOC._latest_generation(self.storage, INDEX))  # noqa: SLF001  Whoosh's own way opens files
+
+    def _read_toc(self) -> Any:
+        storage = Storage(self.folder)
+        try:
+            return TOC.read(storage, INDEX, schema=SCHEMA)
+        except Exception:  # Whoosh unpickles and unpacks unchecked
+            if self.generation() >= 0:
+                log.warning("the index in %s is unreadable and is created again", self.folder, exc_info=True)
+            return TOC(SCHEMA, [], self.generation())
+        finally:
+            storage.abandon()
+
+
+def open_segments(storage: Storage) -> tuple[int, list[Any]]:
+    """The newest commit: its generation, and a reader for each of its segments. Raises any error when damaged."""
+    toc = TOC.read(storage, INDEX, schema=SCHEMA)
+    return toc.generation, [SegmentReader(storage, SCHEMA, segment) for segment in toc.segments]
+
+
+def new_writer(index: Index) -> Any:
+    """A writer for one commit. Raises LockError while another one writes."""
+    return SegmentWriter(index, limitmb=_BUFFER)
 
 
 def few_segments(writer: Any, segments: list[Any]) -> list[Any]:

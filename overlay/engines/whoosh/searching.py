@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from math import inf
 from typing import Any
 
-from overlay.engines.whoosh.fields import ListingFields
-from overlay.engines.whoosh.view import WhooshView
+from overlay.engines.whoosh.view import WhooshRow, WhooshView
 from overlay.search.facts import FACET_FIELDS, selection, unwanted, wanted
 from overlay.search.planner import QueryPlan, TermGroup
 from overlay.search.prices import asks_offer, cheapest, meets, price_key
 from overlay.search.query import NO_MATCHES, PRICE_SORTS, EngineHit, Matches, Query
 from overlay.search.rerank import SATURATION
-from overlay.search.sorting import LATEST, is_reversed, order
+from overlay.search.sorting import is_reversed, order, order_field
 
 Key = tuple[Any, ...]
 Scores = dict[int, float]
@@ -25,7 +25,7 @@ def search(view: WhooshView, query: Query, plan: QueryPlan, start: int, stop: in
     if plan.finds_nothing:
         return NO_MATCHES
     groups = [_group(view, group) for group in plan.groups]
-    scores: Scores = {} if groups else dict.fromkeys(view.documents(), 0.0)
+    scores: Scores = {} if groups else dict.fromkeys(view.rows, 0.0)
     for group in groups:
         for document, score in group.items():
             scores[document] = scores.get(document, 0.0) + score
@@ -37,7 +37,9 @@ def search(view: WhooshView, query: Query, plan: QueryPlan, start: int, stop: in
     counts = {name: Counter(_values(admitted.values(), name)) for name in query.facets}
     keyed = _ordered(query, admitted, scores, matched)[start:stop] if stop > start else []
     by_score = order(query) == "relevance"
-    rows = [EngineHit(key, scores[document] if by_score else 0.0, view.record(document)) for key, document in keyed]
+    rows = [
+        EngineHit(key, scores[document] if by_score else 0.0, view.rows[document].record) for key, document in keyed
+    ]
     return Matches(rows, len(admitted), len(matched), {name: dict(counter) for name, counter in counts.items()})
 
 
@@ -53,56 +55,39 @@ def _group(view: WhooshView, group: TermGroup) -> Scores:
     return best
 
 
-def _admitted(view: WhooshView, query: Query, scores: Scores) -> Iterator[tuple[int, ListingFields]]:
+def _admitted(view: WhooshView, query: Query, scores: Scores) -> Iterator[tuple[int, WhooshRow]]:
     """The documents that meet all filters, and their fields."""
     groups = [frozenset(group) for group in (*selection(query), *wanted(query))]
     banned = unwanted(query)
     tests = list(_tests(query))
-    for document in _with_phrases(view, query, scores):
-        row = view.row(document)
+    for document in scores:
+        row = view.rows[document]
         if any(map(row.facts.isdisjoint, groups)) or not row.facts.isdisjoint(banned):
             continue
         if all(test(row) for test in tests):
             yield document, row
 
 
-def _with_phrases(view: WhooshView, query: Query, scores: Scores) -> list[int]:
-    """The documents with the phrases of a query and without those that it excludes."""
-    left = list(scores)
-    if query.operators is not None:
-        for phrase in query.operators.phrases:
-            left = [document for document in left if _holds(view, document, phrase)]
-        for phrase in query.operators.excluded:
-            left = [document for document in left if not _holds(view, document, phrase)]
-    return left
-
-
-def _holds(view: WhooshView, document: int, phrase: str) -> bool:
-    """Whether a document contains a sequence of terms. Texts are read only if it contains all of them."""
-    return all(document in view.frequencies(term) for term in phrase.split(" ")) and f" {phrase} " in view.text(
-        document
-    )
-
-
-def _tests(query: Query) -> Iterator[Callable[[ListingFields], bool]]:
-    """The conditions on numbers and offers."""
+def _tests(query: Query) -> Iterator[Callable[[WhooshRow], bool]]:
+    """The conditions on heights, times, offers and phrases."""
     if query.as_of is not None:
-        yield lambda row: _was_current(row, query)
+        yield lambda row: _between(row, "since", None, query.as_of)
+        yield lambda row: row.heights.get("until", inf) > (query.as_of or 0)
     if query.from_height is not None or query.to_height is not None:
-        yield lambda row: row.height is not None and _between(row.height, query.from_height, query.to_height)
+        yield lambda row: _between(row, "height", query.from_height, query.to_height)
     if query.updated_since is not None:
-        yield lambda row: row.time is not None and _between(row.time, query.updated_since, None)
+        yield lambda row: _between(row, "time", query.updated_since, None)
     if asks_offer(query):
-        yield lambda row: meets(row.offers, query)
+        yield lambda row: meets(row.record.offers, query)
+    operators = query.operators
+    if operators is not None:
+        yield lambda row: all(f" {phrase} " in row.text for phrase in operators.phrases)
+        yield lambda row: not any(f" {phrase} " in row.text for phrase in operators.excluded)
 
 
-def _was_current(row: ListingFields, query: Query) -> bool:
-    height = query.as_of
-    return row.since is not None and height is not None and row.since <= height < (row.until or height + 1)
-
-
-def _between(value: int, low: int | None, high: int | None) -> bool:
-    return (low is None or value >= low) and (high is None or value <= high)
+def _between(row: WhooshRow, name: str, low: int | None, high: int | None) -> bool:
+    value = row.heights.get(name)
+    return value is not None and (low is None or value >= low) and (high is None or value <= high)
 
 
 def _values(rows: Any, name: str) -> Iterator[str]:
@@ -110,12 +95,13 @@ def _values(rows: Any, name: str) -> Iterator[str]:
         yield from row.facets[FACET_FIELDS[name]]
 
 
-def _ordered(query: Query, rows: dict[int, ListingFields], scores: Scores, matched: set[int]) -> list[tuple[Key, int]]:
+def _ordered(query: Query, rows: dict[int, WhooshRow], scores: Scores, matched: set[int]) -> list[tuple[Key, int]]:
     """Keys and documents in order. Keys ascend in the natural order of a sort, and end in the id."""
     sort = order(query)
     if sort == "relevance":
-        return sorted(((1, -scores[document], row.id), document) for document, row in rows.items())
-    keys = [((int(document not in matched), *_KEYS[sort](row, query)), document) for document, row in rows.items()]
+        return sorted(((1, -scores[document], row.record.id), document) for document, row in rows.items())
+    key_of = _price_key if sort in PRICE_SORTS else _order_key
+    keys = [((int(document not in matched), *key_of(row, query)), document) for document, row in rows.items()]
     keys.sort(key=lambda pair: pair[0][1:], reverse=is_reversed(query))
     if sort in PRICE_SORTS:
         keys.sort(key=lambda pair: pair[0][1])  # without a price: last, in either direction
@@ -123,11 +109,10 @@ def _ordered(query: Query, rows: dict[int, ListingFields], scores: Scores, match
     return keys
 
 
-_KEYS: dict[str, Callable[[ListingFields, Query], Key]] = {
-    LATEST: lambda row, _: (-row.updated, row.id),
-    "updated": lambda row, _: (-row.updated, row.id),
-    "created": lambda row, _: (-row.created, row.id),
-    "rating": lambda row, query: (-(row.rising_rating if is_reversed(query) else row.rating), row.id),
-    "name": lambda row, _: (row.name,),
-    **dict.fromkeys(PRICE_SORTS, lambda row, query: price_key(cheapest(row.offers, query), row.id, query)),
-}
+def _price_key(row: WhooshRow, query: Query) -> Key:
+    return price_key(cheapest(row.record.offers, query), row.record.id, query)
+
+
+def _order_key(row: WhooshRow, query: Query) -> Key:
+    value = row.order[order_field(query)]
+    return (value,) if isinstance(value, str) else (-value, row.record.id)

@@ -46,7 +46,7 @@ def test_many_small_changes_leave_few_segments_and_no_files_behind(tmp_path: Pat
         files = [path.name for path in (tmp_path / LAYOUT).iterdir()]
         segments = sum(name.endswith(".seg") for name in files)
         assert 1 <= segments <= 7
-        assert len(files) == segments + 4  # contents, state, words, lock
+        assert len(files) == segments + 2  # contents, lock
     assert found(engine, "alpha") == {str(number) for number in range(50)}
     engine.close()
 

@@ -8,17 +8,15 @@ import pytest
 
 from overlay.search.analysis import words
 from overlay.search.planner import ALL, TermGroup, plan
-from overlay.search.term_dictionary import TermChanges, TermDictionary
+from overlay.search.term_dictionary import TermCounts, TermDictionary
 
 
 def dictionary(*texts: str) -> TermDictionary:
     """The words of listings with these texts."""
-    changes, terms = TermChanges(), TermDictionary()
+    counts = TermCounts()
     for text in texts:
-        surfaces = set(words(text))
-        changes.add(surfaces)
-    terms.apply(changes.listings, changes.rows())
-    return terms
+        counts.add(set(words(text)))
+    return TermDictionary([counts])
 
 
 COMMON = ["payment gateway"] * 30 + ["weather forecast"] * 40 + ["qrcode reader", "things3 tasks"] + ["api"] * 25

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlay.search.analysis import is_correctable, stem
-from overlay.search.term_dictionary import TermChanges, TermDictionary
-from overlay.search.term_table import TermTable, signature, signatures
+from overlay.search.term_dictionary import TermCounts, TermDictionary, signatures
 
 LETTERS = st.text("abcdé", min_size=1, max_size=10)
 ASKED = st.text("abcdé", min_size=5, max_size=10)
@@ -35,12 +33,11 @@ def distance(one: str, other: str) -> int:
     return table[len(one), len(other)]
 
 
-def vocabulary_of(listings: list[frozenset[str]]) -> TermDictionary:
-    vocabulary, change = TermDictionary(), TermChanges()
+def of_listings(listings: list[frozenset[str]]) -> TermCounts:
+    counts = TermCounts()
     for listing in listings:
-        change.add(listing)
-    vocabulary.apply(change.listings, change.rows())
-    return vocabulary
+        counts.add(listing)
+    return counts
 
 
 def counted(listings: list[frozenset[str]]) -> Counter[str]:
@@ -50,15 +47,12 @@ def counted(listings: list[frozenset[str]]) -> Counter[str]:
 @given(st.lists(LISTING, max_size=8), st.lists(LISTING, max_size=8), ASKED, st.integers(1, 2), st.booleans())
 @settings(max_examples=200)
 def test_near_words_are_all_the_words_within_so_many_edits(
-    early: list[frozenset[str]], late: list[frozenset[str]], word: str, edits: int, merging: bool
+    early: list[frozenset[str]], late: list[frozenset[str]], word: str, edits: int, looked: bool
 ) -> None:
-    vocabulary = vocabulary_of(early)
-    vocabulary = vocabulary.merged()
-    change = TermChanges()
-    for listing in late:
-        change.add(listing)
-    vocabulary.apply(change.listings, change.rows())
-    vocabulary = vocabulary.merged() if merging else vocabulary
+    vocabulary = TermDictionary([of_listings(early)])
+    if looked:
+        vocabulary.similar(word, edits)  # so that later words are added to what it keeps for this
+    vocabulary.apply(of_listings(late))
     counts = counted([*early, *late])
     wanted = {
         (other, distance(word, other), counts[other])
@@ -66,106 +60,64 @@ def test_near_words_are_all_the_words_within_so_many_edits(
         if 4 <= len(other) <= 26 and is_correctable(other) and distance(word, other) <= edits
     }
     found = vocabulary.similar(word, edits)
-    assert {(near.word, near.edits, near.listings) for near in found if counts[near.word]} == wanted
+    assert set(found) == wanted
     assert found == sorted(found, key=lambda near: (near.edits, -near.listings, near.word))
 
 
 @given(st.text("abcdefghij", min_size=4, max_size=26), st.text("abcdefghij", min_size=4, max_size=26))
 def test_signatures_never_differ_by_more_than_edits_allow(one: str, other: str) -> None:
     away = distance(one, other)
-    differing = (signature(one) ^ signature(other)).bit_count()
+    differing = (int(signatures([one])[0]) ^ int(signatures([other])[0])).bit_count()
     assert differing <= 2 * away - abs(len(one) - len(other))
 
 
-@given(st.lists(st.text(max_size=30) | st.text("aAbéß語7", max_size=30), max_size=40), st.integers(1, 50))
-def test_signatures_of_many_words_are_those_of_each(words: list[str], at_once: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("overlay.search.term_table._AT_ONCE", at_once)
-        assert signatures(words).tolist() == [signature(word) for word in words]
+@given(st.lists(st.text("aAbéß語7", min_size=9, max_size=9), min_size=1, max_size=40))
+def test_a_signature_says_which_letters_a_word_holds_once_and_which_twice(words: list[str]) -> None:
+    for word, bits in zip(words, signatures(words).tolist(), strict=True):
+        held = Counter(ord(letter) % 32 for letter in word)
+        assert bits == sum(1 << number | (count > 1) << (number + 32) for number, count in held.items())
 
 
-@given(st.lists(LISTING, max_size=8), st.lists(LISTING, max_size=4), ASKED)
-def test_words_that_were_counted_are_those_that_came_one_after_the_other(
-    early: list[frozenset[str]], gone: list[frozenset[str]], word: str
-) -> None:
-    change = TermChanges()
-    for listing in [*early, *gone]:
-        change.add(listing)
-    for listing in gone:
-        change.remove(listing)
-    told = TermDictionary()
-    told.apply(change.listings, change.rows())
-    told = told.merged()
-    rows = [row for row in sorted(change.rows()) if row[1] > 0 or row[2] > 0]
-    counted_so = TermDictionary.counted(change.listings, rows)
-    assert (counted_so.listings, counted_so.counts()) == (told.listings, told.counts())
-    assert counted_so.similar(word, 2) == told.similar(word, 2)
-    assert counted_so.completions("a", 9) == told.completions("a", 9)
-
-
-@given(st.lists(LISTING, max_size=8), st.text("abcdé", max_size=3), st.integers(1, 5), st.booleans())
+@given(st.lists(LISTING, max_size=8), st.lists(LISTING, max_size=8), st.text("abcdé", max_size=3), st.integers(1, 5))
 def test_completions_are_the_commonest_words_with_that_beginning(
-    listings: list[frozenset[str]], prefix: str, limit: int, merged: bool
+    early: list[frozenset[str]], late: list[frozenset[str]], prefix: str, limit: int
 ) -> None:
-    vocabulary = vocabulary_of(listings)
-    counts = counted(listings)
-    wanted = sorted((-n, word) for word, n in counts.items() if word.startswith(prefix) and word != prefix)
-    found = (vocabulary.merged() if merged else vocabulary).completions(prefix, limit)
-    assert found == [word for _, word in wanted[:limit]]
+    vocabulary = TermDictionary([of_listings(early)])
+    for listings in (early, [*early, *late]):
+        counts = counted(listings)
+        wanted = sorted((-n, word) for word, n in counts.items() if word.startswith(prefix) and word != prefix)
+        assert vocabulary.completions(prefix, limit) == [word for _, word in wanted[:limit]]
+        vocabulary.apply(of_listings(late))
 
 
 @pytest.mark.parametrize("limit", [1, 8, 99, 500])
 def test_of_many_completions_the_commonest_are_found_too(limit: int) -> None:
-    chance, change = Random(limit), TermChanges()
+    chance = Random(limit)
     words = [f"data{number:03}" for number in range(300)]
     listings = [frozenset(chance.sample(words, 20)) for _ in range(40)]
-    for listing in listings:
-        change.add(listing)
-    vocabulary = TermDictionary()
-    vocabulary.apply(change.listings, change.rows())
-    counts = counted(listings)
-    wanted = sorted((-n, word) for word, n in counts.items())[:limit]
-    assert vocabulary.merged().completions("data", limit) == [word for _, word in wanted]
+    wanted = sorted((-n, word) for word, n in counted(listings).items())[:limit]
+    assert TermDictionary([of_listings(listings)]).completions("data", limit) == [word for _, word in wanted]
 
 
-@given(st.lists(st.tuples(st.booleans(), LISTING), max_size=20), st.sets(st.integers(0, 19)))
-def test_counts_follow_listings_that_come_and_go_however_often_the_arrays_are_renewed(
-    steps: list[tuple[bool, frozenset[str]]], renewals: set[int]
-) -> None:
+@given(st.lists(st.tuples(st.booleans(), LISTING), max_size=20))
+def test_counts_follow_listings_that_come_and_go(steps: list[tuple[bool, frozenset[str]]]) -> None:
     vocabulary, present = TermDictionary(), []
-    for number, (comes, listing) in enumerate(steps):
-        change = TermChanges()
+    lines = []
+    for comes, listing in steps:
+        change = TermCounts()
         if comes:
             present.append(listing)
             change.add(listing)
         elif present:
-            gone = present.pop()
-            change.remove(gone)
-        vocabulary.apply(change.listings, change.rows())
-        if number in renewals:
-            vocabulary = vocabulary.merged()
-    surfaces = counted(present)
-    terms = counted([frozenset(map(stem, listing)) for listing in present])
-    assert vocabulary.counts() == {word: (surfaces[word], terms[word]) for word in {*surfaces, *terms}}
-    assert vocabulary.listings == len(present)
-    assert all(vocabulary.frequency(term) == count for term, count in terms.items())
-
-
-@given(st.lists(LISTING, max_size=8))
-@settings(max_examples=25)
-def test_a_saved_vocabulary_is_the_same_when_loaded(
-    tmp_path_factory: pytest.TempPathFactory, listings: list[frozenset[str]]
-) -> None:
-    path = tmp_path_factory.mktemp("words") / "words"
-    saved = vocabulary_of(listings).merged()
-    saved.save(path)
-    loaded = TermDictionary.load(path)
-    assert (loaded.counts(), loaded.listings) == (saved.counts(), saved.listings)
-    loaded.apply(1, [("neue", 1, 1)])  # the file stays as it is
-    assert TermDictionary.load(path).counts() == saved.counts()
-
-
-def test_a_file_that_is_no_vocabulary_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "words").write_bytes(b"something else" * 100)
-    with pytest.raises(ValueError, match="does not hold words"):
-        TermTable.load(tmp_path / "words")
+            change.remove(present.pop())
+        vocabulary.apply(change)
+        lines.append(change.encode())
+    surfaces, terms = counted(present), counted([frozenset(map(stem, listing)) for listing in present])
+    for each in (vocabulary, TermDictionary(map(TermCounts.decode, lines))):
+        assert each.listings == len(present)
+        assert +each.counts.surfaces == surfaces
+        assert +each.counts.terms == terms
+        assert all(each.frequency(term) == count for term, count in terms.items())
+        assert set(each.completions("", 99)) == {*surfaces}
+    assert TermCounts.decode(vocabulary.counts.encode()) == TermCounts(len(present), surfaces, terms)
+    assert bool(vocabulary.counts) == bool(present)
