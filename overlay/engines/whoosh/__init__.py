@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlay.engines import BusyError, Cursor, EngineError
 from overlay.engines.index_versions import IndexVersions
-from overlay.engines.whoosh.library import CLEAR, Index, LockError, few_segments, new_writer
+from overlay.engines.whoosh.library import CLEAR, IndexFiles, LockError, few_segments, new_writer
 from overlay.engines.whoosh.searching import search
 from overlay.engines.whoosh.view import WhooshView, stored
 from overlay.search.forward import FIELDS, Analysed
@@ -45,7 +45,7 @@ class WhooshEngine:
             raise ValueError(f"there is no index in {folder}")
         self._writing = threading.Lock()
         self._reading = threading.RLock()  # Whoosh's readers are not thread-safe
-        self._index, self._view = Index(folder), WhooshView()
+        self._index, self._view = IndexFiles(folder), WhooshView()
         self._current()
 
     def _current(self) -> WhooshView:

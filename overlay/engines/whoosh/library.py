@@ -23,7 +23,7 @@ with warnings.catch_warnings():
     from whoosh.reading import SegmentReader, TermNotFound
     from whoosh.writing import CLEAR, LockError, SegmentWriter
 
-__all__ = ["CLEAR", "SCHEMA", "Index", "LockError", "Storage", "TermNotFound", "few_segments", "new_writer",
+__all__ = ["CLEAR", "SCHEMA", "IndexFiles", "LockError", "Storage", "TermNotFound", "few_segments", "new_writer",
            "open_segments"]  # fmt: skip
 
 INDEX = "listings"
@@ -62,7 +62,7 @@ class Storage(FileStorage):  # type: ignore[misc]
         flush(Path(self.folder))
 
 
-class Index:
+class IndexFiles:
     """An index, for Whoosh's writer. A table of contents that is missing or cannot be read has no segments."""
 
     indexname = INDEX
@@ -96,7 +96,7 @@ def open_segments(storage: Storage) -> tuple[int, list[Any]]:
     return toc.generation, [SegmentReader(storage, SCHEMA, segment) for segment in toc.segments]
 
 
-def new_writer(index: Index) -> Any:
+def new_writer(index: IndexFiles) -> Any:
     """A writer for one commit. Raises LockError while another one writes."""
     return SegmentWriter(index, limitmb=_BUFFER)
 
