@@ -177,6 +177,12 @@ class PaymentLedger(Queries):
         with_refund = select(paid_tasks).where(paid_tasks.c.refund.is_not(None))
         return [_task(row) for row in self._rows(with_refund.order_by(paid_tasks.c.updated_at))]
 
+    def close_refund(self, task: str) -> bool:
+        """Record that the refund of a task was paid; False where none is due."""
+        with writing(self._engine, _LOCK) as connection:
+            is_due = paid_tasks.c.id == task, paid_tasks.c.refund.is_not(None)
+            return connection.execute(update(paid_tasks).where(*is_due).values(refund=None)).rowcount == 1
+
     def trim(self, before: int) -> None:
         """Delete what ended before a time and holds no money: answers, payments that were given back, and failed tasks
         without any other payment."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from indexer.store.payment_records import LedgerPayment, PaidTask
+from overlay.publish.coins import Coin
+from overlay.publish.transactions import Draft
 from parsers.bitcoin import address
 from parsers.bitcoin.script import p2pkh
-from parsers.bitcoin.tx import Transaction, TxInput, TxOutput, serialise
-from parsers.claims.payment import UtxoChain
+from parsers.bitcoin.tx import Transaction, TxInput, TxOutput, read_exactly, serialise
+from parsers.claims.payment import UtxoChain, has_segwit
 
 RELAYED = {"bsv": (1, 1), "btc": (1, 546), "bch": (1, 546), "ltc": (10, 5_460), "doge": (1_000, 1_000_000)}
 """Satoshis per byte, and satoshis of an output, with which nodes of a coin relay a transaction by default."""
@@ -32,3 +37,29 @@ def refund(tx: Transaction, pay_to: str, refund_address: str, chain: UtxoChain) 
         return None
     inputs = tuple(TxInput(outpoint, b"", _SEQUENCE) for outpoint, _ in deposits)
     return serialise(inputs, (TxOutput(amount, p2pkh(payer)),))
+
+
+def chain_of(payment: LedgerPayment) -> UtxoChain:
+    """The chain of a payment."""
+    coin, _, network = payment.chain.partition(":")
+    return UtxoChain(coin, network)
+
+
+def transaction_of(payment: LedgerPayment) -> Transaction:
+    """The transaction of a payment."""
+    return read_exactly(payment.raw, segwit=has_segwit(chain_of(payment)))
+
+
+def due(task: PaidTask, paid: Sequence[LedgerPayment]) -> tuple[str, Draft]:
+    """The chain of the refund of a task, such as `bsv:mainnet`, and its transaction with what it spends. `paid` are the
+    payments of the task. Raises ValueError when none of these is refunded."""
+    tx = read_exactly(task.refund or b"")
+    payment = next((one for one in paid if one.txid == tx.inputs[0].prevout.txid), None)
+    if payment is None:
+        raise ValueError(f"the refund of the task {task.id} spends none of its payments")
+    outputs = transaction_of(payment).outputs
+    spent = tuple(outputs[tx_input.prevout.vout] for tx_input in tx.inputs)
+    pairs = zip(tx.inputs, spent, strict=True)
+    coins = tuple(Coin(tx_input.prevout, output.satoshis, output.script) for tx_input, output in pairs)
+    fee = sum(output.satoshis for output in spent) - sum(output.satoshis for output in tx.outputs)
+    return payment.chain, Draft(tx, coins, spent, fee)

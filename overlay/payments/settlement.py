@@ -16,11 +16,10 @@ from indexer.errors import RefusedTransactionError, SourceError, SourceUnavailab
 from indexer.store.payment_records import COUNTED, LedgerPayment, PaidSubscription, PaidTask, PaymentState, TaskState
 from indexer.store.payments import PaymentLedger
 from overlay.payments.node import Broadcaster
-from overlay.payments.refunds import refund
+from overlay.payments.refunds import chain_of, refund, transaction_of
 from overlay.payments.renewals import end_of
-from parsers.bitcoin.tx import Transaction, read_exactly
+from parsers.bitcoin.tx import Transaction
 from parsers.cards.offers import Offer
-from parsers.claims.payment import UtxoChain, has_segwit
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class Settlement:
         """Send a reserved payment; with it `task`, running, is stored. Raises NotAcceptedError where it is given back,
         as it is not accepted; SourceError where the node does not answer, when `recover` takes it up."""
         node = self._nodes[payment.chain]
-        if await self._is_double_spent(node, _transaction(payment)):
+        if await self._is_double_spent(node, transaction_of(payment)):
             await self._refuse(payment, "an output that it spends was spent meanwhile")
         sending = replace(payment, state=PaymentState.SENDING, updated_at=self.now())
         stored = replace(task, updated_at=sending.updated_at)
@@ -120,7 +119,7 @@ class Settlement:
         unless it is completed; the interval of a subscription that it paid for is taken back. Raises SourceError."""
         if payment.state is PaymentState.SETTLED:
             return payment.state
-        node, tx = self._node(payment), _transaction(payment)
+        node, tx = self._node(payment), transaction_of(payment)
         confirmations, detail = await node.confirmations(tx), ""
         if confirmations is not None:
             state = PaymentState.SETTLED if confirmations >= DEPTH else PaymentState.SENT
@@ -167,7 +166,7 @@ class Settlement:
         # the lease: of several processes one goes on
         if not await to_thread(self._ledger.move, payment, PaymentState.SENDING, now):
             return
-        node, tx = self._nodes[payment.chain], _transaction(payment)
+        node, tx = self._nodes[payment.chain], transaction_of(payment)
         leased = replace(payment, updated_at=now)
         if await node.confirmations(tx) is not None:
             await self._end(leased, PaymentState.SENT, "")
@@ -255,7 +254,7 @@ class Settlement:
         sent = [payment for payment in paid if payment.stage == "deposit" and payment.state in COUNTED]
         if offer is None or not sent:
             return None
-        return refund(_transaction(sent[-1]), offer.address, task.refund_address, _chain(sent[-1]))
+        return refund(transaction_of(sent[-1]), offer.address, task.refund_address, chain_of(sent[-1]))
 
     async def _is_double_spent(self, node: Broadcaster, tx: Transaction) -> bool:
         """Whether another transaction spent what this one spends. What is spent is looked up first: a client may send
@@ -274,12 +273,3 @@ def _after(stage: str, state: PaymentState) -> TaskState:
 def _log_failure(task: PaidTask) -> None:
     """With the id of the task, by which its refund is looked up: after its failure no answer can be had with it."""
     log.info("task %s failed: %s; a refund is %s", task.id, task.detail, "prepared" if task.refund else "not prepared")
-
-
-def _chain(payment: LedgerPayment) -> UtxoChain:
-    coin, _, network = payment.chain.partition(":")
-    return UtxoChain(coin, network)
-
-
-def _transaction(payment: LedgerPayment) -> Transaction:
-    return read_exactly(payment.raw, segwit=has_segwit(_chain(payment)))

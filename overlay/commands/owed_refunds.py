@@ -1,0 +1,67 @@
+"""`a2b refunds`: the deposits that the operator of a paid server owes back."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from overlay.commands.options import add_json, command, settings_of
+from overlay.text.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from indexer.store.payment_records import LedgerPayment, PaidTask
+    from overlay.commands.options import Commands
+
+
+def add(commands: Commands) -> None:
+    """Add `a2b refunds`."""
+    parser = command(
+        commands, "refunds", refunds,
+        "List the deposits of failed tasks, with the unsigned transactions that pay them back.",
+        "data", "database",
+        more="Sign and send a transaction with your own wallet (`a2b sign` reads the elements of --json that are on "
+        "Bitcoin SV), then remove its task from the list with --done.",
+    )  # fmt: skip
+    parser.add_argument("--done", metavar="TASK", help="the task whose deposit was paid back")
+    add_json(parser)
+
+
+def refunds(args: Namespace) -> int:
+    """Print the refunds that are due, or remove one that was paid."""
+    from indexer.store.payments import PaymentLedger
+    from overlay.app.storage import open_store
+
+    store = open_store(settings_of(args), create=False)
+    try:
+        ledger = PaymentLedger(store.primary)
+        if args.done is not None:
+            if not ledger.close_refund(args.done):
+                say(f"no refund of a task {args.done[:100]!a} is due")
+                return 1
+            say(f"the task {args.done} is refunded")
+            return 0
+        rows = [_row(task, ledger.payments_of(task.id)) for task in ledger.refunds()]
+    finally:
+        store.engine.dispose()
+    if args.json:
+        say_json(rows)
+        return 0
+    for row in rows:
+        say(f"{row['failedAt']}  {row['taskId']}: {row['detail']}")
+        say(f"  {row['satoshis']:,} satoshis on {row['chain']} to {row['refundAddress']}: {row['rawTx']}")
+    return 0
+
+
+def _row(task: PaidTask, paid: Sequence[LedgerPayment]) -> dict[str, Any]:
+    """A refund with what its transaction spends, as in the file for a wallet."""
+    from overlay.payments.refunds import due
+    from overlay.publish.wallet_file import draft_json
+
+    chain, draft = due(task, paid)
+    return {
+        "taskId": task.id, "failedAt": datetime.fromtimestamp(task.updated_at, UTC).isoformat(), "detail": task.detail,
+        "chain": chain, "refundAddress": task.refund_address, "satoshis": draft.tx.outputs[0].satoshis,
+    } | draft_json(draft)  # fmt: skip
