@@ -14,6 +14,9 @@ MAX_BYTES = 4 << 20
 MAX_COINS = 10_000
 _SUPPLY = 21_000_000 * 100_000_000
 
+_NO_ADDRESS = -5
+"""Error code of a node for an address that is none on its network (RPC_INVALID_ADDRESS_OR_KEY)."""
+
 
 class CoinsError(Exception):
     """Coins that cannot be used, or that do not suffice; the message names the source and the entry."""
@@ -81,14 +84,21 @@ def _coin(entry: Any, name: str) -> Coin:
 async def from_node(url: str, address: str) -> list[Coin]:
     """The confirmed and unconfirmed coins of an address in the wallet of the node at `http://user:password@host:port`.
 
-    Raises SourceError, and RpcError where the node has no wallet.
+    Raises SourceError, RpcError where the node has no wallet, CoinsError where it takes the address for one of another
+    network.
     """
+    from indexer.chains.jsonrpc import RpcError
     from indexer.chains.node import address as node_address
     from indexer.chains.node.client import NodeClient
 
     client = NodeClient(node_address.read("node", url))
     try:
         unspent = await client.call("listunspent", 0, 9_999_999, [address])
+    except RpcError as error:
+        if error.code != _NO_ADDRESS:
+            raise
+        hint = "the key may be for another network: WIF names it, 64 hex digits are for mainnet"
+        raise CoinsError(f"the node does not take {address} for an address ({hint})") from None
     finally:
         await client.close()
     return [

@@ -36,8 +36,8 @@ class PublisherKey:
         return address.owner(self.script, "bsv", self.network) or ""
 
 
-def read(file: Path | None, network: str | None = None) -> PublisherKey:
-    """The key in a file, else in `A2B_KEY`: in WIF (compressed), or 64 hex digits. Raises PrivateKeyError."""
+def read(file: Path | None) -> PublisherKey:
+    """The key in a file, else in `A2B_KEY`: WIF (compressed), or 64 hex digits for mainnet. Raises PrivateKeyError."""
     if file is None:
         source, text = VARIABLE, os.environ.get(VARIABLE, "")
         if not text:
@@ -51,15 +51,15 @@ def read(file: Path | None, network: str | None = None) -> PublisherKey:
             raise PrivateKeyError(f"the key file {file} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise PrivateKeyError(f"the key file {file} is not text") from None
-    return _parse(text.strip(), source, network)
+    return _parse(text.strip(), source)
 
 
-def _parse(text: str, source: str, network: str | None) -> PublisherKey:
+def _parse(text: str, source: str) -> PublisherKey:
     import base58
 
     if len(text) == 64:
         try:
-            return _checked(bytes.fromhex(text), network or "mainnet", source)
+            return _checked(bytes.fromhex(text), "mainnet", source)
         except ValueError:
             raise PrivateKeyError(f"the key in {source} is not hex") from None
     try:
@@ -70,8 +70,6 @@ def _parse(text: str, source: str, network: str | None) -> PublisherKey:
         raise PrivateKeyError(f"the key in {source} is for an uncompressed public key, whose address is another one")
     if len(raw) != 34 or raw[0] not in _WIF or raw[33] != 1:
         raise PrivateKeyError(f"the key in {source} is not a private key in WIF")
-    if network is not None and (network == "mainnet") != (raw[0] == 0x80):
-        raise PrivateKeyError(f"the key in {source} is for {_WIF[raw[0]]}, not for {network}")
     return _checked(raw[1:33], _WIF[raw[0]], source)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import pytest
 from indexer.settings import Settings
 from indexer.store import connect
 from indexer.store.rates import Quote, Quotes
-from overlay.publish.coins import Coin, CoinsError
+from overlay.publish.coins import Coin, CoinsError, from_node
 from overlay.publish.keys import PublisherKey
 from overlay.publish.transactions import sign
 from overlay.publish.wallet_file import read_draft, unsigned_registration
@@ -135,3 +136,12 @@ def test_a_nodes_wallet_funds_and_signs_a_pointer(tmp_path: Path) -> None:
         mined = read(bytes.fromhex(node.rpc("getrawtransaction", txid)), segwit=True)
     pointed = next(filter(None, (pointer.read(output.script) for output in mined.outputs)))
     assert (pointed.domain, pointed.digest) == ("tides.example", sha256(CARD).digest())
+
+
+def test_coins_of_an_address_of_another_network_are_refused_with_a_hint(tmp_path: Path) -> None:
+    if binary() is None:
+        missing("litecoind")
+    with Litecoind(tmp_path / "node") as node:
+        node.fund()
+        with pytest.raises(CoinsError, match="the key may be for another network: WIF names it"):
+            asyncio.run(from_node(node.url, PublisherKey(KEY.private, "mainnet").address))
