@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from indexer.settings import Settings
@@ -65,15 +66,14 @@ def history(args: Namespace) -> int:
 
 def _listing(settings: Settings, id_: str) -> dict[str, Any]:
     from overlay.app.storage import open_store, stored_heights
-    from overlay.duplicates.duplicate_status import with_indexed
-    from overlay.listings.lookup import listing
+    from overlay.duplicates.duplicate_status import listing_with_duplicates
     from overlay.listings.recent_changes import aged
     from overlay.listings.repository import ListingRepository
 
     store = open_store(settings, create=False)
     try:
-        answer = aged(listing(ListingRepository(store), id_), stored_heights(settings), settings.change_blocks)
-        return answer if "servers" in answer else with_indexed(answer, _indexed(settings, answer["id"]))
+        item = listing_with_duplicates(ListingRepository(store), partial(_indexed, settings), id_)
+        return aged(item, stored_heights(settings), settings.change_blocks)
     finally:
         store.engine.dispose()
 

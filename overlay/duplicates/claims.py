@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from overlay.duplicates.minhash import bands, word_set
@@ -34,6 +34,17 @@ def unconfirmed(chain: str, id_: str) -> Since:
     return Since(UNCONFIRMED, chain, UNCONFIRMED, int.from_bytes(digest(id_)[:6]))
 
 
+class _Past(NamedTuple):
+    """The claims of a listing; the text keys with which its seniority began, and when; its card, and since when that
+    has the same wording."""
+
+    claims: dict[Key, Since]
+    text: frozenset[Key]
+    text_since: Since
+    card: AgentCard | McpServer
+    wording_since: Since
+
+
 class ClaimHistory:
     """The claim history of a registration, computed from its revisions, oldest first.
 
@@ -42,35 +53,29 @@ class ClaimHistory:
     """
 
     def __init__(self) -> None:
-        self._claims: dict[str, dict[Key, Since]] = {}
-        self._texts: dict[str, tuple[set[Key], Since]] = {}
-        self._wordings: dict[str, tuple[AgentCard | McpServer, Since]] = {}
+        self._past: dict[str, _Past] = {}
 
-    def add(self, subjects: Iterable[Listing], since: Since) -> None:
+    def add(self, listings: Iterable[Listing], since: Since) -> None:
         """Add a revision: the listings of the registration since then."""
-        claims: dict[str, dict[Key, Since]] = {}
-        texts: dict[str, tuple[set[Key], Since]] = {}
-        wordings: dict[str, tuple[AgentCard | McpServer, Since]] = {}
-        for subject in subjects:
-            id_ = subject.id
-            before = self._claims.get(id_, {})
-            keys = set(text_keys(subject))
-            first = self._texts.get(id_)
-            texts[id_] = first if first and first[0] & keys else (keys, since)
-            text_since = texts[id_][1]
-            claims[id_] = dict.fromkeys(sorted(keys), text_since)
-            claims[id_] |= {key: before.get(key, since) for key in other_keys(subject)}
-            card, wording_since = self._wordings.get(id_, (subject.card, since))
-            is_same = card is subject.card or wording(card) == wording(subject.card)
-            wordings[id_] = subject.card, wording_since if is_same else since
-        self._claims, self._texts, self._wordings = claims, texts, wordings
+        self._past = {listing.id: _after(self._past.get(listing.id), listing, since) for listing in listings}
 
-    def fingerprint(self, subject: Listing) -> Fingerprint:
+    def fingerprint(self, listing: Listing) -> Fingerprint:
         """The present fingerprint of one of its listings."""
-        id_ = subject.id
-        claims = tuple([ListingClaim(kind, value, since) for (kind, value), since in self._claims.get(id_, {}).items()])
-        _, text_since = self._wordings.get(id_, (None, None))
-        return Fingerprint(claims, rank(subject), subject.state.owner or "", text_since)
+        past = self._past.get(listing.id)
+        claims = [ListingClaim(*key, since) for key, since in past.claims.items()] if past else ()
+        since = past.wording_since if past else None
+        return Fingerprint(tuple(claims), rank(listing), listing.state.owner or "", since)
+
+
+def _after(before: _Past | None, listing: Listing, since: Since) -> _Past:
+    """The claims of a listing after a revision."""
+    keys, others, card = frozenset(text_keys(listing)), other_keys(listing), listing.card
+    if before is None:
+        return _Past(dict.fromkeys([*sorted(keys), *others], since), keys, since, card, since)
+    text, text_since = (before.text, before.text_since) if before.text & keys else (keys, since)
+    claims = dict.fromkeys(sorted(keys), text_since) | {key: before.claims.get(key, since) for key in others}
+    is_same = before.card is card or wording(before.card) == wording(card)
+    return _Past(claims, text, text_since, card, before.wording_since if is_same else since)
 
 
 def rank(subject: Listing) -> int:

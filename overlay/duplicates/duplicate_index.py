@@ -10,13 +10,13 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from overlay.duplicates.claims import CLUSTER, TEXT, URL, digest
 from overlay.duplicates.duplicate_status import WARNED, DuplicateStatus
-from overlay.duplicates.grouping import leave, regroup
+from overlay.duplicates.grouping import HEAD, leave, regroup
 from overlay.engines import BusyError, Cursor, EngineError
 from overlay.search.document import AT_HOME, NAMED, NOTHING, UNVERIFIED
 from overlay.search.facts import HERE, LISTED
@@ -24,11 +24,8 @@ from overlay.search.facts import HERE, LISTED
 if TYPE_CHECKING:
     from overlay.search.document import Document
 
-FILE = "duplicates-1.db"
+FILE = "duplicates-2.db"
 """The file name; it changes with the layout."""
-
-FRESH = f"{FILE}-new"
-"""The name of a temporary file until it is unlinked."""
 
 NAMING = 100
 """Listings whose warnings are updated when the earliest claimant changes; further ones name the former claimant until
@@ -40,45 +37,56 @@ AT_ONCE = 2_000
 _WAIT = 30.0
 _TABLES = """
 CREATE TABLE IF NOT EXISTS listings (
-  number INTEGER PRIMARY KEY, listing TEXT, chain TEXT, registration TEXT, owner TEXT, rank INTEGER,
-  place BLOB, is_shown INTEGER DEFAULT 0, head INTEGER, UNIQUE (listing, chain));
+  number INTEGER PRIMARY KEY, listing TEXT, chain TEXT, registration TEXT, owner TEXT, rank INTEGER, place BLOB,
+  is_shown INTEGER DEFAULT 0, head INTEGER, UNIQUE (listing, chain));
 CREATE INDEX IF NOT EXISTS listings_by_registration ON listings (registration);
 CREATE INDEX IF NOT EXISTS listings_by_head ON listings (head);
 CREATE TABLE IF NOT EXISTS claims (
   kind TEXT, value BLOB, place BLOB, number INTEGER, PRIMARY KEY (kind, value, place, number)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS claims_by_number ON claims (number);
-CREATE TABLE IF NOT EXISTS heads (
-  value BLOB, place BLOB, number INTEGER, PRIMARY KEY (value, place, number)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS waiting (registration TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS cursors (epoch TEXT, seq INTEGER);
 """
-_OLD = "SELECT number, listing, chain, is_shown, head FROM listings WHERE registration = ?"
-_ROWS = "SELECT kind, value, place, number FROM claims WHERE number = ?"
-_PUT = """
-INSERT INTO listings (number, listing, chain, registration, owner, rank, place) VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (number) DO UPDATE SET owner = excluded.owner, rank = excluded.rank, place = excluded.place
+_OF_REGISTRATION = """
+SELECT number, listing, chain, registration, owner, rank, is_shown, head FROM listings WHERE registration = ?
 """
+_NEW = "INSERT INTO listings (listing, chain, registration) VALUES (?, ?, ?)"
+_ABOUT = "UPDATE listings SET owner = ?, rank = ?, place = ? WHERE number = ?"
+_CLAIMS = f"SELECT kind, value, place, number FROM claims WHERE number = ? AND kind <> '{HEAD}'"  # noqa: S608
 _FIRST = """
-SELECT number, listing, registration, owner, claims.place FROM claims CROSS JOIN listings USING (number)
+SELECT claims.place, number, listing, registration, owner FROM claims CROSS JOIN listings USING (number)
 WHERE kind = ? AND value = ? ORDER BY claims.place, number LIMIT 1
 """
-_HOLDERS = """
+_WAIT_FOR_HOLDERS = """
 INSERT OR IGNORE INTO waiting SELECT registration FROM (
   SELECT number FROM claims WHERE kind = ? AND value = ? ORDER BY place, number LIMIT ?)
 CROSS JOIN listings USING (number)
 """
 _WAIT_FOR = "INSERT OR IGNORE INTO waiting SELECT registration FROM listings WHERE number = ?"
 
-_Row = tuple[str, bytes, bytes, int]
-"""A claim: its kind, its value, its place in the order of seniority, the number of its listing."""
+_Claim = tuple[str, bytes, bytes, int]
+"""Its kind, its value, its place in the order of seniority, the number of its listing."""
+
+
+class _Listing(NamedTuple):
+    number: int
+    id: str
+    chain: str
+    registration: str
+    owner: str
+    rank: int
+    is_shown: int
+    head: int | None
 
 
 class _First(NamedTuple):
+    """The listing with the earliest claim to a key, and the place of the claim."""
+
+    place: bytes
     number: int
-    listing: str
+    id: str
     registration: str
     owner: str
-    place: bytes
 
 
 class DuplicateIndex:
@@ -86,35 +94,24 @@ class DuplicateIndex:
     file cannot be used, BusyError while another process holds it."""
 
     def __init__(self, folder: str, *, temporary: bool = False) -> None:
-        """Open the file in a folder, making it when there is none; a `temporary` one is empty and has no name, so that
-        it goes with the process."""
-        self._path = Path(folder) / (FRESH if temporary else FILE)
-        self._lock = threading.Lock()
+        """Open the file in a folder, making it when there is none; a `temporary` one is empty, has no name, and goes
+        with the process."""
+        self._path = "" if temporary else str(Path(folder) / FILE)
+        self._folder, self._lock = folder, threading.Lock()
         with self._checked():
             Path(folder).mkdir(parents=True, exist_ok=True)
-            if temporary:
-                self._path.unlink(missing_ok=True)
-            self._db = self._open()
-            if temporary:
-                # a journal would need the name
-                self._db.execute("PRAGMA journal_mode = MEMORY")
-                self._path.unlink()
-
-    def _open(self) -> sqlite3.Connection:
-        try:
-            return self._prepared()
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
+            try:
+                self._db = self._opened()
+            except sqlite3.OperationalError:
                 raise
-            self._path.unlink()  # damaged; it is a projection and can be rebuilt
-            return self._prepared()
+            except sqlite3.DatabaseError:
+                Path(self._path).unlink()  # damaged; it is a projection and can be rebuilt
+                self._db = self._opened()
 
-    def _prepared(self) -> sqlite3.Connection:
+    def _opened(self) -> sqlite3.Connection:
         db = sqlite3.connect(self._path, timeout=_WAIT, isolation_level=None, check_same_thread=False)
         try:
-            db.execute("PRAGMA synchronous = NORMAL")
-            db.execute("PRAGMA cache_size = -16000")
-            db.executescript(_TABLES)
+            db.executescript(f"PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000; {_TABLES}")
         except BaseException:
             db.close()
             raise
@@ -135,15 +132,9 @@ class DuplicateIndex:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._checked():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._lock, self._checked(), self._db as db:  # commits, or rolls back
+            db.execute("BEGIN IMMEDIATE")
+            yield db
 
     def cursor(self) -> Cursor | None:
         """How far the store's changes were read; None where a rebuild is needed."""
@@ -154,13 +145,13 @@ class DuplicateIndex:
     def clear(self) -> None:
         """Remove everything."""
         with self._writing() as db:
-            for table in ("claims", "heads", "listings", "waiting", "cursors"):
+            for table in ("claims", "listings", "waiting", "cursors"):
                 db.execute(f"DELETE FROM {table}")  # noqa: S608  names of our own
 
     @contextmanager
     def rebuilding(self) -> Iterator[DuplicateIndex]:
         """A temporary empty one, for a version of the index that is being built."""
-        fresh = DuplicateIndex(str(self._path.parent), temporary=True)
+        fresh = DuplicateIndex(self._folder, temporary=True)
         try:
             yield fresh
         finally:
@@ -176,18 +167,22 @@ class DuplicateIndex:
     def update(self, registrations: Sequence[str], documents: Iterable[Document], cursor: Cursor | None) -> None:
         """Replace the claims of registrations by those of documents. Other registrations whose status changes are
         `queued` until they are dequeued. `cursor` is None while a rebuild is in progress."""
+        touched = dict.fromkeys(registrations)
         with self._writing() as db:
-            touched = dict.fromkeys(registrations)
-            old = {(row[1], row[2]): row for id_ in touched for row in db.execute(_OLD, (id_,))}
-            (last,) = db.execute("SELECT coalesce(max(number), 0) FROM listings").fetchone()
-            new: dict[int, tuple[Document, set[_Row]]] = {}
+            old = {(row.id, row.chain): row.number for id_ in touched for row in _listings(db, id_)}
+            after: set[_Claim] = set()
+            new: set[int] = set()
             for document in _current(documents):
-                row = old.get((document.id, document.chain))
-                last += row is None
-                number = row[0] if row else last
-                new[number] = document, set(_rows(document, number))
-            _exchange(db, [row[0] for row in old.values()], new)
-            db.executemany("DELETE FROM waiting WHERE registration = ?", [(id_,) for id_ in touched])
+                number = old.get((document.id, document.chain)) or _added(db, document)
+                claims, fingerprint = set(_claims(document, number)), document.fingerprint or NOTHING
+                place = next((place for kind, _, place, _ in claims if kind == CLUSTER), b"")
+                db.execute(_ABOUT, (fingerprint.owner, fingerprint.rank, place, number))
+                after |= claims
+                new.add(number)
+            changed = _exchange(db, {row for number in old.values() for row in db.execute(_CLAIMS, (number,))}, after)
+            db.executemany("DELETE FROM listings WHERE number = ?", [(number,) for number in {*old.values()} - new])
+            db.executemany(_WAIT_FOR, [(number,) for number in changed])
+            _dequeue(db, touched)
             db.execute("DELETE FROM cursors")
             if cursor is not None:
                 db.execute("INSERT INTO cursors VALUES (?, ?)", cursor)
@@ -205,25 +200,27 @@ class DuplicateIndex:
 
     def dequeue(self, registrations: Iterable[str]) -> None:
         """Remove registrations from the queue: the index has their present status."""
-        gone = [(id_,) for id_ in registrations]
-        if gone:
-            with self._writing() as db:
-                db.executemany("DELETE FROM waiting WHERE registration = ?", gone)
-
-    # -- statuses
+        with self._writing() as db:
+            _dequeue(db, registrations)
 
     def statuses(self, registrations: Iterable[str]) -> dict[tuple[str, str], DuplicateStatus]:
         """The duplicate status of the listings of registrations, by id and chain."""
         with self._lock, self._checked():
-            rows = [row for id_ in registrations for row in self._db.execute(_LISTED, (id_,)).fetchall()]
-            return {(row[1], row[2]): _status(self._db, *row) for row in rows}
+            rows = [row for id_ in registrations for row in _listings(self._db, id_)]
+            return {(row.id, row.chain): _status(self._db, row) for row in rows}
 
 
-_LISTED = (
-    "SELECT number, listing, chain, registration, owner, rank, is_shown, head FROM listings WHERE registration = ?"
-)
-_COUNT = "SELECT COUNT(*) FROM listings WHERE head = ?"
-_NAME_OF = "SELECT listing FROM listings WHERE number = ?"
+def _listings(db: sqlite3.Connection, registration: str) -> list[_Listing]:
+    return [_Listing(*row) for row in db.execute(_OF_REGISTRATION, (registration,))]
+
+
+def _added(db: sqlite3.Connection, document: Document) -> int:
+    """The number of a new listing."""
+    return db.execute(_NEW, (document.id, document.chain, document.registration)).lastrowid or 0
+
+
+def _dequeue(db: sqlite3.Connection, registrations: Iterable[str]) -> None:
+    db.executemany("DELETE FROM waiting WHERE registration = ?", [(id_,) for id_ in registrations])
 
 
 def _current(documents: Iterable[Document]) -> Iterable[Document]:
@@ -235,14 +232,13 @@ def _current(documents: Iterable[Document]) -> Iterable[Document]:
     return current.values()
 
 
-def _rows(document: Document, number: int) -> Iterator[_Row]:
-    """The rows of a listing's claims; a claim to a text has one row per view."""
+def _claims(document: Document, number: int) -> Iterator[_Claim]:
+    """The claims of a listing; a claim to a text has one row per view."""
     fingerprint = document.fingerprint or NOTHING
     chains = (document.chain, *document.also_on)
     is_verified = str(fingerprint.rank < UNVERIFIED)
     for kind, value, since in fingerprint.claims:
-        is_ranked = kind in (TEXT, CLUSTER)
-        place = since.ordering(fingerprint.rank if is_ranked else 0, document.id)
+        place = since.ordering(fingerprint.rank if kind in (TEXT, CLUSTER) else 0, document.id)
         if kind != TEXT:
             yield kind, value, place, number
             continue
@@ -252,57 +248,42 @@ def _rows(document: Document, number: int) -> Iterator[_Row]:
         yield f"{TEXT}@{HERE}", here, place, number
 
 
-def _exchange(db: sqlite3.Connection, old: Sequence[int], new: dict[int, tuple[Document, set[_Row]]]) -> None:
-    """Replace the claims of the old listings by those of the new ones, and queue those whose status changes."""
-    before = {row for number in old for row in db.execute(_ROWS, (number,))}
-    after = {row for _, rows in new.values() for row in rows}
-    keys = {row[:2] for row in before | after if row[0] != CLUSTER}
-    firsts = {key: _first(db, *key) for key in keys}
-    moved = {row[3] for row in before ^ after if row[0] == CLUSTER}
-    changed, queue = leave(db, [number for number in old if number in moved])
+def _exchange(db: sqlite3.Connection, before: set[_Claim], after: set[_Claim]) -> set[int]:
+    """Replace claims; the numbers of the listings whose status changes, holders of keys are queued."""
+    firsts = {row[:2]: _first(db, *row[:2]) for row in before | after if row[0] != CLUSTER}
+    moved = {number for kind, _, _, number in before ^ after if kind == CLUSTER}
+    changed, queue = leave(db, moved)
     db.executemany("DELETE FROM claims WHERE kind = ? AND value = ? AND place = ? AND number = ?", before - after)
     db.executemany("INSERT INTO claims VALUES (?, ?, ?, ?)", sorted(after - before))
-    db.executemany("DELETE FROM listings WHERE number = ?", [(number,) for number in old if number not in new])
-    db.executemany(_PUT, [_about(number, document, rows) for number, (document, rows) in new.items()])
     queue |= {(place, number) for kind, _, place, number in after if kind == CLUSTER and number in moved}
     changed |= regroup(db, queue)
     for key, first in firsts.items():
-        then = _first(db, *key)
-        if first != then:
+        if first != _first(db, *key):
             is_text = key[0].startswith(f"{TEXT}@")
-            db.execute(_HOLDERS, (*key, 1 if is_text else NAMING))
+            db.execute(_WAIT_FOR_HOLDERS, (*key, 1 if is_text else NAMING))
             changed |= {first.number} if first and is_text else set()
-    db.executemany(_WAIT_FOR, [(number,) for number in changed])
-
-
-def _about(number: int, document: Document, rows: set[_Row]) -> tuple[int, str, str, str, str, int, bytes]:
-    fingerprint = document.fingerprint or NOTHING
-    place = next((place for kind, _, place, _ in rows if kind == CLUSTER), b"")
-    return number, document.id, document.chain, document.registration, fingerprint.owner, fingerprint.rank, place
+    return changed
 
 
 def _first(db: sqlite3.Connection, kind: str, value: bytes) -> _First | None:
-    """The listing with the earliest claim to a key."""
     row = db.execute(_FIRST, (kind, value)).fetchone()
     return _First(*row) if row else None
 
 
-def _status(
-    db: sqlite3.Connection, number: int, _: str, __: str, registration: str, owner: str, rank: int, is_shown: int,
-    head: int | None,
-) -> DuplicateStatus:  # fmt: skip
-    hidden_in = [] if is_shown else [""]
+def _status(db: sqlite3.Connection, mine: _Listing) -> DuplicateStatus:
+    hidden_in = [] if mine.is_shown else [""]
     earlier: dict[str, tuple[bytes, str, bool]] = {}
-    for kind, value, _place, _number in db.execute(_ROWS, (number,)).fetchall():
+    uncontested = WARNED.keys() if mine.rank == NAMED else {URL} if mine.rank == AT_HOME else ()
+    for kind, value, _, _ in db.execute(_CLAIMS, (mine.number,)).fetchall():
         first = None if kind == CLUSTER else _first(db, kind, value)
-        if first is None or first.number == number:
+        if first is None or first.number == mine.number:
             continue
         if kind not in WARNED:
             hidden_in.append(kind.removeprefix(f"{TEXT}@"))
-        elif first.registration != registration and rank != NAMED and (kind, rank) != (URL, AT_HOME):
-            warning = first.place, first.listing, bool(owner) and first.owner == owner
+        elif first.registration != mine.registration and kind not in uncontested:
+            warning = first.place, first.id, bool(mine.owner) and first.owner == mine.owner
             earlier[kind] = min(earlier.get(kind, warning), warning)
-    (duplicates,) = db.execute(_COUNT, (number,)).fetchone()
-    group = db.execute(_NAME_OF, (number if head is None else head,)).fetchone()[0] if head or duplicates else ""
+    (duplicates,) = db.execute("SELECT COUNT(*) FROM listings WHERE head = ?", (mine.number,)).fetchone()
+    (head,) = db.execute("SELECT listing FROM listings WHERE number = ?", (mine.head or mine.number,)).fetchone()
     warnings = tuple((kind, *earlier[kind][1:]) for kind in WARNED if kind in earlier)
-    return DuplicateStatus(tuple(sorted(hidden_in)), duplicates, group, warnings)
+    return DuplicateStatus(tuple(sorted(hidden_in)), duplicates, head if mine.head or duplicates else "", warnings)

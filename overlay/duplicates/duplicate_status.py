@@ -36,38 +36,23 @@ class DuplicateStatus(NamedTuple):
 _NOTHING = DuplicateStatus()
 
 
-def with_status(item: dict[str, Any], status: DuplicateStatus) -> dict[str, Any]:
-    """An item with its count of duplicates and its warnings."""
-    warnings = list(map(_warning, status.earlier))
-    item = item | {"duplicates": status.duplicates} if status.duplicates else item
-    return item | {"warnings": [*item["warnings"], *warnings]} if warnings else item
-
-
-def _warning(earlier: tuple[str, str, bool]) -> dict[str, str]:
-    kind, id_, same_owner = earlier
+def _warning(kind: str, id_: str, same_owner: bool) -> dict[str, str]:
     code, pointer = WARNED[kind]
     detail = f"{id_}, of the same owner" if same_owner else id_
     return {"code": code, "pointer": pointer, "detail": Reason(code, detail).sentence}
 
 
-def with_indexed(item: dict[str, Any], indexed: bytes | None) -> dict[str, Any]:
-    """An item rendered from the store, with the count and the warnings of its item in the index."""
-    if indexed is None:
-        return item
-    stored = json.loads(indexed)
-    warnings = [warning for warning in stored["warnings"] if warning["code"] in _WARNINGS]
-    count = {"duplicates": stored["duplicates"]} if "duplicates" in stored else {}
-    return {**item, "warnings": [*item["warnings"], *warnings], **count} if warnings or count else item
-
-
 def document_with_status(document: Document, statuses: Mapping[tuple[str, str], DuplicateStatus]) -> Document:
-    """A document with its duplicate status; documents that are not current have none."""
+    """A document with its duplicate status, and its item with the count of duplicates and the warnings; documents that
+    are not current have none."""
     status = statuses.get((document.id, document.chain))
     if document.fingerprint is None or status in (None, _NOTHING):
         return document
     item = document.item
     if status.duplicates or status.earlier:
-        item = encode(with_status(json.loads(item), status))
+        members = json.loads(item)
+        members["warnings"] += [_warning(*earlier) for earlier in status.earlier]
+        item = encode(members | ({"duplicates": status.duplicates} if status.duplicates else {}))
     return replace(document, hidden_in=status.hidden_in, group=status.group, item=item)
 
 
@@ -77,4 +62,9 @@ def listing_with_duplicates(
     """`listing`, with the duplicates and warnings of its item in the index, which `stored_item` returns. Raises
     ListingNotFoundError."""
     item = lookup.listing(repository, text)
-    return item if "servers" in item else with_indexed(item, stored_item(item["id"]))
+    indexed = None if "servers" in item else stored_item(item["id"])
+    if indexed is not None:
+        stored = json.loads(indexed)
+        item["warnings"] = item["warnings"] + [one for one in stored["warnings"] if one["code"] in _WARNINGS]
+        item |= {"duplicates": stored["duplicates"]} if "duplicates" in stored else {}
+    return item

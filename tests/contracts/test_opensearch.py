@@ -85,15 +85,15 @@ def test_a_writer_that_was_overtaken_loses_and_nothing_of_it_is_seen(
 def test_a_bulk_request_that_fails_in_part_leaves_the_cursor(
     index: SearchIndex, other: SearchIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = clusters.Cluster.request
+    real = clusters.OpenSearch.bulk
 
-    def partly(self: clusters.Cluster, method: str, path: str, body: Any = None, **params: Any) -> Any:
-        answer = real(self, method, path, body, **params)
-        if path.endswith("/_bulk") and "gamma" in body:
+    def partly(self: clusters.OpenSearch, **request: Any) -> Any:
+        answer = real(self, **request)
+        if "gamma" in request["body"]:
             answer["items"][-1]["index"] = {"status": 503, "error": {"type": "unavailable_shards", "reason": "late"}}
         return answer
 
-    monkeypatch.setattr(clusters.Cluster, "request", partly)
+    monkeypatch.setattr(clusters.OpenSearch, "bulk", partly)
     with pytest.raises(UnavailableError, match="503"):
         put(index, listing("1", "gamma"), listing("3", "gamma"), seq=2)
     monkeypatch.undo()

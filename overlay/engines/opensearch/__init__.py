@@ -136,18 +136,16 @@ class OpenSearchEngine:
             state = replace(state, floor=state.commit, base=state.taken)
         self._sweep(state)
         self._cluster.bulk(self._index, self._removals(state, registrations or (), changes))
-        self._cluster.bulk(self._index, self._additions(state.taken, documents, changes))
+        sources = (source(document, state.taken, changes) for document in documents)
+        self._cluster.bulk(self._index, _indexed(state.taken, "listing", sources))
         rows, state = self._term_counts.changed(state, changes)
         self._cluster.bulk(self._index, _indexed(state.taken, "terms", rows))
         seq, epoch = (None, "") if cursor is None else (cursor.seq, cursor.epoch)
         return replace(state, epoch=epoch, seq=seq, commit=state.taken, writer="", until=0.0)
 
-    def _additions(self, commit: int, documents: Iterable[Document], changes: TermCounts) -> Iterator[Sequence[Json]]:
-        return _indexed(commit, "listing", (source(document, commit, changes) for document in documents))
-
     def _removals(
         self, state: OpenSearchCommitState, registrations: Sequence[str], changes: TermCounts
-    ) -> Iterator[Sequence[Json]]:
+    ) -> Iterator[Json]:
         """Mark the documents of registrations as removed, by conditional writes."""
         for start in range(0, len(registrations), _REGISTRATIONS):
             some = list(dict.fromkeys(registrations[start : start + _REGISTRATIONS]))
@@ -156,7 +154,7 @@ class OpenSearchEngine:
                 record = record_of(hit)
                 if record.is_listed:
                     changes.remove(record.words)
-                yield _update(hit, state.taken)
+                yield _removed(hit, state.taken)
 
     def _hits(self, part: Json) -> Iterator[Json]:
         body: Json = {
@@ -182,10 +180,9 @@ class OpenSearchEngine:
         ]
         void = list(state.void)
         dead = {"bool": {"should": [*gone, {"terms": {"added": void}}], "must_not": {"terms": {"removed": void}}}}
-        deleted = self._some({"bool": {"filter": [dead]}})
-        self._cluster.bulk(self._index, ([{"delete": {"_id": hit["_id"]}}] for hit in deleted))
-        marked = self._some({"terms": {"removed": void}})
-        self._cluster.bulk(self._index, (_update(hit, None) for hit in marked))
+        actions = [{"_op_type": "delete", "_id": hit["_id"]} for hit in self._some(dead)]
+        actions += [_removed(hit, None) for hit in self._some({"terms": {"removed": void}})]
+        self._cluster.bulk(self._index, actions)
         self._swept, self._sweepable = monotonic(), state.commit
 
     def _some(self, part: Json) -> list[Json]:
@@ -194,19 +191,20 @@ class OpenSearchEngine:
         return hits
 
 
+def _removed(hit: Json, commit: int | None) -> Json:
+    """The action that marks a document as removed by a commit, or by none, unless it was written since."""
+    condition = {"if_seq_no": hit["_seq_no"], "if_primary_term": hit["_primary_term"]}
+    return {"_op_type": "update", "_id": hit["_id"], **condition, "doc": {"removed": commit}}
+
+
 def _every(filters: list[Json], *more: Json) -> Json:
     return {"bool": {"filter": [*filters, *more]}}
 
 
-def _indexed(commit: int, kind: str, sources: Iterable[Json]) -> Iterator[Sequence[Json]]:
+def _indexed(commit: int, kind: str, sources: Iterable[Json]) -> Iterator[Json]:
     """Actions that add documents; idempotent."""
     for number, document in enumerate(sources):
-        yield {"index": {"_id": f"{kind}-{commit}-{number}"}}, document
-
-
-def _update(hit: Json, removed: int | None) -> Sequence[Json]:
-    condition = {"_id": hit["_id"], "if_seq_no": hit["_seq_no"], "if_primary_term": hit["_primary_term"]}
-    return {"update": condition}, {"doc": {"removed": removed}}
+        yield {"_id": f"{kind}-{commit}-{number}", "_source": document}
 
 
 def open_versions(place: str) -> ClusterVersions:

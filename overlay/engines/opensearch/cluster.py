@@ -8,18 +8,17 @@ Hosts are separated by commas. Certificates are verified against the system's au
 
 from __future__ import annotations
 
-import json
 import logging
 import ssl
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import sleep
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from opensearchpy import OpenSearch, Urllib3HttpConnection
 from opensearchpy import exceptions as library
+from opensearchpy.helpers import streaming_bulk
 
 from indexer.masking import masked
 from overlay.engines import BusyError, EngineError, UnavailableError, UnknownEngineError
@@ -40,6 +39,14 @@ logging.getLogger("opensearch").setLevel(logging.CRITICAL)  # failures are raise
 
 class ConflictError(BusyError):
     """A conditional write failed: another process has written the document since it was read."""
+
+
+class StoredValue(NamedTuple):
+    """A document of our own, and what a conditional write names: its index, and its version as parameters."""
+
+    value: Any
+    index: str
+    condition: Json
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,34 +127,32 @@ class Cluster:
         """Search all shards of an index."""
         return self.request("POST", f"/{index}/_search", body, allow_partial_search_results="false")
 
-    def bulk(self, index: str, actions: Iterable[Sequence[Json]]) -> None:
-        """Run all actions, each an action line and its source, in requests of bounded size. Raises the exception of the
-        first failed action; the others may or may not have succeeded."""
-        lines: list[str] = []
-        size = 0
-        for action in actions:
-            text = "".join(json.dumps(part, separators=(",", ":")) + "\n" for part in action)
-            if lines and size + len(text) > BULK_BYTES:
-                self._send(index, lines)
-                lines, size = [], 0
-            lines.append(text)
-            size += len(text)
-        if lines:
-            self._send(index, lines)
+    def get(self, index: str, name: str) -> StoredValue | None:
+        """A document of our own in an index or behind an alias; None when it is missing."""
+        try:
+            found = self.request("GET", f"/{index}/_doc/{name}")
+        except library.NotFoundError:
+            return None
+        condition = {"if_seq_no": found["_seq_no"], "if_primary_term": found["_primary_term"]}
+        return StoredValue(found["_source"].get("state"), found["_index"], condition)
 
-    def _send(self, index: str, lines: list[str]) -> None:
-        for attempt in range(RETRIES + 1):
-            items = self.request("POST", f"/{index}/_bulk", "".join(lines))["items"]
-            results = [next(iter(item.values())) for item in items]
-            failed = [position for position, result in enumerate(results) if "error" in result]
-            if not failed:
-                return
-            first = results[failed[0]]
-            refused = self.error(first["status"], first["error"].get("type", ""), first)
-            if attempt == RETRIES or any(results[position]["status"] != 429 for position in failed):
-                raise refused
-            lines = [lines[position] for position in failed]
-            sleep(0.2 * 2**attempt)
+    def put(self, name: str, value: Json, before: StoredValue) -> StoredValue:
+        """Replace such a document. Raises ConflictError when it has changed since it was read."""
+        answer = self.request("PUT", f"/{before.index}/_doc/{name}", {"state": value}, **before.condition)
+        condition = {"if_seq_no": answer["_seq_no"], "if_primary_term": answer["_primary_term"]}
+        return StoredValue(value, before.index, condition)
+
+    def bulk(self, index: str, actions: Iterable[Json]) -> None:
+        """Run all actions, as `opensearchpy.helpers` takes them. Raises the exception of the first that failed; the
+        others may or may not have succeeded."""
+        with self._translated():
+            for is_done, result in streaming_bulk(
+                self.client, actions, index=index, max_chunk_bytes=BULK_BYTES, max_retries=RETRIES,
+                initial_backoff=1, raise_on_error=False, yield_ok=False,
+            ):  # fmt: skip
+                if not is_done:
+                    (refused,) = result.values()
+                    raise self.error(refused["status"], refused["error"].get("type", ""), refused)
 
     def refresh(self, index: str) -> None:
         """Make all writes visible to searches."""

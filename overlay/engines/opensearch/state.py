@@ -7,15 +7,14 @@ taken and not committed is void: searches ignore whatever such a writer writes, 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from time import monotonic, time
 from typing import Any, NamedTuple
 
-from opensearchpy.exceptions import NotFoundError
-
 from overlay.engines import BusyError, Cursor, EngineError
-from overlay.engines.opensearch.cluster import Cluster
+from overlay.engines.opensearch.cluster import Cluster, StoredValue
 
 RECENT_SECONDS = 0.05
 """Seconds for which the requests of a search use a state that was read."""
@@ -71,28 +70,23 @@ class OpenSearchCommitState:
 
 
 class StoredState(NamedTuple):
-    """A state as it was read, and the version that a conditional write names."""
+    """A state, and the document that it was read from."""
 
     state: OpenSearchCommitState
-    name: str
-    number: int
-    term: int
+    document: StoredValue
 
 
 def read(cluster: Cluster, index: str) -> StoredState | None:
     """The state of an index or alias; None when it is missing. Raises EngineError when the index is of another
     program."""
-    try:
-        document = cluster.request("GET", f"/{index}/_doc/state")
-    except NotFoundError:
+    document = cluster.get(index, "state")
+    if document is None:
         return None
     try:
-        members = document["_source"]["state"]
-        state = OpenSearchCommitState(**members | {"void": tuple(members["void"])})
+        state = OpenSearchCommitState(**document.value | {"void": tuple(document.value["void"])})
     except (KeyError, TypeError) as error:
         raise EngineError(f"{cluster.shown} holds an index {index} of another program: choose another name") from error
-    _remember(cluster, document["_index"], state)
-    return StoredState(state, document["_index"], document["_seq_no"], document["_primary_term"])
+    return _remembered(cluster, state, document)
 
 
 def recent(cluster: Cluster, index: str) -> OpenSearchCommitState:
@@ -106,25 +100,19 @@ def recent(cluster: Cluster, index: str) -> OpenSearchCommitState:
     return newest
 
 
-def _remember(cluster: Cluster, index: str, state: OpenSearchCommitState) -> None:
-    if len(cluster.recent) > _MOST_RECENT:
-        cluster.recent.clear()
-    cluster.recent[index] = monotonic(), state
-
-
 def write(cluster: Cluster, state: OpenSearchCommitState, before: StoredState) -> StoredState:
     """Replace the state. Raises ConflictError when it has changed since it was read."""
-    answer = cluster.request(
-        "PUT", f"/{before.name}/_doc/state", {"state": asdict(state)}, if_seq_no=before.number,
-        if_primary_term=before.term,
-    )  # fmt: skip
-    _remember(cluster, before.name, state)
-    return StoredState(state, before.name, answer["_seq_no"], answer["_primary_term"])
+    return _remembered(cluster, state, cluster.put("state", asdict(state), before.document))
 
 
 def create(cluster: Cluster, index: str) -> None:
     """Write the state of a new index, unless it has one."""
-    try:
-        cluster.request("PUT", f"/{index}/_create/state", {"state": asdict(OpenSearchCommitState())})
-    except BusyError:
-        return
+    with suppress(BusyError):
+        cluster.put("state", asdict(OpenSearchCommitState()), StoredValue(None, index, {"op_type": "create"}))
+
+
+def _remembered(cluster: Cluster, state: OpenSearchCommitState, document: StoredValue) -> StoredState:
+    if len(cluster.recent) > _MOST_RECENT:
+        cluster.recent.clear()
+    cluster.recent[document.index] = monotonic(), state
+    return StoredState(state, document)

@@ -16,7 +16,7 @@ from opensearchpy.exceptions import NotFoundError
 from overlay.engines import BusyError, EngineError
 from overlay.engines.index_versions import Progress
 from overlay.engines.opensearch import state as states
-from overlay.engines.opensearch.cluster import Cluster, Json
+from overlay.engines.opensearch.cluster import Cluster, Json, StoredValue
 from overlay.engines.opensearch.mapping import LAYOUT, MAPPINGS, settings
 
 SEARCHING_SECONDS = 2.0
@@ -56,13 +56,12 @@ class ClusterVersions:
     def __init__(self, place: str) -> None:
         self._cluster = Cluster.connect(place)
         self._alias = _alias(self._cluster)
-        self._lease: states.StoredState | None = None
         self._me = uuid4().hex
 
     def live(self) -> ClusterVersion:
         """The live version; it may not exist yet."""
         stored = states.read(self._cluster, self._alias)
-        return ClusterVersion(self._cluster, stored.name if stored else f"{self._alias}.first")
+        return ClusterVersion(self._cluster, stored.document.index if stored else f"{self._alias}.first")
 
     @contextmanager
     def writing(self, version: ClusterVersion) -> Iterator[None]:
@@ -110,10 +109,10 @@ class ClusterVersions:
 
     def progress(self) -> Progress | None:
         """The progress of the process that rebuilds; None without one, or before its first report."""
-        lease = self._read_lease()
-        if lease is None or lease["until"] < time() or not lease["of"]:
+        held = self._cluster.get(self._alias, "rebuild")
+        if held is None or held.value["until"] < time() or not held.value["of"]:
             return None
-        return Progress(lease["done"], lease["of"])
+        return Progress(held.value["done"], held.value["of"])
 
     def promote(self, version: ClusterVersion) -> None:
         """Make a version live. Only while `promoting`."""
@@ -134,25 +133,13 @@ class ClusterVersions:
 
     # -- the lease of a rebuild
 
-    def _read_lease(self) -> Json | None:
-        try:
-            lease: Json = self._cluster.request("GET", f"/{self._alias}/_doc/rebuild")["_source"]["state"]
-        except NotFoundError:
-            return None
-        return lease
-
     def _hold(self, done: int, of: int) -> None:
         """Take or renew the lease. Raises BusyError while another process holds it."""
-        condition: Json = {"op_type": "create"}
-        with suppress(NotFoundError):
-            document = self._cluster.request("GET", f"/{self._alias}/_doc/rebuild")
-            lease = document["_source"]["state"]
-            if lease["by"] != self._me and lease["until"] > time():
-                raise BusyError(f"another process rebuilds the index {self._cluster.shown}")
-            condition = {"if_seq_no": document["_seq_no"], "if_primary_term": document["_primary_term"]}
-        index = self.live().name
-        state = {"by": self._me, "until": time() + _LEASE_SECONDS, "done": done, "of": of}
-        self._cluster.request("PUT", f"/{index}/_doc/rebuild", {"state": state}, **condition)
+        held = self._cluster.get(self._alias, "rebuild")
+        if held and held.value["by"] != self._me and held.value["until"] > time():
+            raise BusyError(f"another process rebuilds the index {self._cluster.shown}")
+        lease = {"by": self._me, "until": time() + _LEASE_SECONDS, "done": done, "of": of}
+        self._cluster.put("rebuild", lease, held or StoredValue(None, self.live().name, {"op_type": "create"}))
 
     def _drop(self) -> None:
         with suppress(NotFoundError):

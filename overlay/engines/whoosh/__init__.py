@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overlay.engines import BusyError, Cursor, EngineError
+from overlay.engines import Cursor, EngineError
 from overlay.engines.index_versions import IndexVersions
-from overlay.engines.whoosh.library import CLEAR, IndexFiles, LockError, few_segments, new_writer
+from overlay.engines.whoosh.library import CLEAR, WhooshFiles, few_segments
 from overlay.engines.whoosh.searching import search
 from overlay.engines.whoosh.view import WhooshView, stored
 from overlay.search.forward import FIELDS, Analysed
@@ -45,30 +45,23 @@ class WhooshEngine:
             raise ValueError(f"there is no index in {folder}")
         self._writing = threading.Lock()
         self._reading = threading.RLock()  # Whoosh's readers are not thread-safe
-        self._index, self._view = IndexFiles(folder), WhooshView()
+        self._files, self._view = WhooshFiles(folder), WhooshView()
         self._current()
 
     def _current(self) -> WhooshView:
-        """The newest view, of this or another process; only while `_reading`."""
-        try:
-            if self._index.generation() != self._view.generation:
-                before, self._view = self._view, self._read(self._view)
-                before.close()
-        except OSError:
-            log.warning("the index in %s was just removed", self._index.folder, exc_info=True)
-        return self._view
-
-    def _read(self, before: WhooshView) -> WhooshView:
-        """The newest commit; a damaged one has no cursor, and needs a rebuild."""
+        """The newest view, of this or another process; only while `_reading`. One of a damaged commit has no cursor,
+        and needs a rebuild."""
         for _ in range(_ATTEMPTS):
             try:
-                view = WhooshView.read(self._index.folder, before)
-                if view.generation == self._index.generation():
-                    return view
-                view.close()  # its files may have been removed during the read
+                if self._files.generation() != self._view.generation:
+                    self._view = WhooshView.read(self._files, self._view)
             except Exception:  # damage raises any error: Whoosh unpickles and unpacks unchecked
-                log.warning("the index in %s is damaged or was just replaced", self._index.folder, exc_info=True)
-        return WhooshView(self._index.generation())
+                log.warning("the index in %s is damaged or was just replaced", self._files.folder, exc_info=True)
+            else:
+                return self._view
+        with suppress(OSError):  # removed: another version is live
+            self._view = WhooshView(self._files.generation())
+        return self._view
 
     def cursor(self) -> Cursor | None:
         """How far this index has read; does not wait for a running search."""
@@ -96,13 +89,11 @@ class WhooshEngine:
         return record.item if record else None
 
     def close(self) -> None:
-        """Release files."""
-        with self._reading:
-            self._view.close()
+        """Nothing to release: files are open only while they are read or written."""
 
     def write(self, registrations: Sequence[str] | None, documents: Iterable[Document], cursor: Cursor | None) -> None:
         """Replace documents."""
-        with self._writing, self._writer() as writer:
+        with self._writing, self._files.writing() as writer:
             if registrations is not None:
                 self._forget(writer, frozenset(registrations))
             for document in documents:
@@ -115,27 +106,12 @@ class WhooshEngine:
         with self._reading:
             self._current()
 
-    @contextmanager
-    def _writer(self) -> Iterator[Any]:
-        """A writer for the block to commit; uncommitted changes are dropped. Raises BusyError."""
-        try:
-            writer = new_writer(self._index)
-        except LockError:
-            raise BusyError(f"another process writes to {self._index.folder}") from None
-        try:
-            for left in self._index.folder.glob("*.toc.*"):  # by a writer that was killed
-                left.unlink()
-            yield writer
-        finally:
-            if not writer.is_closed:
-                writer.cancel()
-
     def _forget(self, writer: Any, registrations: frozenset[str]) -> None:
         """Delete the cursor and all documents of registrations. Raises EngineError for a damaged index."""
         with self._reading:
             view = self._current()
         if view.cursor is None and writer.segments:
-            raise EngineError(f"the index in {self._index.folder} is damaged: rebuild it")
+            raise EngineError(f"the index in {self._files.folder} is damaged: rebuild it")
         for number, row in view.rows.items():
             if row.registration in registrations:
                 writer.delete_document(number)

@@ -7,51 +7,35 @@ from __future__ import annotations
 
 import logging
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from overlay.engines import BusyError
 from overlay.engines.index_versions import flush
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from whoosh.codec import whoosh3  # noqa: F401  imported by writers
     from whoosh.fields import KEYWORD, STORED, Schema
-    from whoosh.filedb.filestore import FileStorage
+    from whoosh.filedb.filestore import FileStorage, RamStorage
     from whoosh.index import TOC
     from whoosh.matching import wrappers  # noqa: F401  imported when documents were deleted
     from whoosh.reading import SegmentReader, TermNotFound
     from whoosh.writing import CLEAR, LockError, SegmentWriter
 
-__all__ = ["CLEAR", "SCHEMA", "IndexFiles", "LockError", "Storage", "TermNotFound", "few_segments", "new_writer",
-           "open_segments"]  # fmt: skip
+__all__ = ["CLEAR", "TermNotFound", "WhooshFiles", "few_segments"]
 
-INDEX = "listings"
+_INDEX = "listings"
 _BUFFER = 32  # megabytes of postings, by Whoosh's estimate, before it sorts on disk
-
-SCHEMA = Schema(name=KEYWORD(), keywords=KEYWORD(), description=KEYWORD(), row=STORED(), cursor=STORED())
+_SCHEMA = Schema(name=KEYWORD(), keywords=KEYWORD(), description=KEYWORD(), row=STORED(), cursor=STORED())
 
 log = logging.getLogger(__name__)
 
 
-class Storage(FileStorage):  # type: ignore[misc]
-    """Files in a folder. A table of contents is renamed into place only after all files are synced. Files that were
-    opened are recorded, since Whoosh leaves damaged ones open."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(str(path))
-        self._opened: list[Any] = []
-
-    def open_file(self, name: str, **options: Any) -> Any:
-        """Open a file."""
-        self._opened.append(super().open_file(name, **options))
-        return self._opened[-1]
-
-    def abandon(self) -> None:
-        """Close the files that are still open."""
-        for opened in self._opened:
-            if not opened.is_closed:
-                opened.close()
+class _DurableStorage(FileStorage):  # type: ignore[misc]
+    """Files in a folder. A table of contents is renamed into place only after all files are synced."""
 
     def rename_file(self, oldname: str, newname: str, safe: bool = False) -> None:
         """Rename a file to its final name; for a table of contents this is the commit."""
@@ -62,43 +46,61 @@ class Storage(FileStorage):  # type: ignore[misc]
         flush(Path(self.folder))
 
 
-class IndexFiles:
-    """An index, for Whoosh's writer. A table of contents that is missing or cannot be read has no segments."""
+class WhooshFiles:
+    """The files of an index. They are read whole, so that no file stays open and a commit can be read at its end."""
 
-    indexname = INDEX
+    indexname = _INDEX
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.storage = folder, Storage(folder)
-
-    def lock(self, name: str) -> Any:
-        """The lock of a name."""
-        return self.storage.lock(f"{INDEX}_{name}")
+        self.folder, self.storage = folder, _DurableStorage(str(folder))
 
     def generation(self) -> int:
         """The number of the newest commit; -1 before the first. Raises OSError."""
-        return int(TOC._latest_generation(self.storage, INDEX))  # noqa: SLF001  Whoosh's own way opens files
+        return int(TOC._latest_generation(self.storage, _INDEX))  # noqa: SLF001  Whoosh's own way opens files
+
+    def read(self, before: Mapping[str, bytes]) -> tuple[int, list[Any], dict[str, bytes]]:
+        """The newest commit: its generation, a reader for each segment, and the contents of the segments' files, which
+        never change, so that those read `before` serve again. Raises any error when damaged."""
+        files = {path.name: before.get(path.name) or path.read_bytes() for path in self.folder.glob("*.seg")}
+        memory = RamStorage()
+        toc = self._toc()
+        memory.files.update(files)
+        return toc.generation, [SegmentReader(memory, _SCHEMA, segment) for segment in toc.segments], files
+
+    def _toc(self) -> Any:
+        memory = RamStorage()
+        memory.files.update((path.name, path.read_bytes()) for path in self.folder.glob("*.toc"))
+        return TOC.read(memory, _INDEX, schema=_SCHEMA)
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        """A writer for the block to commit; uncommitted changes are dropped. Raises BusyError."""
+        try:
+            writer = SegmentWriter(self, limitmb=_BUFFER)
+        except LockError:
+            raise BusyError(f"another process writes to {self.folder}") from None
+        try:
+            for left in self.folder.glob("*.toc.*"):  # by a writer that was killed
+                left.unlink()
+            yield writer
+        finally:
+            if not writer.is_closed:
+                writer.cancel()
+
+    # -- what Whoosh's writer needs of an index
+
+    def lock(self, name: str) -> Any:
+        """The lock of a name."""
+        return self.storage.lock(f"{_INDEX}_{name}")
 
     def _read_toc(self) -> Any:
-        storage = Storage(self.folder)
+        """The table of contents; an empty one where it is missing or cannot be read."""
         try:
-            return TOC.read(storage, INDEX, schema=SCHEMA)
+            return self._toc()
         except Exception:  # Whoosh unpickles and unpacks unchecked
             if self.generation() >= 0:
                 log.warning("the index in %s is unreadable and is created again", self.folder, exc_info=True)
-            return TOC(SCHEMA, [], self.generation())
-        finally:
-            storage.abandon()
-
-
-def open_segments(storage: Storage) -> tuple[int, list[Any]]:
-    """The newest commit: its generation, and a reader for each of its segments. Raises any error when damaged."""
-    toc = TOC.read(storage, INDEX, schema=SCHEMA)
-    return toc.generation, [SegmentReader(storage, SCHEMA, segment) for segment in toc.segments]
-
-
-def new_writer(index: IndexFiles) -> Any:
-    """A writer for one commit. Raises LockError while another one writes."""
-    return SegmentWriter(index, limitmb=_BUFFER)
+            return TOC(_SCHEMA, [], self.generation())
 
 
 def few_segments(writer: Any, segments: list[Any]) -> list[Any]:

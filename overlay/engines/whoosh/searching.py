@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import chain
 from math import inf
 from typing import Any
 
@@ -32,15 +33,17 @@ def search(view: WhooshView, query: Query, plan: QueryPlan, start: int, stop: in
     holding_all = set(groups[0]).intersection(*groups[1:]) if groups else scores.keys()
     if plan.all_words:
         scores = {document: scores[document] for document in holding_all}
-    admitted = dict(_admitted(view, query, scores))
+    tests = list(_tests(query))
+    admitted = {document: row for document in scores for row in (view.rows[document],) if all(t(row) for t in tests)}
     matched = admitted.keys() & holding_all
-    counts = {name: Counter(_values(admitted.values(), name)) for name in query.facets}
-    keyed = _ordered(query, admitted, scores, matched)[start:stop] if stop > start else []
+    facets = {
+        name: dict(Counter(chain.from_iterable(row.facets[FACET_FIELDS[name]] for row in admitted.values())))
+        for name in query.facets
+    }
     by_score = order(query) == "relevance"
-    rows = [
-        EngineHit(key, scores[document] if by_score else 0.0, view.rows[document].record) for key, document in keyed
-    ]
-    return Matches(rows, len(admitted), len(matched), {name: dict(counter) for name, counter in counts.items()})
+    keyed = _ordered(query, admitted, scores, matched)[start:stop] if stop > start else []
+    rows = [EngineHit(key, by_score * scores[document], admitted[document].record) for key, document in keyed]
+    return Matches(rows, len(admitted), len(matched), facets)
 
 
 def _group(view: WhooshView, group: TermGroup) -> Scores:
@@ -55,21 +58,10 @@ def _group(view: WhooshView, group: TermGroup) -> Scores:
     return best
 
 
-def _admitted(view: WhooshView, query: Query, scores: Scores) -> Iterator[tuple[int, WhooshRow]]:
-    """The documents that meet all filters, and their fields."""
-    groups = [frozenset(group) for group in (*selection(query), *wanted(query))]
-    banned = unwanted(query)
-    tests = list(_tests(query))
-    for document in scores:
-        row = view.rows[document]
-        if any(map(row.facts.isdisjoint, groups)) or not row.facts.isdisjoint(banned):
-            continue
-        if all(test(row) for test in tests):
-            yield document, row
-
-
 def _tests(query: Query) -> Iterator[Callable[[WhooshRow], bool]]:
-    """The conditions on heights, times, offers and phrases."""
+    """The conditions that a document meets."""
+    groups, banned = list(map(frozenset, (*selection(query), *wanted(query)))), unwanted(query)
+    yield lambda row: not any(map(row.facts.isdisjoint, groups)) and row.facts.isdisjoint(banned)
     if query.as_of is not None:
         yield lambda row: _between(row, "since", None, query.as_of)
         yield lambda row: row.heights.get("until", inf) > (query.as_of or 0)
@@ -88,11 +80,6 @@ def _tests(query: Query) -> Iterator[Callable[[WhooshRow], bool]]:
 def _between(row: WhooshRow, name: str, low: int | None, high: int | None) -> bool:
     value = row.heights.get(name)
     return value is not None and (low is None or value >= low) and (high is None or value <= high)
-
-
-def _values(rows: Any, name: str) -> Iterator[str]:
-    for row in rows:
-        yield from row.facets[FACET_FIELDS[name]]
 
 
 def _ordered(query: Query, rows: dict[int, WhooshRow], scores: Scores, matched: set[int]) -> list[tuple[Key, int]]:

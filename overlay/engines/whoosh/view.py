@@ -1,14 +1,14 @@
-"""One commit of the index, for reading: documents decoded in memory, postings in Whoosh's files."""
+"""One commit of the index, for reading: in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from overlay.engines import Cursor
-from overlay.engines.whoosh.library import Storage, TermNotFound, open_segments
+from overlay.engines.whoosh.library import TermNotFound, WhooshFiles
 from overlay.search.facts import facets, facts, heights
 from overlay.search.forward import FIELDS, Analysed
 from overlay.search.record_file import IndexRecord, pack_document
@@ -61,51 +61,40 @@ def _loaded(fields: dict[str, Any]) -> WhooshRow | Cursor:
 
 
 class WhooshView:
-    """`rows` are the documents by number, for `cursor_number` the cursor; numbers are valid in this view only. Without
-    a folder it is empty. Not thread-safe."""
+    """`rows` are the documents by number, for `cursor_number` the cursor; numbers are valid in this view only. A new
+    one is empty. Not thread-safe."""
 
     def __init__(self, generation: int = -1) -> None:
-        self.generation = generation
+        self.generation, self.cursor_number = generation, -1
         self.cursor: Cursor | None = None
-        self.cursor_number = -1
         self.rows: dict[int, WhooshRow] = {}
-        self._segments: dict[str, tuple[int, Any, list[WhooshRow | Cursor]]] = {}  # first number, reader, documents
+        self._readers: list[tuple[int, Any]] = []  # the number of the first document, the reader
+        self._files: dict[str, bytes] = {}
+        self._documents: dict[str, list[WhooshRow | Cursor]] = {}
         self._frequencies: dict[str, dict[int, float]] = {}
 
     @classmethod
-    def read(cls, folder: Path, before: WhooshView) -> WhooshView:
-        """The newest commit. Raises any error of unpickling when its files are damaged."""
-        storage = Storage(folder)
-        try:
-            generation, readers = open_segments(storage)
-            view = cls(generation)
-            for reader in readers:
-                view._add(reader, before)
-        except BaseException:
-            storage.abandon()
-            raise
+    def read(cls, files: WhooshFiles, before: WhooshView) -> WhooshView:
+        """The newest commit. Raises any error of unpickling when its files are damaged. Segments are immutable but for
+        deletions, so those read `before` are not decoded again."""
+        generation, readers, contents = files.read(before._files)
+        view, base = cls(generation), 0
+        view._files = contents
+        for reader in readers:
+            name = reader.segment().segment_id()
+            documents = before._documents.get(name) or list(
+                map(_loaded, map(reader.stored_fields, range(reader.doc_count_all())))
+            )
+            view._documents[name] = documents
+            view._readers.append((base, reader))
+            for number in reader.all_doc_ids():
+                document = documents[number]
+                if isinstance(document, WhooshRow):
+                    view.rows[base + number] = document
+                else:
+                    view.cursor, view.cursor_number = document, base + number
+            base += len(documents)
         return view
-
-    def _add(self, reader: Any, before: WhooshView) -> None:
-        """Add a segment. It is immutable but for deletions, so documents that were decoded before stay valid."""
-        base = sum(len(documents) for _, _, documents in self._segments.values())
-        name = reader.segment().segment_id()
-        if name in before._segments:
-            documents = before._segments[name][2]
-        else:
-            documents = [_loaded(reader.stored_fields(number)) for number in range(reader.doc_count_all())]
-        self._segments[name] = base, reader, documents
-        for number in reader.all_doc_ids():
-            document = documents[number]
-            if isinstance(document, WhooshRow):
-                self.rows[base + number] = document
-            else:
-                self.cursor, self.cursor_number = document, base + number
-
-    def close(self) -> None:
-        """Close the files."""
-        while self._segments:
-            self._segments.popitem()[1][1].close()
 
     @cached_property
     def terms(self) -> TermDictionary:
@@ -128,19 +117,12 @@ class WhooshView:
             if len(self._frequencies) >= _MAX_TERMS:
                 self._frequencies.clear()
             frequencies = self._frequencies[term] = {}
-            for field, (name, weight, share, mean) in enumerate(_FIELDS):
-                for document, count in self._postings(name, term):
-                    norm = weight / (1 - share + share * self.rows[document].lengths[field] / mean)
-                    frequencies[document] = frequencies.get(document, 0.0) + norm * count
+            for (base, reader), (field, (name, weight, share, mean)) in product(self._readers, enumerate(_FIELDS)):
+                with suppress(TermNotFound):
+                    matcher = reader.postings(name, term)
+                    while matcher.is_active():
+                        document = base + matcher.id()
+                        norm = weight / (1 - share + share * self.rows[document].lengths[field] / mean)
+                        frequencies[document] = frequencies.get(document, 0.0) + norm * int(matcher.weight())
+                        matcher.next()
         return frequencies
-
-    def _postings(self, field: str, term: str) -> Iterator[tuple[int, int]]:
-        """The documents that contain a term in a field, and its frequency."""
-        for base, reader, _ in self._segments.values():
-            try:
-                matcher = reader.postings(field, term)
-            except TermNotFound:
-                continue
-            while matcher.is_active():
-                yield base + matcher.id(), int(matcher.weight())
-                matcher.next()
