@@ -68,7 +68,7 @@ _Claim = tuple[str, bytes, bytes, int]
 """Its kind, its value, its place in the order of seniority, the number of its listing."""
 
 
-class _Listing(NamedTuple):
+class _ListingRow(NamedTuple):
     number: int
     id: str
     chain: str
@@ -210,8 +210,8 @@ class DuplicateIndex:
             return {(row.id, row.chain): _status(self._db, row) for row in rows}
 
 
-def _listings(db: sqlite3.Connection, registration: str) -> list[_Listing]:
-    return [_Listing(*row) for row in db.execute(_OF_REGISTRATION, (registration,))]
+def _listings(db: sqlite3.Connection, registration: str) -> list[_ListingRow]:
+    return [_ListingRow(*row) for row in db.execute(_OF_REGISTRATION, (registration,))]
 
 
 def _added(db: sqlite3.Connection, document: Document) -> int:
@@ -270,7 +270,7 @@ def _first(db: sqlite3.Connection, kind: str, value: bytes) -> _First | None:
     return _First(*row) if row else None
 
 
-def _status(db: sqlite3.Connection, mine: _Listing) -> DuplicateStatus:
+def _status(db: sqlite3.Connection, mine: _ListingRow) -> DuplicateStatus:
     hidden_in = [] if mine.is_shown else [""]
     earlier: dict[str, tuple[bytes, str, bool]] = {}
     uncontested = WARNED.keys() if mine.rank == NAMED else {URL} if mine.rank == AT_HOME else ()

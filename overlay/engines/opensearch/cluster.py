@@ -45,7 +45,7 @@ class StoredValue(NamedTuple):
     """A document of our own, and what a conditional write names: its index, and its version as parameters."""
 
     value: Any
-    index: str
+    index_name: str
     condition: Json
 
 
@@ -130,17 +130,17 @@ class Cluster:
     def get(self, index: str, name: str) -> StoredValue | None:
         """A document of our own in an index or behind an alias; None when it is missing."""
         try:
-            found = self.request("GET", f"/{index}/_doc/{name}")
+            document = self.request("GET", f"/{index}/_doc/{name}")
         except library.NotFoundError:
             return None
-        condition = {"if_seq_no": found["_seq_no"], "if_primary_term": found["_primary_term"]}
-        return StoredValue(found["_source"].get("state"), found["_index"], condition)
+        condition = {"if_seq_no": document["_seq_no"], "if_primary_term": document["_primary_term"]}
+        return StoredValue(document["_source"].get("state"), document["_index"], condition)
 
     def put(self, name: str, value: Json, before: StoredValue) -> StoredValue:
         """Replace such a document. Raises ConflictError when it has changed since it was read."""
-        answer = self.request("PUT", f"/{before.index}/_doc/{name}", {"state": value}, **before.condition)
+        answer = self.request("PUT", f"/{before.index_name}/_doc/{name}", {"state": value}, **before.condition)
         condition = {"if_seq_no": answer["_seq_no"], "if_primary_term": answer["_primary_term"]}
-        return StoredValue(value, before.index, condition)
+        return StoredValue(value, before.index_name, condition)
 
     def bulk(self, index: str, actions: Iterable[Json]) -> None:
         """Run all actions, as `opensearchpy.helpers` takes them. Raises the exception of the first that failed; the

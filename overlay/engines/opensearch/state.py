@@ -114,5 +114,5 @@ def create(cluster: Cluster, index: str) -> None:
 def _remembered(cluster: Cluster, state: OpenSearchCommitState, document: StoredValue) -> StoredState:
     if len(cluster.recent) > _MOST_RECENT:
         cluster.recent.clear()
-    cluster.recent[document.index] = monotonic(), state
+    cluster.recent[document.index_name] = monotonic(), state
     return StoredState(state, document)

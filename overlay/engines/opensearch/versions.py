@@ -61,7 +61,7 @@ class ClusterVersions:
     def live(self) -> ClusterVersion:
         """The live version; it may not exist yet."""
         stored = states.read(self._cluster, self._alias)
-        return ClusterVersion(self._cluster, stored.document.index if stored else f"{self._alias}.first")
+        return ClusterVersion(self._cluster, stored.document.index_name if stored else f"{self._alias}.first")
 
     @contextmanager
     def writing(self, version: ClusterVersion) -> Iterator[None]:
