@@ -13,6 +13,7 @@ from indexer.model import Event, EventKind, PointerAnchor
 from indexer.store import FetchOutcome, FetchState, ServedBody, Store, Writer
 from parsers.cards import Kind
 from tests.facts import at, name
+from tests.told import due_locators
 
 DAY = 86_400_000
 NOW = 1_800_000_000_000
@@ -84,7 +85,7 @@ class Clock:
 
 def due(store: Store, now: int = 10**15) -> list[str]:
     """What should be fetched then."""
-    return [each.locator for each in store.fetches.due(now, 100)]
+    return [each.locator for each in due_locators(store, now, 100)]
 
 
 def news(store: Store) -> list[tuple[str, str, str]]:

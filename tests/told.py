@@ -6,10 +6,16 @@ import json
 from typing import Any
 
 from indexer.model import EventKind
-from indexer.store import Revision, Store
+from indexer.store import DueLocator, Revision, Store
 from indexer.store.schema import events
 
 Record = dict[str, Any]
+
+
+def due_locators(store: Store, now: int, limit: int) -> list[DueLocator]:
+    """The locators that should be fetched at a time, those due longest first."""
+    queued = store.fetches.queued(now, limit, (-1, ""))
+    return [due for one in queued if (due := store.fetches.get_due(one.locator)) is not None]
 
 
 def registrations(store: Store, chain: str) -> list[Record]:

@@ -7,28 +7,26 @@ that name it at once, however many those are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BindParameter,
-    ColumnElement,
     Connection,
     Select,
+    Table,
     and_,
     bindparam,
     case,
     delete,
-    func,
     insert,
     select,
-    tuple_,
     update,
 )
 
-from indexer.store.queries import Queries, Row, batches
+from indexer.store.queries import Queries, Row, batches, rows_in
 from indexer.store.schema import badges, blocks, cursors, events, meta
 
 CURSOR = "fetch candidates"
@@ -92,11 +90,8 @@ class BadgeQueries(Queries):
 
     def get(self, registrations: Iterable[str]) -> dict[str, DomainBadge]:
         """The badges of these registrations; those that are no candidates are left out."""
-        by_registration: dict[str, DomainBadge] = {}
-        for batch in batches(registrations):
-            for row in self._rows(_badges_of(), registrations=batch):
-                by_registration[row["registration"]] = DomainBadge(**row)
-        return by_registration
+        matches = (row for batch in batches(registrations) for row in self._rows(_badges_of(), registrations=batch))
+        return {row["registration"]: DomainBadge(**row) for row in matches}
 
     def cursor(self, name: str = CURSOR) -> int | None:
         """The sequence number of the outbox up to which a reader, that of candidates, has read; None where that must
@@ -105,15 +100,9 @@ class BadgeQueries(Queries):
         seq: int | None = self._scalar(select(cursors.c.seq).where(cursors.c.name == name, cursors.c.epoch == epoch))
         return seq
 
-    def due_hosts(self, now_ms: int, limit: int, after: tuple[int, str] | None = None) -> list[tuple[int, str]]:
-        """At most `limit` hosts to ask, as (due since, host), those due longest first; `after` is the last one of the
-        previous page."""
-        since = func.min(badges.c.next_at)
-        ready = select(since, badges.c.host).where(badges.c.next_at <= now_ms).group_by(badges.c.host)
-        if after is not None:
-            ready = ready.having(tuple_(since, badges.c.host) > after)
-        with self._engine.connect() as connection:
-            return list(connection.execute(ready.order_by(since, badges.c.host).limit(limit)))
+    def due_hosts(self, now_ms: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
+        """At most `limit` hosts to ask, as (due since, host), those due longest first, after such a pair."""
+        return self._due_groups(badges.c.next_at, badges.c.host, now_ms, limit, after)
 
 
 @cache
@@ -128,9 +117,7 @@ def update_candidates(
 ) -> list[str]:
     """Make `candidates` the only ones among these `registrations`. A new card or host is due at once; a badge by hash
     is lost with the card, every badge with the host. Returns the registrations that lose one, sorted."""
-    before: dict[str, Row] = {}
-    for batch in batches(registrations):
-        before |= _by_registration(connection, badges.c.registration.in_(batch))
+    before = _by_registration(connection, select(badges), registrations)
     removed = before.keys() - {candidate.registration for candidate in candidates}
     for registration in sorted(removed):
         connection.execute(delete(badges).where(badges.c.registration == registration))
@@ -168,8 +155,10 @@ def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[st
     """Store what a host answered. Returns the registrations that may be shown otherwise, sorted: those whose badge
     changed or was confirmed, and, where they are few and the host answered, those that have none."""
     of_host = badges.c.host == verdict.host
-    holders = _by_registration(connection, of_host & (badges.c.by != ""))
-    badge_of = {id_: _named_by(verdict, id_) for id_ in (*holders, *_named(connection, verdict, of_host))}
+    having = connection.execute(select(badges).where(of_host, badges.c.by != "")).mappings()
+    holders = {row["registration"]: row for row in having}
+    named = _by_registration(connection, select(badges).where(of_host), sorted(verdict.named | verdict.in_dns))
+    badge_of = {id_: _named_by(verdict, id_) for id_ in (*holders, *named)}
     for digest in verdict.served:
         oldest = _oldest(connection, verdict.host, digest)
         if oldest is not None and not badge_of.get(oldest):
@@ -178,7 +167,7 @@ def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[st
     announced = connection.execute(without).scalars().all()
     # all at once, as any number of strangers may name a host
     checked = {"checked_at": now_ms, "reason": verdict.reason}
-    connection.execute(update(badges).where(of_host, badges.c.by == "").values(**checked, **_retry(now_ms)))
+    connection.execute(update(badges).where(of_host, badges.c.by == "").values(**checked, **retry(badges, now_ms)))
     has_answered = "name" not in verdict.failed
     changed = set(announced) if has_answered and len(announced) <= MAX_ANNOUNCED else set[str]()
     for registration, by in badge_of.items():
@@ -190,17 +179,9 @@ def record(connection: Connection, verdict: HostVerdict, now_ms: int) -> list[st
     return sorted(changed)
 
 
-def _by_registration(connection: Connection, condition: ColumnElement[bool]) -> dict[str, Row]:
-    matches = connection.execute(select(badges).where(condition)).mappings()
-    return {row["registration"]: row for row in matches}
-
-
-def _named(connection: Connection, verdict: HostVerdict, of_host: ColumnElement[bool]) -> dict[str, Row]:
-    """The registrations that the host names and that name it."""
-    named: dict[str, Row] = {}
-    for batch in batches(sorted(verdict.named | verdict.in_dns)):
-        named |= _by_registration(connection, of_host & badges.c.registration.in_(batch))
-    return named
+def _by_registration(connection: Connection, statement: Select[Any], registrations: Iterable[str]) -> dict[str, Row]:
+    """The rows about those of these registrations that a statement selects."""
+    return {row["registration"]: row for row in rows_in(connection, statement, badges.c.registration, registrations)}
 
 
 def _named_by(verdict: HostVerdict, registration: str) -> str:
@@ -209,7 +190,7 @@ def _named_by(verdict: HostVerdict, registration: str) -> str:
     return "dns" if registration in verdict.in_dns else ""
 
 
-def _retained(verdict: HostVerdict, row: Mapping[str, Any], now_ms: int) -> str:
+def _retained(verdict: HostVerdict, row: Row, now_ms: int) -> str:
     """The badge that stays though it was not confirmed: its host did not answer, and did so not long ago."""
     has_answered = row["by"] not in verdict.failed
     return "" if has_answered or now_ms - row["checked_at"] >= GRACE else row["by"]
@@ -224,10 +205,15 @@ def _write(connection: Connection, registration: str, by: str, now_ms: int, reas
     connection.execute(update(badges).where(badges.c.registration == registration).values(**values))
 
 
-def _retry(now_ms: int) -> dict[str, Any]:
-    """When registrations without a badge are checked again: later each time."""
-    steps = {tries: now_ms + min(HOUR << tries, MAX_RETRY) for tries in range(9)}
-    return {"tries": badges.c.tries + 1, "next_at": case(steps, value=badges.c.tries, else_=now_ms + MAX_RETRY)}
+def retry_delay(tries: int) -> int:
+    """The pause after so many failed checks: an hour at first, doubled for each further one up to `MAX_RETRY`."""
+    return min(HOUR << min(tries, 9), MAX_RETRY)
+
+
+def retry(table: Table, now_ms: int) -> dict[str, Any]:
+    """The values of rows whose checks failed once more: each is checked again later than the last time."""
+    steps = {tries: now_ms + retry_delay(tries) for tries in range(9)}
+    return {"tries": table.c.tries + 1, "next_at": case(steps, value=table.c.tries, else_=now_ms + MAX_RETRY)}
 
 
 def _oldest(connection: Connection, host: str, digest: bytes) -> str | None:

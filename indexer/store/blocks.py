@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, Select, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 
 from indexer.model import BlockRef
 from indexer.store import rows
-from indexer.store.queries import Queries, batches
+from indexer.store.queries import Queries
 from indexer.store.schema import blocks, headers
 
 HEADER_BYTES = 80
@@ -28,19 +28,19 @@ class BlockQueries(Queries):
 
     def newest(self, chain: str) -> BlockRef | None:
         """The highest stored block of a chain."""
-        return self._first(select(blocks).where(blocks.c.chain == chain))
+        return self._highest(blocks.c.chain == chain)
 
     def below(self, chain: str, height: int) -> BlockRef | None:
         """The highest stored block of a chain below a height."""
-        return self._first(select(blocks).where(blocks.c.chain == chain, blocks.c.height < height))
+        return self._highest(blocks.c.chain == chain, blocks.c.height < height)
 
     def get(self, chain: str, height: int) -> BlockRef | None:
         """The stored block of a chain at a height."""
-        return self._first(select(blocks).where(blocks.c.chain == chain, blocks.c.height == height))
+        return self._highest(blocks.c.chain == chain, blocks.c.height == height)
 
-    def _first(self, statement: Select[tuple[object, ...]]) -> BlockRef | None:
-        matches = self._rows(statement.order_by(blocks.c.height.desc()).limit(1))
-        return rows.block(matches[0]) if matches else None
+    def _highest(self, *conditions: ColumnElement[bool]) -> BlockRef | None:
+        row = self._first(select(blocks).where(*conditions).order_by(blocks.c.height.desc()).limit(1))
+        return rows.block(row) if row else None
 
     def lowest_height(self, chain: str) -> int | None:
         """The height at which a chain's stored blocks begin, None when there are none."""
@@ -58,16 +58,14 @@ class BlockQueries(Queries):
     def monotonic_times(self, chain: str, heights: Iterable[int]) -> dict[int, int]:
         """For each of these heights the latest time (seconds since 1970) of its block and of the 24 before it. Block
         times may go back by up to two hours from one block to the next; these do not."""
-        earlier, times = blocks.alias(), dict[int, int]()
-        for batch in batches(sorted(set(heights))):
-            statement = select(blocks.c.height, func.max(earlier.c.time).label("latest")).where(
-                blocks.c.chain == chain,
-                blocks.c.height.in_(batch),
-                earlier.c.chain == chain,
-                earlier.c.height.between(blocks.c.height - _MEDIAN_WINDOW, blocks.c.height),
-            )
-            times |= {row["height"]: row["latest"] for row in self._rows(statement.group_by(blocks.c.height))}
-        return times
+        earlier = blocks.alias()
+        statement = select(blocks.c.height, func.max(earlier.c.time).label("latest")).where(
+            blocks.c.chain == chain,
+            earlier.c.chain == chain,
+            earlier.c.height.between(blocks.c.height - _MEDIAN_WINDOW, blocks.c.height),
+        )
+        matches = self._rows_in(statement.group_by(blocks.c.height), blocks.c.height, sorted(set(heights)))
+        return {row["height"]: row["latest"] for row in matches}
 
 
 class HeaderQueries(Queries):

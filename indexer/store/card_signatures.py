@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import Connection, case, func, select, tuple_, update
+from sqlalchemy import Connection, select, update
 
 from indexer.store import fetches
-from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR, MAX_RETRY
+from indexer.store.badges import CHECK_INTERVAL, GRACE, retry, retry_delay
 from indexer.store.queries import Queries, batches, insert_new
 from indexer.store.schema import badges, card_signatures, cards
 from indexer.store.schema import fetches as facts
@@ -59,19 +59,12 @@ class SignatureQueries(Queries):
     def get(self, digests: Iterable[bytes]) -> dict[bytes, StoredSignature]:
         """The results for these cards (SHA-256); those without signatures are left out."""
         columns = [card_signatures.c[name] for name in StoredSignature.__dataclass_fields__]
-        results: dict[bytes, StoredSignature] = {}
-        for batch in batches(digests):
-            for row in self._rows(select(card_signatures.c.card, *columns).where(card_signatures.c.card.in_(batch))):
-                results[row["card"]] = StoredSignature(**{name: row[name] for name in row if name != "card"})
-        return results
+        matches = self._rows_in(select(card_signatures.c.card, *columns), card_signatures.c.card, digests)
+        return {row["card"]: StoredSignature(**{name: row[name] for name in row if name != "card"}) for row in matches}
 
     def due_key_sets(self, now_ms: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
         """At most `limit` key sets to fetch, as (due since, URL), those due longest first, after such a pair."""
-        since, url = func.min(card_signatures.c.next_at), card_signatures.c.url
-        due = select(since, url).where(card_signatures.c.next_at <= now_ms).group_by(url)
-        due = due.having(tuple_(since, url) > after).order_by(since, url).limit(limit)
-        with self._engine.connect() as connection:
-            return [(next_at, name) for next_at, name in connection.execute(due)]
+        return self._due_groups(card_signatures.c.next_at, card_signatures.c.url, now_ms, limit, after)
 
     def due_cards(self, url: str, now_ms: int, limit: int) -> dict[bytes, bytes]:
         """At most `limit` cards (by SHA-256) that are to be checked by a key set now."""
@@ -101,7 +94,7 @@ def record(connection: Connection, verdicts: Iterable[SignatureVerdict], now_ms:
         row = connection.execute(select(card_signatures).where(same)).mappings().one()
         is_changed = any(row[name] != value for name, value in verdict._asdict().items())
         tries = 0 if verdict.by else row["tries"] + 1
-        delay = CHECK_INTERVAL if verdict.by else min(HOUR << min(tries, 9), MAX_RETRY)
+        delay = CHECK_INTERVAL if verdict.by else retry_delay(tries)
         values = {**verdict._asdict(), "tries": tries, "checked_at": now_ms, "next_at": now_ms + delay if ids else None}
         if verdict.by:
             values["verified_at"] = now_ms
@@ -117,10 +110,7 @@ def record_failure(connection: Connection, url: str, reason: str, now_ms: int) -
     lost = due & (card_signatures.c.by != "") & (card_signatures.c.verified_at <= now_ms - GRACE)
     digests = connection.execute(select(card_signatures.c.card).where(lost)).scalars().all()
     connection.execute(update(card_signatures).where(lost).values(by="", kid="", form="", covers_pricing=False))
-    delays = {tries: now_ms + min(HOUR << tries, MAX_RETRY) for tries in range(9)}
-    again = case(delays, value=card_signatures.c.tries, else_=now_ms + MAX_RETRY)
-    values = {"reason": reason, "tries": card_signatures.c.tries + 1, "next_at": again}
-    connection.execute(update(card_signatures).where(due).values(**values))
+    connection.execute(update(card_signatures).where(due).values(reason=reason, **retry(card_signatures, now_ms)))
     return sorted({id_ for digest in digests for id_ in _ids_of(connection, digest)})
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -23,7 +23,6 @@ from sqlalchemy import (
     Table,
     Text,
     case,
-    delete,
     func,
     insert,
     select,
@@ -32,7 +31,7 @@ from sqlalchemy import (
 
 from indexer.store.database import writing
 from indexer.store.nonces import Nonces, use_nonce
-from indexer.store.queries import Queries, upsert
+from indexer.store.queries import Queries, count, insert_new, row_of, trim_expired, upsert
 
 MAX_STRANGERS, MAX_PROVEN = 10_000, 100_000
 """Revocations stored of signers that are not proven to have signed what they revoke, and of the others; those of
@@ -45,9 +44,6 @@ DELEGATION_SECONDS = 7 * 86_400
 
 _LOCK = 0x61326274
 """PostgreSQL advisory lock under which tables are created, and rows that are counted are added ("a2bt")."""
-
-_TRIMMED = 100
-"""Expired rows that one addition deletes at most."""
 
 _metadata = MetaData()
 
@@ -160,12 +156,11 @@ class DelegationLedger(Queries):
             for budget in budgets:  # from the root, so that two tokens lock what they share in one order
                 if not _charge_block(connection, budget):
                     raise SpentBudgetError(budget)
-            _trim(connection, token_spend, token_spend.c.revocation_id, now)
+            trim_expired(connection, token_spend, now)
 
     def spent(self, revocation_id: str) -> int:
         """The units charged to a block."""
-        rows = self._scalars(select(token_spend.c.spent).where(token_spend.c.revocation_id == revocation_id))
-        return int(rows[0]) if rows else 0
+        return int(self._scalar(select(token_spend.c.spent).where(token_spend.c.revocation_id == revocation_id)) or 0)
 
     # -- revocations
 
@@ -200,13 +195,12 @@ class DelegationLedger(Queries):
 
     def add_delegation(self, delegation: StoredDelegation, now: int) -> None:
         """Store a delegation; one of the same block stays as it is. Raises LedgerFullError."""
-        row = {field.name: getattr(delegation, field.name) for field in fields(StoredDelegation)}
         with writing(self._engine, _LOCK) as connection:
-            _trim(connection, dct_delegations, dct_delegations.c.block, now - DELEGATION_SECONDS)
-            count = connection.execute(select(func.count()).select_from(dct_delegations)).scalar_one()
-            if count >= MAX_DELEGATIONS:
-                raise LedgerFullError(f"{count:,} delegations are stored; try again when some of them have expired")
-            connection.execute(upsert(connection, dct_delegations).values(**row).on_conflict_do_nothing())
+            trim_expired(connection, dct_delegations, now - DELEGATION_SECONDS)
+            number = count(connection, dct_delegations)
+            if number >= MAX_DELEGATIONS:
+                raise LedgerFullError(f"{number:,} delegations are stored; try again when some of them have expired")
+            insert_new(connection, dct_delegations, [row_of(delegation)])
 
     def delegations(self, id_: str, delegatee: str) -> list[StoredDelegation]:
         """The delegations with an id to a principal: usually one, as ids are the clients' own."""
@@ -242,17 +236,6 @@ def _charge_block(connection: Connection, budget: BlockBudget) -> bool:
 
 
 def _check_revocation_room(connection: Connection, *, is_proven: bool) -> None:
-    counted = select(func.count()).where(dct_revocations.c.is_proven.is_(is_proven))
-    count = connection.execute(counted).scalar_one()
-    if count >= (MAX_PROVEN if is_proven else MAX_STRANGERS):
-        raise LedgerFullError(f"{count:,} revocations are stored" + ("" if is_proven else ": send the token, too"))
-
-
-def _trim(connection: Connection, table: Table, key: Column[str], before: int) -> None:
-    """Delete some rows that expired before a time: more than are added, so that the table does not grow without end."""
-    expired = select(key).where(table.c.expires_at < before).limit(_TRIMMED)
-    if connection.dialect.name == "postgresql":
-        expired = expired.with_for_update(skip_locked=True)
-    keys = list(connection.execute(expired).scalars())
-    if keys:
-        connection.execute(delete(table).where(key.in_(keys)))
+    number = count(connection, dct_revocations, dct_revocations.c.is_proven.is_(is_proven))
+    if number >= (MAX_PROVEN if is_proven else MAX_STRANGERS):
+        raise LedgerFullError(f"{number:,} revocations are stored" + ("" if is_proven else ": send the token, too"))

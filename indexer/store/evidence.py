@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 
 from indexer.store.database import writing
-from indexer.store.queries import Queries, batches, insert_new, upsert
+from indexer.store.queries import Queries, batches, insert_new, row_of, rows_in, upsert
 from indexer.store.schema import BYTEWISE, metadata
 from indexer.store.trust_edges import ANYBODY, EdgePair, touch_edges
 
@@ -176,12 +176,11 @@ class BlockPayment(NamedTuple):
     is_proved: bool
 
 
-_FIELDS = tuple(StoredEvidence.__dataclass_fields__)
 _PAYMENT = (
     *("payer", "payment", "proof", "funding", "paid", "price", "chain", "pay_height", "pay_root", "is_proved"),
     "completed_at",
 )
-_COLUMNS = [evidence.c[name] for name in _FIELDS]
+_COLUMNS = [evidence.c[name] for name in StoredEvidence.__dataclass_fields__]
 
 
 class EvidenceQueries(Queries):
@@ -234,8 +233,8 @@ class EvidenceQueries(Queries):
 
     def document(self, sha256: bytes) -> ClaimDocument | None:
         """A document."""
-        rows = self._rows(select(claim_documents).where(claim_documents.c.sha256 == sha256))
-        return ClaimDocument(**rows[0]) if rows else None
+        row = self._first(select(claim_documents).where(claim_documents.c.sha256 == sha256))
+        return ClaimDocument(**row) if row else None
 
     def counted(self, listing: str) -> list[StoredEvidence]:
         """The records of a listing that may count: those within MAX_PAID and MAX_COUNTER_SIGNED, newest first."""
@@ -254,23 +253,14 @@ class EvidenceQueries(Queries):
             statement = statement.where(tuple_(*key) > after)
         return self._evidence(statement)
 
-    def by_worker(self, keys: Collection[str], limit: int) -> list[StoredEvidence]:
-        """At most `limit` records that these keys signed as workers, newest first."""
-        return self._by(evidence.c.worker, keys, limit)
-
-    def by_counter_signer(self, keys: Collection[str], limit: int) -> list[StoredEvidence]:
-        """At most `limit` records that these keys counter-signed, newest first."""
-        return self._by(evidence.c.counter_signer, keys, limit)
-
     def ratings(self, listings: Iterable[str]) -> dict[str, StoredRating]:
         """The ratings of these listings; those never rated are left out."""
         columns = [ratings.c[name] for name in StoredRating._fields]
-        stored: dict[str, StoredRating] = {}
-        for batch in batches(sorted(set(listings))):
-            rated = (ratings.c.listing.in_(batch), ratings.c.as_of > 0)
-            for row in self._rows(select(ratings.c.listing, *columns).where(*rated)):
-                stored[row["listing"]] = StoredRating(*(row[name] for name in StoredRating._fields))
-        return stored
+        rated = select(ratings.c.listing, *columns).where(ratings.c.as_of > 0)
+        return {
+            row["listing"]: StoredRating(*(row[name] for name in StoredRating._fields))
+            for row in self._rows_in(rated, ratings.c.listing, sorted(set(listings)))
+        }
 
     def due(self, older_than: int, limit: int) -> list[tuple[str, int]]:
         """At most `limit` listings to rate, as (listing, what was submitted until now): those with new evidence, and
@@ -289,13 +279,6 @@ class EvidenceQueries(Queries):
         with self._engine.connect() as connection:
             rows = connection.execute(select(*columns).where(*there).distinct().order_by(*columns)).all()
         return [BlockPayment(*row) for row in rows]
-
-    def _by(self, column: Column[Any], keys: Collection[str], limit: int) -> list[StoredEvidence]:
-        newest = (evidence.c.received_at.desc(), evidence.c.digest, evidence.c.counter_signer)
-        rows: list[StoredEvidence] = []
-        for batch in batches(keys):
-            rows += self._evidence(select(*_COLUMNS).where(column.in_(batch)).order_by(*newest).limit(limit))
-        return rows[:limit]
 
     def _evidence(self, statement: Select[Any]) -> list[StoredEvidence]:
         return [StoredEvidence(**row) for row in self._rows(statement)]
@@ -358,7 +341,7 @@ def edge_pairs(rows: Iterable[StoredEvidence]) -> list[EdgePair]:
 
 def _add(connection: Connection, row: StoredEvidence) -> bool:
     """Insert a record, or give a stored one its payment; whether anything changed."""
-    values = {name: getattr(row, name) for name in _FIELDS}
+    values = row_of(row)
     statement = upsert(connection, evidence).values(**values)
     if row.payment:
         paid = {name: values[name] for name in _PAYMENT}
@@ -371,8 +354,4 @@ def _add(connection: Connection, row: StoredEvidence) -> bool:
 
 
 def _bound(connection: Connection, keys: Collection[str]) -> dict[str, KeyBind]:
-    binds: dict[str, KeyBind] = {}
-    for batch in batches(keys):
-        for row in connection.execute(select(key_binds).where(key_binds.c.key.in_(batch))).mappings():
-            binds[row["key"]] = KeyBind(**row)
-    return binds
+    return {row["key"]: KeyBind(**row) for row in rows_in(connection, select(key_binds), key_binds.c.key, keys)}

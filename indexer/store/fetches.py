@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, delete, exists, func, insert, select, tuple_, update
 
 from indexer.store.pointer_queries import SAME_POINTER
-from indexer.store.queries import Queries, Row, batches, insert_new
+from indexer.store.queries import Queries, Row, insert_new
 from indexer.store.schema import cards, events, fetches, locators, servings, sightings
 
 MAX_FACTS = 16
@@ -134,18 +134,6 @@ class LocatorStatus:
 class FetchQueries(Queries):
     """Reads of locators: the queue of fetches, and what came of them."""
 
-    def due(self, now_ms: int, limit: int, after: DueLocator | None = None) -> list[DueLocator]:
-        """At most `limit` locators that should be fetched at `now_ms`: those never fetched first, then those due
-        longest. `after` is the last one of the previous page."""
-        was_fetched = locators.c.state != FetchState.NEW.value
-        order = (was_fetched, locators.c.next_at, locators.c.locator)
-        ready = select(locators).where(locators.c.next_at <= now_ms)
-        if after is not None:
-            ready = ready.where(tuple_(*order) > (after.state is not FetchState.NEW, after.next_at, after.locator))
-        with self._engine.connect() as connection:
-            matches = connection.execute(ready.order_by(*order).limit(limit)).mappings().all()
-            return [_due(connection, row) for row in matches]
-
     def queued(self, now_ms: int, limit: int, after: tuple[int, str]) -> list[QueuedLocator]:
         """At most `limit` locators that are due at `now_ms`, those due longest first, after the pair (`next_at`,
         locator) `after`."""
@@ -168,16 +156,15 @@ class FetchQueries(Queries):
     def is_wanted(self, locator: str, digest: bytes) -> bool:
         """Whether some anchor of a locator names this SHA-256."""
         named = (sightings.c.locator == locator, sightings.c.digest == digest)
-        return bool(self._rows(select(sightings.c.digest).where(*named).limit(1)))
+        return self._first(select(sightings.c.digest).where(*named).limit(1)) is not None
 
     def statuses(self, names: Iterable[str]) -> dict[str, LocatorStatus]:
         """What came of fetching these locators; those that no pointer ever named are left out."""
         columns = [locators.c[name] for name in LocatorStatus.__dataclass_fields__]
-        statuses: dict[str, LocatorStatus] = {}
-        for batch in batches(names):
-            for row in self._rows(select(*columns).where(locators.c.locator.in_(batch))):
-                statuses[row["locator"]] = LocatorStatus(**{**row, "state": FetchState(row["state"])})
-        return statuses
+        return {
+            row["locator"]: LocatorStatus(**{**row, "state": FetchState(row["state"])})
+            for row in self._rows_in(select(*columns), locators.c.locator, names)
+        }
 
     def counts(self) -> dict[str, int]:
         """How many locators are in each state."""

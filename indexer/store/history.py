@@ -90,9 +90,9 @@ class HistoryQueries(Queries):
     def of_many(self, registrations: Iterable[str]) -> dict[str, list[Revision]]:
         """The confirmed revisions of several registrations by id, oldest first; unknown ids are left out."""
         histories: dict[str, list[Revision]] = defaultdict(list)
-        for batch in batches(registrations):
-            for row in self._rows(confirmed(events.c.registration.in_(batch)).order_by(events.c.chain, events.c.place)):
-                histories[row["registration"]].append(revision(row))
+        statement = confirmed().order_by(events.c.chain, events.c.place)
+        for row in self._rows_in(statement, events.c.registration, registrations):
+            histories[row["registration"]].append(revision(row))
         return dict(histories)
 
     def with_pending(self, registrations: Iterable[str]) -> dict[str, RegistrationHistory]:
@@ -134,10 +134,8 @@ class HistoryQueries(Queries):
 
     def in_blocks(self, chain: str, txids: Iterable[bytes]) -> set[bytes]:
         """Those of these transactions (internal byte order) that have an event in a block of a chain."""
-        mined: set[bytes] = set()
-        for batch in batches(txids):
-            mined.update(self._scalars(select(events.c.txid).where(events.c.txid.in_(batch), events.c.chain == chain)))
-        return mined
+        own = select(events.c.txid).where(events.c.chain == chain)
+        return {row["txid"] for row in self._rows_in(own, events.c.txid, txids)}
 
     def arrivals(self, outpoint: Outpoint) -> list[Revision]:
         """The events that moved a registration to an outpoint, whether or not it is still there."""

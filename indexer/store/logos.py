@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, func, select, update
 
 from indexer.store.database import writing
-from indexer.store.queries import Queries, batches, insert_new
+from indexer.store.queries import Queries, batches, count, insert_new
 from indexer.store.schema import logos
 
 MAX_LOGOS = 5_000
@@ -47,11 +47,8 @@ class Logos(Queries):
         """The SHA-256 (hex) of the thumbnails of these logos by URL; logos without one are left out."""
         url_by_key = {_key(url): url for url in urls if is_fetchable(url)}
         statement = select(logos.c.url_sha256, logos.c.sha256).where(logos.c.state == _STORED)
-        digests: dict[str, str] = {}
-        for batch in batches(url_by_key):
-            for row in self._rows(statement.where(logos.c.url_sha256.in_(batch))):
-                digests[url_by_key[row["url_sha256"]]] = row["sha256"].hex()
-        return digests
+        stored = self._rows_in(statement, logos.c.url_sha256, url_by_key)
+        return {url_by_key[row["url_sha256"]]: row["sha256"].hex() for row in stored}
 
     def body(self, digest: bytes) -> bytes | None:
         """The thumbnail (WebP) with this SHA-256."""
@@ -79,21 +76,14 @@ class Logos(Queries):
             self._trim(connection)
 
     def _trim(self, connection: Connection) -> None:
-        over = connection.execute(select(func.count()).select_from(logos)).scalar_one() - self._limit
+        over = count(connection, logos) - self._limit
         if over > 0:
             last = select(logos.c.url_sha256).order_by(logos.c.wanted_at, logos.c.url_sha256).limit(over)
             connection.execute(delete(logos).where(logos.c.url_sha256.in_(list(connection.execute(last).scalars()))))
 
     def due(self, now: int, limit: int, after: tuple[int, str] = (-1, "")) -> list[tuple[int, str]]:
         """At most `limit` logos to fetch at `now`, in order, as (due since, URL), after such a pair."""
-        later = (logos.c.next_at > after[0]) | ((logos.c.next_at == after[0]) & (logos.c.url > after[1]))
-        statement = (
-            select(logos.c.next_at, logos.c.url)
-            .where(logos.c.next_at <= now, logos.c.wanted_at > now - 2 * REFETCH, later)
-            .order_by(logos.c.next_at, logos.c.url)
-            .limit(limit)
-        )
-        return [(row["next_at"], row["url"]) for row in self._rows(statement)]
+        return self._due(logos.c.next_at, logos.c.url, now, limit, after, logos.c.wanted_at > now - 2 * REFETCH)
 
     def store(self, url: str, body: bytes, now: int) -> None:
         """Store the thumbnail (WebP) of a logo. Raises StoreError."""

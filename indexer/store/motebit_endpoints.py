@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, select, tuple_, update
+from sqlalchemy import Connection, select, update
 
-from indexer.store.badges import CHECK_INTERVAL, HOUR, MAX_RETRY
+from indexer.store.badges import CHECK_INTERVAL, retry_delay
 from indexer.store.motebit_hosts import PIN_DURATION, ids_of
-from indexer.store.queries import Queries, batches, insert_new
+from indexer.store.queries import Queries, count, insert_new
 from indexer.store.schema import motebit_endpoints, motebit_hosts
 from parsers.cards import AgentCard, Kind, examine
 from parsers.claims.motebit.tool_manifest import ManifestChanges, ToolManifest, manifest_changes
@@ -68,7 +68,6 @@ class EndpointCheck:
     checked_at: int
 
 
-_SHOWN = tuple(name for name in EndpointCheck.__dataclass_fields__)
 _DUE_NAME = motebit_endpoints.c.endpoint + "#" + motebit_endpoints.c.public_key + "@" + motebit_endpoints.c.host
 
 
@@ -77,22 +76,17 @@ class EndpointQueries(Queries):
 
     def of_hosts(self, hosts: Iterable[str]) -> dict[str, tuple[EndpointCheck, ...]]:
         """The handshakes with endpoints of agents at these hosts, by host."""
-        columns = [motebit_endpoints.c[name] for name in _SHOWN]
+        columns = [motebit_endpoints.c[name] for name in EndpointCheck.__dataclass_fields__]
         checks: dict[str, tuple[EndpointCheck, ...]] = defaultdict(tuple)
-        for batch in batches(sorted(set(hosts))):
-            of_batch = motebit_endpoints.c.host.in_(batch) & (motebit_endpoints.c.state != UNCHECKED)
-            for row in self._rows(select(*columns).where(of_batch).order_by(motebit_endpoints.c.endpoint)):
-                changes = ManifestChanges(*map(tuple, json.loads(row["changes"])))
-                checks[row["host"]] += (EndpointCheck(**{**row, "changes": changes}),)
+        checked = select(*columns).where(motebit_endpoints.c.state != UNCHECKED).order_by(motebit_endpoints.c.endpoint)
+        for row in self._rows_in(checked, motebit_endpoints.c.host, sorted(set(hosts))):
+            changes = ManifestChanges(*map(tuple, json.loads(row["changes"])))
+            checks[row["host"]] += (EndpointCheck(**{**row, "changes": changes}),)
         return checks
 
     def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
         """At most `limit` endpoints to ask, as (due since, name), those due longest first, after such a pair."""
-        next_at = motebit_endpoints.c.next_at
-        due = select(next_at, _DUE_NAME).where(next_at <= now, tuple_(next_at, _DUE_NAME) > after)
-        with self._engine.connect() as connection:
-            rows = connection.execute(due.order_by(next_at, _DUE_NAME).limit(limit))
-            return [(since, name) for since, name in rows]
+        return self._due(motebit_endpoints.c.next_at, _DUE_NAME, now, limit, after)
 
 
 def enlist_published(connection: Connection, host: str, now: int) -> bool:
@@ -119,8 +113,7 @@ def enlist_claimed(connection: Connection, host: str, body: bytes, now: int) -> 
 
 def _enlist(connection: Connection, key: EndpointKey, now: int, most: int) -> None:
     """Have an endpoint asked, unless it is already, or the host has `most`: strangers' cards claim any number."""
-    of_host = motebit_endpoints.c.host == key.host
-    number = connection.execute(select(func.count()).select_from(motebit_endpoints).where(of_host)).scalar_one()
+    number = count(connection, motebit_endpoints, motebit_endpoints.c.host == key.host)
     if number >= most or "#" in key.endpoint or not key.endpoint.startswith("https://"):
         return
     empty = {"manifest_sha256": "", "tools": "{}", "state": UNCHECKED, "reason": "", "changes": "[[],[],[]]"}
@@ -146,7 +139,7 @@ def record(connection: Connection, key: EndpointKey, outcome: HandshakeOutcome, 
     is_verified = values["state"] == VERIFIED
     values["tries"] = 0 if is_verified else row["tries"] + 1
     ids = sorted(set(ids_of(connection, key.host)))
-    delay = CHECK_INTERVAL if is_verified else min(HOUR << min(values["tries"], 9), MAX_RETRY)
+    delay = CHECK_INTERVAL if is_verified else retry_delay(values["tries"])
     connection.execute(
         update(table).where(*same).values(**values, checked_at=now, next_at=now + delay if ids else None)
     )

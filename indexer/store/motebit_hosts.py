@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select, tuple_, update
+from sqlalchemy import Connection, select, update
 
 from indexer.store import fetches
-from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR, MAX_RETRY
-from indexer.store.queries import Queries, batches, insert_new
+from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR, retry_delay
+from indexer.store.queries import Queries, insert_new
 from indexer.store.schema import badges, locators, motebit_hosts
 
 MAX_IDS = 1_000
@@ -75,20 +75,15 @@ class MotebitQueries(Queries):
     def get(self, hosts: Iterable[str]) -> dict[str, HostIdentity]:
         """The identities of these hosts; those without a pinned one are left out."""
         columns = [motebit_hosts.c[name] for name in HostIdentity.__dataclass_fields__]
-        identities: dict[str, HostIdentity] = {}
-        for batch in batches(sorted(set(hosts))):
-            wanted = motebit_hosts.c.host.in_(batch) & (motebit_hosts.c.public_key != "")
-            for row in self._rows(select(*columns).where(wanted)):
-                listed = tuple(json.loads(row["capabilities"]))
-                identities[row["host"]] = HostIdentity(**{**row, "capabilities": listed})
-        return identities
+        pinned = select(*columns).where(motebit_hosts.c.public_key != "")
+        return {
+            row["host"]: HostIdentity(**{**row, "capabilities": tuple(json.loads(row["capabilities"]))})
+            for row in self._rows_in(pinned, motebit_hosts.c.host, sorted(set(hosts)))
+        }
 
     def due_hosts(self, now_ms: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
         """At most `limit` hosts to ask, as (due since, host), those due longest first, after such a pair."""
-        order = (motebit_hosts.c.next_at, motebit_hosts.c.host)
-        due = select(*order).where(motebit_hosts.c.next_at <= now_ms, tuple_(*order) > after).order_by(*order)
-        with self._engine.connect() as connection:
-            return [(next_at, host) for next_at, host in connection.execute(due.limit(limit))]
+        return self._due(motebit_hosts.c.next_at, motebit_hosts.c.host, now_ms, limit, after)
 
 
 def enlist(connection: Connection, host: str, now_ms: int) -> None:
@@ -107,7 +102,7 @@ def record(connection: Connection, host: str, outcome: IdentityOutcome, now_ms: 
     row = connection.execute(select(motebit_hosts).where(same)).mappings().one()
     values = _judged(dict(row), outcome, now_ms)
     values["tries"] = 0 if values["valid"] else row["tries"] + 1
-    delay = CHECK_INTERVAL if values["valid"] else min(HOUR << min(values["tries"], 9), MAX_RETRY)
+    delay = CHECK_INTERVAL if values["valid"] else retry_delay(values["tries"])
     ids = sorted(set(ids_of(connection, host)))
     connection.execute(update(motebit_hosts).where(same).values(**values, next_at=now_ms + delay if ids else None))
     compared = (*_PINNED, "capabilities", "valid")

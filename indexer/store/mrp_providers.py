@@ -7,11 +7,11 @@ import json
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
+from sqlalchemy import delete, insert, select, update
 
 from indexer.store.badges import CHECK_INTERVAL, GRACE, HOUR
 from indexer.store.database import writing
-from indexer.store.queries import Queries, Row, upsert
+from indexer.store.queries import Queries, Row, count, upsert
 from indexer.store.schema import mrp_challenges, mrp_providers
 from parsers.claims.mrp.provider_manifest import ProviderManifest
 
@@ -61,17 +61,17 @@ class MrpProviders(Queries):
         with writing(self._engine, _LOCK) as connection:
             connection.execute(delete(table).where(table.c.expires_at <= now))
             connection.execute(delete(table).where(*own))
-            if _count(connection, table, table.c.client == challenge.client) >= OPEN_PER_CLIENT:
+            if count(connection, table, table.c.client == challenge.client) >= OPEN_PER_CLIENT:
                 raise TooManyProvidersError(f"{OPEN_PER_CLIENT} challenges of yours are open")
-            if _count(connection, table) >= OPEN_IN_ALL:
+            if count(connection, table) >= OPEN_IN_ALL:
                 raise TooManyProvidersError(f"{OPEN_IN_ALL:,} challenges are open")
             connection.execute(insert(table), [challenge._asdict()])
 
     def challenge(self, token: str, now: int) -> MrpChallenge | None:
         """The challenge with a token, None where it is void or has expired."""
         wanted = (mrp_challenges.c.token == token, mrp_challenges.c.expires_at > now)
-        rows = self._rows(select(mrp_challenges).where(*wanted))
-        return MrpChallenge(**rows[0]) if rows else None
+        row = self._first(select(mrp_challenges).where(*wanted))
+        return MrpChallenge(**row) if row else None
 
     def add(self, provider: MrpProvider, domain: str, token: str) -> None:
         """List a provider, below a registrable domain, that met the challenge with this token, which is void then.
@@ -83,9 +83,9 @@ class MrpProviders(Queries):
             connection.execute(delete(table).where(table.c.verified_at <= provider.verified_at - GRACE))
             others = table.c.manifest_url != provider.manifest_url
             same = (table.c.host == domain) | table.c.host.endswith(f".{domain}", autoescape=True)
-            if _count(connection, table, others & same) >= PER_DOMAIN:
+            if count(connection, table, others & same) >= PER_DOMAIN:
                 raise TooManyProvidersError(f"{PER_DOMAIN} manifests of {domain} are listed")
-            if _count(connection, table, others) >= IN_ALL:
+            if count(connection, table, others) >= IN_ALL:
                 raise TooManyProvidersError(f"{IN_ALL:,} providers are listed")
             statement = upsert(connection, table).values(row)
             connection.execute(statement.on_conflict_do_update(index_elements=["manifest_url"], set_=row))
@@ -105,10 +105,7 @@ class MrpProviders(Queries):
 
     def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
         """At most `limit` manifests to fetch, as (due since, URL), those due longest first, after such a pair."""
-        order = (mrp_providers.c.next_at, mrp_providers.c.manifest_url)
-        due = select(*order).where(mrp_providers.c.next_at <= now, tuple_(*order) > after).order_by(*order)
-        with self._engine.connect() as connection:
-            return [(next_at, url) for next_at, url in connection.execute(due.limit(limit))]
+        return self._due(mrp_providers.c.next_at, mrp_providers.c.manifest_url, now, limit, after)
 
     def confirm(self, url: str, manifest: ProviderManifest, now: int) -> None:
         """Store the manifest that is served now."""
@@ -128,10 +125,6 @@ class MrpProviders(Queries):
                 next_at = now + min(HOUR << min(tries, 5), CHECK_INTERVAL)
                 values = {"tries": tries + 1, "reason": reason, "next_at": next_at}
                 connection.execute(update(table).where(same).values(values))
-
-
-def _count(connection: Connection, table: Any, *where: Any) -> int:
-    return int(connection.execute(select(func.count()).select_from(table).where(*where)).scalar_one())
 
 
 def _row(provider: MrpProvider) -> dict[str, Any]:

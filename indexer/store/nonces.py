@@ -8,16 +8,13 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Connection, Engine, Index, LargeBinary, MetaData, String, Table, delete
+from sqlalchemy import BigInteger, Column, Connection, Engine, Index, LargeBinary, MetaData, String, Table
 
 from indexer.store.database import writing
-from indexer.store.queries import Queries, upsert
+from indexer.store.queries import Queries, trim_expired, upsert
 
 _LOCK = 0x6132626E
 """PostgreSQL advisory lock under which the table is created ("a2bn")."""
-
-_TRIMMED = 100
-"""Expired nonces that the use of one deletes at most."""
 
 _metadata = MetaData()
 
@@ -53,15 +50,5 @@ def use_nonce(connection: Connection, scope: str, nonce: str, now: int, expires_
     added = upsert(connection, seen_nonces).values(**row, expires_at=expires_at).on_conflict_do_nothing()
     is_new = connection.execute(added.returning(seen_nonces.c.scope)).first() is not None
     if is_new:
-        _trim(connection, now)
+        trim_expired(connection, seen_nonces, now)
     return is_new
-
-
-def _trim(connection: Connection, now: int) -> None:
-    """Delete some nonces that have expired: more than are added, so that the table does not grow without end."""
-    expired = seen_nonces.select().where(seen_nonces.c.expires_at < now).limit(_TRIMMED)
-    if connection.dialect.name == "postgresql":
-        expired = expired.with_for_update(skip_locked=True)
-    for row in connection.execute(expired).all():
-        same = (seen_nonces.c.scope == row.scope, seen_nonces.c.nonce == row.nonce)
-        connection.execute(delete(seen_nonces).where(*same))

@@ -9,63 +9,9 @@ from enum import StrEnum
 
 from sqlalchemy import BigInteger, Column, Index, LargeBinary, MetaData, String, Table, Text
 
+from indexer.store.queries import texts_of
+
 metadata = MetaData()
-
-payments = Table(
-    "payments",
-    metadata,
-    Column("chain", String, primary_key=True),
-    Column("txid", LargeBinary, primary_key=True),
-    Column("task", String, nullable=False),
-    Column("config", Text, nullable=False),
-    Column("stage", String, nullable=False),
-    Column("needed", BigInteger, nullable=False),
-    Column("paid", BigInteger, nullable=False),
-    Column("state", String, nullable=False),
-    Column("detail", Text, nullable=False),
-    Column("raw", LargeBinary, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-    Index("payments_by_state", "state", "updated_at"),
-    Index("payments_by_task", "task"),
-)
-
-payment_inputs = Table(
-    "payment_inputs",
-    metadata,
-    Column("chain", String, primary_key=True),
-    Column("spent_txid", LargeBinary, primary_key=True),
-    Column("spent_vout", BigInteger, primary_key=True, autoincrement=False),
-    Column("txid", LargeBinary, nullable=False),
-    Index("payment_inputs_by_tx", "chain", "txid"),
-)
-
-paid_tasks = Table(
-    "paid_tasks",
-    metadata,
-    Column("id", String, primary_key=True),
-    Column("state", String, nullable=False),
-    Column("config", Text, nullable=False),
-    Column("deadline", BigInteger),
-    Column("subscription", Text, nullable=False),
-    Column("refund_address", Text, nullable=False),
-    Column("refund", LargeBinary),
-    Column("head", Text, nullable=False),
-    Column("body", LargeBinary),
-    Column("detail", Text, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-    Index("paid_tasks_by_state", "state", "deadline"),
-)
-
-subscriptions = Table(
-    "subscriptions",
-    metadata,
-    Column("id", String, primary_key=True),
-    Column("config", Text, nullable=False),
-    Column("started_at", BigInteger, nullable=False),
-    Column("periods", BigInteger, nullable=False),
-    Column("paid_until", BigInteger, nullable=False),
-)
 
 
 class PaymentState(StrEnum):
@@ -109,6 +55,63 @@ TRANSITIONS = {
 }
 """The moves of a task that are allowed (A2B §5.4). A final payment that the node refuses leads from running back to
 needsFinal."""
+
+
+payments = Table(
+    "payments",
+    metadata,
+    Column("chain", String, primary_key=True),
+    Column("txid", LargeBinary, primary_key=True),
+    Column("task", String, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("stage", String, nullable=False),
+    Column("needed", BigInteger, nullable=False),
+    Column("paid", BigInteger, nullable=False),
+    Column("state", texts_of(PaymentState), nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("raw", LargeBinary, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Index("payments_by_state", "state", "updated_at"),
+    Index("payments_by_task", "task"),
+)
+
+payment_inputs = Table(
+    "payment_inputs",
+    metadata,
+    Column("chain", String, primary_key=True),
+    Column("spent_txid", LargeBinary, primary_key=True),
+    Column("spent_vout", BigInteger, primary_key=True, autoincrement=False),
+    Column("txid", LargeBinary, nullable=False),
+    Index("payment_inputs_by_tx", "chain", "txid"),
+)
+
+paid_tasks = Table(
+    "paid_tasks",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("state", texts_of(TaskState), nullable=False),
+    Column("config", Text, nullable=False),
+    Column("deadline", BigInteger),
+    Column("subscription", Text, nullable=False),
+    Column("refund_address", Text, nullable=False),
+    Column("refund", LargeBinary),
+    Column("head", Text, nullable=False),
+    Column("body", LargeBinary),
+    Column("detail", Text, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Index("paid_tasks_by_state", "state", "deadline"),
+)
+
+subscriptions = Table(
+    "subscriptions",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("config", Text, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("periods", BigInteger, nullable=False),
+    Column("paid_until", BigInteger, nullable=False),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ from indexer.store.payment_records import (
     payments,
     subscriptions,
 )
-from indexer.store.queries import Queries, Row
+from indexer.store.queries import Queries, row_of
 from parsers.bitcoin.tx import Outpoint
 
 _LOCK = 0x61326270
@@ -83,14 +83,14 @@ class PaymentLedger(Queries):
                 raise DuplicatePaymentError(f"the transaction {payment.txid[::-1].hex()} was claimed before")
             connection.execute(delete(payments).where(*_same(payment)))
             _run_task(connection, task, is_final=payment.stage == "final")
-            connection.execute(insert(payments), [_payment_row(payment)])
+            connection.execute(insert(payments), [row_of(payment)])
             for outpoint in spends:
                 _reserve_input(connection, payment, outpoint)
 
     def payment(self, chain: str, txid: bytes) -> LedgerPayment | None:
         """A claimed payment."""
-        rows = self._rows(select(payments).where(payments.c.chain == chain, payments.c.txid == txid))
-        return _payment(rows[0]) if rows else None
+        row = self._first(select(payments).where(payments.c.chain == chain, payments.c.txid == txid))
+        return LedgerPayment(**row) if row else None
 
     def payments_of(self, task: str) -> list[LedgerPayment]:
         """The payments of a task, the oldest first."""
@@ -107,7 +107,7 @@ class PaymentLedger(Queries):
         is_sent = payments.c.state == PaymentState.SENT
         is_young = and_(payments.c.state == PaymentState.CONFLICTED, payments.c.created_at >= since)
         watched = select(payments).where(payments.c.chain == chain, or_(is_sent, is_young))
-        return [_payment(row) for row in self._rows(watched.order_by(payments.c.updated_at).limit(limit))]
+        return [LedgerPayment(**row) for row in self._rows(watched.order_by(payments.c.updated_at).limit(limit))]
 
     def open_chains(self) -> set[str]:
         """The chains of payments that are not finished."""
@@ -134,14 +134,14 @@ class PaymentLedger(Queries):
 
     def task(self, id_: str) -> PaidTask | None:
         """A task."""
-        rows = self._rows(select(paid_tasks).where(paid_tasks.c.id == id_))
-        return _task(rows[0]) if rows else None
+        row = self._first(select(paid_tasks).where(paid_tasks.c.id == id_))
+        return PaidTask(**row) if row else None
 
     def overdue(self, now: int) -> list[PaidTask]:
         """Tasks past their deadline: that of the final payment, or that of their work."""
         states = paid_tasks.c.state.in_((TaskState.NEEDS_FINAL, TaskState.RUNNING))
         overdue = select(paid_tasks).where(states, paid_tasks.c.deadline <= now)
-        return [_task(row) for row in self._rows(overdue.order_by(paid_tasks.c.deadline))]
+        return [PaidTask(**row) for row in self._rows(overdue.order_by(paid_tasks.c.deadline))]
 
     def move_task(self, task: PaidTask, source: TaskState) -> bool:
         """Store a task that leaves the state `source`; False where it is in another one by now."""
@@ -175,7 +175,7 @@ class PaymentLedger(Queries):
     def refunds(self) -> list[PaidTask]:
         """Failed tasks with a refund, the newest last."""
         with_refund = select(paid_tasks).where(paid_tasks.c.refund.is_not(None))
-        return [_task(row) for row in self._rows(with_refund.order_by(paid_tasks.c.updated_at))]
+        return [PaidTask(**row) for row in self._rows(with_refund.order_by(paid_tasks.c.updated_at))]
 
     def close_refund(self, task: str) -> bool:
         """Record that the refund of a task was paid; False where none is due."""
@@ -199,12 +199,12 @@ class PaymentLedger(Queries):
 
     def subscription(self, id_: str) -> PaidSubscription | None:
         """A subscription."""
-        rows = self._rows(select(subscriptions).where(subscriptions.c.id == id_))
-        return PaidSubscription(**rows[0]) if rows else None
+        row = self._first(select(subscriptions).where(subscriptions.c.id == id_))
+        return PaidSubscription(**row) if row else None
 
     def _payments(self, *where: Any) -> list[LedgerPayment]:
         statement = select(payments).where(*where).order_by(payments.c.created_at, payments.c.txid)
-        return [_payment(row) for row in self._rows(statement)]
+        return [LedgerPayment(**row) for row in self._rows(statement)]
 
 
 def _same(payment: LedgerPayment) -> tuple[Any, ...]:
@@ -229,12 +229,12 @@ def _run_task(connection: Connection, task: PaidTask, *, is_final: bool) -> None
     if state not in (None, TaskState.FAILED) or connection.execute(held).first() is not None:
         raise TaskStateError(f"the task {task.id} is {state}: name another one")
     connection.execute(delete(paid_tasks).where(paid_tasks.c.id == task.id))
-    connection.execute(insert(paid_tasks), [_task_row(task)])
+    connection.execute(insert(paid_tasks), [row_of(task)])
 
 
 def _move_payment(connection: Connection, payment: LedgerPayment, state: PaymentState, now: int, detail: str) -> bool:
     unchanged = (payments.c.state == payment.state, payments.c.updated_at == payment.updated_at)
-    values: dict[str, Any] = {"state": state.value, "updated_at": now, "detail": detail}
+    values: dict[str, Any] = {"state": state, "updated_at": now, "detail": detail}
     if state in GIVEN_BACK:
         values["raw"] = b""
     moved = connection.execute(update(payments).where(*_same(payment), *unchanged).values(**values)).rowcount == 1
@@ -248,16 +248,7 @@ def _move_task(connection: Connection, task: PaidTask, source: TaskState) -> boo
     if source != task.state and (source, task.state) not in TRANSITIONS:
         raise ValueError(f"a task does not go from {source} to {task.state}")
     same = (paid_tasks.c.id == task.id, paid_tasks.c.state == source)
-    return connection.execute(update(paid_tasks).where(*same).values(**_task_row(task))).rowcount == 1
-
-
-def _payment_row(payment: LedgerPayment) -> dict[str, Any]:
-    row = {name: getattr(payment, name) for name in LedgerPayment.__dataclass_fields__}
-    return row | {"state": payment.state.value}
-
-
-def _payment(row: Row) -> LedgerPayment:
-    return LedgerPayment(**{**row, "state": PaymentState(row["state"])})
+    return connection.execute(update(paid_tasks).where(*same).values(**row_of(task))).rowcount == 1
 
 
 def _revise(connection: Connection, payment: LedgerPayment, revise: Revise) -> None:
@@ -266,7 +257,7 @@ def _revise(connection: Connection, payment: LedgerPayment, revise: Revise) -> N
     lacking = payments.c.state.not_in((*COUNTED, *GIVEN_BACK))
     other = select(payments.c.txid).where(payments.c.task == payment.task, payments.c.txid != payment.txid, lacking)
     if row is not None and subscription is not None and connection.execute(other).first() is None:
-        _store_subscription(connection, revise(_task(row), subscription))
+        _store_subscription(connection, revise(PaidTask(**row), subscription))
 
 
 def _subscription(connection: Connection, id_: str) -> PaidSubscription | None:
@@ -276,17 +267,4 @@ def _subscription(connection: Connection, id_: str) -> PaidSubscription | None:
 
 def _store_subscription(connection: Connection, subscription: PaidSubscription) -> None:
     connection.execute(delete(subscriptions).where(subscriptions.c.id == subscription.id))
-    connection.execute(insert(subscriptions).values(**_subscription_row(subscription)))
-
-
-def _subscription_row(subscription: PaidSubscription) -> dict[str, Any]:
-    return {name: getattr(subscription, name) for name in PaidSubscription.__dataclass_fields__}
-
-
-def _task_row(task: PaidTask) -> dict[str, Any]:
-    row = {name: getattr(task, name) for name in PaidTask.__dataclass_fields__}
-    return row | {"state": task.state.value}
-
-
-def _task(row: Row) -> PaidTask:
-    return PaidTask(**{**row, "state": TaskState(row["state"])})
+    connection.execute(insert(subscriptions).values(**row_of(subscription)))

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Select, Table, delete, func, insert, select
 from indexer.model import UNCONFIRMED, BlockFacts, BlockRef, Event, Status
 from indexer.store import rows
 from indexer.store.history import Unconfirmed
-from indexer.store.queries import Queries, Row, batches
+from indexer.store.queries import Queries, Row, batches, rows_in
 from indexer.store.rows import event_row, place
 from indexer.store.schema import POSITION_BITS, events, pending, pending_cards
 from parsers.bitcoin.tx import Outpoint
@@ -122,11 +122,8 @@ def _replace_cards(
 
 def registrations(connection: Connection, chain: str, txids: Iterable[bytes]) -> list[str]:
     """The registrations that have unconfirmed events of these transactions, sorted."""
-    ids = set[str]()
-    for batch in batches(txids):
-        own = (pending.c.chain == chain, pending.c.txid.in_(batch), pending.c.registration.is_not(None))
-        ids.update(connection.execute(select(pending.c.registration).where(*own)).scalars())
-    return sorted(ids)
+    own = select(pending.c.registration).where(pending.c.chain == chain, pending.c.registration.is_not(None))
+    return sorted({row["registration"] for row in rows_in(connection, own, pending.c.txid, txids)})
 
 
 def chains(connection: Connection) -> Sequence[str]:
@@ -166,11 +163,8 @@ def _changes(
 
 def _confirmed(connection: Connection, chain: str, ids: Iterable[str]) -> set[str]:
     """Those of these registrations that are in a block."""
-    confirmed: set[str] = set()
-    for batch in batches(ids):
-        statement = select(events.c.registration).where(events.c.registration.in_(batch), events.c.chain == chain)
-        confirmed.update(connection.execute(statement).scalars())
-    return confirmed
+    own = select(events.c.registration).where(events.c.chain == chain)
+    return {row["registration"] for row in rows_in(connection, own, events.c.registration, ids)}
 
 
 def remove_mined(connection: Connection, chain: str, mined: Sequence[BlockFacts]) -> list[OutboxRow]:

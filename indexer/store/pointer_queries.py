@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 from indexer.model import Anchor, Drift, EventKind, FetchFact
 from indexer.store import history, rows
 from indexer.store.history import Revision
-from indexer.store.queries import Queries, Row, batches
+from indexer.store.queries import Queries, Row, batches, rows_in
 from indexer.store.schema import CHAIN, events, fetches, meta, servings, sightings
 
 FEW = 128
@@ -46,19 +46,15 @@ class PointerQueries(Queries):
     def facts(self, locators: Iterable[str]) -> dict[str, list[FetchFact]]:
         """What these locators served, by locator."""
         facts: dict[str, list[FetchFact]] = defaultdict(list)
-        for batch in batches(locators):
-            for row in self._rows(select(fetches).where(fetches.c.locator.in_(batch))):
-                fact = FetchFact(row["sha256"], row["first_at"], row["last_at"], row["url"], row["by_cid"])
-                facts[row["locator"]].append(fact)
+        for row in self._rows_in(select(fetches), fetches.c.locator, locators):
+            fact = FetchFact(row["sha256"], row["first_at"], row["last_at"], row["url"], row["by_cid"])
+            facts[row["locator"]].append(fact)
         return dict(facts)
 
     def servings(self, locators: Iterable[str]) -> list[Drift]:
         """What these locators served one after the other, with since when (milliseconds since 1970), oldest first."""
-        changes: list[Drift] = []
-        for batch in batches(locators):
-            matches = self._rows(select(servings).where(servings.c.locator.in_(batch)))
-            changes += [Drift(row["sha256"], row["since"]) for row in matches]
-        return sorted(changes, key=lambda change: change.since)
+        matches = self._rows_in(select(servings), servings.c.locator, locators)
+        return sorted((Drift(row["sha256"], row["since"]) for row in matches), key=lambda change: change.since)
 
     def anchors(self, ids: Iterable[str]) -> dict[str, Anchors]:
         """The anchors of these ids; ids without any are left out."""
@@ -81,13 +77,10 @@ class PointerQueries(Queries):
         """The anchors of an id, oldest first: of more than `limit` those seen last."""
         with self._engine.connect() as connection:
             count = connection.execute(select(func.count()).where(events.c.anchor == id_)).scalar_one()
-            parts = [[events.c.anchor == id_]] if count <= limit else list(_seen_last_parts(connection, id_, limit))
-            matches = [
-                history.revision(row)
-                for conditions in parts
-                for row in connection.execute(history.confirmed(*conditions)).mappings()
-            ]
-        return sorted(matches, key=lambda past: (past.time, past.chain, past.height, past.event.position))[-limit:]
+            few = history.confirmed(events.c.anchor == id_)
+            matches = connection.execute(few).mappings() if count <= limit else _seen_last_rows(connection, id_, limit)
+            past_anchors = list(map(history.revision, matches))
+        return sorted(past_anchors, key=lambda past: (past.time, past.chain, past.height, past.event.position))[-limit:]
 
     def ids(self, after: str | None, limit: int) -> list[str]:
         """At most `limit` ids that have anchors, sorted, after the id `after`: to page through all of them."""
@@ -109,9 +102,8 @@ def _decisive(connection: Connection, id_: str) -> Iterator[Anchor]:
             for order in (events.c.place, events.c.place.desc()):
                 event_places |= set(connection.execute(same.order_by(order).limit(ENDS)).scalars())
         event_places |= set(connection.execute(_seen_last(id_, chain, ENDS)).scalars())
-        for batch in batches(event_places):
-            current = _current(events.c.chain == chain, events.c.place.in_(batch))
-            yield from map(_anchor, connection.execute(current).mappings())
+        current = _current(events.c.chain == chain)
+        yield from map(_anchor, rows_in(connection, current, events.c.place, event_places))
 
 
 def _seen_last(id_: str, chain: str, limit: int) -> Select[Any]:
@@ -166,12 +158,11 @@ def _anchor(row: Row) -> Anchor:
     )
 
 
-def _seen_last_parts(connection: Connection, id_: str, limit: int) -> Iterator[list[ColumnElement[bool]]]:
-    """Conditions that select the anchors of an id that were seen last on each chain, a batch at a time."""
+def _seen_last_rows(connection: Connection, id_: str, limit: int) -> Iterator[Row]:
+    """The anchors of an id that were seen last on each chain, as rows of `history.confirmed`."""
     for chain in _chains(connection):
         event_places = connection.execute(_seen_last(id_, chain, limit)).scalars().all()
-        for batch in batches(event_places):
-            yield [events.c.chain == chain, events.c.place.in_(batch)]
+        yield from rows_in(connection, history.confirmed(events.c.chain == chain), events.c.place, event_places)
 
 
 def _chains(connection: Connection) -> list[str]:

@@ -11,7 +11,7 @@ from sqlalchemy import BindParameter, Connection, Select, and_, bindparam, delet
 
 from indexer.model import BlockFacts, BlockRef, Proof
 from indexer.store import rows
-from indexer.store.queries import Queries, batches
+from indexer.store.queries import Queries, batches, rows_in
 from indexer.store.schema import (
     blocks,
     cards,
@@ -87,32 +87,22 @@ class ProofQueries(Queries):
 
     def paths(self, chain: str, height: int, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """The merkle paths (BRC-74) of those of these transactions that are stored with the block at a height."""
-        stored: dict[bytes, bytes] = {}
-        for batch in batches(txids):
-            in_block = (proofs.c.chain == chain, proofs.c.height == height, proofs.c.txid.in_(batch))
-            stored |= {
-                row["txid"]: row["bump"] for row in self._rows(select(proofs.c.txid, proofs.c.bump).where(*in_block))
-            }
-        return stored
+        in_block = select(proofs.c.txid, proofs.c.bump).where(proofs.c.chain == chain, proofs.c.height == height)
+        return {row["txid"]: row["bump"] for row in self._rows_in(in_block, proofs.c.txid, txids)}
 
     def stored(self, txids: Iterable[bytes]) -> set[bytes]:
         """Those of these transactions of which a proof is stored, on any chain."""
-        stored: set[bytes] = set()
-        for batch in batches(txids):
-            stored.update(self._scalars(select(proofs.c.txid).where(proofs.c.txid.in_(batch))))
-        return stored
+        return {row["txid"] for row in self._rows_in(select(proofs.c.txid), proofs.c.txid, txids)}
 
 
 def _coinbases(connection: Connection, chain: str, heights: Iterable[int]) -> dict[int, CoinbaseProof]:
     """The stored coinbases of blocks of a chain, by height."""
     columns = [coinbases.c[name] for name in CoinbaseProof._fields]
-    stored: dict[int, CoinbaseProof] = {}
-    for batch in batches(heights):
-        statement = select(coinbases.c.height, *columns).where(
-            coinbases.c.chain == chain, coinbases.c.height.in_(batch)
-        )
-        stored |= {height: CoinbaseProof(*rest) for height, *rest in connection.execute(statement)}
-    return stored
+    own = select(coinbases.c.height, *columns).where(coinbases.c.chain == chain)
+    return {
+        row["height"]: CoinbaseProof(*(row[name] for name in CoinbaseProof._fields))
+        for row in rows_in(connection, own, coinbases.c.height, heights)
+    }
 
 
 class ContentQueries(Queries):
@@ -120,27 +110,19 @@ class ContentQueries(Queries):
 
     def cards(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
         """Card bytes by SHA-256, those of unconfirmed cards too; unknown ones are left out."""
-        bodies: dict[bytes, bytes] = {}
-        for batch in batches(set(digests)):
-            bodies |= {row["sha256"]: row["body"] for row in self._rows(_card_bodies(), digests=batch)}
-        return bodies
+        matches = (row for batch in batches(set(digests)) for row in self._rows(_card_bodies(), digests=batch))
+        return {row["sha256"]: row["body"] for row in matches}
 
     def output_values(self, outpoints: Iterable[Outpoint]) -> dict[Outpoint, int]:
         """Satoshis of those of these outputs that were looked up before."""
         wanted = set(outpoints)
-        values: dict[Outpoint, int] = {}
-        for txids in batches({outpoint.txid for outpoint in wanted}):
-            for row in self._rows(select(outputs).where(outputs.c.txid.in_(txids))):
-                values[Outpoint(row["txid"], row["vout"])] = row["satoshis"]
+        matches = self._rows_in(select(outputs), outputs.c.txid, {outpoint.txid for outpoint in wanted})
+        values = {Outpoint(row["txid"], row["vout"]): row["satoshis"] for row in matches}
         return {outpoint: values[outpoint] for outpoint in values.keys() & wanted}
 
     def parents(self, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Raw transactions by txid (internal byte order) whose outputs' values were looked up."""
-        raws: dict[bytes, bytes] = {}
-        for batch in batches(set(txids)):
-            statement = select(parents).where(parents.c.txid.in_(batch))
-            raws |= {row["txid"]: row["raw"] for row in self._rows(statement)}
-        return raws
+        return {row["txid"]: row["raw"] for row in self._rows_in(select(parents), parents.c.txid, set(txids))}
 
 
 @cache

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Select, Table
+from sqlalchemy import Connection, Engine, Enum, Select, Table, delete, func, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
 BATCH = 450
@@ -14,6 +15,7 @@ BATCH = 450
 Row = Mapping[Any, Any]
 """A row by its column names."""
 
+_Due = tuple[int, str]
 _T = TypeVar("_T")
 
 
@@ -22,6 +24,42 @@ def batches(items: Iterable[_T]) -> Iterator[list[_T]]:
     values = list(items)
     for start in range(0, len(values), BATCH):
         yield values[start : start + BATCH]
+
+
+def rows_in(connection: Connection, statement: Select[Any], column: Any, values: Iterable[Any]) -> Iterator[Row]:
+    """The rows of a statement in which a column has one of these values, however many those are."""
+    for batch in batches(values):
+        yield from connection.execute(statement.where(column.in_(batch))).mappings()
+
+
+def count(connection: Connection, table: Table, *where: Any) -> int:
+    """The number of rows for which all conditions hold."""
+    return int(connection.execute(select(func.count()).select_from(table).where(*where)).scalar_one())
+
+
+def row_of(record: Any) -> dict[str, Any]:
+    """The members of a dataclass by name: a row of the table with the same columns."""
+    return {name: getattr(record, name) for name in type(record).__dataclass_fields__}
+
+
+def texts_of(kind: type[StrEnum]) -> Enum:
+    """The type of a column with the texts of an enumeration, which is read as its members."""
+    return Enum(kind, native_enum=False, length=None, values_callable=lambda members: [one.value for one in members])
+
+
+TRIMMED = 100
+"""Expired rows that one addition deletes at most."""
+
+
+def trim_expired(connection: Connection, table: Table, before: int) -> None:
+    """Delete some rows whose `expires_at` is before a time: more than are added, so that the table stays small."""
+    key = tuple_(*table.primary_key.columns)
+    expired = select(*table.primary_key.columns).where(table.c.expires_at < before).limit(TRIMMED)
+    if connection.dialect.name == "postgresql":
+        expired = expired.with_for_update(skip_locked=True)
+    keys = [tuple(row) for row in connection.execute(expired)]
+    if keys:
+        connection.execute(delete(table).where(key.in_(keys)))
 
 
 def is_storable(text: str) -> bool:
@@ -60,6 +98,31 @@ class Queries:
         """All rows, in memory."""
         with self._engine.connect() as connection:
             return list(connection.execute(statement, parameters).mappings())
+
+    def _first(self, statement: Select[Any]) -> Row | None:
+        """The first row, None when there is none."""
+        with self._engine.connect() as connection:
+            return connection.execute(statement).mappings().first()
+
+    def _rows_in(self, statement: Select[Any], column: Any, values: Iterable[Any]) -> list[Row]:
+        """All rows in which a column has one of these values, however many those are."""
+        with self._engine.connect() as connection:
+            return list(rows_in(connection, statement, column, values))
+
+    def _due(self, next_at: Any, name: Any, now: int, limit: int, after: tuple[int, str], *where: Any) -> list[_Due]:
+        """At most `limit` names whose time has come, as (due since, name), those due longest first, after such a
+        pair."""
+        order = (next_at, name)
+        due = select(*order).where(next_at <= now, tuple_(*order) > after, *where).order_by(*order).limit(limit)
+        with self._engine.connect() as connection:
+            return [(since, text) for since, text in connection.execute(due)]
+
+    def _due_groups(self, next_at: Any, name: Any, now: int, limit: int, after: tuple[int, str]) -> list[_Due]:
+        """`_due` where several rows have the same name: each name once, since the earliest of them."""
+        order = (func.min(next_at), name)
+        due = select(*order).where(next_at <= now).group_by(name).having(tuple_(*order) > after)
+        with self._engine.connect() as connection:
+            return [(since, text) for since, text in connection.execute(due.order_by(*order).limit(limit))]
 
     def _counts(self, statement: Select[Any]) -> dict[str, int]:
         """Rows of a name and a number, as a dict."""

@@ -63,8 +63,7 @@ class RegistrationQueries(Queries):
         arrivals = list(self._arrivals(chain, set(outpoints), events))
         newest: dict[str, int] = {}
         for batch in batches({row["registration"] for row in arrivals}):
-            newest_places = _newest_places(chain, events.c.registration.in_(batch))
-            newest |= {row["id"]: row["place"] for row in self._rows(select(newest_places))}
+            newest |= self._counts(select(_newest_places(chain, events.c.registration.in_(batch))))
         states: dict[Outpoint, list[RegistrationState]] = defaultdict(list)
         for row in arrivals:
             state = rows.state(row)
@@ -80,9 +79,9 @@ class RegistrationQueries(Queries):
 
     def _arrivals(self, chain: str, outpoints: set[Outpoint], *columns: Any) -> Iterator[Row]:
         """The events of a chain that moved registrations to these outpoints."""
-        for txids in batches({outpoint.txid for outpoint in outpoints}):
-            statement = select(*columns).where(events.c.at_txid.in_(txids), events.c.chain == chain)
-            yield from (row for row in self._rows(statement) if (row["at_txid"], row["at_vout"]) in outpoints)
+        own = select(*columns).where(events.c.chain == chain)
+        matches = self._rows_in(own, events.c.at_txid, {outpoint.txid for outpoint in outpoints})
+        return (row for row in matches if (row["at_txid"], row["at_vout"]) in outpoints)
 
     def newest_events(self, chain: str, ids: Iterable[str]) -> dict[str, Event]:
         """The newest event about each of these ids, of its registration or of an anchor; unknown ids are left out."""
@@ -90,10 +89,9 @@ class RegistrationQueries(Queries):
         for batch in batches(sorted(ids)):
             event_places = {*self._last_places(chain, events.c.registration, batch)}
             event_places |= {*self._last_places(chain, events.c.anchor, batch)}
-            for part in batches(sorted(event_places)):
-                statement = select(events).where(events.c.chain == chain, events.c.place.in_(part))
-                for row in self._rows(statement.order_by(events.c.place)):
-                    newest[row["anchor"] if row["registration"] is None else row["registration"]] = rows.event(row)
+            ordered = select(events).where(events.c.chain == chain).order_by(events.c.place)
+            for row in self._rows_in(ordered, events.c.place, sorted(event_places)):
+                newest[row["anchor"] if row["registration"] is None else row["registration"]] = rows.event(row)
         return newest
 
     def _last_places(self, chain: str, column: Any, ids: list[str]) -> list[int]:

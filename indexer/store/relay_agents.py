@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Engine, Index, LargeBinary, String, Table, Text, delete, func, select, update
+from sqlalchemy import BigInteger, Column, Engine, Index, LargeBinary, String, Table, Text, delete, select, update
 
 from indexer.store.ledger import agent_account, booking, ledger_balances, metadata
-from indexer.store.queries import Queries, Row, batches, is_storable, upsert
+from indexer.store.queries import Queries, Row, count, is_storable, row_of, upsert
 
 MAX_AGENTS = 100_000
 
@@ -66,17 +66,14 @@ class RelayAgents(Queries):
         """An agent, also one whose registration has expired."""
         if not is_storable(motebit_id):
             return None
-        rows = self._rows(select(relay_agents).where(relay_agents.c.motebit_id == motebit_id))
-        return _agent(rows[0]) if rows else None
+        row = self._first(select(relay_agents).where(relay_agents.c.motebit_id == motebit_id))
+        return _agent(row) if row else None
 
     def keys(self, motebit_ids: Collection[str]) -> dict[str, bytes]:
         """The public keys (32 bytes) of those of these agents that are registered."""
         columns = select(relay_agents.c.motebit_id, relay_agents.c.public_key)
-        stored: dict[str, bytes] = {}
-        for some in batches(set(filter(is_storable, motebit_ids))):
-            rows = self._rows(columns.where(relay_agents.c.motebit_id.in_(some)))
-            stored |= {row["motebit_id"]: bytes(row["public_key"]) for row in rows}
-        return stored
+        rows = self._rows_in(columns, relay_agents.c.motebit_id, set(filter(is_storable, motebit_ids)))
+        return {row["motebit_id"]: row["public_key"] for row in rows}
 
     def live(self, now: int, limit: int) -> list[RelayAgent]:
         """Agents whose registration has not expired, those first that were heard of last."""
@@ -90,11 +87,9 @@ class RelayAgents(Queries):
         with booking(self._engine) as connection:
             same = relay_agents.c.motebit_id == agent.motebit_id
             stored = connection.execute(select(relay_agents.c.public_key).where(same)).scalar()
-            if (None if stored is None else bytes(stored)) != replaced_key:
+            if stored != replaced_key:
                 raise KeyConflictError("the agent was registered with another key at the same time")
-            if stored is None and connection.execute(select(func.count()).select_from(relay_agents)).scalar_one() >= (
-                MAX_AGENTS
-            ):
+            if stored is None and count(connection, relay_agents) >= MAX_AGENTS:
                 raise TooManyAgentsError(f"{MAX_AGENTS:,} agents are registered: try again later")
             added = upsert(connection, relay_agents).values(**row)
             connection.execute(added.on_conflict_do_update(index_elements=["motebit_id"], set_=row))
@@ -114,14 +109,9 @@ class RelayAgents(Queries):
 
 
 def _agent(row: Row) -> RelayAgent:
-    values = dict(row) | {
-        "public_key": bytes(row["public_key"]),
-        "capabilities": tuple(json.loads(row["capabilities"])),
-        "prices": json.loads(row["prices"]),
-    }
-    return RelayAgent(**values)
+    parsed = {"capabilities": tuple(json.loads(row["capabilities"])), "prices": json.loads(row["prices"])}
+    return RelayAgent(**dict(row) | parsed)
 
 
 def _row(agent: RelayAgent) -> dict[str, Any]:
-    row: dict[str, Any] = {name: getattr(agent, name) for name in RelayAgent.__dataclass_fields__}
-    return row | {"capabilities": json.dumps(agent.capabilities), "prices": json.dumps(dict(agent.prices))}
+    return row_of(agent) | {"capabilities": json.dumps(agent.capabilities), "prices": json.dumps(dict(agent.prices))}

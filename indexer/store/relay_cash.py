@@ -7,7 +7,7 @@ Times are seconds since 1970, amounts satoshis, txids in internal byte order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 
 from indexer.store.ledger import CHAIN, agent_account, booking, metadata, post
-from indexer.store.queries import Queries, Row, insert_new
+from indexer.store.queries import Queries, count, insert_new, row_of, texts_of
 from parsers.bitcoin.tx import Outpoint
 
 MAX_WAITING = 20
@@ -39,6 +39,25 @@ MAX_WAITING = 20
 MAX_COINS = 100
 """Coins that one withdrawal spends."""
 
+
+class DepositState(StrEnum):
+    """`waiting`: too few confirmations. `credited`: counted, and watched for reorganisations. `final`: too deep for
+    these. `lapsed`: not mined for so long that it is no longer watched."""
+
+    WAITING = "waiting"
+    CREDITED = "credited"
+    FINAL = "final"
+    LAPSED = "lapsed"
+
+
+class WithdrawalState(StrEnum):
+    """`pending`: its transaction is unsigned. `processing`: it is signed. `completed`: it is mined."""
+
+    PENDING = "pending"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+
+
 relay_deposits = Table(
     "relay_deposits",
     metadata,
@@ -46,7 +65,7 @@ relay_deposits = Table(
     Column("motebit_id", String, nullable=False),
     Column("amount", BigInteger, nullable=False),
     Column("raw", LargeBinary, nullable=False),
-    Column("state", String, nullable=False),
+    Column("state", texts_of(DepositState), nullable=False),
     Column("credits", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("seen_at", BigInteger, nullable=False),
@@ -72,30 +91,12 @@ relay_withdrawals = Table(
     Column("amount", BigInteger, nullable=False),
     Column("unsigned", LargeBinary, nullable=False),
     Column("signed", LargeBinary),
-    Column("state", String, nullable=False),
+    Column("state", texts_of(WithdrawalState), nullable=False),
     Column("requested_at", BigInteger, nullable=False),
     Column("completed_at", BigInteger),
     UniqueConstraint("motebit_id", "idempotency_key"),
     Index("relay_withdrawals_by_state", "state"),
 )
-
-
-class DepositState(StrEnum):
-    """`waiting`: too few confirmations. `credited`: counted, and watched for reorganisations. `final`: too deep for
-    these. `lapsed`: not mined for so long that it is no longer watched."""
-
-    WAITING = "waiting"
-    CREDITED = "credited"
-    FINAL = "final"
-    LAPSED = "lapsed"
-
-
-class WithdrawalState(StrEnum):
-    """`pending`: its transaction is unsigned. `processing`: it is signed. `completed`: it is mined."""
-
-    PENDING = "pending"
-    PROCESSING = "processing"
-    COMPLETED = "completed"
 
 
 class OperatorCoin(NamedTuple):
@@ -157,25 +158,24 @@ class RelayCash(Queries):
         same = relay_deposits.c.txid == deposit.txid
         with booking(self._engine) as connection:
             stored = connection.execute(select(relay_deposits).where(same)).mappings().first()
-            if stored is not None and stored["state"] != DepositState.LAPSED:
-                return _deposit(stored)
+            if stored is not None and stored["state"] is not DepositState.LAPSED:
+                return Deposit(**stored)
             waiting = (relay_deposits.c.motebit_id == deposit.motebit_id,
                        relay_deposits.c.state == DepositState.WAITING)  # fmt: skip
-            if _count(connection, relay_deposits, *waiting) >= MAX_WAITING:
+            if count(connection, relay_deposits, *waiting) >= MAX_WAITING:
                 raise CashRefusedError(f"{MAX_WAITING} deposits of this agent wait for confirmations")
             if stored is None:
-                row = {name: getattr(deposit, name) for name in Deposit.__dataclass_fields__}
-                connection.execute(insert(relay_deposits).values(**row | {"state": deposit.state.value}))
+                connection.execute(insert(relay_deposits).values(**row_of(deposit)))
                 return deposit
-            again = {"state": DepositState.WAITING.value, "created_at": deposit.created_at, "seen_at": deposit.seen_at}
+            again = {"state": DepositState.WAITING, "created_at": deposit.created_at, "seen_at": deposit.seen_at}
             connection.execute(update(relay_deposits).where(same).values(**again))
-            return _deposit(dict(stored) | again)
+            return Deposit(**dict(stored) | again)
 
     def watched(self, limit: int = 1_000) -> list[Deposit]:
         """Deposits that confirmations and reorganisations may change, those first that were looked at longest ago."""
         states = relay_deposits.c.state.in_((DepositState.WAITING, DepositState.CREDITED))
         rows = self._rows(select(relay_deposits).where(states).order_by(relay_deposits.c.seen_at).limit(limit))
-        return [_deposit(row) for row in rows]
+        return [Deposit(**row) for row in rows]
 
     def credit(self, deposit: Deposit, coins: Sequence[OperatorCoin], now: int) -> bool:
         """Credit a waiting deposit; False where another process was faster."""
@@ -217,32 +217,31 @@ class RelayCash(Queries):
                     relay_withdrawals.c.idempotency_key == withdrawal.idempotency_key)  # fmt: skip
             stored = connection.execute(select(relay_withdrawals).where(*same)).mappings().first()
             if stored is not None:
-                return _withdrawal(stored)
+                return Withdrawal(**stored)
             is_open = (relay_withdrawals.c.motebit_id == withdrawal.motebit_id,
                        relay_withdrawals.c.state != WithdrawalState.COMPLETED)  # fmt: skip
-            if _count(connection, relay_withdrawals, *is_open) >= MAX_WAITING:
+            if count(connection, relay_withdrawals, *is_open) >= MAX_WAITING:
                 raise CashRefusedError(f"{MAX_WAITING} withdrawals of this agent are open")
             amounts = {agent_account(withdrawal.motebit_id): -withdrawal.amount, _lock(withdrawal): withdrawal.amount}
             post(connection, "withdrawal-lock", withdrawal.id, withdrawal.requested_at, amounts)
             coins, unsigned = _chosen(_free_coins(connection), build)
             for coin in coins:
                 connection.execute(update(relay_coins).where(*_same(coin)).values(withdrawal=withdrawal.id))
-            values = {name: getattr(withdrawal, name) for name in Withdrawal.__dataclass_fields__}
-            row = values | {"state": withdrawal.state.value, "unsigned": unsigned}
-            connection.execute(insert(relay_withdrawals).values(**row))
-            return _withdrawal(row)
+            opened = replace(withdrawal, unsigned=unsigned)
+            connection.execute(insert(relay_withdrawals).values(**row_of(opened)))
+            return opened
 
     def open_withdrawals(self, motebit_id: str | None = None) -> list[Withdrawal]:
         """Withdrawals that are not mined, of one agent or of all, the oldest first."""
         rows = select(relay_withdrawals).where(relay_withdrawals.c.state != WithdrawalState.COMPLETED)
         if motebit_id is not None:
             rows = rows.where(relay_withdrawals.c.motebit_id == motebit_id)
-        return [_withdrawal(row) for row in self._rows(rows.order_by(relay_withdrawals.c.requested_at))]
+        return [Withdrawal(**row) for row in self._rows(rows.order_by(relay_withdrawals.c.requested_at))]
 
     def sign(self, withdrawal: Withdrawal, signed: bytes) -> bool:
         """Store the signed transaction of an open withdrawal; False where it is completed."""
         is_open = (relay_withdrawals.c.id == withdrawal.id, relay_withdrawals.c.state != WithdrawalState.COMPLETED)
-        values = {"signed": signed, "state": WithdrawalState.PROCESSING.value}
+        values = {"signed": signed, "state": WithdrawalState.PROCESSING}
         with booking(self._engine) as connection:
             return connection.execute(update(relay_withdrawals).where(*is_open).values(**values)).rowcount == 1
 
@@ -251,7 +250,7 @@ class RelayCash(Queries):
         faster."""
         same = (relay_withdrawals.c.id == withdrawal.id, relay_withdrawals.c.state == WithdrawalState.PROCESSING,
                 relay_withdrawals.c.signed == withdrawal.signed)  # fmt: skip
-        values = {"state": WithdrawalState.COMPLETED.value, "completed_at": now}
+        values = {"state": WithdrawalState.COMPLETED, "completed_at": now}
         with booking(self._engine) as connection:
             if connection.execute(update(relay_withdrawals).where(*same).values(**values)).rowcount != 1:
                 return False
@@ -268,10 +267,10 @@ class RelayCash(Queries):
 
 
 def _chosen(free: Sequence[OperatorCoin], build: _Build) -> tuple[Sequence[OperatorCoin], bytes]:
-    for count in range(1, len(free) + 1):
-        unsigned = build(free[:count])
+    for number in range(1, len(free) + 1):
+        unsigned = build(free[:number])
         if unsigned is not None:
-            return free[:count], unsigned
+            return free[:number], unsigned
     raise CashRefusedError(
         "no coins of the operator add up to this amount now: they wait for other withdrawals to be mined, or would "
         "leave too little change"
@@ -282,7 +281,7 @@ def _free_coins(connection: Connection) -> list[OperatorCoin]:
     free = select(relay_coins).where(relay_coins.c.withdrawal.is_(None))
     largest = free.order_by(relay_coins.c.amount.desc(), relay_coins.c.txid, relay_coins.c.vout).limit(MAX_COINS)
     rows = connection.execute(largest).mappings()
-    return [OperatorCoin(Outpoint(bytes(row["txid"]), row["vout"]), row["amount"]) for row in rows]
+    return [OperatorCoin(Outpoint(row["txid"], row["vout"]), row["amount"]) for row in rows]
 
 
 def _add_coins(connection: Connection, coins: Sequence[OperatorCoin]) -> None:
@@ -305,12 +304,8 @@ def _move(connection: Connection, deposit: Deposit, state: DepositState, now: in
         relay_deposits.c.state == deposit.state,
         relay_deposits.c.credits == deposit.credits,
     )
-    moved = update(relay_deposits).where(*same).values(state=state.value, seen_at=now, **values)
+    moved = update(relay_deposits).where(*same).values(state=state, seen_at=now, **values)
     return connection.execute(moved).rowcount == 1
-
-
-def _count(connection: Connection, table: Table, *where: Any) -> int:
-    return int(connection.execute(select(func.count()).select_from(table).where(*where)).scalar_one())
 
 
 def _ref(txid: bytes, credits_: int) -> str:
@@ -319,14 +314,3 @@ def _ref(txid: bytes, credits_: int) -> str:
 
 def _lock(withdrawal: Withdrawal) -> str:
     return f"withdrawal:{withdrawal.id}"
-
-
-def _deposit(row: Row) -> Deposit:
-    binary = {name: bytes(row[name]) for name in ("txid", "raw")}
-    return Deposit(**dict(row) | binary | {"state": DepositState(row["state"])})
-
-
-def _withdrawal(row: Row) -> Withdrawal:
-    signed = None if row["signed"] is None else bytes(row["signed"])
-    binary = {"unsigned": bytes(row["unsigned"]), "signed": signed}
-    return Withdrawal(**dict(row) | binary | {"state": WithdrawalState(row["state"])})

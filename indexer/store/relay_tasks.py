@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from indexer.store.ledger import FEES, agent_account, booking, metadata, post
-from indexer.store.queries import Queries, Row, batches, is_storable
+from indexer.store.queries import Queries, Row, count, is_storable, row_of, texts_of
 from parsers.claims.motebit.settlement import RelayTask, RelayTaskState
 
 MAX_PENDING = 1_000
@@ -41,7 +41,7 @@ relay_tasks = Table(
     Column("worker", String, nullable=False),
     Column("price", BigInteger, nullable=False),
     Column("locked", BigInteger, nullable=False),
-    Column("state", String, nullable=False),
+    Column("state", texts_of(RelayTaskState), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     UniqueConstraint("submitted_by", "idempotency_key"),
@@ -105,8 +105,7 @@ class RelayTasks(Queries):
             if stored is not None:
                 return _submitted(stored)
             pending = (relay_tasks.c.submitted_by == task.submitted_by, relay_tasks.c.state == RelayTaskState.PENDING)
-            count = select(func.count()).select_from(relay_tasks).where(*pending)
-            if connection.execute(count).scalar_one() >= MAX_PENDING:
+            if count(connection, relay_tasks, *pending) >= MAX_PENDING:
                 raise TooManyTasksError(f"{MAX_PENDING:,} tasks of this submitter are pending")
             connection.execute(insert(relay_tasks).values(**_row(submitted)))
             amounts = {agent_account(task.submitted_by): -task.locked, _lock(task): task.locked}
@@ -116,22 +115,20 @@ class RelayTasks(Queries):
     def repeated(self, submitted_by: str, idempotency_key: str) -> SubmittedTask | None:
         """The task that its submitter submitted with a key before."""
         same = (relay_tasks.c.submitted_by == submitted_by, relay_tasks.c.idempotency_key == idempotency_key)
-        rows = self._rows(select(relay_tasks).where(*same))
-        return _submitted(rows[0]) if rows else None
+        row = self._first(select(relay_tasks).where(*same))
+        return _submitted(row) if row else None
 
     def submitted(self, id_: str) -> SubmittedTask | None:
         """A task with its times."""
         if not is_storable(id_):
             return None
-        rows = self._rows(select(relay_tasks).where(relay_tasks.c.id == id_))
-        return _submitted(rows[0]) if rows else None
+        row = self._first(select(relay_tasks).where(relay_tasks.c.id == id_))
+        return _submitted(row) if row else None
 
     def tasks(self, ids: Collection[str], now: int) -> dict[str, RelayTask]:
         """Those of these tasks that exist, by id; one whose time is over is expired."""
-        stored: list[SubmittedTask] = []
-        for some in batches(set(filter(is_storable, ids))):
-            stored += map(_submitted, self._rows(select(relay_tasks).where(relay_tasks.c.id.in_(some))))
-        return {one.task.id: _as_of(one, now) for one in stored}
+        rows = self._rows_in(select(relay_tasks), relay_tasks.c.id, set(filter(is_storable, ids)))
+        return {row["id"]: _as_of(_submitted(row), now) for row in rows}
 
     def settle(self, settlements: Sequence[TaskSettlement], now: int) -> list[str]:
         """Settle tasks, all of them that are still pending, and give their ids: what is locked goes to the worker, the
@@ -156,8 +153,7 @@ class RelayTasks(Queries):
 
     def settlement(self, id_: str) -> Row | None:
         """The settlement of a task: `receipt` and `record` (JSON), `receipt_sha256`, `settled_at`."""
-        rows = self._rows(select(relay_settlements).where(relay_settlements.c.task == id_))
-        return rows[0] if rows else None
+        return self._first(select(relay_settlements).where(relay_settlements.c.task == id_))
 
     def expire(self, now: int, limit: int = 1_000) -> int:
         """Unlock the funds of tasks whose time is over: how many these were."""
@@ -179,7 +175,7 @@ class RelayTasks(Queries):
 
 def _end(connection: Connection, id_: str, state: RelayTaskState, *still: Any) -> bool:
     pending = (relay_tasks.c.id == id_, relay_tasks.c.state == RelayTaskState.PENDING, *still)
-    return connection.execute(update(relay_tasks).where(*pending).values(state=state.value)).rowcount == 1
+    return connection.execute(update(relay_tasks).where(*pending).values(state=state)).rowcount == 1
 
 
 def _lock(task: RelayTask) -> str:
@@ -192,16 +188,11 @@ def _as_of(submitted: SubmittedTask, now: int) -> RelayTask:
 
 
 def _submitted(row: Row) -> SubmittedTask:
-    task = RelayTask(**{name: row[name] for name in RelayTask._fields} | {"state": RelayTaskState(row["state"])})
-    return SubmittedTask(
-        task=task,
-        idempotency_key=row["idempotency_key"],
-        created_at=row["created_at"],
-        expires_at=row["expires_at"],
-    )
+    rest = dict(row)
+    return SubmittedTask(task=RelayTask(*(rest.pop(name) for name in RelayTask._fields)), **rest)
 
 
 def _row(submitted: SubmittedTask) -> dict[str, Any]:
-    times = {"created_at": submitted.created_at, "expires_at": submitted.expires_at}
-    task = submitted.task._asdict() | {"state": submitted.task.state.value}
-    return task | times | {"idempotency_key": submitted.idempotency_key}
+    row = row_of(submitted) | submitted.task._asdict()
+    del row["task"]
+    return row

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from indexer.store import motebit_endpoints
 from indexer.store.database import writing
 from indexer.store.pointer_queries import SAME_POINTER
-from indexer.store.queries import Queries, Row
+from indexer.store.queries import Queries, Row, count, row_of
 from indexer.store.schema import badges, card_signatures, cards, events, locators, motebit_hosts, requests, sightings
 
 OPEN_PER_CLIENT, OPEN_IN_ALL = 20, 10_000
@@ -75,9 +75,9 @@ class Requests(Queries):
         returns. Raises TooManyRequestsError."""
         new = TransactionRequest(txid=txid, client=client, requested_at=now, next_at=now)
         with writing(self._engine, _REQUEST_LOCK) as connection:
-            stored = _request_for(connection, txid)
-            if stored is not None and stored.state is not RequestState.GIVEN_UP:
-                return stored
+            row = connection.execute(select(requests).where(requests.c.txid == txid)).mappings().first()
+            if row is not None and row["state"] != RequestState.GIVEN_UP:
+                return _request(row)
             _check_room(connection, client)
             connection.execute(delete(requests).where(requests.c.txid == txid))
             connection.execute(insert(requests), [_row(new)])
@@ -85,13 +85,13 @@ class Requests(Queries):
 
     def get(self, txid: bytes) -> TransactionRequest | None:
         """The request for a transaction (internal byte order), None when there is none, or it ended long ago."""
-        with self._engine.connect() as connection:
-            return _request_for(connection, txid)
+        row = self._first(select(requests).where(requests.c.txid == txid))
+        return _request(row) if row else None
 
     def mined(self, txid: bytes) -> tuple[str, int] | None:
         """The chain and height of an indexed block in which a transaction has events, None when there is none."""
-        matches = self._rows(select(events.c.chain, events.c.height).where(events.c.txid == txid).limit(1))
-        return (matches[0]["chain"], matches[0]["height"]) if matches else None
+        row = self._first(select(events.c.chain, events.c.height).where(events.c.txid == txid).limit(1))
+        return (row["chain"], row["height"]) if row else None
 
     def due(self, now: int, limit: int) -> list[TransactionRequest]:
         """At most `limit` requests to work on now: those tried least come first, so that many unknown transactions
@@ -133,24 +133,16 @@ class Requests(Queries):
         return {state.value: numbers.get(state.value, 0) for state in RequestState}
 
 
-def _request_for(connection: Connection, txid: bytes) -> TransactionRequest | None:
-    row = connection.execute(select(requests).where(requests.c.txid == txid)).mappings().first()
-    return _request(row) if row else None
-
-
 def _check_room(connection: Connection, client: str) -> None:
-    waiting = select(func.count()).where(requests.c.state == RequestState.WAITING)
-    if connection.execute(waiting.where(requests.c.client == client)).scalar_one() >= OPEN_PER_CLIENT:
+    waiting = requests.c.state == RequestState.WAITING
+    if count(connection, requests, waiting, requests.c.client == client) >= OPEN_PER_CLIENT:
         raise TooManyRequestsError(f"{OPEN_PER_CLIENT} transactions that you requested are still being looked for")
-    if connection.execute(waiting).scalar_one() >= OPEN_IN_ALL:
+    if count(connection, requests, waiting) >= OPEN_IN_ALL:
         raise TooManyRequestsError(f"{OPEN_IN_ALL:,} transactions are still being looked for")
 
 
 def _row(request: TransactionRequest) -> dict[str, Any]:
-    return {
-        "txid": request.txid, "client": request.client, "requested_at": request.requested_at, "tries": request.tries,
-        "next_at": request.next_at, "state": request.state.value, "detail": request.detail,
-    }  # fmt: skip
+    return row_of(request) | {"state": request.state.value}
 
 
 def _request(row: Row) -> TransactionRequest:

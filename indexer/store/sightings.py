@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from indexer.model import BlockFacts, Event
 from indexer.store.pointer_queries import SAME_POINTER
-from indexer.store.queries import batches, insert_new, upsert
+from indexer.store.queries import batches, insert_new, rows_in, upsert
 from indexer.store.schema import events, locators, sightings
 
 OutboxRow = dict[str, Any]
@@ -86,12 +86,9 @@ def _sighting(chain: str, event: Event, now_ms: int) -> dict[str, Any] | None:
 
 def _ids_at(connection: Connection, chain: str, txids: Iterable[bytes]) -> dict[Place, str]:
     """The ids of the newest stored pointers in these transactions, by place."""
-    ids: dict[Place, str] = {}
-    for batch in batches(txids):
-        columns = select(events.c.txid, events.c.vout, events.c.anchor)
-        statement = columns.where(events.c.txid.in_(batch), events.c.chain == chain, events.c.anchor.is_not(None))
-        ids |= {(row.txid, row.vout): row.anchor for row in connection.execute(statement.order_by(events.c.place))}
-    return ids
+    anchors = select(events.c.txid, events.c.vout, events.c.anchor).order_by(events.c.place)
+    own = anchors.where(events.c.chain == chain, events.c.anchor.is_not(None))
+    return {(row["txid"], row["vout"]): row["anchor"] for row in rows_in(connection, own, events.c.txid, txids)}
 
 
 def _delete(connection: Connection, chain: str, outpoints: Collection[Place]) -> None:
@@ -131,13 +128,9 @@ def before_rollback(connection: Connection, chain: str, above: int) -> tuple[set
 
 def _locators_at(connection: Connection, chain: str, outpoints: Collection[Place]) -> set[str]:
     """The locators of the sightings at these places."""
-    names: set[str] = set()
-    for batch in batches({txid for txid, _ in outpoints}):
-        seen = select(sightings.c.txid, sightings.c.vout, sightings.c.locator).where(
-            sightings.c.txid.in_(batch), sightings.c.chain == chain
-        )
-        names |= {row.locator for row in connection.execute(seen) if (row.txid, row.vout) in outpoints}
-    return names
+    own = select(sightings.c.txid, sightings.c.vout, sightings.c.locator).where(sightings.c.chain == chain)
+    seen = rows_in(connection, own, sightings.c.txid, {txid for txid, _ in outpoints})
+    return {row["locator"] for row in seen if (row["txid"], row["vout"]) in outpoints}
 
 
 def stop_unnamed(connection: Connection, names: Iterable[str]) -> None:

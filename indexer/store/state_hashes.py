@@ -54,8 +54,8 @@ class StateHashQueries(Queries):
     def newest(self, chain: str) -> StateHash | None:
         """The stored state hash of a chain at the greatest height, None when there is none."""
         own = select(state_hashes).where(state_hashes.c.chain == chain)
-        matches = self._rows(own.order_by(state_hashes.c.height.desc()).limit(1))
-        return StateHash(matches[0]["height"], matches[0]["hash"].hex()) if matches else None
+        row = self._first(own.order_by(state_hashes.c.height.desc()).limit(1))
+        return StateHash(row["height"], row["hash"].hex()) if row else None
 
 
 def update(connection: Connection, chain: str) -> None:

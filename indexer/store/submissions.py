@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from indexer.store.database import writing
-from indexer.store.queries import Queries, batches, insert_new
+from indexer.store.queries import Queries, batches, insert_new, rows_in
 from indexer.store.schema import blocks, events, pending, submission_inputs, submissions
 from parsers.bitcoin.tx import Outpoint
 
@@ -89,8 +89,7 @@ class Submissions(Queries):
                     held: bytes | None = connection.execute(select(submissions.c.beef).where(*own).limit(1)).scalar()
                     if held is not None:
                         return held
-                children = {child for batch in batches(level) for child in _children(connection, chain, batch)}
-                level = sorted(children - seen)
+                level = sorted(set(_children(connection, chain, level)) - seen)
         return None
 
     def pending(self, chain: str) -> frozenset[bytes]:
@@ -104,12 +103,8 @@ class Submissions(Queries):
 
     def raws(self, chain: str, txids: Iterable[bytes]) -> dict[bytes, bytes]:
         """Raw transactions by txid; unknown ones are left out."""
-        raws: dict[bytes, bytes] = {}
-        for batch in batches(txids):
-            statement = select(submissions.c.txid, submissions.c.raw)
-            own = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
-            raws |= {row["txid"]: row["raw"] for row in self._rows(statement.where(*own))}
-        return raws
+        own = select(submissions.c.txid, submissions.c.raw).where(submissions.c.chain == chain)
+        return {row["txid"]: row["raw"] for row in self._rows_in(own, submissions.c.txid, txids)}
 
     def spends(self, chain: str) -> dict[Outpoint, bytes]:
         """What the pending transactions of a chain spend, with the txid of each."""
@@ -141,8 +136,7 @@ class Submissions(Queries):
         with writing(self._engine, _LOCK) as connection:
             while waiting:
                 dropped.update(waiting)
-                waiting = [txid for batch in batches(waiting) for txid in _children(connection, chain, batch)]
-                waiting = [txid for txid in dict.fromkeys(waiting) if txid not in dropped]
+                waiting = [txid for txid in dict.fromkeys(_children(connection, chain, waiting)) if txid not in dropped]
             count = 0
             for batch in batches(dropped):
                 own = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
@@ -167,11 +161,8 @@ def _pending(chain: str) -> tuple[Any, ...]:
 
 
 def _stored(connection: Connection, chain: str, txids: Iterable[bytes]) -> set[bytes]:
-    stored: set[bytes] = set()
-    for batch in batches(txids):
-        own = (submissions.c.chain == chain, submissions.c.txid.in_(batch))
-        stored.update(connection.execute(select(submissions.c.txid).where(*own)).scalars())
-    return stored
+    own = select(submissions.c.txid).where(submissions.c.chain == chain)
+    return {row["txid"] for row in rows_in(connection, own, submissions.c.txid, txids)}
 
 
 def _check_room(connection: Connection, new: Sequence[Submission]) -> None:
@@ -189,21 +180,21 @@ def _check_unspent(connection: Connection, chain: str, new: Iterable[Submission]
     """Raise DoubleSpendError where a submitted or unconfirmed transaction spends what a new one spends."""
     spends = {outpoint: one.txid for one in new for outpoint in one.spends}
     for table in (submission_inputs, pending):
-        for batch in batches({outpoint.txid for outpoint in spends}):
-            statement = select(table.c.spent_txid, table.c.spent_vout, table.c.txid)
-            own = (table.c.chain == chain, table.c.spent_txid.in_(batch))
-            for spent_txid, spent_vout, rival in connection.execute(statement.where(*own)):
-                outpoint = Outpoint(spent_txid, spent_vout)
-                if spends.get(outpoint, rival) != rival:
-                    raise DoubleSpendError(
-                        f"transaction {spends[outpoint][::-1].hex()} spends {outpoint}, which transaction "
-                        f"{rival[::-1].hex()} has spent"
-                    )
+        own = select(table.c.spent_txid, table.c.spent_vout, table.c.txid).where(table.c.chain == chain)
+        txids = {outpoint.txid for outpoint in spends}
+        for row in rows_in(connection, own, table.c.spent_txid, txids):
+            outpoint, rival = Outpoint(row["spent_txid"], row["spent_vout"]), row["txid"]
+            if spends.get(outpoint, rival) != rival:
+                raise DoubleSpendError(
+                    f"transaction {spends[outpoint][::-1].hex()} spends {outpoint}, which transaction "
+                    f"{rival[::-1].hex()} has spent"
+                )
 
 
-def _children(connection: Connection, chain: str, txids: list[bytes]) -> list[bytes]:
-    own = (submission_inputs.c.chain == chain, submission_inputs.c.spent_txid.in_(txids))
-    return list(connection.execute(select(submission_inputs.c.txid).where(*own)).scalars())
+def _children(connection: Connection, chain: str, txids: Iterable[bytes]) -> list[bytes]:
+    """The submitted transactions that spend an output of these."""
+    own = select(submission_inputs.c.txid).where(submission_inputs.c.chain == chain)
+    return [row["txid"] for row in rows_in(connection, own, submission_inputs.c.spent_txid, txids)]
 
 
 def _row(chain: str, height: int, one: Submission) -> dict[str, Any]:

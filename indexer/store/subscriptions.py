@@ -4,13 +4,13 @@ loses nothing, and repeats at most the delivery that was under way, under the sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from indexer.store.database import writing
-from indexer.store.queries import Queries, Row, batches, upsert
+from indexer.store.queries import Queries, Row, count, row_of, upsert
 from indexer.store.schema import cursors, deliveries, reported, subscriptions
 
 PER_CLIENT, IN_ALL = 5, 10_000
@@ -97,13 +97,12 @@ class Subscriptions(Queries):
         """Store a new subscription. Raises TooManySubscriptionsError."""
         with writing(self._engine, _LOCK) as connection:
             _check_room(connection, subscription.client)
-            row = {field.name: getattr(subscription, field.name) for field in fields(WebhookSubscription)}
-            connection.execute(insert(subscriptions), [row])
+            connection.execute(insert(subscriptions), [row_of(subscription)])
 
     def get(self, id_: str) -> WebhookSubscription | None:
         """A subscription, None where there is none."""
-        rows = self._rows(select(subscriptions).where(subscriptions.c.id == id_))
-        return WebhookSubscription(**rows[0]) if rows else None
+        row = self._first(select(subscriptions).where(subscriptions.c.id == id_))
+        return WebhookSubscription(**row) if row else None
 
     def delete(self, id_: str) -> None:
         """Delete a subscription with its deliveries."""
@@ -124,19 +123,15 @@ class Subscriptions(Queries):
 
     def position(self) -> tuple[str, int] | None:
         """The epoch and the last change of the outbox that was compared with all subscriptions."""
-        rows = self._rows(select(cursors).where(cursors.c.name == CURSOR))
-        return (rows[0]["epoch"], rows[0]["seq"]) if rows else None
+        row = self._first(select(cursors).where(cursors.c.name == CURSOR))
+        return (row["epoch"], row["seq"]) if row else None
 
     def reports(self, registrations: Iterable[str]) -> dict[tuple[str, str], ListingReport]:
         """What was last reported of the listings of registrations, by subscription and listing."""
-        stored: dict[tuple[str, str], ListingReport] = {}
-        for batch in batches(registrations):
-            rows = self._rows(select(reported).where(reported.c.registration.in_(batch)))
-            stored |= {
-                (row["subscription"], row["listing"]): ListingReport(row["listing"], row["registration"], row["digest"])
-                for row in rows
-            }
-        return stored
+        return {
+            (row["subscription"], row["listing"]): ListingReport(row["listing"], row["registration"], row["digest"])
+            for row in self._rows_in(select(reported), reported.c.registration, registrations)
+        }
 
     def enqueue(
         self, before: tuple[str, int] | None, after: tuple[str, int], new: Sequence[NewDelivery], now: int
@@ -167,8 +162,8 @@ class Subscriptions(Queries):
     def oldest_waiting(self, id_: str) -> Delivery | None:
         """The delivery of a subscription to send next, None when none waits."""
         own = select(deliveries).where(deliveries.c.subscription == id_, deliveries.c.state == "waiting")
-        rows = self._rows(own.order_by(deliveries.c.sequence).limit(1))
-        return Delivery(**rows[0]) if rows else None
+        row = self._first(own.order_by(deliveries.c.sequence).limit(1))
+        return Delivery(**row) if row else None
 
     def succeed(self, delivery: Delivery, outcome: str, now: int) -> None:
         """Store that a delivery was accepted; the next one is due at once."""
@@ -225,10 +220,10 @@ def _own(delivery: Delivery) -> tuple[Any, ...]:
 
 
 def _check_room(connection: Connection, client: str) -> None:
-    active = select(func.count()).where(subscriptions.c.ended_at.is_(None))
-    if connection.execute(active.where(subscriptions.c.client == client)).scalar_one() >= PER_CLIENT:
+    active = subscriptions.c.ended_at.is_(None)
+    if count(connection, subscriptions, active, subscriptions.c.client == client) >= PER_CLIENT:
         raise TooManySubscriptionsError(f"{PER_CLIENT} subscriptions of yours are active: delete one of them first")
-    if connection.execute(active).scalar_one() >= IN_ALL:
+    if count(connection, subscriptions, active) >= IN_ALL:
         raise TooManySubscriptionsError(f"{IN_ALL:,} subscriptions are active, and no more are taken")
 
 

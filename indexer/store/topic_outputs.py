@@ -70,8 +70,5 @@ class TopicOutputs(Queries):
         return outpoints
 
     def _provable(self, table: Table, chain: str, txids: Iterable[bytes]) -> set[bytes]:
-        provable: set[bytes] = set()
-        for batch in batches(txids):
-            statement = select(table.c.txid).where(table.c.chain == chain, table.c.txid.in_(batch))
-            provable.update(self._scalars(statement))
-        return provable
+        own = select(table.c.txid).where(table.c.chain == chain)
+        return {row["txid"] for row in self._rows_in(own, table.c.txid, txids)}

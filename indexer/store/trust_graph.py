@@ -52,7 +52,7 @@ class TrustGraph(Queries):
         independent = evidence.c.counter_signer != evidence.c.worker
         rows = select(*columns).where(whose, evidence.c.worker == pair.worker, independent)
         newest = rows.distinct().order_by(columns[0].desc(), columns[1].desc()).limit(MAX_OUTCOMES)
-        return [TaskOutcome(row["completed_at"], bytes(row["digest"]), row["outcome"]) for row in self._rows(newest)]
+        return [TaskOutcome(row["completed_at"], row["digest"], row["outcome"]) for row in self._rows(newest)]
 
     # -- by hand
 

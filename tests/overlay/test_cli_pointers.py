@@ -18,6 +18,7 @@ from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.overlay.test_cli import Run, alone, run
 from tests.pointing import Clock, card, digest, points, serves
+from tests.told import due_locators
 
 __all__ = ["alone", "run"]
 
@@ -86,7 +87,7 @@ async def test_the_pointer_that_lists_a_card_is_proved(tmp_path: Path) -> None:
         catalogue = ListingRepository(indexing.store)
         with pytest.raises(NoProofError, match="no block holds it yet"):
             catalogue.evidence("a.example")
-        (job,) = indexing.store.fetches.due(10**15, 1)
+        (job,) = due_locators(indexing.store, 10**15, 1)
         indexing.writer.record_fetch("a.example", serves(job.next_at + 1, ALPHA))
         found = catalogue.evidence("a.example")
         assert found.winner.outpoint == made

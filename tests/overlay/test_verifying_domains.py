@@ -28,6 +28,7 @@ from tests.overlay.lying_server import REGTEST, Look, Own, Server, check, look, 
 from tests.overlay.test_cli import Run, alone, run
 from tests.parsers.writers import build_split
 from tests.pointing import Clock, card, digest, serves
+from tests.told import due_locators
 
 __all__ = ["alone", "look", "run"]
 
@@ -165,7 +166,7 @@ def pointed(tmp_path: Path) -> Server:
     clock = Clock()
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks, name="demo")) as indexing:
         asyncio.run(indexing.catch_up())
-        for job in indexing.store.fetches.due(10**15, 10):
+        for job in due_locators(indexing.store, 10**15, 10):
             clock.now = max(clock.now, job.next_at)
         indexing.writer.record_fetch(POINTED, serves(clock.tick(), ALPHA))
         indexing.writer.record_fetch("bare.example", serves(clock.tick(), ALPHA, state=FetchState.UNHASHED))
@@ -193,7 +194,7 @@ def test_a_pointer_is_proved_on_every_chain_and_in_every_form(tmp_path: Path, co
         kit.mine(kit.spend([kit.fund()], [(10**6, p2pkh("alice")), *((0, script) for script in scripts)]))
     with Indexing(f"sqlite:///{tmp_path}/a2b.db", MemoryChain(*kit.blocks, name="demo", coin=coin)) as indexing:
         asyncio.run(indexing.catch_up())
-        (job,) = indexing.store.fetches.due(10**15, 10)
+        (job,) = due_locators(indexing.store, 10**15, 10)
         indexing.writer.record_fetch(id_, serves(job.next_at + 1, ALPHA))
         local = LocalSource(ListingRepository(indexing.store))
         report = check(

@@ -24,6 +24,7 @@ from tests.indexing import Indexing
 from tests.overlay.asked_hosts import AskedHosts
 from tests.overlay.lying_server import REGTEST, Server, check
 from tests.pointing import card, digest, serves
+from tests.told import due_locators
 
 HOST = "echo.example"
 POINTED = "a.example"
@@ -54,7 +55,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
     chain = MemoryChain(*kit.blocks, name="demo")
     with Indexing(f"sqlite:///{tmp_path_factory.mktemp('members')}/a2b.db", chain) as indexing:
         asyncio.run(indexing.catch_up())
-        (job,) = indexing.store.fetches.due(10**15, 1)
+        (job,) = due_locators(indexing.store, 10**15, 1)
         indexing.writer.record_fetch(POINTED, serves(job.next_at + 1, POINTED_CARD))
         local = LocalSource(ListingRepository(indexing.store))
         ids = {

@@ -165,7 +165,7 @@ class Town:
         return [self.badge(each).by for each in ids]
 
     def due(self) -> list[str]:
-        return [host for _, host in self.indexing.store.badges.due_hosts(self.now, 100)]
+        return [host for _, host in self.indexing.store.badges.due_hosts(self.now, 100, (-1, ""))]
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from tests.chainkit import ChainKit
 from tests.fakes import MemoryChain
 from tests.indexing import Indexing
 from tests.pointing import card, digest, serves
+from tests.told import due_locators
 
 ALPHA = card("Alpha")
 
@@ -39,7 +40,7 @@ async def test_pointers_are_taken_over_and_fetched_anew(tmp_path: Path) -> None:
     for id_ in ids:
         of = [(each.chain, each.place, each.digest, each.locator) for each in expected[id_].anchors]
         assert [(each.chain, each.place, each.digest, each.locator) for each in found[id_].anchors] == of
-    assert [job.locator for job in taken.fetches.due(5_000, 10)] == ids
+    assert [job.locator for job in due_locators(taken, 5_000, 10)] == ids
     assert taken.pointers.facts(ids) == {}
     assert taken.content.cards([digest(ALPHA)]) == {}
     taken.engine.dispose()

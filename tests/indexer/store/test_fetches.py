@@ -18,7 +18,7 @@ from parsers.cards import Kind
 from parsers.reasons import Reason
 from tests.facts import born, name, says
 from tests.pointing import Clock, card, digest, due, fails, news, points, serves, writer
-from tests.told import anchors
+from tests.told import anchors, due_locators
 
 ALPHA, BETA = card("Alpha"), card("Beta")
 
@@ -48,11 +48,11 @@ def facts(store: Store, locator: str = "a.example") -> dict[bytes, tuple[int, in
 def test_a_new_pointer_is_seen_and_asks_to_be_fetched_at_once(store: Store, writer: Writer) -> None:
     writer.append("demo", [says("0"), says("1", points("a.example", ALPHA))])
     assert seen(store) == {name("a.example"): ("a.example", 1_000)}
-    (job,) = store.fetches.due(1_000, 10)
+    (job,) = due_locators(store, 1_000, 10)
     assert (job.locator, job.state, job.tries, job.added_at) == ("a.example", FetchState.NEW, 0, 1_000)
     assert (job.last_at, job.next_at, job.fresh, job.hashless) == (None, 1_000, True, False)
     assert job.wanted == (digest(ALPHA),)
-    assert store.fetches.due(999, 10) == []
+    assert due_locators(store, 999, 10) == []
     assert news(store) == [("upsert", "a.example", "pointed")]
 
 
@@ -126,7 +126,7 @@ def test_what_was_fetched_is_kept_and_told(store: Store, writer: Writer, clock: 
     assert (now.state, now.reason, now.tries, now.last_at) == (FetchState.MET, "", 0, begun)
     assert (now.serving, now.serving_since) == (digest(ALPHA), begun)
     assert due(store, begun) == []
-    (job,) = store.fetches.due(10**15, 1)
+    (job,) = due_locators(store, 10**15, 1)
     assert (job.fresh, job.validators) == (False, {"https://a.example": ["x"]})
     assert news(store)[1:] == [("upsert", "a.example", "fetched")]
 
@@ -139,7 +139,7 @@ def test_the_same_again_is_no_news_until_it_meets_another_anchor(store: Store, w
     assert facts(store) == {digest(ALPHA): (first, clock.now)}
     clock.tick()
     writer.append("demo", [says("1", points("a.example", ALPHA, "again"))])
-    assert store.fetches.due(clock.now, 1)[0].fresh
+    assert due_locators(store, clock.now, 1)[0].fresh
     assert writer.record_fetch("a.example", serves(clock.tick(), ALPHA)) == 1
 
 
@@ -166,7 +166,7 @@ def test_an_anchor_seen_while_a_fetch_is_under_way_is_fetched_for_at_once(
     clock.tick()
     writer.append("demo", [says("1", points("a.example", BETA, "later"))])
     writer.record_fetch("a.example", serves(begun, ALPHA))
-    (job,) = store.fetches.due(clock.now, 10)
+    (job,) = due_locators(store, clock.now, 10)
     assert (job.next_at, job.fresh, job.wanted) == (clock.now, True, (digest(BETA), digest(ALPHA)))
 
 
@@ -177,11 +177,11 @@ def test_a_recheck_makes_a_locator_that_was_given_up_due(store: Store, writer: W
     rechecks = Rechecks(store.engine)
     (recheck,) = rechecks.request("a.example", clock.tick(RECHECK_PAUSE))
     assert rechecks.request("b.example", clock.now) == []
-    (job,) = store.fetches.due(clock.now, 10)
+    (job,) = due_locators(store, clock.now, 10)
     assert (job.locator, job.state, job.next_at, job.tries) == ("a.example", FetchState.GIVEN_UP, clock.now, 1)
     assert (recheck.name, recheck.next_at) == ("a.example", clock.now)
     rechecks.request("a.example", clock.now + 5)
-    assert store.fetches.due(clock.now, 10) == [job]
+    assert due_locators(store, clock.now, 10) == [job]
 
 
 def test_bytes_that_do_not_have_their_hash_are_refused_whole(store: Store, writer: Writer) -> None:
@@ -203,13 +203,13 @@ def test_details_of_strangers_are_bounded(store: Store, writer: Writer) -> None:
     assert store.fetches.statuses(["a.example"])["a.example"].detail == "a" * 500
 
 
-def test_due_locators_come_in_pages_the_new_ones_first(store: Store, writer: Writer, clock: Clock) -> None:
+def test_due_locators_come_in_pages_those_due_longest_first(store: Store, writer: Writer, clock: Clock) -> None:
     writer.append("demo", [says("0", *(points(f"{n}.example", ALPHA, position=n) for n in range(5)))])
     for number in (3, 1):
         writer.record_fetch(f"{number}.example", fails(clock.now, next_at=clock.now + number))
-    first = store.fetches.due(clock.now + 60_000, 2)
-    second = store.fetches.due(clock.now + 60_000, 2, first[-1])
-    third = store.fetches.due(clock.now + 60_000, 2, second[-1])
+    first = store.fetches.queued(clock.now + 60_000, 2, (-1, ""))
+    second = store.fetches.queued(clock.now + 60_000, 2, first[-1][:2])
+    third = store.fetches.queued(clock.now + 60_000, 2, second[-1][:2])
     pages = [[job.locator for job in page] for page in (first, second, third)]
     assert pages == [["0.example", "2.example"], ["4.example", "1.example"], ["3.example"]]
 
@@ -275,7 +275,7 @@ def test_a_flood_of_pointers_to_one_victim_is_one_job_that_knows_every_hash(
 ) -> None:
     flood = [points("a.example", b"%d" % n, f"flood {n}", n) for n in range(10_000)]
     writer.append("demo", [says("0", points("a.example", ALPHA)), says("1", *flood)])
-    (job,) = store.fetches.due(clock.now, 10)
+    (job,) = due_locators(store, clock.now, 10)
     assert len(job.wanted) == 16
     assert store.fetches.is_wanted("a.example", digest(ALPHA))
     assert store.fetches.is_wanted("a.example", digest(b"9999"))

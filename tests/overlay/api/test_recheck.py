@@ -62,7 +62,7 @@ async def test_the_host_of_an_inscribed_agent_is_asked_again(
     writer.record_host(HostClaims(named=frozenset({id_})).verdict("echo.example"), NOW)
     [checked] = ask(id_, NOW + RECHECK_PAUSE)
     assert checked == Recheck("domain", "echo.example", "verified by name", "", "", NOW, NOW + RECHECK_PAUSE)
-    assert store.badges.due_hosts(NOW + RECHECK_PAUSE, 10) == [(NOW + RECHECK_PAUSE, "echo.example")]
+    assert store.badges.due_hosts(NOW + RECHECK_PAUSE, 10, (-1, "")) == [(NOW + RECHECK_PAUSE, "echo.example")]
 
 
 async def test_nothing_is_fetched_for_what_nobody_points_at(ask: Callable[[str, int], list[Recheck]]) -> None:

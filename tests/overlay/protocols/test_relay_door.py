@@ -109,7 +109,7 @@ def test_a_chain_of_delegations_over_http(client: Client) -> None:
     assert again.json()["status"] == "already_settled"
     assert [client.balance(agent)["balance"] for agent in (ALICE, BOB, CAROL)] == [9_000, 9_950, 950]
     engine = unchecked(client.database)
-    rows = EvidenceQueries(engine).by_counter_signer([BOB.key.hex()], 100)
+    rows = EvidenceQueries(engine).page("carols-listing", None, 100)
     engine.dispose()
     own = [row for row in rows if row.listing == "carols-listing"]
     assert [(row.worker, row.outcome) for row in own] == [(CAROL.key.hex(), "completed")]
