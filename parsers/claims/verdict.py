@@ -29,6 +29,13 @@ class ClaimVerdict:
     revocation: str = "unchecked"
     members: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, fault: ClaimRefusedError | None, **axes: Any) -> ClaimVerdict:
+        """The verdict with the rule that is broken first, if one is."""
+        if fault is not None:
+            axes |= {"error": fault.code, "detail": fault.detail}
+        return cls(**axes)
+
     @property
     def verified(self) -> bool:
         """Whether every rule holds."""
@@ -46,6 +53,13 @@ class ClaimVerdict:
         return {"verified": self.verified, **why, "axes": axes, **self.members}
 
 
+def authority_by(fault: ClaimRefusedError | None) -> str:
+    """The authority of a signed claim by the rule that it breaks first."""
+    if fault is None:
+        return "valid"
+    return {"expired": "expired", "not-yet-valid": "not_yet_valid"}.get(fault.code, "insufficient")
+
+
 def refused(error: ClaimRefusedError, **members: Any) -> ClaimVerdict:
     """The verdict on a claim that cannot be read, or breaks a rule of its kind."""
-    return ClaimVerdict(error=error.code, detail=error.detail, members=members)
+    return ClaimVerdict.of(error, members=members)

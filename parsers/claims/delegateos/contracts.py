@@ -89,11 +89,10 @@ def verify_contract_output(contract: Any, output: Any, trusted: frozenset[str] |
         check_weights(contract["verification"])
         outcome = check_output(contract["verification"], output)
     except ClaimRefusedError as error:
-        return ClaimVerdict(error=error.code, detail=error.detail, **axes)
+        return ClaimVerdict.of(error, **axes)
     code = "" if outcome["passed"] else "output-refused"
     detail = "" if outcome["passed"] else str(outcome.get("details", "the output does not pass the verification"))
-    members = {"outcome": outcome}
-    return ClaimVerdict(error=code, detail=detail[:1_000], members=members, **axes)
+    return ClaimVerdict(error=code, detail=detail[:1_000], members={"outcome": outcome}, **axes)
 
 
 def verify_attestation(attestation: Any, contract: Any, trusted: frozenset[str] | None) -> ClaimVerdict:
@@ -106,14 +105,14 @@ def verify_attestation(attestation: Any, contract: Any, trusted: frozenset[str] 
     except ClaimRefusedError as error:
         return refused(error)
     members = {"success": attestation["result"]["success"], "principal": attestation["principal"]}
-    axes: dict[str, Any] = {"integrity": "verified", "binding": _binding(trusted)}
+    authority, fault = "unknown" if contract is None else "valid", None
     try:
         _check_output_hash(attestation["result"])
         if contract is not None:
             _check_contract_of(attestation, contract)
     except ClaimRefusedError as error:
-        return ClaimVerdict(error=error.code, detail=error.detail, authority="insufficient", members=members, **axes)
-    return ClaimVerdict(authority="unknown" if contract is None else "valid", members=members, **axes)
+        authority, fault = "insufficient", error
+    return ClaimVerdict.of(fault, integrity="verified", binding=_binding(trusted), authority=authority, members=members)
 
 
 def _check_output_hash(result: dict[str, Any]) -> None:

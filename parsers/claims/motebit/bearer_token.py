@@ -58,14 +58,13 @@ def verify_token(
         payload, key = payload_of(token, None, keys)
     except ClaimRefusedError as error:
         return refused(error)
-    bound = binding(payload["mid"], key, keys)
-    fault = _fault(payload, now, audience, seen)
+    code, detail = _fault(payload, now, audience, seen)
     return ClaimVerdict(
-        error=fault[0],
-        detail=fault[1],
+        error=code,
+        detail=detail,
         integrity="verified",
-        binding=bound,
-        authority={"": "valid", "expired": "expired", "future-dated": "not_yet_valid"}.get(fault[0], "insufficient"),
+        binding=binding(payload["mid"], key, keys),
+        authority={"": "valid", "expired": "expired", "future-dated": "not_yet_valid"}.get(code, "insufficient"),
         members={"payload": payload},
     )
 

@@ -16,7 +16,7 @@ from parsers.claims.canonical_json import ClaimRefusedError, jcs, without
 from parsers.claims.motebit.identifiers import SUITE, KeyRing, binding, check_signature, hex_bytes, legacy_key
 from parsers.claims.motebit.receipts import first_fault
 from parsers.claims.record_shape import COUNT, HEX_KEY, NAME, NUMBER, OBJECT, TEXT, RecordShape, one_of, or_null
-from parsers.claims.verdict import SKEW_MS, ClaimVerdict, refused
+from parsers.claims.verdict import SKEW_MS, ClaimVerdict, authority_by, refused
 
 MAX_LINKS = 32
 """Tokens of a chain."""
@@ -114,7 +114,7 @@ def verify_delegation(token: Any, rules: DelegationRules) -> ClaimVerdict:
     except ClaimRefusedError as error:
         return refused(error, profile="legacy" if error.code == "legacy-profile" else "unknown")
     bound = binding(token["delegator_id"], bytes.fromhex(token["delegator_public_key"]), rules.keys)
-    authority, fault = "valid", None
+    fault = None
     try:
         check_window(token, rules.now)
         if token["signature"] in rules.seen:
@@ -123,15 +123,8 @@ def verify_delegation(token: Any, rules: DelegationRules) -> ClaimVerdict:
             raise ClaimRefusedError("key-mismatch", "the delegator's key is not the one that you trust")
     except ClaimRefusedError as error:
         fault = error
-        authority = {"expired": "expired", "not-yet-valid": "not_yet_valid"}.get(error.code, "insufficient")
-    return ClaimVerdict(
-        error="" if fault is None else fault.code,
-        detail="" if fault is None else fault.detail,
-        integrity="verified",
-        binding=bound,
-        authority=authority,
-        members={"profile": "current", "scope": sorted(scopes(token["scope"]))},
-    )
+    members = {"profile": "current", "scope": sorted(scopes(token["scope"]))}
+    return ClaimVerdict.of(fault, integrity="verified", binding=bound, authority=authority_by(fault), members=members)
 
 
 def check_window(token: Mapping[str, Any], now: float | None) -> None:
@@ -209,23 +202,20 @@ def verify_tick(
     history = verify_delegation(token, DelegationRules(keys=rules.keys))
     if history.error:
         return history
+    fault = None
     try:
         check_signed(grant, GRANT_SHAPE)
-        authority, fault = "valid", None
         _check_tick(token, grant, rules.now, by_order=by_order)
     except ClaimRefusedError as error:
         fault = error
-        authority = {"expired": "expired", "not-yet-valid": "not_yet_valid"}.get(error.code, "insufficient")
-    revocation = None
-    status = "unchecked"
+    authority, revocation, status = authority_by(fault), None, "unchecked"
     if revocations is not None and isinstance(grant, dict) and not GRANT_SHAPE.fault(grant):
         revocation = find_revocation(grant, revocations[:MAX_REVOCATIONS])
         status = "fresh" if revocation is None else "revoked"
     if fault is None and revocation is not None:
         fault = ClaimRefusedError("revoked", f"the grant {grant['grant_id']} was revoked by its delegator")
-    return ClaimVerdict(
-        error="" if fault is None else fault.code,
-        detail="" if fault is None else fault.detail,
+    return ClaimVerdict.of(
+        fault,
         integrity="verified",
         binding=history.binding,
         authority=authority,

@@ -11,15 +11,10 @@ from parsers.claims.motebit.receipts import ReceiptNode, ReceiptRules, receipt_t
 from parsers.claims.rating import EvidenceRecord
 
 
-def evidence_in(receipt: Any, rules: ReceiptRules) -> list[EvidenceRecord]:
-    """A record, without payment, for every receipt of a tree that verifies; others, as of the legacy profile, are left
-    out. The agent that nests a receipt signs it, too: its key is the second one if its own receipt verifies. Raises
-    ClaimRefusedError for a tree that is too deep, too large or has no RFC 8785 form."""
-    return [record for record, _ in bound_receipts(receipt, rules)]
-
-
 def bound_receipts(receipt: Any, rules: ReceiptRules) -> list[tuple[EvidenceRecord, Mapping[str, Any]]]:
-    """The same records, each with its receipt."""
+    """A record, without payment, with its receipt for every receipt of a tree that verifies; others, as of the legacy
+    profile, are left out. The agent that nests a receipt signs it, too: its key is the second one if its own receipt
+    verifies. Raises ClaimRefusedError for a tree that is too deep, too large or has no RFC 8785 form."""
     return [(_record(node), node.receipt) for node in receipt_tree(receipt, rules) if not node.error]
 
 

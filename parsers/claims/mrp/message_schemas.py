@@ -1,4 +1,4 @@
-"""The JSON Schemas of MRP 0.1 for envelopes, their payloads and manifests: strict as its root schemas have it, with
+"""The JSON Schemas of MRP 0.1 for envelopes and their payloads: strict as its root schemas have it, with
 `in_reply_to`, `receiver` and all payloads; lenient as clients in use send, which leave these out."""
 
 from __future__ import annotations
@@ -130,21 +130,6 @@ _ENVELOPE = _record(
         "trace": _record({}, {"root": _TEXT, "parent": _TEXT}),
         "auth": _AUTH,
         **dict.fromkeys(("nonce", "expires_at", "idempotency_key"), _TEXT),
-    },
-)
-_PORTS: Schema = {"type": "array", "items": _record({"type": _TEXT}, {"schema_ref": _TEXT})}
-MANIFEST = _record(
-    {
-        **dict.fromkeys(("capability_id", "capability", "version"), _TEXT),
-        **dict.fromkeys(("inputs", "outputs"), _PORTS),
-        "endpoints": _record(dict.fromkeys(("discover", "negotiate", "execute"), _TEXT)),
-    },
-    {
-        "tags": _TEXTS,
-        "constraints": _ANY_OBJECT,
-        "cost": _ANY_OBJECT,
-        "latency": _ANY_OBJECT,
-        "proofs_required": _TEXTS,
     },
 )
 

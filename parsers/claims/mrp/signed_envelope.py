@@ -60,7 +60,7 @@ def signing_input(envelope: Mapping[str, Any]) -> bytes:
 
 def verify_envelope(envelope: Any, rules: EnvelopeRules) -> ClaimVerdict:
     """The verdict on an envelope."""
-    is_signed = False
+    is_signed, fault = False, None
     try:
         _check_form(envelope, rules)
         auth = envelope.get("auth")
@@ -71,15 +71,13 @@ def verify_envelope(envelope: Any, rules: EnvelopeRules) -> ClaimVerdict:
         elif rules.must_be_signed:
             raise ClaimRefusedError(AUTH, "the envelope is not signed")
     except ClaimRefusedError as error:
-        binding = "pinned" if is_signed else "unverified"
-        return ClaimVerdict(
-            error=error.code, detail=error.detail, integrity="verified" if is_signed else "invalid", binding=binding
-        )
-    return ClaimVerdict(
+        fault = error
+    return ClaimVerdict.of(
+        fault,
         integrity="verified" if is_signed else "invalid",
         binding="pinned" if is_signed else "unverified",
-        authority="valid" if is_signed else "unknown",
-        members={"signed": is_signed, "msg_type": envelope["msg_type"]},
+        authority="valid" if is_signed and fault is None else "unknown",
+        members={"signed": is_signed, "msg_type": envelope["msg_type"]} if fault is None else {},
     )
 
 

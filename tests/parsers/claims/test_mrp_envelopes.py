@@ -14,8 +14,7 @@ from referencing import Registry, Resource
 
 from parsers.claims import ed25519
 from parsers.claims.canonical_json import base64url_text
-from parsers.claims.json_schema import first_error
-from parsers.claims.mrp.message_schemas import MANIFEST, PAYLOADS
+from parsers.claims.mrp.message_schemas import PAYLOADS
 from parsers.claims.mrp.signed_envelope import EnvelopeRules, schema_error, signing_input, verify_envelope
 from parsers.claims.rfc3339 import instant
 from tests.parsers.claims.mutation import mutated
@@ -132,22 +131,5 @@ def test_envelopes_are_valid_where_the_published_schemas_have_them_so(
     def holds(data: st.DataObject) -> None:
         changed = data.draw(mutated(document))
         assert (schema_error(changed, is_strict=is_strict) is None) == validator.is_valid(changed)
-
-    holds()
-
-
-def test_manifests_are_valid_where_the_published_schema_has_them_so(registries: dict[bool, Registry[Any]]) -> None:
-    validator = Draft202012Validator({"$ref": f"{BASE}/manifest.schema.json"}, registry=registries[True])
-    ports = [{"type": "text", "schema_ref": "s"}]
-    endpoints = {"discover": "d", "negotiate": "n", "execute": "e"}
-    names = {"capability_id": "i", "capability": "c", "version": "1"}
-    document = {**names, "inputs": ports, "outputs": ports, "endpoints": endpoints, "tags": ["t"], "cost": {}}
-    assert first_error(MANIFEST, document) is None
-
-    @settings(max_examples=60, deadline=None)
-    @given(st.data())
-    def holds(data: st.DataObject) -> None:
-        changed = data.draw(mutated(document))
-        assert (first_error(MANIFEST, changed) is None) == validator.is_valid(changed)
 
     holds()

@@ -6,18 +6,22 @@ import pytest
 
 from parsers.claims.canonical_json import SAFE_INTEGER, ClaimRefusedError
 from parsers.claims.motebit.identifiers import did_key
-from parsers.claims.motebit.receipt_evidence import evidence_in
+from parsers.claims.motebit.receipt_evidence import bound_receipts
 from parsers.claims.motebit.receipts import MAX_RECEIPTS, ReceiptRules
-from parsers.claims.rating import RatedListing, rate
+from parsers.claims.rating import EvidenceRecord, RatedListing, rate
 from tests.parsers.claims.motebit.signers import ALICE, BOB, CAROL, NOW
 
 RULES = ReceiptRules(keys={}, now=NOW)
 
 
+def evidence_in(receipt: object, rules: ReceiptRules = RULES) -> list[EvidenceRecord]:
+    return [record for record, _ in bound_receipts(receipt, rules)]
+
+
 def test_a_nested_receipt_is_counter_signed_by_the_one_above_it() -> None:
     tree = ALICE.receipt(nested=[BOB.receipt(nested=[CAROL.receipt(status="failed")])])
     keys = [ALICE.key.hex(), BOB.key.hex(), CAROL.key.hex()]
-    records = evidence_in(tree, RULES)
+    records = evidence_in(tree)
     assert [(record.worker, record.counter_signer) for record in records] == list(
         zip(keys, ["", *keys[:2]], strict=True)
     )
@@ -27,17 +31,17 @@ def test_a_nested_receipt_is_counter_signed_by_the_one_above_it() -> None:
 
 def test_a_receipt_below_one_that_does_not_verify_is_signed_by_its_worker_alone() -> None:
     tree = ALICE.receipt(nested=[BOB.receipt()]) | {"result": "another"}
-    assert [(record.worker, record.counter_signer) for record in evidence_in(tree, RULES)] == [(BOB.key.hex(), "")]
+    assert [(record.worker, record.counter_signer) for record in evidence_in(tree)] == [(BOB.key.hex(), "")]
 
 
 def test_a_forged_receipt_is_no_evidence_although_it_is_nested() -> None:
     forged = BOB.receipt() | {"status": "failed"}
-    assert [record.worker for record in evidence_in(ALICE.receipt(nested=[forged]), RULES)] == [ALICE.key.hex()]
+    assert [record.worker for record in evidence_in(ALICE.receipt(nested=[forged]))] == [ALICE.key.hex()]
 
 
 def test_a_tree_that_is_too_large_is_refused() -> None:
     with pytest.raises(ClaimRefusedError):
-        evidence_in(ALICE.receipt(nested=[BOB.receipt(f"{n}") for n in range(MAX_RECEIPTS)]), RULES)
+        evidence_in(ALICE.receipt(nested=[BOB.receipt(f"{n}") for n in range(MAX_RECEIPTS)]))
 
 
 def test_a_task_counts_once_alone_nested_and_signed_again() -> None:
@@ -45,7 +49,7 @@ def test_a_task_counts_once_alone_nested_and_signed_again() -> None:
     records = [
         record
         for tree in (*receipts, *(ALICE.receipt(f"{n}", nested=[nested]) for n, nested in enumerate(receipts)))
-        for record in evidence_in(tree, RULES)
+        for record in evidence_in(tree)
     ]
     rating = rate(records, RatedListing(frozenset((BOB.key.hex(),))), NOW)
     assert (rating.rung, rating.completed) == (1, 1)
@@ -57,9 +61,7 @@ def test_a_task_counts_once_whatever_spelling_its_identity_has() -> None:
     spellings = (BOB.id, BOB.id.upper(), did_key(BOB.key))
     receipts = [BOB.receipt(motebit_id=spelling) for spelling in spellings]
     records = [
-        record
-        for number, one in enumerate(receipts)
-        for record in evidence_in(ALICE.receipt(f"{number}", [one]), RULES)
+        record for number, one in enumerate(receipts) for record in evidence_in(ALICE.receipt(f"{number}", [one]))
     ]
     own = [record for record in records if record.worker == BOB.key.hex()]
     assert len({record.digest for record in own}) == 3
