@@ -5,6 +5,7 @@ One visit to a host decides for all registrations with its url, so that 10,000 o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -14,6 +15,7 @@ from indexer.fetcher.dns import TxtRecords
 from indexer.fetcher.http_fetcher import HttpFetcher, open_admit
 from indexer.fetcher.key_sets import signed_card
 from indexer.fetcher.reasons import TROUBLE, FetchError, Refusal
+from indexer.fetcher.schedule import Priority
 from indexer.store import Store, Writer
 from indexer.store.badges import BadgeCandidate, HostVerdict
 from indexer.store.card_signatures import SignedCard
@@ -61,11 +63,6 @@ class DomainVerifier:
     def __init__(self, fetcher: HttpFetcher, txt: TxtRecords) -> None:
         self._fetcher, self._txt = fetcher, txt
 
-    @staticmethod
-    def failed(fault: str) -> HostClaims:
-        """The claims when fetching failed with an error of this program."""
-        return HostClaims(refusal=Refusal("fetch-fault", fault), dns_refusal=Refusal("fetch-fault", fault))
-
     async def fetch_claims(self, host: str, admit: Admit = open_admit) -> HostClaims:
         """The claims in both cards of a host and in its TXT records. Raises FetchError only for `fetch-budget`, when
         nothing was requested."""
@@ -89,6 +86,28 @@ class DomainVerifier:
             return HostClaims(frozenset(served), named, _normalised(await self._txt.ids(host)), served_refusal)
         except FetchError as error:
             return HostClaims(frozenset(served), named, frozenset(), served_refusal, error.refusal)
+
+
+class BadgeChecks:
+    """Asks hosts for their claims, and stores what these mean for the registrations that name the host."""
+
+    prefix, priority = "badge:", Priority.BADGE
+
+    def __init__(self, verifier: DomainVerifier, store: Store, writer: Writer) -> None:
+        self._verifier, self._writer = verifier, writer
+        self.due = store.badges.due_hosts
+
+    async def check(self, host: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
+        """Ask a host, and store its claims as far as they could be fetched. Raises FetchError, StoreError."""
+        claims = await self._verifier.fetch_claims(host, admit)
+        return await self._record(host, claims, now), FetchError(*claims.refusal) if claims.refusal else None
+
+    async def fail(self, host: str, reason: str, now: int) -> int:
+        """Store that asking failed. Raises StoreError."""
+        return await self._record(host, HostClaims(refusal=Refusal(reason), dns_refusal=Refusal(reason)), now)
+
+    async def _record(self, host: str, claims: HostClaims, now: int) -> int:
+        return await asyncio.to_thread(self._writer.record_host, claims.verdict(host), now)
 
 
 def named_in(body: bytes) -> frozenset[str]:

@@ -21,8 +21,8 @@ class DueChecks(Protocol):
         ...
 
     async def check(self, name: str, now: int, admit: Admit, /) -> tuple[int, FetchError | None]:
-        """Check, and store the result. Returns how many listings may be shown otherwise, and the error; one of a budget
-        (`fetch-budget`) is not stored, since nothing was requested. Raises StoreError."""
+        """Check, and store the result. Returns how many listings may be shown otherwise, and what could not be fetched
+        of it. Raises FetchError where nothing could be, which `fail` stores, and StoreError."""
         ...
 
     async def fail(self, name: str, reason: str, now: int, /) -> int:

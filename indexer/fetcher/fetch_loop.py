@@ -19,7 +19,7 @@ from functools import partial
 from indexer.fetcher import outcomes
 from indexer.fetcher.budgets import VisitRates
 from indexer.fetcher.card_fetcher import CardFetcher, CardRequest
-from indexer.fetcher.domain_badges import BadgeQueue, DomainVerifier, host_of_card
+from indexer.fetcher.domain_badges import BadgeChecks, BadgeQueue, DomainVerifier, host_of_card
 from indexer.fetcher.due_checks import DueChecks
 from indexer.fetcher.key_sets import signed_card
 from indexer.fetcher.reasons import FetchError, Refusal, shown
@@ -51,7 +51,6 @@ WAITING = 200_000
 ENLIST_SECONDS = 0.05
 """Seconds of each query in which new registrations are read for their hosts."""
 
-_BADGE = "badge:"
 _START = (-1, "")
 
 
@@ -73,15 +72,16 @@ class FetchLoop:
         clock: Callable[[], float] = time.time,
         ticking: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._writer, self._cards, self._domain_verifier = store, writer, cards, domain_verifier
-        self._checks = {one.prefix: one for one in checks}
+        self._store, self._writer, self._cards = store, writer, cards
+        badges: DueChecks = BadgeChecks(domain_verifier, store, writer)
+        self._checks = {one.prefix: one for one in (badges, *checks)}
         self._changed, self._clock, self._ticking = changed, clock, ticking
         self._badge_queue = BadgeQueue(store, writer)
         self.schedule = Schedule(ticking, rates)
         self.came_to: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
-        self._locators = self._hosts = _START
+        self._locators = _START
         self._checked = dict.fromkeys(self._checks, _START)
         self._looked_at = self._look_at = self._all_at = float("-inf")
 
@@ -137,14 +137,14 @@ class FetchLoop:
         """Add the jobs that became due to the schedule."""
         now = self._ticking()
         if now >= self._all_at:
-            self._locators = self._hosts = _START
+            self._locators = _START
             self._checked = dict.fromkeys(self._checks, _START)
             self._all_at = now + AGAIN_SECONDS
         self._looked_at, self._look_at = now, now + POLL_SECONDS
         await self._queue_badges()
         await self._take_locators()
-        await self._take_hosts()
-        await self._take_checks()
+        for prefix in self._checks:
+            await self._take_checks(prefix)
 
     async def _queue_badges(self) -> None:
         began = self._ticking()
@@ -162,23 +162,16 @@ class FetchLoop:
             if len(waiting) < PAGE:
                 return
 
-    async def _take_hosts(self) -> None:
+    async def _take_checks(self, prefix: str) -> None:
+        checks = self._checks[prefix]
         for _ in range(PAGES):
-            due = await asyncio.to_thread(self._store.badges.due_hosts, self._now(), PAGE, self._hosts)
-            for due_at, host in due:
-                self._add(f"{_BADGE}{host}", host, Priority.BADGE, due_at)
-            if due:
-                self._hosts = due[-1]
-            if len(due) < PAGE:
-                return
-
-    async def _take_checks(self) -> None:
-        for prefix, checks in self._checks.items():
             due = await asyncio.to_thread(checks.due, self._now(), PAGE, self._checked[prefix])
             for due_at, name in due:
                 self._add(f"{prefix}{name}", _host(name), checks.priority, due_at)
             if due:
                 self._checked[prefix] = due[-1]
+            if len(due) < PAGE:
+                return
 
     def _add(self, key: str, host: str, priority: Priority, due_ms: int) -> None:
         if len(self.schedule) < WAITING:
@@ -197,8 +190,7 @@ class FetchLoop:
 
     async def _visit(self, job: Job) -> None:
         """Run one job, whatever the host answers. Raises only StoreError."""
-        prefix = job.key.partition(":")[0] + ":"
-        work = self._check_host if prefix == _BADGE else self._check if prefix in self._checks else self._fetch
+        work = self._check if job.key.partition(":")[0] + ":" in self._checks else self._fetch
         error: FetchError | None = None
         try:
             error = await work(job)
@@ -248,19 +240,6 @@ class FetchLoop:
         if again is not None and again.next_at is not None and again.next_at <= self._now():
             self._locators = min(self._locators, (again.next_at - 1, ""))
 
-    async def _check_host(self, job: Job) -> FetchError | None:
-        host = job.key.removeprefix(_BADGE)
-        try:
-            claims = await self._domain_verifier.fetch_claims(host, self.schedule.admission(job))
-        except FetchError as error:
-            return error
-        except Exception as fault:
-            log.exception("checking %s for badges failed", shown(host))
-            claims = DomainVerifier.failed(shown(f"{type(fault).__name__}: {fault}"))
-        if await asyncio.to_thread(self._writer.record_host, claims.verdict(host), self._now()):
-            self._changed()
-        return FetchError(*claims.refusal) if claims.refusal else None
-
     async def _check(self, job: Job) -> FetchError | None:
         prefix, _, name = job.key.partition(":")
         checks, now = self._checks[f"{prefix}:"], self._now()
@@ -268,6 +247,10 @@ class FetchLoop:
             changed, error = await checks.check(name, now, self.schedule.admission(job))
         except StoreError:
             raise
+        except FetchError as refused:
+            if refused.refusal.code == "fetch-budget":  # nothing was requested
+                return refused
+            changed, error = await checks.fail(name, refused.refusal.code, now), refused
         except Exception:
             log.exception("checking %s failed", shown(job.key))
             changed, error = await checks.fail(name, "fetch-fault", now), None

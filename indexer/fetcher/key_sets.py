@@ -65,15 +65,9 @@ class KeySetVerifier:
         self.due = store.signatures.due_key_sets
 
     async def check(self, url: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
-        """Fetch a key set and check the cards that are due (`now` in milliseconds since 1970). Returns how many
-        listings may be shown otherwise, and the error; one of a budget is not stored. Raises StoreError."""
-        try:
-            answer = await self._fetcher.get(url, same_host=True, admit=admit)
-            keys = _keys(answer.body or b"")
-        except FetchError as error:
-            if error.refusal.code == "fetch-budget":
-                return 0, error
-            return await self.fail(url, error.refusal.code, now), error
+        """Fetch a key set and check the cards that are due (`now` in milliseconds since 1970). Raises FetchError,
+        StoreError."""
+        keys = _keys((await self._fetcher.get(url, same_host=True, admit=admit)).body or b"")
         changed = 0
         for _ in range(MAX_CARDS // BATCH):
             number, announced = await asyncio.to_thread(self._check, url, keys, now)

@@ -38,13 +38,8 @@ class LogoFetcher:
         return self.logos.due(now, limit, after)
 
     async def check(self, url: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
-        """Fetch a logo and store it, or the reason why there is none; a listing is shown as before either way."""
-        try:
-            small = await self.small(await self._body(url, admit))
-        except FetchError as error:
-            if error.refusal.code != "fetch-budget":
-                await self.fail(url, error.refusal.code, now)
-            return 0, error
+        """Fetch a logo and store it; a listing is shown as before. Raises FetchError, StoreError."""
+        small = await self.small(await self._body(url, admit))
         await asyncio.to_thread(self.logos.store, url, small, now)
         return 0, None
 

@@ -33,22 +33,12 @@ class McpHandshakes:
     prefix, priority = "mcp:", Priority.BADGE
 
     def __init__(self, fetcher: HttpFetcher, endpoints: EndpointQueries, writer: Writer) -> None:
-        self._fetcher, self._endpoints, self._writer = fetcher, endpoints, writer
-
-    def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
-        """The endpoints to ask at `now`."""
-        return self._endpoints.due(now, limit, after)
+        self._fetcher, self._writer, self.due = fetcher, writer, endpoints.due
 
     async def check(self, name: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
-        """Ask an endpoint, which has to name the key of its listing."""
-        key, error = EndpointKey.parse(name), None
-        try:
-            outcome = await handshake(self._fetcher, key, admit)
-        except FetchError as refused:
-            if refused.refusal.code == "fetch-budget":
-                return 0, refused
-            outcome, error = HandshakeOutcome(None, refused.refusal.code), refused
-        return await self._store(key, outcome, now), error
+        """Ask an endpoint, which has to name the key of its listing. Raises FetchError, StoreError."""
+        key = EndpointKey.parse(name)
+        return await self._store(key, await handshake(self._fetcher, key, admit), now), None
 
     async def fail(self, name: str, reason: str, now: int) -> int:
         """Store that a handshake failed. Raises StoreError."""

@@ -27,7 +27,7 @@ TXT_LABEL = "_motebit"
 WELL_KNOWN = "/.well-known/motebit.md"
 MAX_CAPABILITIES, MAX_CAPABILITY, MAX_ID, MAX_URL = 256, 256, 256, 2_048
 
-_UNKNOWN = TROUBLE | {"fetch-protocol", "fetch-framing", "fetch-dns"}
+_UNKNOWN = TROUBLE | {"fetch-protocol", "fetch-framing", "fetch-dns", "fetch-fault"}
 """Codes after which it is unknown what the host publishes: an identity is not lost at once."""
 
 
@@ -42,15 +42,8 @@ class MotebitVerifier:
         self._fetcher, self._txt, self._hosts, self._writer = fetcher, txt, hosts, writer
 
     async def check(self, host: str, now: int, admit: Admit = open_admit) -> tuple[int, FetchError | None]:
-        """Ask a host (`now` in milliseconds since 1970). Returns how many listings may be shown otherwise, and the
-        error; one of a budget is not stored. Raises StoreError."""
-        try:
-            outcome, error = await self.discover(host, admit), None
-        except FetchError as refused:
-            if refused.refusal.code == "fetch-budget":
-                return 0, refused
-            outcome, error = _failed(refused), refused
-        return await self.store(host, outcome, now), error
+        """Ask a host (`now` in milliseconds since 1970). Raises FetchError, StoreError."""
+        return await self._store(host, await self.discover(host, admit), now), None
 
     async def lookup(self, host: str, relay: str | None = None) -> IdentityOutcome:
         """What a host publishes; where it publishes nothing, what a relay says of an agent there. Stores nothing."""
@@ -58,23 +51,22 @@ class MotebitVerifier:
             return await self.discover(host)
         except FetchError as refused:
             if relay is None or refused.refusal.code not in ("fetch-missing", "fetch-dns"):
-                return _failed(refused)
+                return _failed(refused.refusal.code)
         try:
             url = f"{relay.rstrip('/')}/api/v1/agents/discover?limit=100"
             return listed((await self._fetcher.get(url, same_host=True)).body or b"", host, url)
         except FetchError as refused:
-            return _failed(refused)
+            return _failed(refused.refusal.code)
 
     def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
         """The hosts to ask at `now`, none where nothing is stored."""
         return self._hosts.due_hosts(now, limit, after) if self._hosts else []
 
     async def fail(self, host: str, reason: str, now: int) -> int:
-        """Store that checking failed with an error of this program. Raises StoreError."""
-        return await self.store(host, IdentityOutcome(None, reason, is_unknown=True), now)
+        """Store that asking failed. Raises StoreError."""
+        return await self._store(host, _failed(reason), now)
 
-    async def store(self, host: str, outcome: IdentityOutcome, now: int) -> int:
-        """Store what a host publishes; how many listings may be shown otherwise. Raises StoreError."""
+    async def _store(self, host: str, outcome: IdentityOutcome, now: int) -> int:
         if self._writer is None:
             return 0
         return await asyncio.to_thread(self._writer.record_identity, host, outcome, now)
@@ -95,8 +87,7 @@ class MotebitVerifier:
         return await asyncio.to_thread(published, body, method, url, record.endpoint if record else "")
 
 
-def _failed(refused: FetchError) -> IdentityOutcome:
-    code = refused.refusal.code
+def _failed(code: str) -> IdentityOutcome:
     reason = "port-not-allowed" if code == "fetch-port" else code
     return IdentityOutcome(None, reason, is_unknown=code in _UNKNOWN)
 

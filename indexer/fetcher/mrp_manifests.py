@@ -69,19 +69,14 @@ class MrpManifestChecks:
     prefix, priority = "mrp:", Priority.WATCH
 
     def __init__(self, fetcher: HttpFetcher, providers: MrpProviders) -> None:
-        self._fetcher, self._providers = fetcher, providers
-
-    def due(self, now: int, limit: int, after: tuple[int, str]) -> list[tuple[int, str]]:
-        """The manifests to fetch at `now`."""
-        return self._providers.due(now, limit, after)
+        self._fetcher, self._providers, self.due = fetcher, providers, providers.due
 
     async def check(self, url: str, now: int, admit: Admit) -> tuple[int, FetchError | None]:
-        """Fetch a manifest, and store it or why it is not served; no listing of a chain is shown otherwise."""
+        """Fetch a manifest, and store it or why it is refused; no listing of a chain is shown otherwise. Raises
+        FetchError, StoreError."""
+        body = (await self._fetcher.get(url, same_host=True, admit=admit)).body or b""
         try:
-            body = (await self._fetcher.get(url, same_host=True, admit=admit)).body or b""
             manifest = await asyncio.to_thread(read_manifest, body, url)
-        except FetchError as error:
-            return 0 if error.refusal.code == "fetch-budget" else await self.fail(url, error.refusal.code, now), error
         except ClaimRefusedError as refused:
             return await self.fail(url, refused.code, now), None
         await asyncio.to_thread(self._providers.confirm, url, manifest, now)

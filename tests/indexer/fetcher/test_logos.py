@@ -170,6 +170,14 @@ def test_any_bytes_are_a_kind_of_picture_or_none(body: bytes) -> None:
 # -- fetching
 
 
+async def refused(desk: LogoFetcher, url: str) -> str:
+    """Why a logo is not fetched, which is stored as the loop does."""
+    with pytest.raises(FetchError) as error:
+        await desk.check(url, NOW)
+    await desk.fail(url, error.value.refusal.code, NOW)
+    return error.value.refusal.code
+
+
 async def test_a_logo_is_fetched_shown_and_looked_at_again(server: Hostile, desk: LogoFetcher, logos: Logos) -> None:
     server.say("/logo.png", ok(picture()))
     logos.request([LOGO], NOW)
@@ -183,7 +191,9 @@ async def test_a_logo_is_fetched_shown_and_looked_at_again(server: Hostile, desk
     assert logos.due(NOW + REFETCH - 1, 10) == []
     assert logos.due(NOW + REFETCH, 10) == [(NOW + REFETCH, LOGO)]
     server.say("/logo.png", ok(SVG))
-    await desk.check(LOGO, NOW + REFETCH)
+    with pytest.raises(FetchError):
+        await desk.check(LOGO, NOW + REFETCH)
+    await desk.fail(LOGO, "fetch-picture", NOW + REFETCH)
     assert logos.thumbnails([LOGO]) == {LOGO: digest}, "what was good stays"
     server.say("/logo.png", ok(picture("GIF", (20, 20))))
     await desk.check(LOGO, NOW + 2 * REFETCH)
@@ -197,9 +207,7 @@ async def test_a_logo_that_is_not_served_is_asked_for_ever_less_often(
     server.say("/logo.png", raw(answer("404 Not Found")))
     logos.request([LOGO], NOW)
     for pause in (FIRST_RETRY, 2 * FIRST_RETRY, 4 * FIRST_RETRY):
-        _, error = await desk.check(LOGO, NOW)
-        assert error is not None
-        assert error.refusal.code == "fetch-missing"
+        assert await refused(desk, LOGO) == "fetch-missing"
         assert logos.due(10**16, 10) == [] or logos.due(NOW + REFETCH, 10) == [(NOW + pause, LOGO)]
     assert logos.thumbnails([LOGO]) == {}
 
@@ -217,9 +225,7 @@ async def test_a_logo_leads_nowhere_that_a_card_may_not(
     server: Hostile, desk: LogoFetcher, url: str, code: str
 ) -> None:
     desk.logos.request([url], NOW)
-    _, error = await desk.check(url, NOW)
-    assert error is not None
-    assert error.refusal.code == code
+    assert await refused(desk, url) == code
     assert server.requests == []
 
 
@@ -230,9 +236,7 @@ async def test_a_logo_that_a_card_carries_itself_is_asked_of_nobody(server: Host
     assert desk.logos.thumbnails([url])
     svg = "data:image/svg+xml;base64," + base64.b64encode(SVG).decode()
     desk.logos.request([svg], NOW)
-    _, error = await desk.check(svg, NOW)
-    assert error is not None
-    assert error.refusal.code == "fetch-picture"
+    assert await refused(desk, svg) == "fetch-picture"
     assert server.requests == []
 
 
